@@ -92,10 +92,10 @@ class Query:
 
 
 def difference(query: Query, lazy: pl.LazyFrame, full: pl.DataFrame) -> str | None:
-    """Return None when the query gives the same on `lazy` and on `full`, its collected rows, else the difference.
+    """Return None when the query gives the same on `lazy` and on its collected rows, else the difference.
 
-    The query on `full` runs in memory. Over a single row whose DECIMAL outgrew its precision, as sums of the reference
-    engine do, Polars 2.1 panics for some queries: these count as equal.
+    `full` are the collected rows, on which the query runs in memory. Over a single row whose DECIMAL outgrew its
+    precision, as sums of the reference engine do, Polars 2.1 panics for some queries: these count as equal.
     """
     try:
         return _difference(query, lazy, full)
@@ -106,7 +106,7 @@ def difference(query: Query, lazy: pl.LazyFrame, full: pl.DataFrame) -> str | No
 
 
 def _has_excess_digits(column: pl.Series) -> bool:
-    """Whether a DECIMAL has more digits than its type."""
+    """Return whether a DECIMAL has more digits than its type."""
     dtype = column.dtype
     return isinstance(dtype, pl.Decimal) and bool((column.to_physical().abs() >= 10**dtype.precision).any())
 
@@ -200,7 +200,7 @@ def _leaf(column: pl.Series) -> SearchStrategy[pl.Expr]:
 
 
 def _value_conditions(column: pl.Series, operand: pl.Expr) -> SearchStrategy[pl.Expr]:
-    """Conditions on a column (or a part of a struct) of plain values."""
+    """Draw conditions on a column (or a part of a struct) of plain values."""
     dtype = column.dtype
     if dtype.is_nested() or dtype == pl.Null:
         return st.just(operand.is_null())
@@ -246,7 +246,7 @@ def _compare(operand: pl.Expr, operator: str, bound: pl.Expr) -> pl.Expr:
 
 
 def _literals(column: pl.Series) -> SearchStrategy[pl.Expr]:
-    """Values of the column, and the ones beside whole numbers, as literals of its type."""
+    """Draw values of the column, and the neighbours of whole numbers, as literals of its type."""
     dtype, distinct = column.dtype, column.drop_nulls().unique()
     if not len(distinct):
         return st.just(pl.lit(None, dtype=dtype))

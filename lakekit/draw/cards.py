@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from lakekit.draw.key_axis import Key, KeyAxis
 
 WIDTH = 100
-"""Where nobody says how wide the terminal is."""
+"""The width of an unknown terminal, in columns."""
 _GAP = "  "
 _READABLE = 24
-"""Values are cut to this many columns before a column is left out: a time of day still stands in it whole."""
+"""Values are cut to this many columns before a column is left out: a time of day still fits."""
 
 
 def card(title: str, facts: Sequence[tuple[str, object]], *, width: int = WIDTH) -> str:
@@ -40,7 +40,7 @@ def card(title: str, facts: Sequence[tuple[str, object]], *, width: int = WIDTH)
 
 
 def rows_of(table: pa.Table) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Names and rows of a small Arrow table."""
+    """Return names and rows of a small Arrow table."""
     columns = [column.to_pylist() for column in table.columns]
     return list(table.column_names), [tuple(column[at] for column in columns) for at in range(table.num_rows)]
 
@@ -122,7 +122,7 @@ class FileCard:
 _INK = "█▓▒░"
 _LANES = 16
 _ROUNDED = 1e-9
-"""What places on the axis may be off by rounding."""
+"""The rounding error of positions on the axis."""
 
 
 def levels(title: str, boxes: Sequence[FileCard], *, width: int = WIDTH, probe: Key | None = None, is_append: bool = False) -> str:
@@ -177,7 +177,7 @@ def _column_span(box: FileCard, axis: KeyAxis, wide: int) -> tuple[int, int]:
 
 
 def _lane(places: Sequence[tuple[int, int]], wide: int, ink: str) -> str:
-    """One line of boxes; neighbours keep a gap where there is room for one."""
+    """Return one line of boxes; neighbours keep a gap where there is enough width for one."""
     drawn = [" "] * wide
     taken = -1
     for low, end in places:

@@ -7,7 +7,7 @@ they stand on (`css`): JupyterLab's variables, or the system's where there are n
 from __future__ import annotations
 
 LEVELS = ("#d95f02", "#7570b3", "#1b9e77", "#b58900", "#5c9a1b", "#a6761d", "#6b7f8c")
-"""Level 0, 1, … and all deeper ones."""
+"""The colours of level 0, 1, … and all deeper ones."""
 
 INK = {
     "text": "#333333",

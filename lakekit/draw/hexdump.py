@@ -31,10 +31,10 @@ HTML_BYTES = 60_000
 """A table for a page grows no longer than about this."""
 _HTML_LINES = 24
 COLORS = ("#3b82c4", "#d95f02", "#1b9e77", "#7570b3", "#b58900", "#c2407f", "#5c9a1b", "#a6761d")
-"""A contrast of 3 to white and to black ground: lines under bytes, never words."""
+"""Colours with a contrast of 3 to white and to black background, for lines under bytes, never for text."""
 QUIET_COLOR = "#8c8c8c"
 NAME_OF = "name of "
-"""How the name of a member of JSON is called: what it says stands in the field after it."""
+"""The prefix of the field of a JSON member's name; its value is in the field after it."""
 _QUIET_KINDS = frozenset({UNREAD_LABEL, PADDING_LABEL, "punctuation"})
 _SHOWN, _LIST = 40, 12
 
@@ -91,7 +91,7 @@ def format_span(mark: FieldSpan, outer: str = "") -> str:
 
 
 def place_of(marks: Sequence[FieldSpan], offset: int) -> int:
-    """Which of disjoint marks in order is the first that ends behind a byte."""
+    """Return the index of the first of disjoint marks in order that ends behind a byte."""
     low, high = 0, len(marks)
     while low < high:
         middle = (low + high) // 2
@@ -223,7 +223,7 @@ def drawing(heading: str, data: bytes, marks: Sequence[FieldSpan], *, start: int
 
 
 def detail(mark: FieldSpan) -> list[tuple[str, object]]:
-    """All there is to say of one field."""
+    """Return all facts of one field."""
     length = plural(mark.length, "byte")
     value = abbreviate_value(mark.value) if not isinstance(mark.value, str) else truncate(escape_controls(mark.value), 200)
     where = f"bytes {format_count(mark.offset)} to {format_count(mark.offset + mark.length - 1)}" if mark.length > 1 else f"byte {format_count(mark.offset)}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 LIMIT = 20
 _CELL_STYLE = "padding:1px 8px;line-height:1.5"
-"""Inside a widget JupyterLab gives cells no room at their sides and lines of 28 pixels."""
+"""The style of cells: inside a widget JupyterLab gives them no padding and lines of 28 pixels."""
 _ALIGN_RIGHT = f' style="text-align:right;{_CELL_STYLE};font-variant-numeric:tabular-nums"'
 _ALIGN_LEFT = f' style="text-align:left;{_CELL_STYLE}"'
 
@@ -28,7 +28,7 @@ def card(title: str, facts: Sequence[tuple[str, object]]) -> str:
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[object]], *, title: str = "", limit: int = LIMIT) -> str:
-    """Rows under their names, at most `limit`, and how many more there are."""
+    """Return rows under their names, at most `limit`, and a note on how many more there are."""
     visible = rows[:limit]
     looks = [_ALIGN_RIGHT if any(is_number(row[at]) for row in visible) else _ALIGN_LEFT for at in range(len(names))]
     head = "".join(f"<th{look}>{escape(format_cell(name))}</th>" for name, look in zip(names, looks, strict=True))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _CLEAR = "#00000000"
 _NARROW = 4.0
-"""A box is at least this wide to a finger, in pixels."""
+"""The least width of a box in pixels, so that a finger can hit it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +130,7 @@ def page(content: HtmlPage) -> str:
 
 
 def _describe_coverage(content: HtmlPage) -> str:
-    """How much of the table is in the page, in words."""
+    """Return a sentence on how much of the table is in the page."""
     inside = len(content.moments)
     if not content.snapshot_count:
         return "The table has no snapshot: nothing was written yet."
@@ -145,7 +145,7 @@ def _escape(text: str) -> str:
 
 
 def _json(value: object) -> str:
-    """JSON that may stand inside a script element."""
+    """Return JSON that may stand inside a script element."""
     text = json.dumps(value, ensure_ascii=False)
     for letter in "<>&\u2028\u2029":
         text = text.replace(letter, f"\\u{ord(letter):04x}")

@@ -7,12 +7,12 @@ from datetime import datetime
 from decimal import Decimal
 
 NAME = 40
-"""Terminal columns that a name takes at most at the head of a picture."""
+"""The most terminal columns of a name at the head of a picture."""
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def format_size(size_bytes: int) -> str:
-    """Bytes with a unit: `61.2 MiB`."""
+    """Return bytes with a unit: `61.2 MiB`."""
     if size_bytes < 1024:
         return f"{size_bytes} B"
     value, unit = float(size_bytes), 0
@@ -27,7 +27,7 @@ def format_count(number: int) -> str:
 
 
 def plural(number: int, noun: str, nouns: str | None = None) -> str:
-    """`1 file`, `12 files`."""
+    """Return a count with its noun: `1 file`, `12 files`."""
     return f"{format_count(number)} {noun if number == 1 else nouns or noun + 's'}"
 
 
@@ -61,12 +61,12 @@ def escape_controls(text: str) -> str:
 
 
 def is_number(value: object) -> bool:
-    """Whether a column of such values stands right-aligned."""
+    """Return whether a column of such values is aligned right."""
     return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
 
 
 def columns_wide(text: str) -> int:
-    """How many terminal columns the text takes: wide letters take two, combining marks none."""
+    """Return the text's width in terminal columns: wide letters take two, combining marks none."""
     if text.isascii():
         return len(text)
     return sum(0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)

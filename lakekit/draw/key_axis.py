@@ -30,7 +30,7 @@ Key = tuple[Any, ...]
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - only differences count
 _MICROSECOND = timedelta(microseconds=1)
 _WHOLE = (int, date)
-"""Values that come one by one: a cell of such a value is one unit wide. A datetime is a date to Python and none here.
+"""Types of discrete values: a cell of such a value is one unit wide. A datetime is a date to Python and not discrete.
 """
 
 
@@ -48,19 +48,19 @@ class KeyAxis:
     column: int | None
 
     def start(self, key: Key) -> float:
-        """Where a key begins."""
+        """Return where the cell of a key begins."""
         return self._cell(key)[0]
 
     def end(self, key: Key) -> float:
-        """Where a key ends."""
+        """Return where the cell of a key ends."""
         return self._cell(key)[1]
 
     def middle(self, key: Key) -> float:
-        """Where a line for a key stands."""
+        """Return the position of a line for a key."""
         return sum(self._cell(key)) / 2
 
     def holds(self, key: Key) -> bool:
-        """Whether the key lies between the first and the last bound."""
+        """Return whether the key is between the first and the last bound."""
         order = order_of(key)
         return bool(self.orders) and self.orders[0][: len(order)] <= order <= self.orders[-1]
 

@@ -41,7 +41,7 @@ class LevelFile:
 
     @property
     def gone(self) -> float:
-        """The share of rows that are deleted or delete."""
+        """The fraction of rows that are deleted or delete."""
         lost = self.deleted_row_count + self.delete_row_count
         return min(1.0, lost / self.row_count) if self.row_count > 0 and lost > 0 else 0.0
 
@@ -63,7 +63,7 @@ class BucketState:
 
     @property
     def marked(self) -> frozenset[str]:
-        """Files that stand out."""
+        """The files that are highlighted."""
         return self.added | self.leaving if self.lit is None else self.lit
 
 
@@ -90,7 +90,7 @@ def in_order_of_writing(files: Iterable[LevelFile]) -> tuple[LevelFile, ...]:
 
 
 def keys_of(file: LevelFile, *, is_append: bool = False) -> str:
-    """From which to which key a file reaches."""
+    """Return a text on the key range of a file."""
     if file.low is None or file.high is None:
         return "keys unknown"
     low, high = (", ".join(format_cell(part) for part in key) for key in (file.low, file.high))
@@ -114,7 +114,7 @@ def hint(files: Sequence[LevelFile], state: BucketState | None, *, is_append: bo
 
 
 def detail(file: LevelFile, *, is_append: bool = False) -> str:
-    """All facts of a file on one line."""
+    """Return all facts of a file on one line."""
     parts = [hint([file], EMPTY_STATE, is_append=is_append), f"seq {file.min_sequence_number}..{file.max_sequence_number}", f"schema {file.schema_id}"]
     if file.source:
         parts.append(f"by {'a compaction' if file.source == 'COMPACT' else 'a write' if file.source == 'APPEND' else file.source}")

@@ -35,18 +35,18 @@ if TYPE_CHECKING:
     from lakekit.draw.shapes import Shape
 
 LIMIT = 1500
-"""Boxes of a picture: what a browser still answers quickly (measured)."""
+"""The most boxes of a picture: a browser still answers quickly (measured)."""
 LEFT, RIGHT = 0.05, 0.21
-"""Shares of the width beside the axis: names of levels, totals."""
+"""Fractions of the width beside the axis: names of levels, totals."""
 LANE, GAP, FLAT = 22.0, 3.0, 7.0
 """Pixels: a lane, between lanes, the box of an empty file."""
 STACK = 900.0
-"""Pixels that level 0 takes at most before its lanes become flatter."""
+"""The most pixels of level 0 before its lanes become flatter."""
 _MIN_PITCH = 3.0
 _MIN_BOX_WIDTH = 0.003
 _LINE = 16.0
 _GHOST_HEIGHT = 0.6
-"""How high the lane of removed files is beside that of living ones."""
+"""The height of the lane of removed files, relative to that of live ones."""
 _MAX_NAMES = 6
 
 
@@ -73,7 +73,7 @@ class LevelBox:
 
     @property
     def name(self) -> str:
-        """The file, or how many files there are."""
+        """The file's name, or how many files there are."""
         return self.files[0].name if len(self.files) == 1 else plural(len(self.files), "file")
 
 
@@ -106,7 +106,7 @@ class _Sheet:
     top: float = 0.0
 
     def word(self, x: float, text: str, **look: Any) -> None:
-        """Words in a line of their own, or beside what is on it."""
+        """Add text at the current height of the sheet."""
         self.marks.append(TextShape(x=x, y=self.top + _LINE / 2, text=text, **look))
 
 
@@ -204,12 +204,12 @@ def _rooms(states: Sequence[BucketState], places: Places, limit: int) -> list[di
 
 
 def _sort_files(level: int, files: list[LevelFile], places: Places) -> list[LevelFile]:
-    """Neighbours beside each other: by age in level 0, as they were given, by key elsewhere."""
+    """Return files with neighbours beside each other: in level 0 as given, by age, elsewhere by key."""
     return files if level == 0 else sorted(files, key=lambda file: (places[id(file)], file.name))
 
 
 def _runs(files: list[LevelFile], per_box: int, special: frozenset[str]) -> Groups:
-    """Neighbours together, at most `per_box` of them; special ones alone."""
+    """Return neighbours together, at most `per_box` of them; special ones alone."""
     groups: Groups = []
     for is_special, run in groupby(files, lambda file: file.name in special):
         many = list(run)
@@ -219,7 +219,7 @@ def _runs(files: list[LevelFile], per_box: int, special: frozenset[str]) -> Grou
 
 
 def _place(file: LevelFile, axis: KeyAxis) -> tuple[float, float]:
-    """Where a file begins and ends on the axis; one of unknown keys takes all of it."""
+    """Return where a file begins and ends on the axis; one with unknown keys takes all of it."""
     return 0.0 if file.low is None else axis.start(file.low), 1.0 if file.high is None else axis.end(file.high)
 
 
@@ -369,7 +369,7 @@ def _scale_shape(mark: Shape, width: float) -> Shape:
 
 
 def as_html(title: str, states: Sequence[BucketState], *, is_append: bool = False, query: LevelQuery = EMPTY_QUERY) -> str:
-    """Levels and files as two tables: what is asked for comes first, and what is left out is said."""
+    """Return levels and files as two tables: files of the query come first, omitted ones are noted."""
     sums: list[tuple[object, ...]] = []
     rows: list[tuple[object, ...]] = []
     for state in states:

@@ -28,13 +28,13 @@ FIRST = 24
 MAX_ROWS = 1500
 """Rows of a list that are shown at most."""
 MORE_PREFIX = "more of "
-"""What the key of a row begins with that stands for those left out."""
+"""The prefix of the key of a row that stands for omitted ones."""
 ROW = 18.0
-"""How high a row is, in pixels."""
+"""The height of a row, in pixels."""
 _BAR, _NAME, _MANY, _WHERE, _SIZE, _STATE = 0.03, 0.135, 0.33, 0.45, 0.82, 0.835
-"""Where the columns stand: shares of the width."""
+"""The positions of the columns: fractions of the width."""
 _LETTER = 0.0088
-"""The share of the width that a letter takes in a narrow page."""
+"""The fraction of the width that a letter takes in a narrow page."""
 _UUID = re.compile(r"([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
@@ -137,7 +137,7 @@ def shorten_name(name: str) -> str:
 
 
 def title(tree: ManifestTree) -> str:
-    """`orders at snapshot 7 (APPEND) · 3 manifests · 430 entries · 92.3 KiB`."""
+    """Return the title: `orders at snapshot 7 (APPEND) · 3 manifests · 430 entries · 92.3 KiB`."""
     if not tree.snapshot_id:
         return f"{abbreviate_name(tree.table)} · no snapshot: nothing was written yet"
     manifests = [m for listed in tree.lists for m in listed.manifests]
@@ -159,12 +159,12 @@ def describe_filter(tree: ManifestTree) -> str:
 
 
 def format_entry_counts(fact: ManifestFact) -> str:
-    """`412 entries` where all add files, else `+3 -12`."""
+    """Return `412 entries` where all add files, else `+3 -12`."""
     return f"+{format_count(fact.added)} -{format_count(fact.removed)}" if fact.removed else plural(fact.added, "entry", "entries")
 
 
 def describe_index(fact: IndexFact) -> str:
-    """`4 deletion vectors, 1 203 rows`, or how many hashes."""
+    """Return `4 deletion vectors, 1 203 rows`, or how many hashes."""
     if fact.type != "DELETION_VECTORS":
         return plural(fact.row_count, "hash", "hashes") if fact.type == "HASH" else f"{escape_controls(fact.type)}, {plural(fact.row_count, 'row')}"
     counted = [rows for _, rows in fact.vectors if rows is not None]
@@ -173,7 +173,7 @@ def describe_index(fact: IndexFact) -> str:
 
 
 def format_coverage(fact: ManifestFact) -> str:
-    """Partitions, buckets and levels that a manifest covers, as far as it says."""
+    """Return partitions, buckets and levels that a manifest covers, as far as it says."""
     parts = [escape_controls(fact.partitions)] if fact.partitions else []
     for name, ends in (("bucket", fact.buckets), ("L", fact.levels)):
         if ends is not None:
@@ -183,7 +183,7 @@ def format_coverage(fact: ManifestFact) -> str:
 
 
 def state(tree: ManifestTree, listed: ListFact, fact: ManifestFact) -> str:
-    """Whether a scan under the filter opens a manifest; "" without a filter."""
+    """Return whether a scan under the filter opens a manifest, as text; "" without a filter."""
     if not tree.filter:
         return ""
     if listed.which == "changelog":
@@ -308,7 +308,7 @@ def _place_of(fact: IndexFact) -> str:
 
 
 def shapes(placed: TreeLayout) -> tuple[Shape, ...]:
-    """Words, tree lines and bars; x and widths are shares of the width."""
+    """Return text, tree lines and bars; x and widths are fractions of the width."""
     drawn: list[Shape] = []
     stem = 0.015
     for at, row in enumerate(placed.rows):
@@ -355,7 +355,7 @@ ENTRY = ("kind", "partition", "bucket", "level", "file", "size", "rows", "keys",
 
 
 def entry_rows(entries: Sequence[EntryFact], *, filtered: bool) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-    """Names and rows of the entries of a manifest."""
+    """Return names and rows of the entries of a manifest."""
     rows = [
         (fact.kind, fact.partition or None, fact.bucket, f"L{fact.level}", fact.name, format_size(fact.size_bytes), fact.row_count, _keys(fact), fact.fate)
         for fact in entries
@@ -371,7 +371,7 @@ def _keys(fact: EntryFact) -> str | None:
 
 
 def entries_title(name: str, fact: ManifestFact | None, total: int) -> str:
-    """`entries of manifest-44: 3 add files, 12 remove files`."""
+    """Return the title: `entries of manifest-44: 3 files added, 12 files removed`."""
     counts = plural(total, "entry", "entries") if fact is None else f"{plural(fact.added, 'file')} added, {plural(fact.removed, 'file')} removed"
     return f"entries of {shorten_name(name)}: {counts}"
 
@@ -391,7 +391,7 @@ def index_html(fact: IndexFact, *, limit: int = 50) -> str:
 
 
 def tree_rows(tree: ManifestTree) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-    """Names and rows of all manifests and index files: the tree as a table."""
+    """Return names and rows of all manifests and index files: the tree as a table."""
     rows: list[tuple[object, ...]] = [
         (listed.which, m.name, format_entry_counts(m), format_coverage(m) or None, format_size(m.size_bytes), state(tree, listed, m))
         for listed in tree.lists

@@ -32,12 +32,12 @@ _FONTS = (
     "Hiragino Sans GB.ttc",
     "PingFang.ttc",
 )
-"""Pillow's own font, the same everywhere but of English letters only; then what machines often have, asked for a text
-with other letters.
+"""Fonts to try: Pillow's own font, the same everywhere but of English letters only; then common ones, for other
+letters.
 """
 _TRIED, _NO_LETTER = 16, "\uffff"
 _FONT_SCALE = 0.9
-"""Those fonts are wider than Pillow's, for which there is room."""
+"""The scale of those fonts, which are wider than Pillow's."""
 _ANCHORS = {"start": "lm", "middle": "mm", "end": "rm"}
 
 
@@ -83,7 +83,7 @@ def _draw_marker(brush: ImageDraw.ImageDraw, shape: Marker, scale: int) -> None:
 
 
 def _word(brush: ImageDraw.ImageDraw, shape: TextShape, scale: int) -> None:
-    """Text on one line; bold is the same text once more, a little to the right."""
+    """Draw text on one line; bold is the same text once more, a little to the right."""
     letters, font = _choose_font(escape_controls(shape.text), max(1, round(shape.size * scale)))
     for aside in (0, scale / 3) if shape.bold else (0,):
         brush.text((shape.x * scale + aside, shape.y * scale), letters, ink(shape.color), font, anchor=_ANCHORS[shape.anchor])
@@ -109,7 +109,7 @@ def _choose_font(text: str, size: int) -> tuple[str, ImageFont.FreeTypeFont | Im
 
 @lru_cache(maxsize=4096)
 def _has_glyph(letter: str, at: int) -> bool:
-    """Whether a font draws that letter; what it has not it draws as it draws what is no letter."""
+    """Return whether a font draws that letter, and not the box of a missing one."""
     font = _font(at, _TRIED)
     return font is not None and bytes(font.getmask(letter)) != bytes(font.getmask(_NO_LETTER))
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 WIDTH = 880
-"""How wide pictures are drawn where nobody says otherwise: the width of a notebook's output on a laptop."""
+"""The default width of pictures: that of a notebook's output on a laptop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ def corners(sign: Marker) -> tuple[tuple[float, float], ...]:
 
 
 def stack_vertically(first: Drawing, second: Drawing, *, gap: float = 10) -> Drawing:
-    """One drawing below another."""
+    """Return one drawing below another."""
     down = first.height + gap
     moved = tuple(_move_down(shape, down) for shape in second.shapes)
     description = " ".join(filter(None, (first.told, second.told)))

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 MAX_MARKS = 1500
-"""As many marks are drawn at most."""
+"""The most marks that are drawn."""
 SIGNS = {"APPEND": "circle", "COMPACT": "diamond", "OVERWRITE": "square", "ANALYZE": "triangle"}
 _PER_LINE, _LANES = 60, 8
 _PITCH = 1 / 12
-"""Marks that stand evenly are not further apart than this share of the width."""
+"""The largest distance of evenly placed marks: a fraction of the width."""
 _SIZE, _STEPS, _LABEL, _LETTER = 12.0, 22.0, 14.0, 6.6
 _SEAM = 1e-6
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -99,7 +99,7 @@ def moment(time_ms: int | None) -> str:
 
 
 def title(history: History) -> str:
-    """`orders · 7 snapshots · 2024-11-14 09:12:00Z .. 15:40:02Z`."""
+    """Return the title: `orders · 7 snapshots · 2024-11-14 09:12:00Z .. 15:40:02Z`."""
     marks = history.marks
     if not marks:
         return f"{abbreviate_name(history.table)} · no snapshot: nothing was written yet"
@@ -112,7 +112,7 @@ def title(history: History) -> str:
 
 
 def notes(history: History, *, limit: int = 8) -> list[str]:
-    """Tags, schema changes and what is kept of expired snapshots, in words."""
+    """Return sentences on tags, schema changes and what is kept of expired snapshots."""
     lines = []
     named = [f"{escape_controls(name)} at {mark.id}" for mark in history.marks for name in mark.tags]
     if named:
@@ -351,7 +351,7 @@ def legend(history: History, *, y: float, width: float = WIDTH) -> list[Shape]:
 
 
 def scale_to_shares(shapes: Iterable[Shape], width: float = WIDTH) -> list[Shape]:
-    """Shapes whose x are pixels of `width`, with shares of it instead."""
+    """Return shapes whose x are pixels of `width`, with fractions of it instead."""
     return [_transform_shape(shape, 1 / width, 0) for shape in shapes]
 
 
@@ -394,7 +394,7 @@ def _steps(history: History, placed: TimelineLayout) -> list[Shape]:
 
 
 def _labels(history: History, placed: TimelineLayout) -> list[Shape]:
-    """Ids below the marks where there is room, tags and schema changes above."""
+    """Return ids below the marks where there is enough width, tags and schema changes above."""
     changed = {mark.id for mark in schema_changes(history)}
     shapes: list[Shape] = []
     above, below = [0.0] * len(placed.lines), [0.0] * len(placed.lines)

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from lakekit.types import DataType, Field
 
 MAX_BYTES = 256 << 20
-"""A file larger than this is not looked at byte by byte."""
+"""The size of the largest file that is shown."""
 SCHEMA = {"offset": pl.Int64, "length": pl.Int64, "field": pl.String, "value": pl.String, "section": pl.String}
 _DEEPEST = 10
-"""Folders above a file that may be its table: partitions make the way long."""
+"""The most folders between a file and its table: partitions make the path long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -427,7 +427,7 @@ FORMATS: dict[str, HexFormat] = {
     "commit_message": HexFormat("FORMAT 12", _message(commit_message.decode_message, commit_message.MESSAGE_VERSION)),
     "manifest_committable": HexFormat("FORMAT 12", _message(committable_bytes.decode, committable_bytes.COMMITTABLE_VERSION)),
 }
-"""What `lk.hex` knows, by the name that its `format=` takes."""
+"""The formats of `lk.hex`, by the name that its `format=` takes."""
 
 
 def parse_format_argument(text: str) -> tuple[str, HexFormat, str]:

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from lakekit.table.table import Table
 
 SNAPSHOTS = 30
-"""So many snapshots are in a page at most."""
+"""The most snapshots in a page."""
 LETTERS = 8_000_000
-"""No further snapshot is put into a page that is larger than this already."""
+"""The size of a page to which no further snapshot is added."""
 BUCKETS = 24
-"""Buckets of a snapshot that are drawn."""
+"""The most buckets of a snapshot that are drawn."""
 BOXES = 400
-"""Boxes of a bucket; above it neighbours merge."""
+"""The most boxes of a bucket; above it neighbours merge."""
 _INSET = 0.027
 
 
@@ -93,7 +93,7 @@ def _facts(table: Table) -> list[tuple[str, object]]:
 
 
 def _moment(table: Table, mark: SnapshotMark) -> SnapshotView:
-    """One snapshot; where it cannot be read any more the reason stands in its place."""
+    """Return the view of one snapshot; where it cannot be read any more, a view with the reason."""
     details: dict[str, str] = {}
     note = ""
     buckets: tuple[PagePane, ...] = ()
@@ -141,7 +141,7 @@ def _tree(table: Table, snapshot_id: int) -> PagePane:
 
 
 def _buckets(table: Table, snapshot_id: int, details: dict[str, str]) -> tuple[tuple[PagePane, ...], str]:
-    """Return the levels of each bucket, the largest ones where there are too many, and a note on the others."""
+    """Return the levels of each bucket, the largest where there are too many, and a note on the others."""
     files, changes = picture.read_live_files(table, snapshot_id), picture.read_snapshot_changes(table, snapshot_id)
     every = picture.list_buckets(files)
     largest = files.group_by("partition", "bucket").agg(pl.col("size_bytes").sum()).sort("size_bytes", "partition", "bucket", descending=True)
@@ -152,7 +152,7 @@ def _buckets(table: Table, snapshot_id: int, details: dict[str, str]) -> tuple[t
 
 
 def _bucket(table: Table, at: int, files: pl.DataFrame, changes: SnapshotChanges, location: BucketLocation, details: dict[str, str]) -> PagePane:
-    """One bucket on its key axis, each box a button."""
+    """Return one bucket on its key axis, each box a button."""
     schema = table.handle().schema
     is_append = not schema.primary_keys
     state = picture.state_of(at, files, changes, location, is_append=is_append)

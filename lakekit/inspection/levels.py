@@ -70,7 +70,7 @@ _FACTS = (
 # ---- files -----------------------------------------------------------------------------------------------------------
 
 _LITERAL = ("VARCHAR", *INTEGERS)
-"""Types whose values stand in a line of Python as in a folder's name."""
+"""Types whose values are written in Python as in a folder's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class SnapshotChanges:
 
 
 def read_live_files(table: Table, snapshot_id: int) -> pl.DataFrame:
-    """Return the live files of a snapshot, those that wait for compaction too; none without a snapshot (0).
+    """Return the live files of a snapshot, those that wait for compaction too; none for snapshot 0.
 
     Raises: `SnapshotNotFound`.
     """
@@ -114,7 +114,7 @@ def read_snapshot_changes(table: Table, snapshot_id: int) -> SnapshotChanges:
 
 
 def _frame(table: Table, entries: ManifestEntries) -> pl.DataFrame:
-    """Manifest entries with the columns that facts are made of."""
+    """Return manifest entries with the columns that facts are made of."""
     columns = [name for name in ("partition", "bucket", *_FACTS, "min_key", "max_key") if name != "deleted_row_count"]
     return frames.describe_entries(table.handle(), entries, columns).with_columns(pl.lit(0, pl.Int64).alias("deleted_row_count"))
 
@@ -126,7 +126,7 @@ def list_buckets(files: pl.DataFrame) -> list[BucketLocation]:
 
 
 def state_of(snapshot_id: int | None, files: pl.DataFrame, changes: SnapshotChanges | None, bucket: BucketLocation, *, is_append: bool) -> BucketState:
-    """One bucket of a snapshot, and what its commit changed there."""
+    """Return one bucket of a snapshot, and what its commit changed there."""
     living = _facts(_files_of_bucket(files, bucket), is_append=is_append)
     if changes is None:
         return BucketState(snapshot_id=snapshot_id, files=living)
@@ -139,7 +139,7 @@ def _files_of_bucket(files: pl.DataFrame, bucket: BucketLocation) -> pl.DataFram
 
 
 def _facts(files: pl.DataFrame, *, is_append: bool) -> tuple[LevelFile, ...]:
-    """Files newest first; those of an append table in the order in which their rows were written."""
+    """Return files newest first; those of an append table in the order in which rows were written."""
     if is_append:
         # numbers of commits that knew nothing of each other begin anew: then the clock is all there is
         ordered = files.sort("min_sequence_number", "creation_time", "file_name", nulls_last=True)
@@ -152,7 +152,7 @@ def _facts(files: pl.DataFrame, *, is_append: bool) -> tuple[LevelFile, ...]:
 
 
 def _keys(bounds: pl.Series) -> list[Key | None]:
-    """Structs of key columns as keys; None where there is none."""
+    """Return structs of key columns as keys; None where there is none."""
     return [key if is_known else None for key, is_known in zip(bounds.struct.unnest().rows(), bounds.is_not_null().to_list(), strict=True)]
 
 

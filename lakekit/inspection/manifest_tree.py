@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 LISTS: tuple[Which, ...] = ("base", "delta", "changelog")
 SHOWN_ENTRIES = 200
-"""Facts of so many entries are made; the frame has all."""
+"""The most entries that are returned as facts; the frame has all."""
 
 
 # ---- filters ---------------------------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ class TreeFilter:
     chosen: Files
 
     def manifests(self, listed: Sequence[ManifestFileMeta]) -> list[str]:
-        """For each manifest the columns whose bounds skip it, "" where it is opened."""
+        """Return for each manifest the columns whose bounds skip it, "" where it is opened."""
         scan_filter, _ = lazy.condition_of(self.filters, self.scan.ctx.schema)
         reasons: list[set[str]] = [set() for _ in listed]
         for part in conjuncts(scan_filter.predicate):
@@ -216,7 +216,7 @@ def _structs(fields: Sequence[Field], rows: list[bytes]) -> list[dict[str, Any]]
 
 
 def _format_range(low: dict[str, Any], high: dict[str, Any]) -> str:
-    """`dt 2024-01-01 .. 2024-03-31, hr 8`."""
+    """Return a text such as `dt 2024-01-01 .. 2024-03-31, hr 8`."""
     ends = {name: [("null" if end[name] is None else format_cell(end[name])) for end in (low, high)] for name in low}
     return ", ".join(f"{name} {first}" + ("" if first == last else f" .. {last}") for name, (first, last) in ends.items())
 

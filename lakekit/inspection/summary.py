@@ -7,19 +7,19 @@ import polars as pl
 from lakekit.draw import humanize
 
 _MANY_RUNS = 5
-"""More sorted runs than this in a bucket, and compaction is worth a word: Paimon's own compaction starts there by
+"""The number of sorted runs in a bucket above which compaction is mentioned: Paimon's own compaction starts there by
 default.
 """
 
 
 def totals(files: pl.DataFrame) -> str:
-    """How many files, how big, how many rows are stored in them."""
+    """Return how many files there are, their size, and how many rows are stored in them."""
     size_bytes, row_count = (int(files[name].sum()) for name in ("size_bytes", "row_count"))
     return f"{humanize.plural(files.height, 'file')}, {humanize.format_size(size_bytes)}, {humanize.plural(row_count, 'stored row')}"
 
 
 def health(files: pl.DataFrame) -> str:
-    """How many sorted runs a read has to merge: level 0 counts by file, deeper levels once."""
+    """Return how many sorted runs a read has to merge: level 0 counts by file, deeper levels once."""
     if files.is_empty():
         return "no files"
     of_bucket = files.group_by("partition", "bucket").agg((pl.col("level") == 0).sum().alias("files"), pl.col("level").filter(pl.col("level") > 0).n_unique())

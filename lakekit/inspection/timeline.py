@@ -182,4 +182,4 @@ def first_line(error: Exception) -> str:
 
 
 REFUSED = (LakekitError, pl.exceptions.PolarsError)
-"""What bad text, an expired snapshot or a table that is refused raise: shown, never raised into a front end."""
+"""Errors of bad text, an expired snapshot or a table that is refused: front ends show them."""

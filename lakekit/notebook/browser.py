@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from lakekit.table.table import Table
 
 _ENTRIES = 1000
-"""Entries of a manifest that can be chosen from."""
+"""The most entries of a manifest that are offered."""
 _NO_FILE = ("–", "")
 
 
@@ -110,7 +110,7 @@ class Browser(PictureWidget):
     # ---- links -------------------------------------------------------------------------------------------------------
 
     def _link(self) -> None:
-        """Who follows whom."""
+        """Link the selections of the views, and register the handlers of their changes."""
         ipywidgets.link((self, "filter"), (self._box, "value"))
         for view in (self.manifests, self.levels):
             ipywidgets.link((self, "filter"), (view, "filter"))
@@ -128,7 +128,7 @@ class Browser(PictureWidget):
 
     @contextmanager
     def _alone(self) -> Iterator[bool]:
-        """Whether this is the first change of a chain: what follows it is not answered."""
+        """Yield whether this is the first change of a chain; the changes that follow it are not handled."""
         first, self._following = not self._following, True
         try:
             yield first
@@ -137,7 +137,7 @@ class Browser(PictureWidget):
                 self._following = False
 
     def _move(self, at: int) -> None:
-        """All three show that snapshot; a chosen file stays so where the snapshot has it."""
+        """Show that snapshot in all three views; a selected file stays selected where the snapshot has it."""
         with self._alone() as first:
             if not first:
                 return
@@ -207,13 +207,13 @@ class Browser(PictureWidget):
             return None
 
     def _show_manifest(self, location: FileLocation | None) -> None:
-        """Chooses the manifest of a file, and there its entry."""
+        """Select the manifest of a file, and there its entry."""
         if location is not None:
             self.manifests.selected = location.manifest
             self._offer_entries()
 
     def _show_file(self, name: str) -> None:
-        """Chooses a data file and the manifest that added it; none where the snapshot has no such file."""
+        """Select a data file and the manifest that added it; none where the snapshot has no such file."""
         location = self._standing(name)
         if location is not None:
             self.levels.partition, self.levels.bucket = location.partition, location.bucket
@@ -233,7 +233,7 @@ class Browser(PictureWidget):
             self._entries.layout.display = "" if names else "none"
 
     def _of_manifest(self) -> list[tuple[Any, ...]]:
-        """Kind, partition, bucket, level and name of the data files of the chosen manifest."""
+        """Return kind, partition, bucket, level and name of the data files of the selected manifest."""
         if self.manifests.tree.manifest(self.manifests.selected) is None:
             return []
         try:
@@ -254,7 +254,7 @@ class Browser(PictureWidget):
 
 
 def _hide_filter(view: ipywidgets.Widget) -> None:
-    """One box asks for all: those of the views only follow it."""
+    """Hide the filter box of a view: the browser's box sets all of them."""
     for child in getattr(view, "children", ()):
         if isinstance(child, ipywidgets.Text) and child.description == "filter":
             child.layout.display = "none"

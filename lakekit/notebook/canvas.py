@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _NUMBERS = count()
 _FAINT_OPACITY = 0.35
 _MIN_WIDTH_PX = 815
-"""Pixels below which words would stand on words: a narrower page gets a scroll bar instead."""
+"""The width in pixels below which texts would overlap: a narrower page gets a scroll bar instead."""
 _LIGHT_ALPHA = "66"
 """The opacity of what is deleted, as CSS writes it behind a colour."""
 
@@ -158,7 +158,7 @@ def _paint(sign: str, color: str, side: float) -> str:
 
 
 def _shape_html(shape: Shape) -> str:
-    """Words, signs and lines of the stage; x and widths are shares of its width."""
+    """Return text, signs and lines of the canvas as HTML; x and widths are fractions of its width."""
     if isinstance(shape, Marker):
         geometry = f"left:calc({shape.x * 100:.3f}% - {shape.size / 2:.1f}px);top:{shape.y - shape.size / 2:.1f}px"
         look = f"{geometry};width:{shape.size:.1f}px;height:{shape.size:.1f}px;{_paint(shape.sign, css(shape.color), shape.size)}"

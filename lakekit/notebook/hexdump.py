@@ -30,7 +30,7 @@ _OPTION_WIDTH = 120
 
 
 class Cells(Canvas):
-    """Bytes as buttons in lines of 32: their codes in the page's colour, a line in their field's colour below.
+    """Bytes as buttons in lines of 32: codes in the page's colour, a line in their field's colour below.
 
     The selected field has another line above it.
     """
@@ -111,7 +111,7 @@ class Bytes(PictureWidget):
 
     @property
     def mark(self) -> FieldSpan | None:
-        """The chosen field: its bytes, name, value and section."""
+        """The selected field: its bytes, name, value and section."""
         return self.shown.at(self.offset) if 0 <= self.offset < len(self.shown.data) else None
 
     def open_block(self) -> None:
@@ -121,7 +121,7 @@ class Bytes(PictureWidget):
             self._change(self.shown.open(self.mark.offset), -1)
 
     def close_block(self) -> None:
-        """Back to the file of an opened block."""
+        """Return to the file of an opened block."""
         if self._outer:
             self._change(*self._outer.pop())
 
@@ -164,7 +164,7 @@ class Bytes(PictureWidget):
             self.offset, self.page = offset, offset // PAGE * PAGE
 
     def _show(self) -> None:
-        """Draws the page and tells the chosen field."""
+        """Draw the page and show the selected field."""
         view, mark = self.shown, self.mark
         self._quiet = True
         try:

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from lakekit.table import Table
 
 _CACHED_SNAPSHOTS = 64
-"""Snapshots whose files are remembered."""
+"""The most snapshots whose files are cached."""
 _MAX_PARTITIONS = 1000
-"""Partitions a box offers; others are set from Python."""
+"""The most partitions that a box offers; others are set from Python."""
 _ROWS = 10
 _ARGUMENTS = {"at": "the number of a snapshot", "partition": "the path of a partition, as t.files() tells it", "bucket": "the number of a bucket"}
 _MONOSPACE_STYLE = "font-family:ui-monospace,monospace;font-size:12px;line-height:1.5;white-space:pre-wrap;overflow-wrap:anywhere"
@@ -113,22 +113,22 @@ class Levels(PictureWidget):
         return levels.drawing(self._found)
 
     def as_html(self) -> str:
-        """Levels, files and funnel as tables."""
+        """Return levels, files and funnel as tables."""
         return levels.as_html(self._title, self._states, is_append=self._is_append, query=self._asked) + self._funnel()
 
     def as_text(self) -> str:
-        """Levels and funnel in characters."""
+        """Return levels and funnel in characters."""
         funnel = "" if self._explain is None else f"\n{self._explain}"
         return levels.as_text(self._title, self._states, is_append=self._is_append, query=self._asked) + funnel
 
     # ---- steps -------------------------------------------------------------------------------------------------------
 
     def forward(self) -> None:
-        """To the next snapshot."""
+        """Move to the next snapshot."""
         self.at = min((number for number in self._kinds if number > self.at), default=self.at)
 
     def back(self) -> None:
-        """To the snapshot before."""
+        """Move to the snapshot before."""
         self.at = max((number for number in self._kinds if number < self.at), default=self.at)
 
     def steps(self) -> tuple[int, ...]:
@@ -265,7 +265,7 @@ class Levels(PictureWidget):
         self._draw()
 
     def _pressed(self, change: dict[str, Any]) -> None:
-        """Plays, from the first snapshot where the last is shown; or stops."""
+        """Start playing, from the first snapshot where the last is shown; or stop."""
         if change["new"] and self._play.value >= self._play.max:
             self._play.value = self._play.min
         self._play.playing = change["new"]
@@ -342,7 +342,7 @@ class Levels(PictureWidget):
         return picture.state_of(snapshot_id or None, self._read(snapshot_id), changes, self._place, is_append=self._is_append)
 
     def _ask(self) -> None:
-        """Probe and filter, put to the planner."""
+        """Evaluate probe and filter by the planner."""
         notes = picture.notes(self.table, self._place, self._states[-1])
         self._asked = LevelQuery(said=notes)
         probe = picture.probe_of(self.table, self.probe, self.at)
@@ -361,7 +361,7 @@ class Levels(PictureWidget):
         self._explain = self.table.explain(condition, at=self._at_of(self.at))
 
     def _counted(self, state: BucketState, count: int, elsewhere: int) -> str:
-        """How many files a read opens, in words."""
+        """Return a text on how many files a read opens."""
         what = " and ".join(filter(None, (self.probe and f"probe key {self.probe}", self.filter and f"filter {self.filter}")))
         at = f" at snapshot {state.snapshot_id}" if len(self._states) > 1 else ""
         more = f", {plural(elsewhere, 'file')} in other buckets" if elsewhere else ""

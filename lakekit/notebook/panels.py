@@ -24,7 +24,7 @@ _LEGEND = 22.0
 
 
 class Timeline(PictureWidget):
-    """The snapshots of a table: click one, step with the arrow keys of the slider, place them evenly or by time.
+    """The snapshots of a table as marks: click one, step by the arrow keys, place them evenly or by time.
 
     `selected` is the selected snapshot's id (0: there is none), `code` the Python that reads the table as it was then,
     `by_time` how marks are placed. Reads all snapshot, tag and changelog files once, when it is made or refreshed, and
@@ -99,7 +99,7 @@ class Timeline(PictureWidget):
         return self.history.find(self.selected)
 
     def _place(self) -> None:
-        """Draws the marks where they belong now."""
+        """Draw the marks at their current positions."""
         self._placed = timeline.lay_out(self.history, by_time=self.by_time)
         behind = [
             *timeline.scale_to_shares(timeline.legend(self.history, y=8)),
@@ -125,7 +125,7 @@ class Timeline(PictureWidget):
         self._show()
 
     def _show(self) -> None:
-        """Tells the chosen snapshot: on the stage, on the slider, below them."""
+        """Show the selected snapshot: on the canvas, on the slider, below them."""
         mark = self._mark
         at = next((at for at, other in enumerate(self.history.marks) if other.id == self.selected), None)
         group = None if at is None else self._placed.group_of(at)

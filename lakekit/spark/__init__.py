@@ -61,7 +61,7 @@ _HOMES = {
     "lakekit.spark.dml": "delete update",
     "lakekit.spark.batch_write": "write",
 }
-"""Where each public name lives."""
+"""The module of each public name."""
 
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 

@@ -208,7 +208,7 @@ def _system(
 
 
 def _stream_batches(data: bytes) -> Iterator[pa.RecordBatch]:
-    """Rows that were collected in the driver."""
+    """Yield rows that were collected in the driver."""
     yield from pa.ipc.open_stream(data)
 
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 MODES = ("append", "upsert", "overwrite")
 OVERWRITE_MODE, DYNAMIC = "spark.sql.sources.partitionOverwriteMode", "dynamic-partition-overwrite"
-"""Spark's word for what an overwrite without a partition replaces, and a table's."""
+"""The options that say what an overwrite without a partition replaces: Spark's, and the table's."""
 
 
 def write(

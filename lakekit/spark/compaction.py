@@ -46,9 +46,7 @@ if TYPE_CHECKING:
 
 
 TASK_BYTES = 128 << 20
-"""Buckets of so many bytes are a task's work, where there are more than the tasks that run at once would finish in one
-go.
-"""
+"""The size of a task's buckets, if there are more than the tasks that run at once would finish in one go."""
 
 
 def compact(
@@ -110,7 +108,7 @@ def _sort_partition(job: SortedPartitions, partition: bytes) -> Iterator[bytes]:
 
 
 def _yield_messages(ctx: TableContext, messages: Sequence[CommitMessage]) -> Iterator[bytes]:
-    """Messages as bytes. Where nobody takes them their files are deleted."""
+    """Yield messages as bytes; where they are not taken, their files are deleted."""
     try:
         yield from (message.to_bytes() for message in messages)
     except BaseException:

@@ -62,7 +62,7 @@ NAME = "lakekit"
 SOURCE_OPTIONS = ("path", "branch", "filter", "row_kind", "partition", "partitionoverwritemode", "checkpointlocation")
 """Options that are no options of a table, in lower case: Spark does not keep the case of any."""
 RESERVED = ("comment", "external", "is_managed_location", "location", "owner", "provider", "serialization.format")
-"""What Spark itself says of an entry of its catalog, among the options."""
+"""Options that Spark itself sets for an entry of its catalog."""
 STORAGE, STREAM = "storage.", "read.stream."
 
 
@@ -146,7 +146,10 @@ class PaimonDataSource(DataSource):
 
 
 def _streams() -> Any:
-    """Import the stream classes, which need PySpark 4.2: older versions lack a name (4.0) or a module (4.1)."""
+    """Import the stream classes, which need PySpark 4.2.
+
+    Older versions lack a name (4.0) or a module (4.1).
+    """
     try:
         return plugins.load("spark", "streaming")
     except (ImportError, Unsupported) as missing:
@@ -161,7 +164,10 @@ def table_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def spec(text: str) -> dict[str, str]:
-    """`dt=2024-03-31/hour=7` as a partition. Raises `InvalidOption`."""
+    """Return the partition of a text such as `dt=2024-03-31/hour=7`.
+
+    Raises: `InvalidOption`.
+    """
     try:
         pairs = partitions.spec(text)
     except Corrupt:
@@ -206,7 +212,7 @@ class BatchReader(DataSourceReader):
         return {"jobs": self.jobs, "tasks": []}
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One a task."""
+        """Return one partition a task."""
         return [InputPartition(task) for task in self.tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

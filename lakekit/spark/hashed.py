@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from lakekit.write.shares import WriteParallelism
 
     Typed = Mapping[str, tuple[Column, SparkType]]
-    """Columns of a frame by the names that the table has for them, with their types there."""
+    """Columns of a frame by the table's names for them, with their types in Spark."""
 
 _MOST_FIELDS = 55
-"""So many null bits stand behind the row kind in the first 8 bytes; the last one is a number's sign here."""
+"""The most null bits that fit behind the row kind in the first 8 bytes, without the sign bit of the number."""
 _WIDTHS = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "DATE": 4, "BIGINT": 8}
 _INLINE_BYTES = 7
-"""Of a text that stands in its field."""
+"""The most bytes of a text that stands in its field."""
 _INLINE = 0x80
 _ZERO_WORD = "0" * 16
 
@@ -62,7 +62,7 @@ def task(ctx: TableContext, cut: WriteParallelism, columns: Typed) -> Column | N
 
 
 def _is_hashable(field: Field, columns: Typed) -> bool:
-    """Whether a column's values are written as they come, and their bytes made here."""
+    """Return whether a column's values are written as they come, and their bytes made here."""
     is_alike = field.name in columns and columns[field.name][1] == spark_type(field.type)
     return is_alike and field.default is None and (field.type.root == "VARCHAR" or field.type.root in _WIDTHS)
 

@@ -166,7 +166,7 @@ def _plan(job: ReadJob, pieces: Sequence[SplitPiece]) -> Plan:
 
 
 def _vectors(ctx: TableContext, split: Split) -> dict[str, IndexManifestEntry]:
-    """Where the deletion vector of each file of a split lies, as an index manifest says it."""
+    """Return the location of each file's deletion vector, as an index manifest has it."""
     by_path: dict[str, list[tuple[str, DeletionFile]]] = {}
     for name, deletion in split.deletions.items():
         by_path.setdefault(deletion.path, []).append((name, deletion))

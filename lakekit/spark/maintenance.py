@@ -53,15 +53,15 @@ if TYPE_CHECKING:
 
 
 def rewrite_file_index(spark: SparkSession, table_or_path: Table | str | PathLike[str], *, where: pl.Expr | str | None = None, anew: bool = False) -> Commit:
-    """`t.rewrite_file_index` by Spark tasks, some files each, in one commit.
+    """Rewrite file indexes by Spark tasks, some files each, in one commit, as `t.rewrite_file_index` does.
 
-    Raises what it raises, and what Spark raises where a task failed too often. After an error nothing was committed,
-    and files that were made are deleted.
+    Raises: as `t.rewrite_file_index`, and what Spark raises where a task failed too often. After an error nothing was
+    committed, and files that were made are deleted.
     """
     session.check(spark)
     ctx = handle_of(table_or_path)
     count = pieces.TASKS_A_SLOT * session.slots(spark)
-    tasks = [_encode_batches(some) for some in pieces.parts(file_indexes.plan_batches(ctx, where, count), count)]
+    tasks = [_encode_batches(batches) for batches in pieces.parts(file_indexes.plan_batches(ctx, where, count), count)]
     answers, wrong = pieces.answers(spark, tasks, partial(_rewrite_indexes, replace(ctx, keeper=None), rebuild=anew))
     messages = [CommitMessage.from_bytes(data) for data in answers]
     if wrong is not None:
@@ -71,7 +71,7 @@ def rewrite_file_index(spark: SparkSession, table_or_path: Table | str | PathLik
 
 
 def _encode_batches(batches: Sequence[FileBatch]) -> bytes:
-    """Shares as a task is told them: a message with their files, and what these were at other times."""
+    """Return batches as the bytes of a task: a message with their files, and the files' earlier indexes."""
     encoded = []
     for batch in batches:
         message = CommitMessage(partition=batch.partition, bucket=batch.bucket, total_buckets=batch.total_buckets, compact_before=batch.files)
@@ -109,9 +109,9 @@ def _rewrite_indexes(ctx: TableContext, piece: bytes, *, rebuild: bool) -> Itera
 
 
 def analyze(spark: SparkSession, table_or_path: Table | str | PathLike[str], *, columns: Sequence[str] | None = None) -> Commit:
-    """`t.analyze` with the rows looked at by Spark tasks: the same statistics, in a snapshot of their own.
+    """Compute the statistics of `t.analyze` by Spark tasks, in a snapshot of their own.
 
-    Raises what it raises, and what Spark raises where a task failed too often: then there is no such snapshot.
+    Raises: as `t.analyze`, and what Spark raises where a task failed too often: then there is no such snapshot.
     """
     session.check(spark)
     return analyzing.analyze(handle_of(table_or_path), columns, partial(_run_analyze_tasks, spark))
@@ -149,7 +149,7 @@ def remove_orphans(
     force: bool = False,
     external: bool = False,
 ) -> pl.DataFrame:
-    """Remove orphan files as `t.remove_orphans`, listing and deleting in Spark tasks; return the same frame.
+    """Remove orphan files as `t.remove_orphans`, by Spark tasks that list and delete; return its frame.
 
     The driver reads which files are needed, after all is listed.
 
@@ -171,10 +171,11 @@ def expire_snapshots(
     max_deletes: int | None = None,
     dry_run: bool = False,
 ) -> Expired:
-    """`t.expire_snapshots` with the files of the snapshots that went deleted by Spark tasks.
+    """Expire snapshots as `t.expire_snapshots`; Spark tasks delete the files of the removed snapshots.
 
-    The driver says what goes and removes the snapshots, which nobody sees any more before a task begins. Raises what
-    `t.expire_snapshots` raises, and what Spark raises where a task failed too often: files that are left then are
+    The driver decides and removes the snapshots, which are invisible before a task begins.
+
+    Raises: as `t.expire_snapshots`, and what Spark raises where a task failed too often: files that are left then are
     orphans.
     """
     session.check(spark)
@@ -188,10 +189,11 @@ def expire_snapshots(
 
 
 def refresh(spark: SparkSession, table_or_path: Table | str | PathLike[str]) -> Commit:
-    """`t.refresh` of an object table, whose location is listed by Spark tasks, level by level.
+    """Refresh an object table as `t.refresh`: Spark tasks list its location, level by level.
 
-    Names that `ls.attach` put into the session show the new listing at once. Raises `InvalidOption` for a table of
-    another kind, `StorageFailed`, and what a commit raises.
+    Names that `ls.attach` put into the session show the new listing at once.
+
+    Raises: `InvalidOption` for a table of another kind, `StorageFailed`, and what a commit raises.
     """
     session.check(spark)
     table = asked.table_of(table_or_path)

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 TO, OF, DATA = "to", "of", "data"
 LETTER = spark.StructType([spark.StructField(TO, spark.IntegerType()), spark.StructField(OF, spark.IntegerType()), spark.StructField(DATA, spark.BinaryType())])
 FROM_SOURCE = -1
-"""What letters with rows of the source are of; others are of the group whose target rows they tell."""
+"""The sender of letters with rows of the source; other letters have the group of their target rows."""
 _LETTER = pa.schema([pa.field(TO, pa.int32()), pa.field(OF, pa.int32()), pa.field(DATA, pa.binary())])
 
 _REPORTED_ERRORS = (*write_task.REPORTED_ERRORS, MergeConflict)
@@ -112,7 +112,7 @@ class MergeJob:
 
     @cached_property
     def tasks(self) -> TaskRouter:
-        """Tells rows of the table their group. Only of groups that are a cut."""
+        """The router of rows to groups. Only for groups of a `cut`."""
         assert self.groups.cut is not None
         return TaskRouter.of(self.ctx, self.groups.cut, replaces=False, batch=False)
 
@@ -137,7 +137,7 @@ class MergeJob:
         return [name for name in self.ctx.schema.names if name in used] or [self.ctx.schema.names[0]]
 
     def rows(self, batch: pa.RecordBatch) -> pl.DataFrame:
-        """Rows of the source, as Spark has them, under their long names."""
+        """Return rows of the source, as Spark has them, under their long names."""
         arrays = [array if array.type == field.type else array.cast(field.type) for array, field in zip(batch.columns, self.arrow, strict=True)]
         named = write_task.convert_times(pa.RecordBatch.from_arrays(arrays, names=list(self.columns)), self.ctx)
         frame = pl.concat(list(input_frames.open_input(named, self.ctx).pieces(self.ctx)))
@@ -267,7 +267,7 @@ def send_matches(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[p
 
 
 def _send_inserts(job: MergeJob, unmatched: pl.DataFrame) -> Iterator[pa.RecordBatch]:
-    """Letters of rows that match nothing, to the groups of the rows that they become."""
+    """Yield letters of rows that match nothing, to the groups of the rows that they become."""
     if not unmatched.height or not job.plan.not_matched:
         return
     with translate_compute_errors(job.ctx.name):

@@ -58,12 +58,13 @@ def merge(
     *clauses: Clause,
     on: Sequence[str] | pl.Expr | str,
 ) -> Commit:
-    """`t.merge` by Spark tasks, in one commit: the same clauses, with a DataFrame of Spark as the source.
+    """Merge rows by Spark tasks, in one commit: the clauses of `t.merge`, with a Spark DataFrame.
 
-    The source is computed once. Of its rows that are inserted with one key, which is the newer one says a sequence
-    field, or nobody. A TIME of the source may be a number of milliseconds, as `ls.read` gives it. Raises what `t.merge`
-    raises, `MergeConflict` among it; `TypeError` for a source that is no DataFrame of Spark; and what Spark raises
-    where a task failed too often. After an error nothing was changed.
+    The source is computed once. Among its rows that are inserted with one key only a sequence field says which is the
+    newer one. A TIME of the source may be a number of milliseconds, as `ls.read` returns it.
+
+    Raises: what `t.merge` raises, `MergeConflict` among it; `TypeError` for a source that is no DataFrame of Spark; and
+    what Spark raises where a task failed too often. After an error nothing was changed.
     """
     session.check(spark)
     if not hasattr(source, "mapInArrow"):

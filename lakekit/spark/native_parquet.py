@@ -61,7 +61,7 @@ HIDDEN_NAME = r"^[_.]"
 PATTERN = frozenset("{}[]*?\\")
 """Signs that make a path a pattern to Spark."""
 LISTED_AT_ONCE = 32
-"""Above so many files Spark lists them in a job of its own, of 10 000 tasks unless told otherwise."""
+"""With more files than this Spark lists them in a job of its own, of 10 000 tasks unless it is configured."""
 _LISTING, _FEW_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism", 64
 _READ_OPTIONS = {
     "mergeSchema": "false",
@@ -81,7 +81,10 @@ class LiftedColumn:
 
 
 def native_read_mask(plan: Plan, fields: Sequence[Field]) -> Mask:
-    """Which of the plan's files without a merge Spark may read, for those columns: a mask over `plan.raw`."""
+    """Return which of the plan's files without a merge Spark may read: a mask over `plan.raw`.
+
+    It depends on the columns to read.
+    """
     ctx, count = plan.ctx, len(plan.raw)
     mode = ctx.options.spark_read_native
     if not count or mode == "off" or not _opens(ctx, mode) or not _names_differ(ctx):
@@ -104,7 +107,7 @@ def native_read_mask(plan: Plan, fields: Sequence[Field]) -> Mask:
 
 
 def _opens(ctx: TableContext, mode: str) -> bool:
-    """Whether Spark opens the table's files: on a disk always, in a store where the caller says so."""
+    """Return whether Spark opens the table's files: on a disk always, in a store where the caller says so."""
     options = ctx.options
     if ctx.storage.polars(ctx.root) is None:
         if mode == "on":
@@ -126,7 +129,7 @@ def _names_differ(ctx: TableContext) -> bool:
 
 
 def lifts(ctx: TableContext, schema_id: int, fields: Sequence[Field]) -> tuple[LiftedColumn, ...] | None:
-    """Return how the columns are made from files of another schema; None where Spark's result would differ."""
+    """Return how the columns are made from files of another schema; None where Spark would differ."""
     schema = schemas.schema_of_file(ctx, schema_id)
     by_id, names = {field.id: field for field in schema.fields}, [field.name.lower() for field in schema.fields]
     lifted = [LiftedColumn(want=want, have=by_id.get(want.id)) for want in fields]
@@ -149,7 +152,7 @@ def _is_native(t: DataType) -> bool:
 
 
 def _is_widening(have: DataType, want: DataType) -> bool:
-    """Whether every value of one type is a value of the other, to Spark's cast and to Paimon's."""
+    """Return whether every value of one type is a value of the other, to Spark's cast and to Paimon's."""
     if have.root in INTEGERS and want.root in INTEGERS:
         return INTEGERS.index(have.root) <= INTEGERS.index(want.root)
     if have.root in STRINGS and want.root == "VARCHAR":
@@ -195,7 +198,7 @@ def _leaves(t: DataType) -> Iterator[DataType]:
 
 
 def frames(spark: SparkSession, plan: Plan, mask: Mask, fields: Sequence[Field], out: Sequence[Field], condition: Column | None) -> list[DataFrame]:
-    """Return frames of the files of `plan.raw` in the mask, filtered over `fields`, with the columns `out`.
+    """Return frames of the files of `plan.raw` in the mask, filtered over `fields`, with columns `out`.
 
     There is one for each schema, and one more where partition folders mean null.
     """
@@ -267,7 +270,7 @@ def _limit_listing_tasks(spark: SparkSession, count: int) -> Iterator[None]:
 
 
 def _in_folders(ctx: TableContext, partitions: pa.BinaryArray, paths: NDArray[np.object_]) -> Mask:
-    """Which files lie in folders whose names Spark reads as the values of partition columns."""
+    """Return which files lie in folders whose names Spark reads as the values of partition columns."""
     fields = ctx.schema.partition_fields
     if not fields or any(field.type.root not in PLAIN_PARTITIONS for field in fields):
         return np.zeros(len(paths), bool)

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 
 FEW_DIRECTORIES, FEW_FILES = 8, 500
-"""So many are listed or deleted sooner than Spark starts tasks for them."""
+"""Up to so many are listed or deleted in this process, before Spark would have started tasks."""
 TASKS_A_SLOT = 4
-"""Tasks that one slot does in turn: few enough to start, enough that none waits long for the slowest."""
+"""Tasks that one slot does in turn: few enough to start, enough that no slot waits long for the slowest."""
 _SCHEMA = pa.schema([pa.field("message", pa.binary()), pa.field("wrong", pa.string())])
 
 
@@ -65,7 +65,7 @@ def _run_piece(work: Work, piece: bytes) -> Iterator[pa.RecordBatch]:
 
 
 def parts(items: Sequence[A], count: int) -> Iterator[Sequence[A]]:
-    """Neighbours together, in `count` parts of one size, or fewer."""
+    """Yield neighbours together, in `count` parts of one size, or fewer."""
     size = max(1, -(-len(items) // max(1, count)))
     return (items[at : at + size] for at in range(0, len(items), size))
 

@@ -162,7 +162,7 @@ class _Named:
             self.spans.append((_start(database), _start(table), ""))
 
     def _version(self, node: Node) -> tuple[int | str | datetime | None, int]:
-        """Which version of a table is asked for, and where its name and that end."""
+        """Return the requested version of a table, and where its name and that end in the text."""
         end, version = node.this.meta["end"] + 1, node.args.get("version")
         if version is None:
             return None, end
@@ -206,5 +206,5 @@ def _start(identifier: Node) -> int:
 
 
 def _escape_braces(text: str) -> str:
-    """Text in which PySpark finds no place for a frame."""
+    """Return the text with braces escaped, which PySpark would take for a frame's placeholder."""
     return text.replace("{", "{{").replace("}", "}}")

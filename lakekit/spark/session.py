@@ -39,18 +39,18 @@ if TYPE_CHECKING:
     Function = Callable[[bytes], Iterable[pa.RecordBatch]]
 
 OLDEST_SPARK = (4, 0)
-"""The first PySpark whose Python functions take and give Arrow as this package needs it."""
+"""The first PySpark whose Python functions take and return Arrow as this package needs it."""
 CLOSURE_BYTES = 4 << 20
-"""How many bytes of tasks one frame carries: every Python process that works for the frame decodes them all."""
+"""The bytes of tasks that one frame carries: every Python process of the frame decodes all of them."""
 SMALL_BYTES, MOST_BYTES = 1 << 20, 1 << 28
-"""Up to the one, rows are small to every planner, and need not be told of; beyond the other they are big, and counting
-on would take its time.
+"""Sizes of rows: up to the first they are small to every planner and need no estimate; beyond the second they are big,
+and a longer range would take its time.
 """
 _NUMBER_BYTES = 8
 SLOTS = 16
-"""Cores that are assumed where nobody tells."""
+"""The number of cores that is assumed where it is unknown."""
 BATCH_ROWS = 4096
-"""Of an Arrow batch in a new session: rows of up to half a megabyte fit into the two gigabytes that one may have."""
+"""Rows of an Arrow batch in a new session: rows of up to half a megabyte fit into the two gigabytes of one."""
 _BATCH_BYTES, _BATCH_ROWS = "spark.sql.execution.arrow.maxBytesPerBatch", "spark.sql.execution.arrow.maxRecordsPerBatch"
 JAVA = "apt install openjdk-17-jre-headless"
 OLDEST_JAVA = 17
@@ -58,7 +58,7 @@ JAVA_PATIENCE_S = 60
 
 
 def run(spark: SparkSession, tasks: Sequence[bytes], function: Function, schema: StructType, *, size_bytes: int = 0) -> DataFrame:
-    """Return the Arrow batches that `function` yields for `tasks`, as a DataFrame: one Spark task for each.
+    """Return the Arrow batches that `function` yields for `tasks` as a DataFrame: one Spark task for each.
 
     `function` and what it holds reach the executors with Spark's own pickling, once a task; it is called there with the
     bytes of one task. What it raises fails the Spark job after Spark's retries. `size_bytes` is the size of all rows
@@ -82,7 +82,7 @@ def _numbers(spark: SparkSession, count: int, each: int) -> DataFrame:
 
 
 def empty_frame(spark: SparkSession, schema: StructType) -> DataFrame:
-    """No rows of that schema."""
+    """Return no rows of that schema."""
     return spark.range(0).select(*(lit(None).cast(field.dataType).alias(field.name) for field in schema))
 
 

@@ -45,7 +45,7 @@ class SparkBackend:
 
     @property
     def zone(self) -> str:
-        """The session's."""
+        """The session's time zone."""
         return self.spark.conf.get("spark.sql.session.timeZone") or "UTC"
 
     def query(self, statement: Statement, text: str) -> DataFrame:

@@ -99,7 +99,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ---- offsets
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
-        """Before everything."""
+        """Return the offset before everything."""
         return {"snapshot": _NO_SNAPSHOT, "first": 0, "state": 0}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -107,11 +107,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.limit
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """From here on nothing newer than what is there now is read."""
+        """Read nothing from here on that is newer than the newest snapshot now."""
         self.newest_id = snapshots.latest_id(self.stream.ctx) or 0
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
-        """How far the next batch goes: as far as snapshots are there and the limit lets it; at least one."""
+        """Return the end of the next batch: as far as snapshots exist and the limit allows; at least one."""
         if start["snapshot"] == _NO_SNAPSHOT:
             begun = self.stream.begin()
             if begun is None:
@@ -257,7 +257,7 @@ or moved forward to a branch. Begin anew with another checkpoint"
             yield types.to_batch(frame, output_fields)
 
     def commit(self, end: Offset) -> None:
-        """Told when a batch is through: a consumer's place moves behind it."""
+        """Move a consumer's position behind a batch that is through."""
         self.stream.place.reach(end["snapshot"] + 1)
 
 
@@ -301,7 +301,7 @@ def _limit_value(limit: ReadLimit) -> int:
 
 
 def _measure_batch(batch: StreamBatch, limit: ReadLimit) -> int:
-    """How much a snapshot brings, in what the limit counts."""
+    """Return how much a snapshot brings, in the unit of the limit."""
     entries = batch.entries.filter(batch.entries.numbers("kind") == ADD)
     match limit:
         case ReadMaxRows():
@@ -312,7 +312,7 @@ def _measure_batch(batch: StreamBatch, limit: ReadLimit) -> int:
 
 
 def _add_kind_column(batch: pa.RecordBatch, output_fields: Sequence[Field]) -> pa.RecordBatch:
-    """Rows of a state, all of which are new to a stream."""
+    """Return rows of a state with their kind: all are new to a stream."""
     kinds = pa.repeat(pa.scalar("+I"), batch.num_rows)
     return pa.RecordBatch.from_arrays([kinds, *batch.columns], schema=types.arrow_schema(output_fields))
 
@@ -365,7 +365,7 @@ def user_of(checkpoint: str | None) -> str:
 
 
 def _query(checkpoint: str) -> str | None:
-    """Return the id that Spark gave the query of a checkpoint; None where it is on no disk of this machine.
+    """Return the id that Spark gave the query of a checkpoint; None where it is on no local disk.
 
     Spark draws it before the first batch.
     """

@@ -27,7 +27,7 @@ MAGIC = b"LKRT"
 VERSION = 1
 _IN_ORDER, _BEFORE = 1, 2
 _LEAST_BYTES = 5
-"""Of a split with its flags and size."""
+"""The least bytes of a split with its flags and size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

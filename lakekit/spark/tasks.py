@@ -36,9 +36,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 FILES_AT_ONCE = 4096
-"""Files that become facts at once: one by one the columns would be asked anew for each split, all together a million
-would have to be held.
-"""
+"""Files that are decoded at once: decoding them one by one is slow, and a million of them would not fit in memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +81,7 @@ def buckets(plan: Plan) -> dict[tuple[bytes, int], bytes]:
 
 
 def _task_bytes(plan: Plan, raw: Ints, slots: int) -> int:
-    """How much a task should weigh, as Spark itself weighs files."""
+    """Return how much a task should weigh, as Spark itself weighs files."""
     options, sizes = plan.ctx.options, plan.entries.numbers("file_size")
     open_bytes = options.source_split_open_file_cost_bytes
     indices = np.concatenate([raw, *(np.asarray(bucket.files, np.int64) for bucket in plan.merged)])
@@ -92,7 +90,7 @@ def _task_bytes(plan: Plan, raw: Ints, slots: int) -> int:
 
 
 def _pack_pieces(sized: Iterable[SizedPiece], size_bytes: int) -> Iterator[ReadTask]:
-    """Neighbours together until they weigh enough; slices apart."""
+    """Yield tasks of neighbouring pieces that weigh enough together; a slice is a task of its own."""
     pieces: list[SplitPiece] = []
     weight = 0
     for item in sized:

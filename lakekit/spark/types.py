@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 DIGITS = 6
-"""Of a second, in Spark's timestamps."""
+"""The digits of a second in Spark's timestamps."""
 _SPARK_TYPES: dict[str, spark.DataType] = {
     "BOOLEAN": spark.BooleanType(),
     "TINYINT": spark.ByteType(),
@@ -69,14 +69,17 @@ _PAIMON_TYPES: dict[type[spark.DataType], DataType] = {
 }
 _ARROW_TARGET = ArrowTarget(format_name="Spark", count_times=True)
 _VARIANT = pa.struct([pa.field("value", pa.binary(), nullable=False), pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"})])
-"""PySpark knows a variant among structs by this mark."""
+"""The Arrow type of a variant, which PySpark recognizes by its metadata."""
 
 
 # ---- Paimon -> Spark -------------------------------------------------------------------------------------------------
 
 
 def spark_type(t: DataType) -> spark.DataType:
-    """Spark's type of a Paimon type. Raises `Unsupported` for a type that lakekit refuses."""
+    """Return Spark's type of a Paimon type.
+
+    Raises: `Unsupported` for a type that lakekit refuses.
+    """
     match t.root:
         case "DECIMAL":
             return spark.DecimalType(t.precision or 10, t.scale or 0)
@@ -95,7 +98,7 @@ def spark_type(t: DataType) -> spark.DataType:
 
 
 def spark_schema(fields: Sequence[Field]) -> spark.StructType:
-    """Columns as Spark's schema: names, types, nullability, comments."""
+    """Return columns as Spark's schema: names, types, nullability, comments."""
     return spark.StructType([_spark_field(field) for field in fields])
 
 
@@ -133,7 +136,7 @@ def paimon_type(t: spark.DataType, column: str = "") -> DataType:
 
 
 def paimon_fields(schema: spark.StructType) -> tuple[Field, ...]:
-    """Spark's columns as fields without ids: names, types, nullability, comments."""
+    """Return Spark's columns as fields without ids: names, types, nullability, comments."""
     return tuple(
         Field(field.name, _with_null(paimon_type(field.dataType, field.name), nullable=field.nullable), comment=(field.metadata or {}).get("comment"))
         for field in schema

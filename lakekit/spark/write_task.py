@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 TASK: Final = internal("task")
 """The column that says which task a row belongs to."""
 GATHERED_BYTES = 32 << 20
-"""Batches are put together until they take so much."""
+"""The bytes up to which batches are combined."""
 ANSWER = spark.StructType([spark.StructField("message", spark.BinaryType()), spark.StructField("wrong", spark.StringType())])
 REPORTED_ERRORS = (Corrupt, FileMissing, InvalidOption, NotFound, SchemaMismatch, Unsupported, ValueOutOfRange)
-"""What is answered and not raised: the next attempt would meet it again. Another `StorageFailed` it may not meet."""
+"""Errors that are returned and not raised: the next attempt would fail again. Another `StorageFailed` may not."""
 SPARK_HINTS = ErrorHints(cast=" in Spark", cut="date_trunc('MILLISECOND', …)", grow=", or add it to the table with t.alter")
 """Writes of Spark have no `cast=` and no `merge_schema=`, and its times are finer than milliseconds only."""
 _ANSWER = pa.schema([pa.field("message", pa.binary()), pa.field("wrong", pa.string())])
@@ -79,7 +79,7 @@ class WriteJob:
 
     @cached_property
     def tasks(self) -> TaskRouter:
-        """Tells rows their task. Only of a write that is cut."""
+        """The router of rows to tasks. Only for a write with a `cut`."""
         assert self.cut is not None
         return TaskRouter.of(self.ctx, self.cut, replaces=self.replaces, batch=self.batch)
 
@@ -89,12 +89,12 @@ class WriteJob:
 
 
 def positional_names(count: int) -> list[str]:
-    """Names of columns that Spark finds whatever they are called, by their place."""
+    """Return names of columns by their position, which Spark finds whatever the columns are called."""
     return [internal(str(at)) for at in range(count)]
 
 
 def signs(count: int) -> tuple[int, ...]:
-    """Return one number for each partition 0, 1, 2, … to which Spark's `repartition(count, column)` sends it.
+    """Return a number for each partition 0, 1, 2, … that Spark's `repartition` sends to it.
 
     Spark goes by the Murmur hash of the number, which is Paimon's too.
     """
@@ -140,7 +140,7 @@ def _to_table_columns(job: WriteJob, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def convert_times(batch: pa.RecordBatch, ctx: TableContext) -> pa.RecordBatch:
-    """Columns as Spark has them as the table has them: a TIME is a number of milliseconds there."""
+    """Return Spark's columns as the table has them: a TIME is a number of milliseconds in Spark."""
     for at, field in enumerate(batch.schema):
         if pa.types.is_int32(field.type) and ctx.schema.has(field.name) and ctx.schema.field(field.name).type.root == "TIME":
             batch = batch.set_column(at, field.name, batch.column(at).cast(pa.time32("ms")))
@@ -237,7 +237,7 @@ def _answer(message: CommitMessage | None = None, *, wrong: LakekitError | None 
 
 
 def encode_messages(messages: Iterable[CommitMessage]) -> list[pa.RecordBatch]:
-    """Messages as answers of a task."""
+    """Return messages as answers of a task."""
     return [_answer(message) for message in messages]
 
 

@@ -71,7 +71,7 @@ STREAMS = ("audit_log", "binlog")
 
 
 def show_changes(name: str, frame: pl.LazyFrame, ctx: TableContext) -> pl.LazyFrame:
-    """Return the rows of one change of a stream, `_row_kind` first, as a system table of `STREAMS` shows them."""
+    """Return the rows of one change of a stream, `_row_kind` first, as a system table of `STREAMS`."""
     renamed = frame.rename({KIND_COLUMN: KIND})
     if name == "audit_log":
         return renamed
@@ -85,17 +85,17 @@ def show_changes(name: str, frame: pl.LazyFrame, ctx: TableContext) -> pl.LazyFr
 
 
 def _wrap_in_lists(column: pl.Series) -> pl.Series:
-    """Each value as a list of itself."""
+    """Return each value as a list of itself."""
     return _to_lists(column, np.arange(len(column) + 1))
 
 
 def _to_lists(column: pl.Series, offsets: NDArray[np.int64]) -> pl.Series:
-    """Neighbours as lists, which begin and end at these offsets."""
+    """Return neighbours as lists, which begin and end at these offsets."""
     return pl.Series(column.name, pa.LargeListArray.from_arrays(pa.array(offsets), column.rechunk().to_arrow()), dtype=pl.List(column.dtype))
 
 
 def _pack_updates(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """Each -U in one row with what comes next, where that is of the same key.
+    """Pack each -U in one row with what comes next, where that is of the same key.
 
     The reference packs it with what comes next of any key (`PackChangelogReader`): of a -U that stands alone it makes
     an update of one key to another.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 WALL = pl.Datetime("ms")
 _KINDS, _SOURCES = pa.array(["ADD", "DELETE"]), pa.array(["APPEND", "COMPACT"])
-"""What codes mean, in their order."""
+"""The names of codes, in their order."""
 _RANGES = pl.List(pl.Struct({"file_name": pl.String, "offset": pl.Int64, "length": pl.Int64, "deleted_row_count": pl.Int64}))
 _LISTS: tuple[manifest_files.Which, ...] = ("base", "delta", "changelog")
 

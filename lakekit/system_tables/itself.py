@@ -13,7 +13,7 @@ from lakekit.options.table_options import list_options
 
 
 def features() -> pl.DataFrame:
-    """Every feature that Paimon's documents name, one row each.
+    """Return every feature that Paimon's documents name, one row each.
 
     Columns: feature, area, read, write, words, specified. `read` and `write` are "yes", "refused" (with `Unsupported`,
     by this name) or "-" (no matter of that side).
@@ -24,7 +24,7 @@ def features() -> pl.DataFrame:
 
 
 def options() -> pl.DataFrame:
-    """Every option of a table that lakekit knows, one row each.
+    """Return every option of a table that lakekit knows, one row each.
 
     Columns: key, type, default (as text, null without one), fixed (whether it can change once the table has a
     snapshot), choices, older_keys (names it had in older releases), words.

@@ -42,7 +42,7 @@ _SNAPSHOT = {
 
 
 def frame(rows: Iterable[tuple[Any, ...]], schema: dict[str, Any]) -> pl.DataFrame:
-    """Rows of facts as a frame."""
+    """Return rows of facts as a frame."""
     return pl.DataFrame(list(rows), schema=schema, orient="row")
 
 
@@ -80,7 +80,7 @@ def snapshots(ctx: TableContext) -> pl.DataFrame:
 
 
 def schemas(ctx: TableContext) -> pl.DataFrame:
-    """Every schema of the table."""
+    """Return every schema of the table."""
     rows = (
         (
             s.id,
@@ -109,7 +109,7 @@ def schemas(ctx: TableContext) -> pl.DataFrame:
 
 
 def tags(ctx: TableContext) -> pl.DataFrame:
-    """Every tag. `created` is the writer's wall clock; `retained` null: for ever."""
+    """Return every tag. `created` is the writer's wall clock; `retained` null: for ever."""
     rows = (
         (
             t.name,
@@ -135,12 +135,12 @@ def tags(ctx: TableContext) -> pl.DataFrame:
 
 
 def branches(ctx: TableContext) -> pl.DataFrame:
-    """Every branch but main."""
+    """Return every branch but main."""
     return frame(((b.name, b.created_ms) for b in branch_files.all(ctx)), {"branch": pl.String, "created": INSTANT})
 
 
 def consumers(ctx: TableContext) -> pl.DataFrame:
-    """Every consumer and the snapshot it will read next."""
+    """Return every consumer and the snapshot it will read next."""
     by_id = consumer_files.all(ctx)
     return frame(((name, by_id[name].next_snapshot) for name in sorted(by_id)), {"consumer": pl.String, "next_snapshot_id": pl.Int64})
 

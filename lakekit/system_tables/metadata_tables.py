@@ -41,7 +41,7 @@ def wall(time_ms: int | None) -> int | None:
 
 
 def snapshots(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001 - travel does not change the list
-    """Every snapshot."""
+    """Return every snapshot."""
     rows = (
         (
             s.id,
@@ -77,7 +77,7 @@ def snapshots(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
 
 
 def schemas(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
-    """Every schema; fields, keys and options as compact JSON."""
+    """Return every schema; fields, keys and options as compact JSON."""
     rows = (
         (
             s.id,
@@ -105,7 +105,7 @@ def options(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
 
 
 def tags(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
-    """Every tag, by name; `time_retained` as ISO text."""
+    """Return every tag, by name; `time_retained` as ISO text."""
     rows = (
         (
             t.name,
@@ -140,18 +140,18 @@ def iso_duration(nanos: int) -> str:
 
 
 def branches(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
-    """Every branch but main."""
+    """Return every branch but main."""
     return frame(((b.name, wall(b.created_ms)) for b in branch_files.all(ctx)), {"branch_name": pl.String, "create_time": TIME})
 
 
 def consumers(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
-    """Every consumer and the snapshot it reads next."""
+    """Return every consumer and the snapshot it reads next."""
     rows = ((name, consumer.next_snapshot) for name, consumer in consumer_files.all(ctx).items())
     return frame(rows, {"consumer_id": pl.String, "next_snapshot_id": pl.Int64})
 
 
 def aggregation_fields(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
-    """Every column with the values and the keys of its `fields.<column>.…` options."""
+    """Return every column with the values and the keys of its `fields.<column>.…` options."""
     schema = schema_files.latest(ctx)
     rows = []
     for field in schema.fields:

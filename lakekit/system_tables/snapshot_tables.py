@@ -294,7 +294,7 @@ def _partitions(ctx: TableContext, at: At, *, legacy: bool) -> pl.DataFrame:
     default = ctx.options.partition_default_name
 
     def directory(data: bytes) -> str:
-        """As the directory is named, but not escaped."""
+        """Return the name of the partition's directory, not escaped."""
         texts = partitions_of.text(paths.partition_values(ctx, data), types, default_name=default, legacy=legacy)
         return "/".join(f"{name}={text}" for name, text in zip(ctx.schema.partition_keys, texts, strict=True))
 
@@ -302,7 +302,7 @@ def _partitions(ctx: TableContext, at: At, *, legacy: bool) -> pl.DataFrame:
 
 
 def buckets(ctx: TableContext, at: At = None) -> pl.DataFrame:
-    """Live data files summed by bucket, the postponed one too."""
+    """Return live data files summed by bucket, the postponed one too."""
     position = time_travel.locate(ctx, at)
     ctx = time_travel.schema_of(ctx, position)
     return _sum_entries(_read_all_entries(ctx, position), ["partition", "bucket"], lambda data: _partition(ctx, data))

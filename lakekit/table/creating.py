@@ -81,7 +81,7 @@ def define(
 
 
 def _names(argument: Sequence[str] | None, what: str) -> tuple[str, ...]:
-    """One name alone is as good as a list of it, and None as no name."""
+    """Return names as a tuple: a single text is one name, None is no name."""
     names = (argument,) if isinstance(argument, str) else () if argument is None else tuple(argument)
     for name in names:
         if not isinstance(name, str):

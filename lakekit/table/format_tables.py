@@ -131,12 +131,12 @@ class FormatTable(Table):
 
     @property
     def schema(self) -> Schema:
-        """Its columns."""
+        """The table's columns."""
         return Schema.of(self.facts().schema)
 
     @property
     def primary_keys(self) -> tuple[str, ...]:
-        """None: format tables have no keys."""
+        """Always empty: format tables have no keys."""
         return ()
 
     @property
@@ -151,12 +151,12 @@ class FormatTable(Table):
 
     @property
     def comment(self) -> str | None:
-        """What the table says it is."""
+        """The table's comment."""
         return self.facts().schema.comment
 
     @property
     def uuid(self) -> str:
-        """The table's identity: its name and when it was made."""
+        """The table's identity: its name and its creation time."""
         ctx = self.facts()
         return f"{self.name}.{schema_files.read(ctx, schema_files.ids(ctx)[0]).time_millis}"
 
@@ -220,7 +220,7 @@ class ObjectTable(Table):
         return object_table.open_object(self.handle(), path)
 
     def _refused(self, *_: Any, **__: Any) -> NoReturn:
-        """Refused: rows are listed, not written."""
+        """Raise `Unsupported`: rows are listed, not written."""
         raise Unsupported(f"{self.name} is an object table: its rows are what lies at its location, and t.refresh() lists it", feature=OBJECTS)
 
     append = upsert = overwrite = writer = delete = update = merge = truncate = _refused

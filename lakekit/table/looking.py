@@ -55,12 +55,12 @@ class Looking(TableCore):
 
     @property
     def comment(self) -> str | None:
-        """What the table says it is."""
+        """The table's comment."""
         return self.handle().schema.comment
 
     @property
     def uuid(self) -> str:
-        """The table's identity: its name and when it was made."""
+        """The table's identity: its name and its creation time."""
         ctx = self.handle()
         return f"{self.name}.{schema_files.read(ctx, schema_files.ids(ctx)[0]).time_millis}"
 
@@ -69,11 +69,11 @@ class Looking(TableCore):
         return statement(self.name, self.handle())
 
     def snapshots(self) -> pl.DataFrame:
-        """Every snapshot, one row each, newest last."""
+        """Return every snapshot, one row each, newest last."""
         return metadata.snapshots(self.handle())
 
     def schemas(self) -> pl.DataFrame:
-        """Every schema, one row each."""
+        """Return every schema, one row each."""
         return metadata.schemas(self.handle())
 
     def schema_difference(self, older: int, newer: int | None = None) -> SchemaDifference:
@@ -92,15 +92,15 @@ class Looking(TableCore):
         return diff_schemas(self.name, schema_files.read(ctx, wanted[0]), schema_files.read(ctx, wanted[1]))
 
     def tags(self) -> pl.DataFrame:
-        """Every tag, one row each."""
+        """Return every tag, one row each."""
         return metadata.tags(self.handle())
 
     def branches(self) -> pl.DataFrame:
-        """Every branch but main, one row each."""
+        """Return every branch but main, one row each."""
         return metadata.branches(self.handle())
 
     def consumers(self) -> pl.DataFrame:
-        """Every consumer, one row each."""
+        """Return every consumer, one row each."""
         return metadata.consumers(self.handle())
 
     def manifests(self, at: int | str | datetime | None = None) -> pl.DataFrame:

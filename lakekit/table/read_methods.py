@@ -105,7 +105,7 @@ class Reading(TableCore):
         return stream.follow(self._with(options), start, consumer=consumer, until=until, poll=poll)
 
     def aggregate(self, *aggregates: pl.Expr, where: pl.Expr | str | None = None, at: int | str | datetime | None = None) -> pl.DataFrame:
-        """Return what `scan(at).filter(where).select(*aggregates)` gives, from file indexes where they can tell.
+        """Return what `scan(at).filter(where).select(*aggregates)` gives, from file indexes where possible.
 
         Files with a bsi index are not decoded then. Supported are sum, min, max, count, null_count and len of columns,
         `pl.all()` and selectors too, and `pl.len()`; of integers, dates, times, timestamps to microseconds and

@@ -36,11 +36,11 @@ class Schema:
         return Schema(id=schema.id, fields=schema.fields, highest_field_id=schema.highest_field_id)
 
     def to_polars(self) -> pl.Schema:
-        """Polars' schema of a scan."""
+        """Return Polars' schema of a scan."""
         return pl.Schema(polars_schema(self.fields))
 
     def to_arrow(self) -> pa.Schema:
-        """Arrow's own types: maps are maps, comments are field metadata."""
+        """Return the schema in Arrow's own types: maps are maps, comments are field metadata."""
         return pa.schema([to_arrow_field(field) for field in self.fields])
 
     def __repr__(self) -> str:
@@ -53,7 +53,7 @@ class Schema:
 
 
 def columns_html(fields: Sequence[Field], keys: Sequence[str] = (), *, title: str = "") -> str:
-    """Columns as a table; those of the primary key are marked, and what no column has is left out."""
+    """Return columns as an HTML table; those of the primary key are marked, unused heads are left out."""
     rows = [(field.id, field.name, str(field.type), "key" if field.name in keys else None, field.default, field.comment) for field in fields]
     heads = ("id", "column", "type", "key", "default", "comment")
     used = [at for at in range(len(heads)) if at < 3 or any(row[at] is not None for row in rows)]

@@ -99,7 +99,7 @@ def diff_schemas(table: str, older: TableSchema, newer: TableSchema) -> SchemaDi
 
 
 def _current_key_names(keys: Sequence[str], older: TableSchema, newer: TableSchema) -> tuple[str, ...]:
-    """Key columns by the names that they have in the newer schema: renaming one is no change of the key."""
+    """Return key columns by their names in the newer schema: renaming one is no change of the key."""
     names = {field.id: field.name for field in newer.fields}
     ids = {field.name: field.id for field in older.fields}
     return tuple(names.get(ids.get(key, -1), key) for key in keys)
@@ -173,7 +173,7 @@ def _diff_types(path: str, before: DataType, after: DataType) -> Iterator[Schema
 
 
 def _is_lossless(wide: DataType, narrow: DataType) -> bool:
-    """Whether every value of one plain type is a value of the other, without loss."""
+    """Return whether every value of one plain type is a value of the other, without loss."""
     if narrow.root in INTEGERS and wide.root in INTEGERS:
         return INTEGERS.index(wide.root) >= INTEGERS.index(narrow.root)
     if wide.root == "DECIMAL":
@@ -192,5 +192,5 @@ def _is_lossless(wide: DataType, narrow: DataType) -> bool:
 
 
 def _max_length(t: DataType) -> float:
-    """How long a string or how many bytes fit; no end where the type names none."""
+    """Return how long a string or how many bytes fit; infinite where the type names no length."""
     return float("inf") if t.length is None else t.length

@@ -61,9 +61,9 @@ class Writer:
     _last: int | None = None
     _is_closed: bool = False
     _is_tried: bool = False
-    """Whether a commit of what is pending was begun: it may be there."""
+    """Whether a commit of the pending messages was begun, whose result may be unknown."""
     _committing: TableContext = field(init=False, repr=False)
-    """The same table, over a storage whose small files wait for the disk together."""
+    """The same table, over a storage that syncs its small files together."""
 
     def __repr__(self) -> str:
         state = "closed" if self._is_closed else plural(len(self._pending), "message") + " to commit"
@@ -74,7 +74,7 @@ class Writer:
 
     @staticmethod
     def of(handle: TableContext, *, commit_user: str | None, overwrite: bool | Mapping[str, Any] | None, compact: bool | None, state: bytes | None) -> Writer:
-        """See `Table.writer`."""
+        """Return a new writer; see `Table.writer`."""
         user, last, carried, sequences = (commit_user, None, [], {}) if state is None else _decode_state(state, commit_user)
         replaces = resolve_overwrite(handle, overwrite)
         if compact is not None:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from lakekit.types import DataType
 
 UNSUPPORTED = 3
-"""The exit code of a program that does not do what it was asked."""
+"""The exit code of a program that does not support what it was called for."""
 TIMEOUT_S = 60
 KIND = "_row_kind"
 KINDS = frozenset(("+I", "-U", "+U", "-D"))

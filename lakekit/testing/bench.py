@@ -55,12 +55,15 @@ class Line:
     cpu_ratio: float | None = None
 
     def row(self) -> tuple[object, ...]:
-        """Its facts under `NAMES`, rounded to what they are worth."""
+        """Return the facts under `NAMES`, rounded to meaningful digits."""
         return tuple(round(value, 2) if isinstance(value := getattr(self, name), float) else value for name in NAMES)
 
 
 def bench(table: Table, *, turns: int = 5) -> list[Line]:
-    """Every line of the newest snapshot of a table. Raises what its reads raise."""
+    """Return every line of the newest snapshot of a table.
+
+    Raises: what its reads raise.
+    """
     names = table.schema.to_polars().names()
     column = next((name for name in table.primary_keys if name not in table.partition_keys), names[0])
     plain = _scan_plain_files(table.files()["file_path"].to_list())
@@ -100,7 +103,7 @@ def _row_counter(ask: Callable[[pl.LazyFrame], pl.LazyFrame], source: Table | pl
 
 
 def _planned_row_count(table: Table) -> int:
-    """How many rows a plan of the whole table comes to."""
+    """Return how many rows a plan of the whole table has."""
     return table.explain().rows_read
 
 

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from lakekit.testing.scripts import Script
 
 KINDS = ("formats", "broken", "tables", "travel", "changes", "system", "damaged", "scripts", "writes", "drawn")
-"""What areas begin with."""
+"""The first part of the names of areas."""
 OURS, READERS, WRITERS = KINDS, ("tables", "travel", "changes", "damaged", "scripts", "drawn"), ("writes", "drawn")
 NAMES = ("area", "case", "outcome", "expected", "found")
 LAKEKIT_READER = ReaderAdapter(name="lakekit", answer=adapters.reader_of(scripts.read).answer)
@@ -95,12 +95,15 @@ class ConformanceResult:
         return all(outcome.outcome != "failed" for outcome in self.outcomes)
 
     def frame(self, *outcomes: str) -> pl.DataFrame:
-        """Return a row a case: area, case, outcome, expected, found; of the named outcomes only, if there are any."""
+        """Return a row a case: area, case, outcome, expected, found.
+
+        With `outcomes` it has only cases of these.
+        """
         rows = [tuple(getattr(outcome, name) for name in NAMES) for outcome in self.outcomes if not outcomes or outcome.outcome in outcomes]
         return pl.DataFrame(rows, schema=dict.fromkeys(NAMES, pl.String), orient="row")
 
     def counts(self) -> pl.DataFrame:
-        """How many of each kind of area: area, passed, failed, unsupported."""
+        """Return how many cases of each kind of area: area, passed, failed, unsupported."""
         counted = {kind: dict.fromkeys(("passed", "failed", "unsupported"), 0) for kind in KINDS}
         for outcome in self.outcomes:
             counted[outcome.area.partition("/")[0]][outcome.outcome] += 1

@@ -40,12 +40,12 @@ def _truncate_to_half(data: bytes) -> bytes:
 
 
 def _flip_last_bit(data: bytes) -> bytes:
-    """Another checksum at the end of the last vector."""
+    """Return the data with another checksum at the end of the last vector."""
     return data[:-1] + bytes([data[-1] ^ 1])
 
 
 def damages() -> list[Damage]:
-    """Every damage, by area."""
+    """Return every damage, by area."""
 
     def of(area: str, name: str, table: str, pattern: str, damage: Callable[[bytes], bytes] | None = _truncate_to_half) -> Damage:
         return Damage(area=area, name=name, table=table, pattern=pattern, done=damage)

@@ -42,13 +42,13 @@ _FOLDS: dict[str, tuple[str, ...]] = {
     "bool_or": ("BOOLEAN",),
     "listagg": ("STRING",),
 }
-"""Functions that come to the same however their values are grouped, and the types they take."""
+"""Functions whose result does not depend on how their values are grouped, and the types they take."""
 _ONE_IN_THREE = st.sampled_from((False, False, True))
-"""What a small case does without."""
+"""Draws features that a shrunk case leaves out."""
 
 
 def encode_values(t: DataType, drawn: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Values in the encoding of scripts."""
+    """Draw values in the encoding of scripts."""
     return drawn.map(lambda value: _encode_value(t, value))
 
 

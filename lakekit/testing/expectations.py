@@ -303,11 +303,11 @@ def _decimal(text: str, scale: int) -> str:
 
 
 _UNREPEATABLE_COLUMNS = {"branches": ("create_time",)}
-"""Columns of system tables that tell of the copy that is read: when its files were made."""
+"""Columns of system tables that depend on the copy that is read: when its files were made."""
 _UNORDERED_COLUMNS = {"aggregation_fields": ("function", "function_options")}
 """Columns of system tables whose text lists what the engine kept in a hash map."""
 _IDENTITY = "{bytes}"
-"""What recordings hold where the engine prints an object's identity instead of its bytes."""
+"""The text in recordings where the engine prints an object's identity instead of its bytes."""
 
 
 def drop_unrepeatable(frame: pl.DataFrame, read: Read) -> tuple[pl.DataFrame, Read]:

@@ -40,7 +40,7 @@ EVERY_TYPE: dict[str, tuple[str, list[Any]]] = {
     "map": ("MAP<STRING, BIGINT>", [[["a", 1], ["b", None]], [], None]),
     "row": ("ROW<x INT, y STRING>", [[1, "one"], [None, None], None]),
 }
-"""A column of each type: its lowest value or an odd one, another, and null."""
+"""A column of each type: its lowest or an unusual value, another, and null."""
 
 
 def write(*rows: Any) -> ScriptStep:
@@ -67,7 +67,7 @@ def _build_script(area: str, name: str, columns: Mapping[str, str], *steps: Scri
 
 
 def scripts() -> list[Script]:
-    """Every script, by area."""
+    """Return every script, by area."""
     return [*_append(), *_deduplicate(), *_sequences(), *_folds()]
 
 

@@ -42,7 +42,7 @@ class RefusedRows(Exception):
 
 
 def merge(rows: list[Row], rule: MergeSpec) -> list[Row]:
-    """One row a key, deletes included, in no particular order."""
+    """Return one row a key, deletes included, in no particular order."""
     keys: dict[Any, list[Row]] = {}
     for row in rows:
         keys.setdefault(tuple(row[name] for name in rule.key), []).append(row)
@@ -210,7 +210,7 @@ def _update_groups(row: Row, merged: Row, names: list[str], rule: MergeSpec, sta
 
 
 def _retract_groups(row: Row, merged: Row, names: list[str], rule: MergeSpec, state: dict[str, Accumulator]) -> bool:
-    """Whether the row is removed."""
+    """Apply a retraction to sequence groups, and return whether the row is removed."""
     for name in names:
         group = rule.group_of(name)
         if group is None or all(row[column] is None for column in group.columns):
@@ -239,7 +239,7 @@ class Accumulator:
         self.started = False
 
     def agg(self, acc: Any, value: Any) -> Any:
-        """One more value."""
+        """Return the aggregate with one more value."""
         if self.name in ("first_value", "first_non_null_value"):
             if self.started or (value is None and self.name == "first_non_null_value"):
                 return acc
@@ -258,13 +258,13 @@ class Accumulator:
         return _COMBINERS[self.name](self.function, acc, value)
 
     def agg_reversed(self, acc: Any, value: Any) -> Any:
-        """One more value that is older than what is held."""
+        """Return the aggregate with one more value that is older than the others."""
         if self.name == "collect" and not self.function.ignore_retract:
             return self.agg(acc, value)
         return self.agg(value, acc)
 
     def retract(self, acc: Any, value: Any) -> Any:
-        """One value taken back."""
+        """Return the aggregate with one value taken back."""
         if self.function.ignore_retract:
             return acc
         match self.name:
@@ -367,7 +367,7 @@ def _listagg(function: FieldFunction, acc: str, value: str) -> str:
 
 
 def _is_equal(left: Any, right: Any, t: DataType) -> bool:
-    """Equality of elements; binary ones are never equal in 1.4.2 (compared by identity)."""
+    """Return whether elements are equal; binary ones never are in 1.4.2 (compared by identity)."""
     if t.root in BINARIES:
         return left is None and right is None
     if isinstance(left, float) and isinstance(right, float):

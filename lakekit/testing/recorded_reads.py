@@ -76,7 +76,7 @@ DIFFERENT_ANSWERS = {
         ),
     ),
 }
-"""Every recorded read that lakekit answers in its own way, and why: (case, read) → what it answers."""
+"""Every recorded read that lakekit answers differently, and why: (case, read) → its answer."""
 
 
 class FrameComparison(Protocol):
@@ -110,7 +110,7 @@ def answer(case: Case, read: Read, *, differs: FrameComparison = difference) -> 
 
 
 def check_different_answer(case: Case, read: Read, own: DifferentAnswer) -> str | None:
-    """None when lakekit answers as it should, and the engine in another way."""
+    """Return None when lakekit answers as `own` says, and the engine differently."""
     try:
         frame = run_read(case, read)
     except LakekitError as refused:
@@ -175,7 +175,7 @@ def run_read(case: Case, read: Read) -> pl.DataFrame:
 
 
 def is_difference(table: lk.Table, options: dict[str, Any]) -> bool:
-    """Whether options ask for the difference of two states."""
+    """Return whether options ask for the difference of two states."""
     if "incremental-to-auto-tag" in options or options.get("incremental-between-scan-mode") == "diff":
         return True
     names = set(table.tags()["tag"])

@@ -77,7 +77,7 @@ class Script:
 
     @property
     def rule(self) -> rules.MergeSpec:
-        """How its versions merge."""
+        """The merge rule of its versions."""
         count = len(self.columns)
         return rules.merge_spec_from_options(
             TableSchema(version=3, id=0, fields=self.fields, highest_field_id=count - 1, primary_keys=self.primary_keys, options=dict(self.options))

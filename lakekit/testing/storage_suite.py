@@ -64,7 +64,7 @@ def a_missing_file_is_told_apart(storage: Storage, directory: str) -> None:
 
 
 def names_are_kept(storage: Storage, directory: str) -> None:
-    """Any name a table uses goes in and comes out as it is, and names that differ are different files."""
+    """Check that every name a table uses is kept as it is, and that different names are different files."""
     for name in NAMES:
         storage.put(f"{directory}/{name}", name.encode())
     assert [stat.name for stat in storage.list(directory)] == sorted(NAMES)
@@ -73,7 +73,7 @@ def names_are_kept(storage: Storage, directory: str) -> None:
 
 
 def a_listing_says_what_lies_there(storage: Storage, directory: str) -> None:
-    """One level, files with sizes, directories as such, by name; what was deleted is gone."""
+    """Check that a listing has one level by name: files with sizes, directories; no deleted files."""
     storage.put(f"{directory}/b", b"22")
     storage.put(f"{directory}/a", b"1")
     storage.put(f"{directory}/c/inside", b"333")
@@ -119,7 +119,7 @@ def a_claim_has_one_winner(storage: Storage, directory: str) -> None:
 
 
 def a_written_file_appears_whole(storage: Storage, directory: str) -> None:
-    """Nothing is there while it is written; all of it when the block is left; nothing after an exception."""
+    """Check that a file appears when its block is left, complete, and not after an exception."""
     path = f"{directory}/data"
     with storage.open_write(path) as file:
         file.write(b"first ")

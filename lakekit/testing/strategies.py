@@ -49,7 +49,7 @@ class Merging:
 
     @property
     def rule(self) -> MergeSpec:
-        """How its versions merge."""
+        """The merge rule of its versions."""
         return rules.merge_spec_from_options(self.schema)
 
     def frame(self, order: Sequence[int] | None = None) -> pl.DataFrame:
@@ -98,7 +98,7 @@ _TEXTS = ("", "a", "b", "a,b", "b,c", ",a", "a,,b", "é", "\U0001f600", "\uffee"
 
 
 def values(t: DataType) -> st.SearchStrategy[Any]:
-    """Values of a type, edges first; null where the type takes it."""
+    """Draw values of a type, edges first; null where the type takes it."""
     non_null = _values(t)
     return st.one_of(st.none(), non_null, non_null) if t.nullable else non_null
 
@@ -173,7 +173,7 @@ def field_of(name: str, text: str) -> Field:
 
 
 def sequence_values(t: DataType) -> st.SearchStrategy[Any]:
-    """Values that sequences are made of: NaN has no place in an order."""
+    """Draw values of sequence fields: NaN has no place in an order."""
     return values(t).filter(lambda one: one == one)  # noqa: PLR0124 - what NaN is not
 
 

@@ -44,7 +44,7 @@ PAYLOAD = [*KEY, "dest", "status", "dep_delay", "arr_delay"]
 ADDED_COLUMN = "air_time"
 """The column that the files have from the second day on."""
 COLUMNS = ["year", "month", "day", "dep_time", "sched_dep_time", "dep_delay", "arr_delay", "carrier", "flight", "origin", "dest", "air_time"]
-"""What is read of the package's flights."""
+"""The columns read from the package's flights."""
 FIRST_DAY = date(2013, 2, 7)
 """The day before a blizzard: the most withdrawn flights of the year follow."""
 LAST_DAY = date(2013, 12, 31)
@@ -103,7 +103,7 @@ def _put(path: Path, frame: pl.DataFrame) -> None:
 
 
 def plain_lines(rows: pl.DataFrame, *, has_added: bool) -> pl.DataFrame:
-    """Lines of the plain feed: a deleted flight is its key."""
+    """Return the lines of the plain feed: a deleted flight has its key only."""
     names = [name for name in (*PAYLOAD, ADDED_COLUMN) if name in KEY or name != ADDED_COLUMN or has_added]
     is_deleted = pl.col("op") == "d"
     columns = [pl.col(name) if name in KEY else pl.when(~is_deleted).then(name).alias(name) for name in names]
@@ -111,7 +111,7 @@ def plain_lines(rows: pl.DataFrame, *, has_added: bool) -> pl.DataFrame:
 
 
 def debezium(rows: pl.DataFrame, *, has_added: bool) -> pl.DataFrame:
-    """Lines of Debezium's feed: the row before and after."""
+    """Return the lines of Debezium's feed: the row before and after."""
     names = [*PAYLOAD, ADDED_COLUMN] if has_added else PAYLOAD
     before = pl.when(pl.col("op") != "c").then(pl.struct(pl.col("before").struct.field(name) for name in names))
     after = pl.when(pl.col("op") != "d").then(pl.struct(names))

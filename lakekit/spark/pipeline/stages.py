@@ -49,7 +49,7 @@ RETAINED_SNAPSHOTS = 10
 KEYS = {"day": "DATE", "carrier": "STRING", "flight": "INT", "origin": "STRING"}
 KNOWN_TYPES = {"dest": "STRING", "status": "STRING", "dep_delay": "INT", "arr_delay": "INT"}
 MANUAL_EXPIRY = {"snapshot.num-retained.min": "1000", "snapshot.time-retained": "36500 d"}
-"""Nothing expires by itself, however long the pipeline rests between two commits."""
+"""Options under which nothing expires by itself, however long the pipeline rests between two commits."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Lake:
 
     @property
     def landing(self) -> Path:
-        """The folder of a folder a day."""
+        """The landing folder, which has a folder for each day."""
         return Path(self.root) / "landing"
 
     def landed(self) -> list[date]:
@@ -72,19 +72,19 @@ class Lake:
 
     @cached_property
     def bronze(self) -> Table:
-        """Events as they came."""
+        """The table of events as they came."""
         columns = {"landed": "DATE", "feed": "STRING", "op": "STRING", "ts_ms": "BIGINT", **KEYS, **KNOWN_TYPES}
         return self._table("bronze", columns, {}, partitions=["landed"])
 
     @cached_property
     def silver(self) -> Table:
-        """Flights as they are known."""
+        """The table of the newest state of flights."""
         options = {"bucket": "2", "sequence.field": "ts_ms", "changelog-producer": "lookup", "changelog-producer.row-deduplicate": "true"}
         return self._table("silver", {**KEYS, "ts_ms": "BIGINT", **KNOWN_TYPES}, options, key=list(KEYS))
 
     @cached_property
     def gold(self) -> Table:
-        """Sums by day and carrier."""
+        """The table of sums by day and carrier."""
         columns = {"day": "DATE", "carrier": "STRING", **dict.fromkeys(("flights", "arrived", "cancelled", "dep_delay", "arr_delay"), "BIGINT")}
         options = {"bucket": "1", "merge-engine": "aggregation", "fields.default-aggregate-function": "sum"}
         return self._table("gold", columns, options, key=["day", "carrier"])
@@ -142,7 +142,7 @@ def bronze(spark: SparkSession, lake: Lake, day: date) -> None:
 
 
 def _unwrap_envelopes(envelopes: DataFrame) -> DataFrame:
-    """Debezium's envelopes as rows: as it was where it is deleted, else as it is."""
+    """Return Debezium's envelopes as rows: the row before for a delete, else the row after."""
     # a side that is null in every line is no column
     had, has = (set(envelopes.select(f"{side}.*").columns if side in envelopes.columns else ()) for side in ("before", "after"))
     pairs = {
@@ -210,7 +210,7 @@ def care(spark: SparkSession, lake: Lake, day: date) -> None:
 
 
 def _has_commit(table: Table, identifier: int) -> bool:
-    """Whether the pipeline has made that commit."""
+    """Return whether the pipeline has made that commit."""
     return publishing.find_commit(table.handle(), commit_user=USER, identifier=identifier) is not None
 
 
@@ -242,5 +242,5 @@ def _grow(table: Table, types: Mapping[str, DataType]) -> None:
 
 
 def _select_as(frame: DataFrame, wanted: Mapping[str, SparkType]) -> DataFrame:
-    """Those columns, of those types; null where the frame has none."""
+    """Return those columns, of those types; null where the frame has none."""
     return frame.select(*((sql.col(name) if name in frame.columns else sql.lit(None)).cast(t).alias(name) for name, t in wanted.items()))

@@ -44,7 +44,7 @@ class Totals:
 
 
 def landed_events(lake: Lake) -> pl.DataFrame:
-    """All lines of all files, one row each: the feed, `is_deleted`, `ts_ms`, and what it says of the flight."""
+    """Return all lines of all files, one row each: feed, `is_deleted`, `ts_ms`, and the flight's columns."""
     schema = {"day": pl.Date, "carrier": pl.String, "flight": pl.Int64, "origin": pl.String, "dest": pl.String, "status": pl.String}
     schema |= dict.fromkeys(["dep_delay", "arr_delay", ADDED_COLUMN], pl.Int64)
     image = pl.Struct(schema)

@@ -64,7 +64,7 @@ READERS: dict[str, Callable[[bytes, dict[str, Any]], Any]] = {
     **dict.fromkeys(("file_index_bitmap", "file_index_bloom_filter", "file_index_bsi", "file_index_range_bitmap"), _index),
     **dict.fromkeys(("data_file_avro", "data_file_orc", "data_file_parquet"), _data_file),
 }
-"""How the bytes of each format are read."""
+"""The readers of each format."""
 
 
 def check_refusal(facts: dict[str, Any], data: bytes) -> None:

@@ -64,7 +64,7 @@ def _recorded_read(said: dict[str, Any], fields: list[Field], rows: list[Any]) -
 
 
 def _truncate_timestamps(row: list[Any], fields: list[Field]) -> list[Any]:
-    """Polars cuts INT96 off toward zero."""
+    """Return a row with timestamps cut toward zero, as Polars cuts INT96."""
     fine = [field.type.root.startswith("TIMESTAMP") and (field.type.precision or 0) > 6 for field in fields]
     return [_truncate_to_micros(value) if cut and value is not None else value for value, cut in zip(row, fine, strict=True)]
 

@@ -77,7 +77,7 @@ def _rows_to_hex(recorded: Any) -> Any:
 
 
 def _files(what: str, files: tuple[Any, ...], recorded: list[dict[str, Any]]) -> None:
-    """Every recorded field; what an old engine did not record is absent."""
+    """Check every recorded field; what an old engine did not record must be absent."""
     members = [_index_file(item) if hasattr(item, "index_type") else _data_file(item) for item in files]
     check_equal(f"how many {what}", len(members), len(recorded))
     for number, (mine, theirs) in enumerate(zip(members, _rows_to_hex(recorded), strict=True)):

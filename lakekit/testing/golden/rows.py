@@ -178,7 +178,7 @@ def _cast(values: list[Any], source: DataType, target: dict[str, Any]) -> None:
 
 
 def _has_polars_value(value: Any, want: DataType) -> bool:
-    """Whether the recorded value is one that its Polars type holds: microseconds, and times of the day."""
+    """Return whether the Polars type holds the recorded value: microseconds, and times of the day."""
     if value is not None and want.root == "TIME":
         return 0 <= value < 86_400_000
     if value is not None and want.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and (want.precision or 0) > 3:
@@ -191,7 +191,7 @@ def _truncate_nanos(value: Any, want: DataType) -> Any:
 
 
 def _is_in_nanosecond_range(value: Any, source: DataType) -> bool:
-    """Nanoseconds reach from 1677 to 2262."""
+    """Return whether nanoseconds hold the value: they reach from 1677 to 2262."""
     nanos = source.root.startswith("TIMESTAMP") and source.precision == 9
     return not nanos or value is None or abs(value[0]) < 2**63 // 1_000_000
 
