@@ -154,7 +154,8 @@ def _diff_frames(actual: pl.DataFrame, wanted: pl.DataFrame, *, zeros: bool) -> 
     if not more and not less:
         return None
     return (
-        f"{actual.height} rows, wanted {wanted.height}; {more.total()} too many: {list(more.elements())[:_MAX_SHOWN_ROWS]}; "
+        f"{actual.height} rows, wanted {wanted.height}; "
+        f"{more.total()} too many: {list(more.elements())[:_MAX_SHOWN_ROWS]}; "
         f"{less.total()} missing: {list(less.elements())[:_MAX_SHOWN_ROWS]}"
     )
 

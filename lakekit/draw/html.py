@@ -32,16 +32,22 @@ def table(names: Sequence[str], rows: Sequence[Sequence[object]], *, title: str 
     visible = rows[:limit]
     looks = [_ALIGN_RIGHT if any(is_number(row[at]) for row in visible) else _ALIGN_LEFT for at in range(len(names))]
     head = "".join(f"<th{look}>{escape(format_cell(name))}</th>" for name, look in zip(names, looks, strict=True))
-    body = "".join(f"<tr>{''.join(f'<td{look}>{escape(format_cell(value))}</td>' for value, look in zip(row, looks, strict=True))}</tr>" for row in visible)
-    return f"<table>{_caption(title)}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{_omitted_note(len(rows) - limit)}"
+    body = "".join(_row(row, looks) for row in visible)
+    note = _omitted_note(len(rows) - limit)
+    return f"<table>{_caption(title)}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
 
 
 def funnel(title: str, steps: Sequence[tuple[str, int, int, str]]) -> str:
     """Return what a scan need not read: one row a step, (what, before, after, why)."""
     rows = [(what, format_count(before), "→", format_count(after), why) for what, before, after, why in steps]
     looks = (_ALIGN_LEFT, _ALIGN_RIGHT, _ALIGN_LEFT, _ALIGN_RIGHT, _ALIGN_LEFT)
-    body = "".join(f"<tr>{''.join(f'<td{look}>{escape(format_cell(value))}</td>' for value, look in zip(row, looks, strict=True))}</tr>" for row in rows)
+    body = "".join(_row(row, looks) for row in rows)
     return f"<table>{_caption(title)}<tbody>{body}</tbody></table>"
+
+
+def _row(values: Sequence[object], looks: Sequence[str]) -> str:
+    cells = [f"<td{look}>{escape(format_cell(value))}</td>" for value, look in zip(values, looks, strict=True)]
+    return f"<tr>{''.join(cells)}</tr>"
 
 
 def _caption(title: str) -> str:

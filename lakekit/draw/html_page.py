@@ -192,7 +192,8 @@ _SCRIPT = """
     const section = sections.find(one => one.dataset.snapshot === id);
     press(marks, mark);
     if (!section) {
-      tell("Snapshot " + id + " is not in this page, which holds the newest " + sections.length + ".", facts.opening + ".browse()");
+      const held = "which holds the newest " + sections.length + ".";
+      tell("Snapshot " + id + " is not in this page, " + held, facts.opening + ".browse()");
       return;
     }
     sections.forEach(one => { one.hidden = one !== section; });
@@ -204,10 +205,12 @@ _SCRIPT = """
     const section = box.closest("section"), at = section.dataset.at;
     press([...section.querySelectorAll("[data-key]")], box);
     const key = box.dataset.key, kind = key.slice(0, key.indexOf("/")), file = key.slice(kind.length + 1);
-    const words = kind === "files" ? box.getAttribute("aria-label") : facts.details["file/" + file] || box.getAttribute("aria-label");
+    const label = box.getAttribute("aria-label");
+    const words = kind === "files" ? label : facts.details["file/" + file] || label;
     const frames = { manifest: "manifests", index: "indexes", file: "files" };
     const frame = frames[kind];
-    tell(words, frame ? facts.opening + "." + frame + "(at=" + at + ").filter(pl.col(\\"file_name\\") == " + python(file) + ")" : "");
+    const filter = ".filter(pl.col(\\"file_name\\") == " + python(file) + ")";
+    tell(words, frame ? facts.opening + "." + frame + "(at=" + at + ")" + filter : "");
   }
 
   document.addEventListener("click", event => {

@@ -163,7 +163,7 @@ def _bucket(table: Table, at: int, files: pl.DataFrame, changes: SnapshotChanges
     details |= {f"file/{box.files[0].name}": level_layout.detail(box.files[0], is_append=is_append) for box in view.boxes if len(box.files) == 1}
     boxes = [
         Rect(
-            key=f"{'removed' if box.look == 'removed' else 'file' if len(box.files) == 1 else 'files'}/{box.files[0].name}",
+            key=f"{_box_kind(box)}/{box.files[0].name}",
             hint=box.hint,
             x=box.left * WIDTH,
             y=box.top,
@@ -175,3 +175,7 @@ def _bucket(table: Table, at: int, files: pl.DataFrame, changes: SnapshotChanges
         for box in view.boxes
     ]
     return PagePane(heading=heading, drawing=add_click_targets(levels.drawing(view), boxes))
+
+
+def _box_kind(box: levels.LevelBox) -> str:
+    return "removed" if box.look == "removed" else "file" if len(box.files) == 1 else "files"

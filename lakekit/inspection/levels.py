@@ -363,7 +363,8 @@ def bucket_code(table: Table, bucket: BucketLocation, at: int | str | None, keys
     texts = [spec.get(field.name, default_name) for field in keys]
     if all(field.type.root in _LITERAL and text != default_name for field, text in zip(keys, texts, strict=True)):
         literals = [repr(text) if field.type.root == "VARCHAR" else text for field, text in zip(keys, texts, strict=True)]
-        return f"{scanned}.filter({', '.join(f'{_code_of(field.name)} == {literal}' for field, literal in zip(keys, literals, strict=True))})"
+        terms = [f"{_code_of(field.name)} == {literal}" for field, literal in zip(keys, literals, strict=True)]
+        return f"{scanned}.filter({', '.join(terms)})"
     partitions = f'{opened}.partitions({when}).filter(pl.col("partition") == {bucket.partition!r}).select("values").unnest("values").lazy()'
     names = [field.name for field in keys]
     on = f"[{', '.join(map(_code_of, names))}]" if any(map(is_pattern, names)) else repr(names)

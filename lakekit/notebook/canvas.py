@@ -161,11 +161,13 @@ def _shape_html(shape: Shape) -> str:
     """Return text, signs and lines of the canvas as HTML; x and widths are fractions of its width."""
     if isinstance(shape, Marker):
         geometry = f"left:calc({shape.x * 100:.3f}% - {shape.size / 2:.1f}px);top:{shape.y - shape.size / 2:.1f}px"
-        look = f"{geometry};width:{shape.size:.1f}px;height:{shape.size:.1f}px;{_paint(shape.sign, css(shape.color), shape.size)}"
+        paint = _paint(shape.sign, css(shape.color), shape.size)
+        look = f"{geometry};width:{shape.size:.1f}px;height:{shape.size:.1f}px;{paint}"
         return f"<i style='{look};opacity:{_FAINT_OPACITY if shape.faint else 1}'></i>"
     if isinstance(shape, TextShape):
         shift = {"start": "0", "middle": "-50%", "end": "-100%"}[shape.anchor]
-        look = f"left:{shape.x * 100:.3f}%;top:{shape.y - 7:.1f}px;transform:translateX({shift});color:{css(shape.color)};font-size:{shape.size:g}px"
+        font = f"color:{css(shape.color)};font-size:{shape.size:g}px"
+        look = f"left:{shape.x * 100:.3f}%;top:{shape.y - 7:.1f}px;transform:translateX({shift});{font}"
         return f"<i style='{look}{';font-weight:600' if shape.bold else ''}'>{escape(escape_controls(shape.text))}</i>"
     if isinstance(shape, Rect):
         look = f"left:{shape.x * 100:.3f}%;top:{shape.y:.1f}px;width:{shape.width * 100:.3f}%;height:{shape.height:.1f}px"

@@ -120,8 +120,11 @@ def _session_of(df: DataFrame) -> SparkSession:
         raise TypeError(msg)
     session.check(df.sparkSession)
     if df.isStreaming:
-        msg = "ls.write writes once, and this DataFrame is a stream: df.writeStream.foreachBatch(lambda rows, number: ls.write(rows, table, \
-commit_user='…', identifier=number)) writes each of its batches, or df.writeStream.format('lakekit')"
+        msg = (
+            "ls.write writes once, and this DataFrame is a stream: df.writeStream.foreachBatch("
+            "lambda rows, number: ls.write(rows, table, commit_user='…', identifier=number)) "
+            "writes each of its batches, or df.writeStream.format('lakekit')"
+        )
         raise InvalidOption(msg, key="df")
     return df.sparkSession
 

@@ -53,7 +53,14 @@ def delete(spark: SparkSession, table_or_path: Table | str | PathLike[str], wher
     return _run_change(spark, deleting.statement(handle_of(table_or_path), where))
 
 
-def update(spark: SparkSession, table_or_path: Table | str | PathLike[str], set: Mapping[str, Any], /, *, where: pl.Expr | str) -> Commit:  # noqa: A002 - as in SQL
+def update(
+    spark: SparkSession,
+    table_or_path: Table | str | PathLike[str],
+    set: Mapping[str, Any],  # noqa: A002 - as in SQL
+    /,
+    *,
+    where: pl.Expr | str,
+) -> Commit:
     """Update rows by Spark tasks, in one commit, as `t.update` does.
 
     Raises: as `t.update`, and what Spark raises where a task failed too often.

@@ -118,8 +118,9 @@ def _check_outside_database(spark: SparkSession, table: Table, database: str) ->
         location = f"{spark.conf.get('spark.sql.warehouse.dir')}/{database}.db"
     if f"{_normalize_location(table.location)}/".lower().startswith(f"{_normalize_location(location)}/".lower()):
         raise InvalidOption(
-            f"the session keeps database {database} in {location}, where {table.name} lies: a database, or an entry of it, that is dropped would take along "
-            "the lake's files. Make the session with another spark.sql.warehouse.dir",
+            f"the session keeps database {database} in {location}, where {table.name} lies: "
+            "a database, or an entry of it, that is dropped would take along the lake's files. "
+            "Make the session with another spark.sql.warehouse.dir",
             key="spark.sql.warehouse.dir",
             value=location,
         )

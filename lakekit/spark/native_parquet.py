@@ -52,7 +52,8 @@ if TYPE_CHECKING:
 
     Mask = NDArray[np.bool_]
 
-NATIVE_TYPES = frozenset("BOOLEAN TINYINT SMALLINT INT BIGINT FLOAT DOUBLE DECIMAL CHAR VARCHAR BINARY VARBINARY DATE ARRAY MAP ROW".split())  # noqa: SIM905
+_NATIVE_NAMES = "BOOLEAN TINYINT SMALLINT INT BIGINT FLOAT DOUBLE DECIMAL CHAR VARCHAR BINARY VARBINARY DATE ARRAY MAP ROW"
+NATIVE_TYPES = frozenset(_NATIVE_NAMES.split())
 """Types whose Parquet form Spark reads as lakekit does, beside timestamps up to microseconds."""
 PLAIN_PARTITIONS = frozenset({*STRINGS, *INTEGERS})
 """Types of partition columns whose folder names Spark reads back to the value."""

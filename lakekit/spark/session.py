@@ -144,8 +144,8 @@ def check(spark: SparkSession) -> None:
     python = _other_python(spark)
     if python is not None:
         warn_user(
-            f"Spark's Python processes run {python!r} and not {sys.executable!r}: set PYSPARK_PYTHON to a Python that has lakekit before the session \
-is made, or make it with ls.start()"
+            f"Spark's Python processes run {python!r} and not {sys.executable!r}: set PYSPARK_PYTHON to a Python "
+            "that has lakekit before the session is made, or make it with ls.start()"
         )
 
 
@@ -251,7 +251,13 @@ def _java_version(java: str) -> int | None:
         text = Path(java).resolve().parent.parent.joinpath("release").read_text(encoding="utf-8")
     except OSError:
         try:
-            text = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=JAVA_PATIENCE_S).stderr  # noqa: S603 - what Spark is about to run
+            text = subprocess.run(  # noqa: S603 - what Spark is about to run
+                [java, "-version"],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=JAVA_PATIENCE_S,
+            ).stderr
         except (OSError, subprocess.TimeoutExpired):
             return None
     match = re.search(r'(?:^JAVA_VERSION=| version )"(?:1\.)?(\d+)', text, flags=re.MULTILINE)

@@ -135,8 +135,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         current = snapshots.find_change(self.stream.ctx, offset["snapshot"]) if "made" in offset else None
         if current is not None and _snapshot_fingerprint(current) != offset["made"]:
-            msg = f"the stream of {self.stream.ctx.name} told snapshot {current.id}, and another one has its number now: the table was rolled back, made anew, \
-or moved forward to a branch. Begin anew with another checkpoint"
+            msg = (
+                f"the stream of {self.stream.ctx.name} told snapshot {current.id}, and another one has its number now: "
+                "the table was rolled back, made anew, or moved forward to a branch. Begin anew with another checkpoint"
+            )
             raise SnapshotNotFound(msg, name=str(current.id))
 
     def _reached(self, first: int, limit: ReadLimit) -> int:

@@ -1,6 +1,6 @@
 """Readers and writers under test: Python functions, or any program; and their rows, in one encoding.
 
-    reader_of("mypackage.paimon:read")              read(path, options) returns anything Arrow (or Polars), or rows as dicts
+    reader_of("mypackage.paimon:read")              read(path, options) returns Arrow (or Polars) data, or dicts
     reader_command("myreader {path} {options}")     prints a line of JSON for each row:
                                                     {"_row_kind": "+I", "k": 1, "v": "a"}
     writer_of("mypackage.paimon:write")             write(path, script) makes the table of a script at a path that

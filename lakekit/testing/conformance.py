@@ -31,6 +31,7 @@ from __future__ import annotations
 import json
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
@@ -365,11 +366,15 @@ def write_one(writer: WriterAdapter, script: Script) -> None:
 def _drawn_cases(reader: ReaderAdapter | None, writer: WriterAdapter | None, count: int, seed: int) -> Iterator[ConformanceCase]:
     if not count:
         return
+    checks_of: list[tuple[str, Callable[[Script], None] | None]] = [
+        ("read", None if reader is None else partial(read_one, reader)),
+        ("written", None if writer is None else partial(write_one, writer)),
+    ]
     for engine in known_scripts.ENGINES:
-        for what, check, implementation in (("read", read_one, reader), ("written", write_one, writer)):
-            if implementation is not None:
+        for what, check in checks_of:
+            if check is not None:
                 name = f"{count} tables {what}, seed {seed}"
-                ask = lambda engine=engine, check=check, who=implementation: _search(engine, count, seed, lambda script: check(who, script))  # noqa: E731
+                ask = partial(_search, engine, count, seed, check)
                 yield ConformanceCase(area=f"drawn/{engine}", name=name, ask=ask)
 
 

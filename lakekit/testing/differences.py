@@ -95,10 +95,13 @@ DIFFERENCES = (
         input="a filter by the bucket key of a table with bucket-function.type mod or hive, whose rows pypaimon wrote: it places them by the default function",
         engine="looks in the bucket of the option's function alone, and does not find rows that a scan shows; "
         "writes a delete of such a key there, and the row stays",
-        lakekit="looks in the buckets of both functions, and finds them; check(deep=True) says that rows are in another bucket; "
+        lakekit="looks in the buckets of both functions, and finds them; "
+        "check(deep=True) says that rows are in another bucket; "
         "delete, update and merge of such rows of a key table are refused",
-        reason="a filter would leave out rows that a scan shows; the check accepts any bucket for a row whose bucket key is null, "
-        "because no reader chooses a bucket by a null, and the Python writers place nulls of TIMESTAMP(6) and DECIMAL(38) otherwise",
+        reason="a filter would leave out rows that a scan shows; "
+        "the check accepts any bucket for a row whose bucket key is null, "
+        "because no reader chooses a bucket by a null, and the Python writers "
+        "place nulls of TIMESTAMP(6) and DECIMAL(38) otherwise",
     ),
     Difference(
         name="uncounted_deletes",

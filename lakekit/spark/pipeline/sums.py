@@ -39,7 +39,8 @@ class Totals:
 
     def __str__(self) -> str:
         with pl.Config(tbl_rows=-1, tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True):
-            text = f"{self.table}\n{'the tables hold what the files say' if self.agree else 'the tables do not hold what the files say'}"
+            verdict = f"the tables {'hold' if self.agree else 'do not hold'} what the files say"
+            text = f"{self.table}\n{verdict}"
             return text if self.different.is_empty() else f"{text}; in gold these are different:\n{self.different}"
 
 
