@@ -113,7 +113,7 @@ def _print_result(out: Output, found: ConformanceResult, *, whole: bool) -> None
 
 
 class _Progress:
-    """How many cases there were, on a terminal's stderr."""
+    """A counter of cases, on a terminal's stderr."""
 
     def __init__(self) -> None:
         self.count = self.failed = 0

@@ -38,7 +38,7 @@ _NARROW = 4.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PagePane:
-    """A picture under a heading; `said` is what stands there where there is no picture, or below it."""
+    """A picture under a heading; `said` is a text in place of a missing picture, or below it."""
 
     heading: str
     drawing: Drawing | None = None

@@ -69,7 +69,7 @@ class BucketState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelQuery:
-    """What is asked of the picture: the key a line stands at, and lines below the title."""
+    """A query on the picture: the key that a line marks, and lines below the title."""
 
     probe: Key | None = None
     said: tuple[str, ...] = ()

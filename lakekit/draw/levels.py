@@ -79,7 +79,7 @@ class LevelBox:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelPicture:
-    """Boxes, and lines and words whose x is a share of the width. `told` says the same in sentences."""
+    """Boxes, and lines and text whose x is a fraction of the width; `told` describes them in sentences."""
 
     boxes: tuple[LevelBox, ...]
     marks: tuple[Shape, ...]
@@ -94,7 +94,7 @@ Places = dict[int, tuple[float, float]]
 
 @dataclass(slots=True)
 class _Sheet:
-    """A picture in the making."""
+    """A picture under construction."""
 
     axis: KeyAxis
     places: Places

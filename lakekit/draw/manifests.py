@@ -223,7 +223,7 @@ class TreeRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeLayout:
-    """The rows of a tree from above to below, and how high they are together."""
+    """The rows of a tree from top to bottom, and their height together."""
 
     rows: tuple[TreeRow, ...]
     height: float

@@ -74,7 +74,7 @@ class History:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileCounts:
-    """How many data files a snapshot has, and how many its commit added and removed."""
+    """The number of data files of a snapshot, and how many its commit added and removed."""
 
     live: int
     added: int

@@ -83,7 +83,7 @@ class BucketLocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotChanges:
-    """What a commit did: the files it removed, and those it added, by bucket and name."""
+    """The files that a commit removed and added, by bucket and name."""
 
     removed: pl.DataFrame
     added: pl.DataFrame

@@ -42,7 +42,7 @@ _COMPARED = {
 
 
 class _NotTheSame(Exception):
-    """What one of the two engines might answer otherwise."""
+    """A condition that the two engines might evaluate differently."""
 
 
 def column_of(predicates: Iterable[Predicate | None], types: Mapping[str, DataType]) -> Column | None:

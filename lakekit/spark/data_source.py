@@ -296,7 +296,7 @@ def drop(ctx: TableContext, written: Sequence[WriterCommitMessage | None]) -> No
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Rows of a batch into a table: `write` in tasks, then `commit` once, in a process beside the driver."""
+    """The writer of a batch: `write` in tasks, then `commit` once, in a process beside the driver."""
 
     def __init__(self, job: write_task.WriteJob, overwrite: Overwrite | None) -> None:
         self.job, self.overwrite = job, overwrite

@@ -75,7 +75,7 @@ _READ_OPTIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiftedColumn:
-    """A wanted column, and the column of the files that it is made of; None: they have none."""
+    """A column to read, and the column of the files that it is made of; None where they lack it."""
 
     want: Field
     have: Field | None

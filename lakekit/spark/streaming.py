@@ -85,7 +85,7 @@ class StreamPartition:
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The snapshots of a table, as a stream begins and goes on."""
+    """The reader of a stream of snapshots: the offsets of its batches, and their tasks."""
 
     def __init__(self, table: Table, schema: StructType, options: Mapping[str, str]) -> None:
         self.kind_column = options.get("row_kind")
@@ -323,7 +323,7 @@ def _add_kind_column(batch: pa.RecordBatch, output_fields: Sequence[Field]) -> p
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Micro-batches into a table; with an `overwrite` each is the whole table (output mode complete)."""
+    """The writer of micro-batches; with an `overwrite` each replaces the table (output mode complete)."""
 
     def __init__(self, job: WriteJob, overwrite: Overwrite | None) -> None:
         self.job, self.overwrite = job, overwrite

@@ -110,7 +110,7 @@ def _pack_pieces(sized: Iterable[SizedPiece], size_bytes: int) -> Iterator[ReadT
 
 
 class _PlanFiles:
-    """The files of a plan as facts, without what only planning needs."""
+    """The files of a plan as facts, without value statistics."""
 
     def __init__(self, plan: Plan) -> None:
         self.ctx = plan.ctx

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Altering(TableCore):
-    """Columns and options of a table, changed."""
+    """Methods that change columns and options."""
 
     def alter(self, *changes: TableChange) -> Schema:
         """Make changes to the schema, all of them in order, or none; return the new schema.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Caring(TableCore):
-    """What keeps a table well."""
+    """Methods that maintain and check a table."""
 
     def compact(
         self,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Changing(TableCore):
-    """Rows found by a condition and changed, in one commit each."""
+    """Methods that change rows by a condition, in one commit each."""
 
     def delete(self, where: pl.Expr | str) -> Commit:
         """Delete the rows of which `where` is true. Where it is null, rows stay.

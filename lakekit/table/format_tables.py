@@ -203,7 +203,7 @@ class FormatTable(Table):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ObjectTable(Table):
-    """The files at a location as rows, a snapshot for each time they were listed."""
+    """The files at a location as rows, with a snapshot for each listing."""
 
     def refresh(self) -> Commit:
         """List the location, in a new snapshot; earlier listings are read with `scan(at=…)`.

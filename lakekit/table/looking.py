@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Looking(TableCore):
-    """Facts of a table."""
+    """Methods and properties that describe a table."""
 
     @property
     def schema(self) -> Schema:

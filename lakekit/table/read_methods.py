@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Reading(TableCore):
-    """Rows of a table."""
+    """Methods that read rows."""
 
     def scan(self, at: int | str | datetime | None = None, *, raw: bool = False, options: Mapping[str, Any] | None = None) -> pl.LazyFrame:
         """Return the rows of a snapshot as a LazyFrame; without `at`, of the newest one when it runs.

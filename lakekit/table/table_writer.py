@@ -49,7 +49,7 @@ _CRC_BYTES = 4
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Writer:
-    """A table's writer, of one thread; `t.writer()` makes it. See the module."""
+    """A writer of a table, for one thread; `t.writer()` creates it. See the module."""
 
     handle: TableContext = field(repr=False)
     commit_user: str

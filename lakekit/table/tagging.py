@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Tagging(TableCore):
-    """Tags, branches, rollback and consumers of the table's branch."""
+    """Methods for tags, branches, rollback and consumers of the table's branch."""
 
     def create_tag(
         self,

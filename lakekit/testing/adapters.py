@@ -64,11 +64,11 @@ class Broken(Exception):
 
 
 class Refusal(Exception):
-    """An implementation that says no: what it said."""
+    """A refusal by an implementation, with its message."""
 
 
 class NotThere(Exception):
-    """An implementation that does not do this: what it said."""
+    """A feature that an implementation does not support, with its message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,7 +74,7 @@ class ConformanceCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a case; `expected` and `found` are texts, empty where it passed."""
+    """The outcome of a case; `expected` and `found` are texts, empty where it passed."""
 
     area: str
     case: str
@@ -85,7 +85,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConformanceResult:
-    """What came of a run. What is not supported is no failure."""
+    """The outcomes of a run. What is not supported is no failure."""
 
     about: str
     outcomes: tuple[Outcome, ...]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    """What is done to the files of a table that match `pattern`; None for `done` takes them away."""
+    """A change of the files of a table that match `pattern`; None for `done` deletes them."""
 
     area: str
     name: str

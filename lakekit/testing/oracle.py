@@ -38,7 +38,7 @@ _EXACT_CONTEXT = Context(prec=200, rounding=ROUND_HALF_UP)
 
 
 class RefusedRows(Exception):
-    """The engine refuses these rows; the text is a fragment of the reference's message."""
+    """Rows that the engine refuses; the text is a fragment of the reference's message."""
 
 
 def merge(rows: list[Row], rule: MergeSpec) -> list[Row]:
@@ -232,7 +232,7 @@ def _retract_groups(row: Row, merged: Row, names: list[str], rule: MergeSpec, st
 
 
 class Accumulator:
-    """One column's function while one key is merged."""
+    """The aggregate function of one column, while one key is merged."""
 
     def __init__(self, function: FieldFunction) -> None:
         self.function, self.name, self.type = function, function.name.replace("-", "_"), function.type

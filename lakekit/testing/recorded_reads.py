@@ -80,7 +80,7 @@ DIFFERENT_ANSWERS = {
 
 
 class FrameComparison(Protocol):
-    """How rows are compared."""
+    """A function that compares rows."""
 
     def __call__(self, frame: pl.DataFrame, read: Read, *, kind_column: str | None) -> str | None: ...
 

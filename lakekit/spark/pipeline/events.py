@@ -54,7 +54,7 @@ _MINUTE_MS, _DAY_MS = 60_000, 86_400_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feed:
-    """Which flights: `days` of them from `first` on, at most `flights` of each day."""
+    """A selection of flights: those of `days` days from `first` on, at most `flights` of each day."""
 
     first: date = FIRST_DAY
     days: int = 7

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Mismatch(AssertionError):
-    """Something is not as it should be: what, what was expected, and what was found."""
+    """A difference between an expected and an actual value."""
 
     def __init__(self, what: str, expected: object, found: object) -> None:
         super().__init__(f"{what}: expected {expected!r}, found {found!r}")
