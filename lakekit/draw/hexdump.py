@@ -1,4 +1,4 @@
-"""Bytes with their fields beside them: 16 a line in characters, a table for a page, cells for a widget.
+"""Bytes with their fields beside them: lines of 16 in characters, a table, or cells for a widget.
 
     00000000  4f 62 6a 01 04 14 61 76 72 6f 2e 63 6f 64 65 63  magic 4f626a01 · metadata count 2 · …
     00000010  12 7a 73 74 61 6e 64 61 72 64                    avro.codec length 9 · avro.codec zstandard

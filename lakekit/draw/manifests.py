@@ -1,4 +1,4 @@
-"""A snapshot as a tree: its lists, their manifests, the entries of the selected one; and its index files.
+"""A snapshot as a tree: its lists, their manifests, entries of the selected one; and index files.
 
     base   manifest-list-a1   ├ ▆▆▆▆▆▆  manifest-31   412 entries   dt 2024-01-01 .. 2024-03-31   84.1 KiB
                               └ ▆       manifest-40    18 entries   dt 2024-03-30 .. 2024-03-31    6.0 KiB   skipped: dt

@@ -1,4 +1,4 @@
-"""The bytes of a Paimon file with their fields: `lk.hex`. The decoder that reads a file names its fields.
+"""The bytes of a Paimon file with the fields that its decoder reads: `lk.hex`.
 
 lk.hex("orders/manifest/manifest-31c0-0")       4f 62 6a 01   magic
                                                 04            metadata count 2 …

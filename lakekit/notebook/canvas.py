@@ -1,4 +1,4 @@
-"""Many boxes that can be clicked, as one widget: a `ToggleButtons` with buttons positioned by a style sheet.
+"""Many clickable boxes as one widget: a `ToggleButtons` positioned by a style sheet.
 
     Canvas ── HTML (style sheet, text, lines)
            └─ ToggleButtons: button k is box k         one model for a thousand boxes; Tab and Enter reach each,

@@ -1,4 +1,4 @@
-"""Convert a condition that Polars hands to readers into one of Spark, only where both agree on every value.
+"""Convert a condition of Polars into one of Spark, only where both agree on every value.
 
     And((Leaf("k", ">=", (5,)), Leaf("s", "in", ("a", "b"))))   ->   (k >= 5) AND (s IN ('a', 'b'))
 

@@ -1,4 +1,4 @@
-"""Maintain a table by Spark tasks: the driver plans, decides and commits; tasks do the bulk of the work.
+"""Maintain a table by Spark tasks: the driver plans, decides and commits; tasks do the bulk.
 
     ls.rewrite_file_index(spark, table)     files are read, and their indexes built, by tasks; one commit
     ls.analyze(spark, table)                tasks compute statistics of rows, which are combined; one commit

@@ -1,4 +1,4 @@
-"""Run the tasks of a merge: match rows of the source with target rows, and merge each group of buckets.
+"""Run the tasks of a merge: match rows of the source with target rows, merge groups of buckets.
 
     sent      rows of the source  ->  letters, addressed by the values they are matched by
     told      rows of the target  ->  letters to the same addresses: only the columns that the match looks at, once each

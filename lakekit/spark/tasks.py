@@ -1,4 +1,4 @@
-"""Divide a plan into tasks: files packed until they are worth a Spark task, big merges cut by key range.
+"""Divide a plan into tasks: files packed until they are worth a task, big merges cut by key range.
 
     small files and small merges      some together in a task, up to a size that keeps all cores busy and is not
                                       above `source.split.target-size`

@@ -1,4 +1,4 @@
-"""The system table file_indexes: the file indexes of a snapshot's data files, one row a column and index type.
+"""The system table file_indexes: one row for each column and type of a data file's indexes.
 
 Only the heads of containers are read, those of index files too. Newer than engine 1.4.2. Source: ENGINE 10.1,
 `FileIndexesTable`.

@@ -1,4 +1,4 @@
-"""The metadata of a snapshot as frames: manifests, data files, index files, sums by partition and bucket."""
+"""The metadata of a snapshot as frames: manifests, data files, index files, and sums of them."""
 
 from __future__ import annotations
 

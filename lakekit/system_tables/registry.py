@@ -1,7 +1,7 @@
 """Paimon's system tables under their own names: `t.system("files")`, `db.t$files`.
 
 Source: ENGINE 10.1; columns as engine 1.4.2 has them, new tables as later ones. A table is a function of a table
-context; `@table` gives it its name. Tables of one snapshot find it with `position`.
+context; `@table` gives it its name. Tables of one snapshot locate it by `at`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Maintenance of a table: compaction, rescaling, statistics, file indexes, orphan files, repair and checks."""
+"""Maintenance of a table: compaction, rescaling, statistics, file indexes, orphan files, checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads of a table: scan, changes, follow, aggregate, explain, and views with other options or branches."""
+"""Reads of a table: scan, changes, follow, aggregate, explain, and views by option or branch."""
 
 from __future__ import annotations
 

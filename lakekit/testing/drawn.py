@@ -1,4 +1,4 @@
-"""Scripts drawn by Hypothesis: a table of some engine and steps that make it, small and full of edge cases.
+"""Scripts drawn by Hypothesis: a table of some engine and steps that make it, full of edge cases.
 
 A failing one shrinks to few steps.
 

@@ -1,4 +1,4 @@
-"""The laws of every storage: run each on a fresh storage and a directory of it that does not exist yet.
+"""The laws of every storage: run each on a fresh storage and a missing directory of it.
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 def test_mine(law, tmp_path): law(MyStorage(), str(tmp_path / "new"))

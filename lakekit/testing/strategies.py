@@ -1,4 +1,4 @@
-"""Hypothesis strategies of merges: a table's rule and the rows of a section, small and full of edge cases.
+"""Hypothesis strategies of merges: a table's rule and the rows of a section, full of edge cases.
 
 @given(merges())
 def test_engines(case: Merging): assert merge(case.frame(), case.rule) … oracle.merge(case.rows(), case.rule)

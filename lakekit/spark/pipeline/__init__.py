@@ -1,4 +1,4 @@
-"""A Spark job that takes change events of flights through three tables, day by day, and survives crashes.
+"""A Spark job that takes change events of flights through three tables and survives crashes.
 
     spark-submit "$(python -m lakekit.spark.pipeline --script)" --root lake --days 7
 

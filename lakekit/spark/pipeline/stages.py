@@ -1,4 +1,4 @@
-"""The steps of the pipeline: each looks at what the tables hold, does what is missing, and may be run again.
+"""The steps of the pipeline: each does what is missing in the tables, and may be run again.
 
 bronze    commit (flights, day)                     as it came; columns that the table lacks are added
 silver    commit (flights, day)                     of one bronze partition; killed before its compaction,

@@ -1,1 +1,1 @@
-"""Golden bytes of every format: they decode to the recorded values, and lakekit writes canonical ones again."""
+"""Golden bytes of every format: decoded to the recorded values, canonical ones written again."""

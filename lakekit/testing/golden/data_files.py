@@ -1,4 +1,4 @@
-"""Golden data files in Parquet, ORC and Avro: every type, compression and layout, from bytes as from a path."""
+"""Golden data files in Parquet, ORC and Avro: every type, compression and layout."""
 
 from __future__ import annotations
 

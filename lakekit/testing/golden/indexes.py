@@ -1,4 +1,4 @@
-"""Golden index files: deletion vectors, key hashes, and the file indexes with the reference's answers from them."""
+"""Golden index files: deletion vectors, key hashes, and file indexes with the reference's answers."""
 
 from __future__ import annotations
 
