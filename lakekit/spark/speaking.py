@@ -1,4 +1,4 @@
-"""`ls.sql`: Spark's SQL over the tables of a catalog, with all statements of Paimon's connector.
+"""`ls.sql`: Spark's SQL over the tables of a catalog, without a connector in Java.
 
     ls.sql(spark, "SELECT day, sum(total) FROM shop.orders WHERE id > 7 GROUP BY day", catalog=cat).show()
     ls.sql(

@@ -1,4 +1,4 @@
-"""Golden data files in Parquet, ORC and Avro: every type, compression and layout."""
+"""Golden data files in Parquet, ORC and Avro: every type, compression and layout, bytes and paths."""
 
 from __future__ import annotations
 
