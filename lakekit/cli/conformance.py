@@ -1,16 +1,19 @@
-"""Verbs of the shell for who implements the format, or wants to know what it costs.
+"""Verbs of the command line that test implementations of the format, and that measure reads.
 
-    lakekit conformance                                          lakekit itself, against golden files and tables
-    lakekit conformance --reader mypackage.paimon:read           a Python function that reads tables
-    lakekit conformance --reader-command 'myreader {path} {options}'        any program that prints rows as JSON lines
-    lakekit conformance --writer mypackage.paimon:write          a function that follows scripts of steps
-    lakekit conformance --writer-command 'mywriter {path} {script}'         any program that does
+    lakekit conformance                                      lakekit itself, against golden files and tables
+    lakekit conformance --reader mypackage.paimon:read       a Python function that reads tables
+    lakekit conformance --reader-command 'myreader {path} {options}'
+                                                             any program that prints rows as JSON lines
+    lakekit conformance --writer mypackage.paimon:write      a function that follows scripts of steps
+    lakekit conformance --writer-command 'mywriter {path} {script}'
+                                                             any program that does
         --area tables/vectors    --drawn 100 --seed 7    --timeout 60    --all    --list
-    lakekit bench PATH [--turns 5]                               what reading costs, against plain Polars over the same files
-    lakekit bench --size 1000000                                 the same of tables that are made for it
+    lakekit bench PATH [--turns 5]                           the time of reads, against plain Polars over the same files
+    lakekit bench --size 1000000                             the same of tables that are made for it
 
-What goes in and out is described in `lakekit.testing.adapters` and `lakekit.testing.scripts`. A person is shown what failed and a count of each area, a pipe
-every case. The exit code is 1 where something failed; what an implementation says that it does not support is no failure.
+`lakekit.testing.adapters` and `lakekit.testing.scripts` describe the input and output. A terminal shows what failed and
+a count of each area, a pipe gets every case. The exit code is 1 where something failed; what an implementation says
+that it does not support is no failure.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ _PROBLEM = 1
 
 
 def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentParser, positive: Callable[[str], int]) -> None:
-    """Makes the verbs known to the parser."""
+    """Add the verbs to the parser."""
     verb = verbs.add_parser("conformance", parents=[shape], help="a reader or writer of Paimon tables against golden files, tables and an oracle")
     verb.add_argument("--reader", metavar="MODULE:FUNCTION", help="read(path, options) gives Arrow, Polars or dicts")
     verb.add_argument("--reader-command", metavar="COMMAND", help="a program: {path} {options} {output}; prints a line of JSON for each row")
@@ -56,60 +59,61 @@ def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentPars
     verb.set_defaults(run=bench)
 
 
-def conformance(asked: argparse.Namespace, out: Output) -> int:
-    """`lakekit conformance`: what came of each case; the exit code says whether one failed."""
-    suite: Any = plugins.load("testing", "conformance")  # what checks the golden files takes long to load, and no other verb needs it
-    reader, writer = _load_adapters(asked)
-    if asked.list:
-        counted = Counter(case.area for case in suite.asked(reader=reader, writer=writer, areas=asked.area, drawn=asked.drawn, seed=asked.seed))
+def conformance(args: argparse.Namespace, out: Output) -> int:
+    """Run `lakekit conformance`: print the outcomes; return the exit code, which says whether one failed."""
+    # what checks the golden files takes long to load, and no other verb needs it
+    suite: Any = plugins.load("testing", "conformance")
+    reader, writer = _load_adapters(args)
+    if args.list:
+        counted = Counter(case.area for case in suite.asked(reader=reader, writer=writer, areas=args.area, drawn=args.drawn, seed=args.seed))
         out.rows(("area", "cases"), sorted(counted.items()))
         return 0
     show = _Progress()
-    found = suite.run(reader=reader, writer=writer, areas=asked.area, drawn=asked.drawn, seed=asked.seed, told=show.told)
+    result = suite.run(reader=reader, writer=writer, areas=args.area, drawn=args.drawn, seed=args.seed, report=show.told)
     show.end()
-    _print_result(out, found, whole=asked.all)
-    return 0 if found.ok else _PROBLEM
+    _print_result(out, result, show_all=args.all)
+    return 0 if result.ok else _PROBLEM
 
 
-def bench(asked: argparse.Namespace, out: Output) -> None:
-    """`lakekit bench PATH | --size ROWS`: a line for each thing that is measured."""
+def bench(args: argparse.Namespace, out: Output) -> None:
+    """Run `lakekit bench PATH | --size ROWS`: print a line for each measurement."""
     measured: Any = plugins.load("testing", "bench")
-    if (asked.path is None) == (asked.size is None):
-        raise InvalidOption("bench takes the path of a table, or --size for one that is made: one of the two", key="PATH", value=str(asked.path))
-    if asked.path is not None:
-        lines = measured.bench(lakekit.open(asked.path, options=options_of(asked.allow), storage_options=dict(asked.storage) or None), turns=asked.turns)
+    if (args.path is None) == (args.size is None):
+        raise InvalidOption("bench takes the path of a table, or --size for one that is made: one of the two", key="PATH", value=str(args.path))
+    if args.path is not None:
+        lines = measured.bench(lakekit.open(args.path, options=options_of(args.allow), storage_options=dict(args.storage) or None), turns=args.turns)
     else:
-        lines = measured.sized(asked.size, turns=asked.turns)
+        lines = measured.sized(args.size, turns=args.turns)
     out.rows(measured.NAMES, [line.row() for line in lines])
 
 
-def _load_adapters(asked: argparse.Namespace) -> tuple[ReaderAdapter | None, WriterAdapter | None]:
+def _load_adapters(args: argparse.Namespace) -> tuple[ReaderAdapter | None, WriterAdapter | None]:
     plugged: Any = plugins.load("testing", "adapters")
-    for one, other in (("reader", "reader_command"), ("writer", "writer_command")):
-        if getattr(asked, one) and getattr(asked, other):
+    for option, other in (("reader", "reader_command"), ("writer", "writer_command")):
+        if getattr(args, option) and getattr(args, other):
             flag = f"--{other.replace('_', '-')}"
-            raise InvalidOption(f"--{one} and {flag} are two ways to say the same: give one", key=flag, value=getattr(asked, other))
-    reader = plugged.reader_of(asked.reader) if asked.reader else None
-    writer = plugged.writer_of(asked.writer) if asked.writer else None
-    if asked.reader_command:
-        reader = plugged.reader_command(asked.reader_command, timeout_s=asked.timeout)
-    if asked.writer_command:
-        writer = plugged.writer_command(asked.writer_command, timeout_s=asked.timeout)
+            raise InvalidOption(f"--{option} and {flag} are two ways to say the same: give one", key=flag, value=getattr(args, other))
+    reader = plugged.reader_of(args.reader) if args.reader else None
+    writer = plugged.writer_of(args.writer) if args.writer else None
+    if args.reader_command:
+        reader = plugged.reader_command(args.reader_command, timeout_s=args.timeout)
+    if args.writer_command:
+        writer = plugged.writer_command(args.writer_command, timeout_s=args.timeout)
     return reader, writer
 
 
-def _print_result(out: Output, found: ConformanceResult, *, whole: bool) -> None:
+def _print_result(out: Output, result: ConformanceResult, *, show_all: bool) -> None:
     if out.format != "table":
-        out.frame(found.frame())
+        out.frame(result.frame())
         return
-    frame = found.frame() if whole else found.frame("failed", "unsupported")
-    if out.limit is None and whole:
+    frame = result.frame() if show_all else result.frame("failed", "unsupported")
+    if out.limit is None and show_all:
         out.limit = max(1, frame.height)
     if frame.height:
         out.frame(frame)
         out.lines("")
-    out.frame(found.counts())
-    out.lines(found.line)
+    out.frame(result.counts())
+    out.lines(result.line)
 
 
 class _Progress:

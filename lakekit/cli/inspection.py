@@ -1,4 +1,7 @@
-"""Verbs that look at a table or a file. `cli.main` loads this module when one of them is run: what it needs takes long to load, and `--help` needs none."""
+"""The verbs that inspect a table or a file.
+
+`cli.main` loads this module when one of them is run: its imports take long, and `--help` needs none.
+"""
 
 from __future__ import annotations
 
@@ -27,37 +30,37 @@ if TYPE_CHECKING:
     from lakekit.table import Table
 
 
-def _open(asked: argparse.Namespace) -> Table:
-    return lakekit.open(asked.path, branch=asked.branch, options=options_of(asked.allow), storage_options=dict(asked.storage) or None)
+def _open(args: argparse.Namespace) -> Table:
+    return lakekit.open(args.path, branch=args.branch, options=options_of(args.allow), storage_options=dict(args.storage) or None)
 
 
-def _requested_position(asked: argparse.Namespace) -> int | str | None:
-    return asked.at
+def _requested_position(args: argparse.Namespace) -> int | str | None:
+    return args.at
 
 
-def inspect(asked: argparse.Namespace, out: Output) -> None:
-    """`lakekit inspect PATH [NOUN]`."""
-    table = _open(asked)
-    if asked.at is not None and asked.noun not in (None, *TIME_TRAVEL_NOUNS):
-        raise InvalidOption(f"{asked.noun} are the same at every snapshot; --at goes with {', '.join(TIME_TRAVEL_NOUNS)}", key="--at", value=asked.at)
-    if asked.noun is None:
-        show_card(table, out, _requested_position(asked))
-    elif asked.noun == "levels":
-        show_levels(table, out, _requested_position(asked))
-    elif asked.noun == "options":
+def inspect(args: argparse.Namespace, out: Output) -> None:
+    """Run `lakekit inspect PATH [NOUN]`."""
+    table = _open(args)
+    if args.at is not None and args.noun not in (None, *TIME_TRAVEL_NOUNS):
+        raise InvalidOption(f"{args.noun} are the same at every snapshot; --at goes with {', '.join(TIME_TRAVEL_NOUNS)}", key="--at", value=args.at)
+    if args.noun is None:
+        show_card(table, out, _requested_position(args))
+    elif args.noun == "levels":
+        show_levels(table, out, _requested_position(args))
+    elif args.noun == "options":
         out.rows(("key", "value"), sorted(table.options.items()))
-    elif asked.noun == "snapshots":
+    elif args.noun == "snapshots":
         show_snapshots(table, out)
-    elif asked.noun == "manifests":
-        show_manifests(table, out, _requested_position(asked))
-    elif asked.noun in TIME_TRAVEL_NOUNS:
-        out.frame(getattr(table, asked.noun)(at=_requested_position(asked)))
+    elif args.noun == "manifests":
+        show_manifests(table, out, _requested_position(args))
+    elif args.noun in TIME_TRAVEL_NOUNS:
+        out.frame(getattr(table, args.noun)(at=_requested_position(args)))
     else:
-        out.frame(getattr(table, asked.noun)())
+        out.frame(getattr(table, args.noun)())
 
 
 def show_card(table: Table, out: Output, at: int | str | None = None) -> None:
-    """Schema, keys, snapshot, files per level and health of a table."""
+    """Print schema, keys, snapshot, files per level and health of a table."""
     facts = card_facts(table, at)
     if out.format == "table":
         out.lines(cards.card(table.name, facts, width=out.width))
@@ -66,7 +69,7 @@ def show_card(table: Table, out: Output, at: int | str | None = None) -> None:
 
 
 def card_facts(table: Table, at: int | str | None) -> list[tuple[str, object]]:
-    """What the card says, in the order of a reader's questions."""
+    """Return the facts of a table's card, in the order of a reader's questions."""
     fields = ", ".join(f"{field.name} {field.type}" for field in table.schema.fields)
     facts: list[tuple[str, object]] = [("location", table.location), ("columns", f"{len(table.schema.fields)}: {fields}")]
     facts.append(("primary key", ", ".join(table.primary_keys) or "none: an append table"))
@@ -89,14 +92,14 @@ def card_facts(table: Table, at: int | str | None) -> list[tuple[str, object]]:
 
 
 def show_snapshots(table: Table, out: Output) -> None:
-    """The snapshots as a line of marks to a person, and as rows."""
+    """Print the snapshots as a line of marks (to a terminal), and as rows."""
     if out.format == "table":
         out.lines(timeline.text(history.history(table), width=out.width) + "\n")
     out.frame(table.snapshots())
 
 
 def show_manifests(table: Table, out: Output, at: int | str | None = None) -> None:
-    """The manifests of a snapshot as a tree to a person, as rows to a pipe."""
+    """Print the manifests of a snapshot as a tree to a terminal, as rows to a pipe."""
     if out.format == "table":
         out.lines(manifests.text(manifest_tree.tree(table, history.id_of(table, at)), width=out.width, first=out.limit or manifests.FIRST))
     else:
@@ -104,7 +107,10 @@ def show_manifests(table: Table, out: Output, at: int | str | None = None) -> No
 
 
 def show_levels(table: Table, out: Output, at: int | str | None = None, buckets: int | None = None) -> None:
-    """The sorted runs of every bucket, drawn on one key axis a bucket, or the files of an append table in their order; rows for a pipe."""
+    """Print the sorted runs of every bucket, drawn on one key axis a bucket; rows for a pipe.
+
+    The files of an append table stand in their order.
+    """
     files = table.files(at=at)
     if out.format != "table":
         out.frame(
@@ -116,19 +122,19 @@ def show_levels(table: Table, out: Output, at: int | str | None = None, buckets:
     is_append = not table.primary_keys
     every = picture.list_buckets(files)
     limit = buckets or out.limit or 20
-    for place in every[:limit]:
-        state = picture.state_of(None, files, None, place, is_append=is_append)
-        named = f"{humanize.format_cell(place.partition)} · " if table.partition_keys else ""
-        part = files.filter((pl.col("partition") == place.partition) & (pl.col("bucket") == place.bucket))
-        out.lines(levels.as_text(f"{named}bucket {place.bucket} · {totals(part)}", [state], width=out.width, is_append=is_append))
+    for location in every[:limit]:
+        state = picture.state_of(None, files, None, location, is_append=is_append)
+        named = f"{humanize.format_cell(location.partition)} · " if table.partition_keys else ""
+        part = files.filter((pl.col("partition") == location.partition) & (pl.col("bucket") == location.bucket))
+        out.lines(levels.as_text(f"{named}bucket {location.bucket} · {totals(part)}", [state], width=out.width, is_append=is_append))
     if len(every) > limit:
         out.lines(f"… {humanize.plural(len(every) - limit, 'more bucket')}")
 
 
-def plan(asked: argparse.Namespace, out: Output) -> None:
-    """`lakekit plan PATH --where …`."""
-    table = _open(asked)
-    explained = table.explain(history.condition(table, asked.where or ""), at=_requested_position(asked))
+def plan(args: argparse.Namespace, out: Output) -> None:
+    """Run `lakekit plan PATH --where …`."""
+    table = _open(args)
+    explained = table.explain(history.condition(table, args.where or ""), at=_requested_position(args))
     if out.format == "table":
         out.lines(str(explained))
     else:
@@ -140,9 +146,12 @@ def plan(asked: argparse.Namespace, out: Output) -> None:
         out.rows(("what", "before", "after", "why"), [*steps, *read, *expected])
 
 
-def check(asked: argparse.Namespace, out: Output) -> int:
-    """`lakekit check PATH [--deep]`: the verdict and what was found, problems first; the exit code says whether there are problems."""
-    report = _open(asked).check(deep=asked.deep)
+def check(args: argparse.Namespace, out: Output) -> int:
+    """Run `lakekit check PATH [--deep]`: print the verdict and the problems; return the exit code.
+
+    The code says whether there are problems, which come before advice.
+    """
+    report = _open(args).check(deep=args.deep)
     rows = report.rows()
     if out.format == "table":
         out.lines(f"{report.table}: {report.line}")
@@ -151,33 +160,36 @@ def check(asked: argparse.Namespace, out: Output) -> int:
     return FINE if report.ok else PROBLEM
 
 
-def browse(asked: argparse.Namespace, _: Output) -> None:
-    """`lakekit browse PATH -o page.html`."""
-    table = _open(asked)
-    target = asked.output or f"{table.name.rpartition('/')[2]}.html"
-    size_bytes = html_page.save(table, target, snapshots=asked.snapshots or html_page.SNAPSHOTS)
+def browse(args: argparse.Namespace, _: Output) -> None:
+    """Run `lakekit browse PATH -o page.html`."""
+    table = _open(args)
+    target = args.output or f"{table.name.rpartition('/')[2]}.html"
+    size_bytes = html_page.save(table, target, snapshots=args.snapshots or html_page.SNAPSHOTS)
     print(f"{humanize.escape_controls(target)}: {humanize.format_size(size_bytes)}, one file, opens in any browser")
 
 
-def show_hex(asked: argparse.Namespace, out: Output) -> None:
-    """`lakekit hex PATH [--offset N] [--limit N]`: lines to a person, fields to a pipe; a damaged file is shown, then its error is told."""
-    shown = hex_of(asked.path, format=asked.what, storage_options=dict(asked.storage) or None)
-    if asked.open is not None:
-        shown = shown.open(asked.open)
+def show_hex(args: argparse.Namespace, out: Output) -> None:
+    """Run `lakekit hex PATH [--offset N] [--limit N]`: print lines to a terminal, fields to a pipe.
+
+    A damaged file is shown, then its error is raised.
+    """
+    view = hex_of(args.path, format=args.what, storage_options=dict(args.storage) or None)
+    if args.open is not None:
+        view = view.open(args.open)
     if out.format == "table":
-        out.lines(bytes_drawn(shown.title, shown.data, shown.found, start=asked.offset, lines=out.limit or LINES, width=out.width))
+        out.lines(bytes_drawn(view.title, view.data, view.found, start=args.offset, lines=out.limit or LINES, width=out.width))
     else:
-        marks = shown.marks
-        out.frame(marks.filter((pl.col("offset") + pl.col("length") > asked.offset) | (pl.col("field") == "error")))
-    if shown.error is not None:
-        raise shown.error
+        marks = view.marks
+        out.frame(marks.filter((pl.col("offset") + pl.col("length") > args.offset) | (pl.col("field") == "error")))
+    if view.error is not None:
+        raise view.error
 
 
-def show_features(asked: argparse.Namespace, out: Output) -> None:
-    """`lakekit features [WORD]`."""
+def show_features(args: argparse.Namespace, out: Output) -> None:
+    """Run `lakekit features [WORD]`."""
     frame = features()
-    if asked.word:
-        spoken = asked.word.lower()
+    if args.word:
+        spoken = args.word.lower()
         near = [pl.col(name).str.to_lowercase().str.contains(spoken, literal=True) for name in ("feature", "area", "read", "write")]
         frame = frame.filter(pl.any_horizontal(near))
     if out.format == "table" and out.limit is None:
@@ -191,7 +203,7 @@ def show_versions(_: argparse.Namespace, out: Output) -> None:
 
 
 def demo(_: argparse.Namespace, out: Output) -> None:
-    """`lakekit demo`: the main job, on two days of flights that the Java engine wrote."""
+    """Run `lakekit demo`: the main features, on two days of flights that the Java engine wrote."""
     out.format = "table"
     path = fixtures("flights") / "flights" / "table"
     table = lakekit.open(str(path))
@@ -208,8 +220,8 @@ def demo(_: argparse.Namespace, out: Output) -> None:
     out.title("the same as it stood at snapshot 3: t.scan(at=3)")
     out.frame(demo_query(table.scan(at=3)).collect())
     out.title('t.explain((pl.col("day") == date(2013, 2, 8)) & (pl.col("carrier") == "9E") & (pl.col("flight") == 3314) & (pl.col("origin") == "JFK"))')
-    one = (pl.col("day") == date(2013, 2, 8)) & (pl.col("carrier") == "9E") & (pl.col("flight") == 3314) & (pl.col("origin") == "JFK")
-    out.lines(str(table.explain(one)))
+    is_flight = (pl.col("day") == date(2013, 2, 8)) & (pl.col("carrier") == "9E") & (pl.col("flight") == 3314) & (pl.col("origin") == "JFK")
+    out.lines(str(table.explain(is_flight)))
     out.title("what to open next")
     out.lines(f"  lakekit inspect {path} files")
     out.lines(f"  lakekit plan {path} --where \"day = DATE '2013-02-08' AND carrier = 'AA'\"")
@@ -217,6 +229,6 @@ def demo(_: argparse.Namespace, out: Output) -> None:
 
 
 def demo_query(flights: pl.LazyFrame) -> pl.LazyFrame:
-    """How the flights of each day ended: arrived or cancelled."""
+    """Return how the flights of each day ended: arrived or cancelled."""
     ended = flights.filter(pl.col("status").is_in(["arrived", "cancelled"]))
     return ended.group_by("day", "status").agg(pl.len().alias("flights")).sort("day", "status")

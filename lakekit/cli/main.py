@@ -1,20 +1,24 @@
-"""The shell: `lakekit VERB PATH [NOUN] …`. Each verb calls public methods and prints what they give.
+"""The command line: `lakekit VERB PATH [NOUN] …`. Each verb prints what a public method returns.
 
-    lakekit demo                                         a table of real flights: card, snapshots, levels, a query, what it need not read
+    lakekit demo                                         a table of real flights: card, snapshots, levels, a query,
+                                                         what it need not read
     lakekit inspect PATH                                 schema, keys, snapshot, files per level, health
     lakekit inspect PATH snapshots | files | levels | …  the metadata as tables
     lakekit plan PATH --where "day = '2024-03-31'"       what a query would not have to read
-    lakekit check PATH [--deep]                          whether everything is there, whole and as it is said to be
+    lakekit check PATH [--deep]                          whether all files exist, undamaged and as recorded
     lakekit browse PATH -o page.html                     snapshots, manifests and levels as one page to click
     lakekit hex FILE                                     every byte of a snapshot, manifest, index … with its field
     lakekit features [WORD]                              what lakekit does, and what it refuses
-    lakekit conformance [--reader …] [--writer …]        another reader or writer against golden tables: see `cli_testing`
-    lakekit bench PATH | --size ROWS                     what reading costs, against plain Polars over the same files
-    lakekit compact | expire | tag | branch | rollback | orphans | analyze | rewrite-index PATH …      chores: see `cli_chores`
-    lakekit clone | migrate | compact-database | repair WAREHOUSE …                                    the same of a catalog's tables
+    lakekit conformance [--reader …] [--writer …]        another reader or writer against golden tables:
+                                                         see `cli.conformance`
+    lakekit bench PATH | --size ROWS                     the time of reads, against plain Polars over the same files
+    lakekit compact | expire | tag | branch | rollback | orphans | analyze | rewrite-index PATH …
+                                                         maintenance: see `cli.maintenance`
+    lakekit clone | migrate | compact-database | repair WAREHOUSE …
+                                                         the same of a catalog's tables
 
-A person gets tables cut to the terminal, a pipe gets TSV with a header and full values; `--format` chooses. Errors go to stderr.
-Exit codes: 0 fine, 1 a problem was found, 2 wrong usage, 3 no such table.
+A terminal gets tables cut to its width, a pipe gets TSV with a header and full values; `--format` chooses. Errors go to
+stderr. Exit codes: 0 fine, 1 a problem was found, 2 wrong usage, 3 no such table.
 """
 
 from __future__ import annotations
@@ -41,12 +45,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal of another encoding gets question marks, not a traceback
     parser = _parser()
-    asked = parser.parse_args(arguments)
-    if asked.run is None:
+    args = parser.parse_args(arguments)
+    if args.run is None:
         parser.print_help()
         return USAGE
     try:
-        code: int = asked.run(asked, Output(asked)) or FINE
+        code: int = args.run(args, Output(args)) or FINE
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of the pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -87,21 +91,21 @@ def _parser() -> argparse.ArgumentParser:
     shape.add_argument("--limit", type=_parse_positive, help="rows of a table; 50 to a person, all to a pipe")
     shape.add_argument("--color", choices=("auto", "never"), default="auto", help="NO_COLOR is honoured too")
     store = argparse.ArgumentParser(add_help=False)
-    told = "an option of an object store, such as s3.endpoint=http://localhost:9000; secrets are better set in the environment, as AWS_SECRET_ACCESS_KEY"
-    store.add_argument("--storage", metavar="KEY=VALUE", type=_option, action="append", default=[], help=told)
-    told = "a folder or URL outside its own folder that a table may use; a table's own word for it is not enough. May be given again"
-    store.add_argument("--allow", metavar="LOCATION", action="append", default=[], help=told)
-    place = argparse.ArgumentParser(add_help=False, parents=[store])
-    place.add_argument("path", metavar="PATH", help="the folder of a table")
-    place.add_argument("--at", help="a snapshot's number, a tag, or a time")
-    place.add_argument("--branch", help="another branch than main")
+    help_text = "an option of an object store, such as s3.endpoint=http://localhost:9000; secrets are better set in the environment, as AWS_SECRET_ACCESS_KEY"
+    store.add_argument("--storage", metavar="KEY=VALUE", type=_option, action="append", default=[], help=help_text)
+    help_text = "a folder or URL outside its own folder that a table may use; a table's own word for it is not enough. May be given again"
+    store.add_argument("--allow", metavar="LOCATION", action="append", default=[], help=help_text)
+    table_arguments = argparse.ArgumentParser(add_help=False, parents=[store])
+    table_arguments.add_argument("path", metavar="PATH", help="the folder of a table")
+    table_arguments.add_argument("--at", help="a snapshot's number, a tag, or a time")
+    table_arguments.add_argument("--branch", help="another branch than main")
 
     verb = verbs.add_parser("demo", parents=[shape], help="the main job on a table of real flights")
     verb.set_defaults(run=_inspection("demo"))
-    verb = verbs.add_parser("inspect", parents=[place, shape], help="a table's card, or its metadata as a table")
+    verb = verbs.add_parser("inspect", parents=[table_arguments, shape], help="a table's card, or its metadata as a table")
     verb.add_argument("noun", metavar="NOUN", nargs="?", choices=NOUNS, help=", ".join(NOUNS))
     verb.set_defaults(run=_inspection("inspect"))
-    verb = verbs.add_parser("plan", parents=[place, shape], help="what a query would not have to read")
+    verb = verbs.add_parser("plan", parents=[table_arguments, shape], help="what a query would not have to read")
     verb.add_argument("--where", help="a condition in SQL")
     verb.set_defaults(run=_inspection("plan"))
     verb = verbs.add_parser("check", parents=[store, shape], help="whether everything is there, whole and as it is said to be")
@@ -142,18 +146,18 @@ def _inspection(verb: str) -> Callable[[argparse.Namespace, Output], int | None]
     return run
 
 
-def _parse_non_negative(said: str) -> int:
-    number = _number(said, 0)
+def _parse_non_negative(text: str) -> int:
+    number = _number(text, 0)
     if number < 0:
         raise argparse.ArgumentTypeError("at least 0")
     return number
 
 
-def _number(said: str, base: int = 10) -> int:
+def _number(text: str, base: int = 10) -> int:
     try:
-        return int(said, base)
+        return int(text, base)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"a whole number, not {said[:40]!r}") from None
+        raise argparse.ArgumentTypeError(f"a whole number, not {text[:40]!r}") from None
 
 
 def _option(text: str) -> tuple[str, str]:
@@ -163,8 +167,8 @@ def _option(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _parse_positive(said: str) -> int:
-    number = _number(said)
+def _parse_positive(text: str) -> int:
+    number = _number(text)
     if number < 1:
         raise argparse.ArgumentTypeError("at least 1")
     return number

@@ -1,21 +1,25 @@
 """Golden tables and the rows the reference engine read from them.
 
     fixtures/tables/dedup_orc/        the table as the engine wrote it
-    fixtures/tables/dedup_orc.json    {"case": …, "reads": [{"name": "latest", "columns": […], "types": […], "rows": [["+I", [1, "a"]], …]}]}
+    fixtures/tables/dedup_orc.json    {"case": …, "reads": [{"name": "latest", "columns": […], "types": […],
+                                       "rows": [["+I", [1, "a"]], …]}]}
 
     case = load("dedup_orc")
     read = case.read("latest")
     assert difference(frame, read) is None
 
-Values are held as the recording writes them (plain JSON values), which is exact for every type:
+Values are those of the recording (plain JSON values), which is exact for every type:
 
-    BOOLEAN true/false · TINYINT…BIGINT number · FLOAT, DOUBLE text · DECIMAL plain text · CHAR, VARCHAR text · BINARY, VARBINARY lower-case hex ·
-    DATE epoch day · TIME milliseconds of day · TIMESTAMP and LTZ [epoch milliseconds, nanoseconds of that millisecond] ·
+    BOOLEAN true/false · TINYINT…BIGINT number · FLOAT, DOUBLE text · DECIMAL plain text · CHAR, VARCHAR text ·
+    BINARY, VARBINARY lower-case hex · DATE epoch day · TIME milliseconds of day ·
+    TIMESTAMP and LTZ [epoch milliseconds, nanoseconds of that millisecond] ·
     ARRAY list · MAP and MULTISET list of [key, value] · ROW list · VARIANT [value hex, metadata hex]
 
-A name in place of the list of columns (and types), or of rows, is that of an earlier read of the case that has the same.
+A name in place of the list of columns (and types), or of rows, is that of an earlier read of the case that has the
+same.
 
-`rows_of` turns a Polars frame into the same values, `canonical_value` takes away what has no meaning: the order of map entries, the digits of a float's text.
+`rows_of` turns a Polars frame into the same values, `canonical_value` removes what has no meaning: the order of map
+entries, the digits of a float's text.
 """
 
 from __future__ import annotations
@@ -45,7 +49,7 @@ _UNITS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """One recorded read: how it was asked and the rows the engine gave, in the engine's order, or the error it raised instead."""
+    """One recorded read: its arguments, and the rows of the engine, in the engine's order, or its error."""
 
     name: str
     branch: str | None
@@ -59,7 +63,10 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One golden table: where it is, what it shows, its recorded reads; `allowed` are the places outside its folder that its files may lie at."""
+    """One golden table: its path, its subject, its recorded reads.
+
+    `allowed` are the locations outside its folder that its files may lie at.
+    """
 
     name: str
     about: str
@@ -72,7 +79,7 @@ class Case:
     allowed: tuple[str, ...] = ()
 
     def read(self, name: str) -> Read:
-        """The recorded read of that name."""
+        """Return the recorded read of that name."""
         for read in self.reads:
             if read.name == name:
                 return read
@@ -81,12 +88,12 @@ class Case:
 
 
 def load(case: str, *, root: str | None = None) -> Case:
-    """Return the golden table `case` ("dedup_orc") of a folder of fixtures; None: that of lakekit."""
+    """Return the golden table `case` ("dedup_orc") of a folder of fixtures."""
     root = root or str(fixtures("tables"))
     facts = json.loads(Path(f"{root}/tables/{case}.json").read_bytes())
     reads: dict[str, Read] = {}
-    for said in facts["reads"]:
-        reads[said["name"]] = _read(said, reads)
+    for recorded in facts["reads"]:
+        reads[recorded["name"]] = _read(recorded, reads)
     return Case(
         name=facts["case"],
         about=facts["about"],
@@ -114,13 +121,15 @@ def _read(facts: dict[str, Any], earlier: dict[str, Read]) -> Read:
     )
 
 
-# ---- Polars -> recorded values -----------------------------------------------------------------------------------------------------------
+# ---- Polars -> recorded values ---------------------------------------------------------------------------------------
 
 
 def rows_of(frame: pl.DataFrame, types: Sequence[DataType], *, kind_column: str | None = None) -> list[tuple[str, tuple[Any, ...]]]:
-    """The rows of `frame` as (kind, values) in the recording's encoding; `types` are those of its columns, the kind column left out.
+    """Return the rows of `frame` as (kind, values) in the recording's encoding.
 
-    Without `kind_column` every row is "+I". A column whose Polars type cannot hold values of its Paimon type raises `TypeError`.
+    `types` are those of its columns, the kind column left out. Without `kind_column` every row is "+I".
+
+    Raises: `TypeError` for a column whose Polars type cannot hold values of its Paimon type.
     """
     kinds = ["+I"] * frame.height if kind_column is None else frame[kind_column].to_list()
     values = frame if kind_column is None else drop_columns(frame, [kind_column])
@@ -133,7 +142,10 @@ def rows_of(frame: pl.DataFrame, types: Sequence[DataType], *, kind_column: str 
 
 
 def values_of(array: pa.Array, t: DataType, where: str = "") -> list[Any]:
-    """The values of an Arrow array (as Polars exports it, or Arrow's own map) in the recording's encoding."""
+    """Return the values of an Arrow array in the recording's encoding.
+
+    The array is as Polars exports it, or Arrow's own map.
+    """
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if pa.types.is_dictionary(array.type):
@@ -146,8 +158,8 @@ def values_of(array: pa.Array, t: DataType, where: str = "") -> list[Any]:
         inner = [f.type for f in t.fields] if t.root == "ROW" else [DataType(root="VARBINARY")] * 2
         parts = [values_of(child, u, f"{where}.{i}") for i, (child, u) in enumerate(zip(array.flatten(), inner, strict=True))]
         return [[p[i] for p in parts] if ok else None for i, ok in enumerate(valid)]
-    found = _scalar_values(array, t, where)
-    return [value if ok else None for value, ok in zip(found, valid, strict=True)]
+    scalars = _scalar_values(array, t, where)
+    return [value if ok else None for value, ok in zip(scalars, valid, strict=True)]
 
 
 def _lists(array: pa.Array, t: DataType, where: str, valid: list[bool]) -> list[Any]:
@@ -201,14 +213,17 @@ def _expect(array: pa.Array, fits: bool, t: DataType, where: str) -> None:
         raise TypeError(msg)
 
 
-# ---- recorded values -> Polars ------------------------------------------------------------------------------------------------------------
+# ---- recorded values -> Polars ---------------------------------------------------------------------------------------
 
 
 def series_of(values: Sequence[Any], t: DataType, name: str = "") -> pl.Series:
-    """Recorded values of type `t` as a column of its Polars type (a timestamp must fit its unit: ms up to precision 3, us up to 6, else ns)."""
-    made = pl.from_arrow(pa.array([_plain_object(value, t) for value in values], to_arrow(t)))
-    assert isinstance(made, pl.Series)
-    return made.cast(polars_type(t)).alias(name)
+    """Return recorded values of type `t` as a column of its Polars type.
+
+    A timestamp must fit its unit: ms up to precision 3, us up to 6, else ns.
+    """
+    series = pl.from_arrow(pa.array([_plain_object(value, t) for value in values], to_arrow(t)))
+    assert isinstance(series, pl.Series)
+    return series.cast(polars_type(t)).alias(name)
 
 
 def _plain_object(value: Any, t: DataType) -> Any:
@@ -235,38 +250,39 @@ def _plain_object(value: Any, t: DataType) -> Any:
     return bytes.fromhex(value) if t.root in BINARIES else value
 
 
-# ---- what Polars cannot hold -----------------------------------------------------------------------------------------------------------------
+# ---- what Polars cannot hold -----------------------------------------------------------------------------------------
 
 _NANOSECONDS_MS = 2**63 // 1_000_000
 _DAY_MS = 86_400_000
 
 
 def beyond_polars(read: Read) -> tuple[str, ...]:
-    """Columns of which some recorded value has no place in their Polars type: reading one raises `ValueOutOfRange`.
+    """Return the columns with a recorded value that their Polars type cannot hold.
 
-    These are nanoseconds outside 1677 to 2262, and times of day outside of the day, which the reference's casts make.
+    Reading one raises `ValueOutOfRange`. These are nanoseconds outside 1677 to 2262, and times of day outside of the
+    day, which the reference's casts make.
     """
-    found = []
+    columns = []
     for i, (name, t) in enumerate(zip(read.columns, read.types, strict=True)):
         values = [row[i] for _, row in read.rows if row[i] is not None]
         late = t.root in TIMESTAMPS and (t.precision or 0) > 6 and any(not -_NANOSECONDS_MS < value[0] < _NANOSECONDS_MS for value in values)
         if late or (t.root == "TIME" and any(not 0 <= value < _DAY_MS for value in values)):
-            found.append(name)
-    return tuple(found)
+            columns.append(name)
+    return tuple(columns)
 
 
 def drop_read_columns(read: Read, names: Sequence[str]) -> Read:
-    """The same read of the other columns."""
-    kept = [i for i, name in enumerate(read.columns) if name not in names]
-    rows = tuple((kind, tuple(row[i] for i in kept)) for kind, row in read.rows)
-    return replace(read, columns=tuple(read.columns[i] for i in kept), types=tuple(read.types[i] for i in kept), rows=rows)
+    """Return the same read of the other columns."""
+    indices = [i for i, name in enumerate(read.columns) if name not in names]
+    rows = tuple((kind, tuple(row[i] for i in indices)) for kind, row in read.rows)
+    return replace(read, columns=tuple(read.columns[i] for i in indices), types=tuple(read.types[i] for i in indices), rows=rows)
 
 
-# ---- comparing -----------------------------------------------------------------------------------------------------------------------------
+# ---- comparing -------------------------------------------------------------------------------------------------------
 
 
 def canonical_value(value: Any, t: DataType) -> Any:
-    """`value` of type `t` with everything taken away that has no meaning; equal values have equal canonical forms."""
+    """Return `value` of type `t` without what has no meaning; equal values have equal canonical forms."""
     if value is None:
         return None
     match t.root:
@@ -295,10 +311,13 @@ def _float(text: str, root: str) -> str:
 
 
 def _decimal(text: str, scale: int) -> str:
-    """The unscaled digits as text, so that 1.50 of scale 2 and of scale 4 differ only when the type says so."""
+    """Return the unscaled digits as text.
+
+    So 1.50 of scale 2 and of scale 4 differ only when the type says so.
+    """
     sign, digits = ("-", text[1:]) if text.startswith("-") else ("", text)
-    whole, _, fraction = digits.partition(".")
-    unscaled = int(whole + fraction.ljust(scale, "0"))
+    integer, _, fraction = digits.partition(".")
+    unscaled = int(integer + fraction.ljust(scale, "0"))
     return "0" if unscaled == 0 else f"{sign}{unscaled}"
 
 
@@ -311,7 +330,10 @@ _IDENTITY = "{bytes}"
 
 
 def drop_unrepeatable(frame: pl.DataFrame, read: Read) -> tuple[pl.DataFrame, Read]:
-    """Both without what no two runs of the engine have alike: times of files, the order of hash maps, identities of objects."""
+    """Return both without what differs between any two runs of the engine.
+
+    That is times of files, the order of hash maps, identities of objects.
+    """
     identities = {name for name, *values in zip(read.columns, *(row for _, row in read.rows), strict=True) if any(_IDENTITY in str(v) for v in values)}
     left_out = identities.union(_UNREPEATABLE_COLUMNS.get(read.system or "", ()))
     frame, read = drop_columns(frame, left_out, strict=False), drop_read_columns(read, list(left_out))
@@ -327,11 +349,13 @@ def _sorted_list(text: str | None) -> str | None:
     return None if text is None else f"[{', '.join(sorted(text.strip('[]').split(', ')))}]"
 
 
-def difference(frame: pl.DataFrame, read: Read, *, kind_column: str | None = None, ordered: bool = False, shown: int = 3) -> str | None:
-    """None when `frame` holds the rows of `read` (as many times each; in the same order when `ordered`), else a text that shows where not.
+def difference(frame: pl.DataFrame, read: Read, *, kind_column: str | None = None, ordered: bool = False, limit: int = 3) -> str | None:
+    """Return None when `frame` holds the rows of `read`, else a text that shows the difference.
 
-    Columns must be the same, in the same order, beside `kind_column`. Without a kind column the recorded kinds do not count: the engine's batch reads
-    tell how a row was last written ("+U"), a frame of rows does not. What no two runs have alike is left out (`drop_unrepeatable`).
+    Each row counts as many times as it occurs, in the same order when `ordered`. Columns must be the same, in the same
+    order, beside `kind_column`. Without a kind column the recorded kinds do not count: the engine's batch reads return
+    how a row was last written ("+U"), a frame of rows does not. What differs between any two runs is left out
+    (`drop_unrepeatable`).
     """
     frame, read = drop_unrepeatable(frame, read)
     names = [name for name in frame.columns if name != kind_column]
@@ -341,24 +365,27 @@ def difference(frame: pl.DataFrame, read: Read, *, kind_column: str | None = Non
         rows = rows_of(frame, read.types, kind_column=kind_column)
     except TypeError as wrong:
         return str(wrong)
-    return diff_rows(rows, read, kinds=kind_column is not None, ordered=ordered, shown=shown)
+    return diff_rows(rows, read, kinds=kind_column is not None, ordered=ordered, limit=limit)
 
 
-def diff_rows(rows: Sequence[tuple[str, Sequence[Any]]], read: Read, *, kinds: bool, ordered: bool = False, shown: int = 3) -> str | None:
-    """The same of rows in the recording's encoding, as (kind, values); `kinds`: whether kinds count."""
-    found = [_key(row if kinds else ("+I", row[1]), read.types) for row in rows]
+def diff_rows(rows: Sequence[tuple[str, Sequence[Any]]], read: Read, *, kinds: bool, ordered: bool = False, limit: int = 3) -> str | None:
+    """Return the difference of rows in the recording's encoding, as (kind, values), from those of `read`.
+
+    `kinds`: whether kinds count.
+    """
+    actual = [_key(row if kinds else ("+I", row[1]), read.types) for row in rows]
     wanted = [_key(row if kinds else ("+I", row[1]), read.types) for row in read.rows]
     if ordered:
-        for i, (a, b) in enumerate(zip(found, wanted, strict=False)):
+        for i, (a, b) in enumerate(zip(actual, wanted, strict=False)):
             if a != b:
                 return f"row {i} is {a}, recorded {b}"
-        return None if len(found) == len(wanted) else f"{len(found)} rows, recorded {len(wanted)}"
-    more, less = Counter(found) - Counter(wanted), Counter(wanted) - Counter(found)
+        return None if len(actual) == len(wanted) else f"{len(actual)} rows, recorded {len(wanted)}"
+    more, less = Counter(actual) - Counter(wanted), Counter(wanted) - Counter(actual)
     if not more and not less:
         return None
     return (
-        f"{len(found)} rows, recorded {len(wanted)}; {more.total()} not recorded: {sorted(more.elements())[:shown]};"
-        f" {less.total()} missing: {sorted(less.elements())[:shown]}"
+        f"{len(actual)} rows, recorded {len(wanted)}; {more.total()} not recorded: {sorted(more.elements())[:limit]};"
+        f" {less.total()} missing: {sorted(less.elements())[:limit]}"
     )
 
 

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def fields_of(said: dict[str, Any]) -> list[Field]:
-    """The columns that are asked for."""
-    ids = said.get("field_ids") or range(len(said["columns"]))
-    return [Field(name, parse(text), id=number) for name, text, number in zip(said["columns"], said["types"], ids, strict=True)]
+def fields_of(facts: dict[str, Any]) -> list[Field]:
+    """Return the columns to read."""
+    ids = facts.get("field_ids") or range(len(facts["columns"]))
+    return [Field(name, parse(text), id=number) for name, text, number in zip(facts["columns"], facts["types"], ids, strict=True)]
 
 
 def scan(format_name: str, path: str, fields: list[Field], *, data: bytes | None = None, unit: str | None = None) -> pl.LazyFrame:
-    """The rows of a data file: of `data`, and where that is None of the file at `path`."""
+    """Return the rows of a data file: of `data`, and where that is None of the file at `path`."""
 
     def read(_: str) -> Any:
         return path if data is None else data
@@ -41,16 +41,16 @@ def scan(format_name: str, path: str, fields: list[Field], *, data: bytes | None
     return scans[format_name]()
 
 
-def files(said: dict[str, Any], data: bytes) -> None:
-    """Formats data_file_*: the rows in their order, some of them, and one column alone."""
-    fields = fields_of(said)
-    unit = "us" if (said["format"], said["case"]) == ("data_file_parquet", "all_types") else None  # times before 1677
-    path = str(fixtures("formats") / "formats" / said["format"] / f"{said['case']}.bin")
-    rows = [("+I", tuple(_truncate_timestamps(row, fields) if unit else row)) for row in said["rows"]]
-    for given in (None, data) if said["file_format"] != "avro" else (data,):
-        frame = scan(said["file_format"], path, fields, data=given, unit=unit)
-        for what, found, wanted in (("rows", frame.collect(), rows), ("the first two rows", frame.head(2).collect(), rows[:2])):
-            wrong = difference(found, _recorded_read(said, fields, wanted), ordered=True)
+def files(facts: dict[str, Any], data: bytes) -> None:
+    """Check the formats data_file_*: the rows in their order, some of them, and one column alone."""
+    fields = fields_of(facts)
+    unit = "us" if (facts["format"], facts["case"]) == ("data_file_parquet", "all_types") else None  # times before 1677
+    path = str(fixtures("formats") / "formats" / facts["format"] / f"{facts['case']}.bin")
+    rows = [("+I", tuple(_truncate_timestamps(row, fields) if unit else row)) for row in facts["rows"]]
+    for content in (None, data) if facts["file_format"] != "avro" else (data,):
+        frame = scan(facts["file_format"], path, fields, data=content, unit=unit)
+        for what, frame_read, wanted in (("rows", frame.collect(), rows), ("the first two rows", frame.head(2).collect(), rows[:2])):
+            wrong = difference(frame_read, _recorded_read(facts, fields, wanted), ordered=True)
             if wrong is not None:
                 raise Mismatch(what, "the recorded rows", wrong)
         check_equal("how many rows", frame.select(pl.len()).collect().item(), len(rows))
@@ -58,9 +58,9 @@ def files(said: dict[str, Any], data: bytes) -> None:
         check_equal("one column", last.equals(frame.collect().select(col(fields[-1].name)).with_row_index("n").tail(1)), expected=True)
 
 
-def _recorded_read(said: dict[str, Any], fields: list[Field], rows: list[Any]) -> Read:
+def _recorded_read(facts: dict[str, Any], fields: list[Field], rows: list[Any]) -> Read:
     types = tuple(field.type for field in fields)
-    return Read(name=said["case"], branch=None, system=None, options={}, columns=tuple(said["columns"]), types=types, rows=tuple(rows), error=None)
+    return Read(name=facts["case"], branch=None, system=None, options={}, columns=tuple(facts["columns"]), types=types, rows=tuple(rows), error=None)
 
 
 def _truncate_timestamps(row: list[Any], fields: list[Field]) -> list[Any]:
