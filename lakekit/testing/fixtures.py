@@ -1,9 +1,10 @@
-"""Golden files: `fixtures/` of a checkout, or what is unpacked from the archive that an installed lakekit brings.
+"""Golden files: `fixtures/` of a checkout, or unpacked from the archive of an installed lakekit.
 
     ~/.cache/lakekit/fixtures-1f2e3d4c5b6a7988/flights/…        a folder each, unpacked when it is first needed
 
-The directory is named by the hash of the archive. A folder is unpacked aside and renamed, so that no process ever sees half of one, and each process holds
-its files against the hashes of `MANIFEST.json` before it uses it: what is damaged, lacks files or has more is unpacked again.
+The directory is named by the hash of the archive. A folder is unpacked aside and renamed, so that no process ever sees
+half of one, and each process checks its files against the hashes of `MANIFEST.json` before it uses it: what is damaged,
+lacks files or has more is unpacked again.
 """
 
 from __future__ import annotations
@@ -115,7 +116,10 @@ def _hash(data: bytes) -> list[object]:
 
 
 def _unpack(archive: Path, directory: Path, folder: str, hashes: dict[str, list[object]]) -> None:
-    """Unpack a folder aside and rename it; a process that was faster is left what it made, what is damaged is moved away."""
+    """Unpack a folder aside and rename it.
+
+    The folder of a process that was faster is kept, a damaged one is moved away.
+    """
     target = directory / folder
     with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=directory, ignore_cleanup_errors=True) as aside:
         _extract(archive, Path(aside), folder)
@@ -134,7 +138,10 @@ def _unpack(archive: Path, directory: Path, folder: str, hashes: dict[str, list[
 
 
 def _extract(archive: Path, target: Path, folder: str) -> None:
-    """Write the files of a folder below a directory. The archive has them one after the other: what is behind them is not inflated."""
+    """Write the files of a folder below a directory.
+
+    The archive has them one after the other: what is behind them is not inflated.
+    """
     begun = False
     with tarfile.open(archive, "r|xz") as members:
         for member in members:
