@@ -19,7 +19,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lakekit import errors as errors
-    from lakekit.catalog import Catalog as Catalog, GlobalTable as GlobalTable, SystemTable as SystemTable, connect as connect
+    from lakekit.catalog import (
+        Catalog as Catalog,
+        GlobalTable as GlobalTable,
+        SystemTable as SystemTable,
+        connect as connect,
+    )
     from lakekit.commit.result import Commit as Commit
     from lakekit.ddl.schema_changes import (
         add_column as add_column,

@@ -143,7 +143,9 @@ def select_by_name(names: Iterable[str], *, strict: bool = True) -> cs.Selector:
 def drop_columns(frame: Frame, names: Iterable[str], *, strict: bool = True) -> Frame:
     """Return the frame without exactly these columns; not `strict`: without those of them that it has."""
     dropped = list(names)
-    return frame.drop(cs.by_name(*dropped, require_all=strict) if any(map(is_pattern, dropped)) else dropped, strict=strict)
+    return frame.drop(
+        cs.by_name(*dropped, require_all=strict) if any(map(is_pattern, dropped)) else dropped, strict=strict
+    )
 
 
 def cast_columns(frame: Frame, types: Mapping[str, PolarsDataType]) -> Frame:

@@ -42,12 +42,19 @@ def _find_plugins(folder: str) -> dict[str, str | EntryPoint]:
     package = "lakekit." + folder.replace("/", ".")
     package_module = import_module(package)
     not_plugins: frozenset[str] = getattr(package_module, "NOT_PARTS", frozenset())
-    own_names = [module.name for module in iter_modules(package_module.__path__) if module.name not in not_plugins and not module.name.startswith("_")]
+    own_names = [
+        module.name
+        for module in iter_modules(package_module.__path__)
+        if module.name not in not_plugins and not module.name.startswith("_")
+    ]
     plugins: dict[str, str | EntryPoint] = {name.replace("_", "-"): f"{package}.{name}" for name in own_names}
     for entry in entry_points(group=package):
         if entry.name in plugins:
             other = plugins[entry.name]
-            msg = f"two parts of {folder} are called {entry.name!r}: {other if isinstance(other, str) else other.value} and {entry.value}; uninstall one"
+            msg = (
+                f"two parts of {folder} are called {entry.name!r}: {other if isinstance(other, str) else other.value} "
+                f"and {entry.value}; uninstall one"
+            )
             raise InvalidOption(msg, key=folder, value=entry.name)
         plugins[entry.name] = entry
     return plugins

@@ -242,7 +242,9 @@ def _to_instant(value: object, t: DataType) -> Instant | None:
             return None
         wall = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
         since = wall - _EPOCH
-        return Instant(since.days * _DAY_MS + since.seconds * 1000 + since.microseconds // 1000, since.microseconds % 1000 * 1000)
+        return Instant(
+            since.days * _DAY_MS + since.seconds * 1000 + since.microseconds // 1000, since.microseconds % 1000 * 1000
+        )
     if isinstance(value, date) and t.root == "TIMESTAMP":
         return Instant((value - date(1970, 1, 1)).days * _DAY_MS, 0)
     return None

@@ -57,7 +57,19 @@ class Work:
     Use it by `with`, in one thread; leaving by any exception removes the line.
     """
 
-    __slots__ = ("_callback", "_due_ms", "_still", "_token", "_unit", "_verb", "_what", "_world", "beside", "done", "total")
+    __slots__ = (
+        "_callback",
+        "_due_ms",
+        "_still",
+        "_token",
+        "_unit",
+        "_verb",
+        "_what",
+        "_world",
+        "beside",
+        "done",
+        "total",
+    )
 
     def __init__(self, runtime: Runtime, verb: str, unit: str, total: int, extra_unit: str) -> None:
         self._world, self._verb, self._unit, self._what = runtime, verb, unit, extra_unit
@@ -67,7 +79,9 @@ class Work:
         self._callback = _CALLBACK.get()
         inside = _IS_NESTED.get() or machine.in_pool()
         self._still = inside or (self._callback is None and not _Process.tells)
-        self._due_ms = float("inf") if self._still or self._callback is not None else self._world.elapsed_ms() + QUIET_MS
+        self._due_ms = (
+            float("inf") if self._still or self._callback is not None else self._world.elapsed_ms() + QUIET_MS
+        )
         self._token = _IS_NESTED.set(True)
         return self
 
@@ -87,7 +101,13 @@ class Work:
     def line(self) -> str:
         """The text of the line: `planning 38/41 manifests · 12 340 files`."""
         steps_text = f"{format_count(self.done)}/{format_count(self.total)}" if self.total else format_count(self.done)
-        beside_text = "" if not self.beside else format_size(self.beside) if self._what == "bytes" else f"{format_count(self.beside)} {self._what}"
+        beside_text = (
+            ""
+            if not self.beside
+            else format_size(self.beside)
+            if self._what == "bytes"
+            else f"{format_count(self.beside)} {self._what}"
+        )
         return f"{self._verb} {steps_text} {self._unit}" + (f" · {beside_text}" if beside_text else "")
 
     def _show(self) -> None:
@@ -98,7 +118,9 @@ class Work:
         except Exception:  # noqa: BLE001 - a line that cannot be shown (a closed stderr, a kernel that goes down) is no reason to end the work
             self._still = True
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         _IS_NESTED.reset(self._token)
         _Process.give_back(self)
 

@@ -208,7 +208,13 @@ def in_pool() -> bool:
     return getattr(_POOL_THREAD, "busy", False)
 
 
-def parallel_map(function: Callable[[A], B], inputs: Iterable[A], *, after: Callable[[A], object] | None = None, waiting: bool = False) -> list[B]:
+def parallel_map(
+    function: Callable[[A], B],
+    inputs: Iterable[A],
+    *,
+    after: Callable[[A], object] | None = None,
+    waiting: bool = False,
+) -> list[B]:
     """Return `[function(x) for x in inputs]`, computed in parallel; the first failure is raised.
 
     After a failure nothing is running any more, so the caller can clean up everything that was made; calls not begun
@@ -228,15 +234,23 @@ def parallel_map(function: Callable[[A], B], inputs: Iterable[A], *, after: Call
             future.exception()
 
 
-def map_io(function: Callable[[A], B], inputs: Iterable[A], *, is_remote: bool, after: Callable[[A], object] | None = None) -> list[B]:
+def map_io(
+    function: Callable[[A], B], inputs: Iterable[A], *, is_remote: bool, after: Callable[[A], object] | None = None
+) -> list[B]:
     """Call `parallel_map` on a remote storage, else map one by one.
 
     Reading a small local file takes less time than handing it to a thread.
     """
-    return parallel_map(function, inputs, after=after, waiting=True) if is_remote else map_sequentially(function, inputs, after=after)
+    return (
+        parallel_map(function, inputs, after=after, waiting=True)
+        if is_remote
+        else map_sequentially(function, inputs, after=after)
+    )
 
 
-def map_sequentially(function: Callable[[A], B], inputs: Iterable[A], *, after: Callable[[A], object] | None = None) -> list[B]:
+def map_sequentially(
+    function: Callable[[A], B], inputs: Iterable[A], *, after: Callable[[A], object] | None = None
+) -> list[B]:
     """`parallel_map` in this thread alone."""
     return [_call_after(after, item, function(item)) for item in inputs]
 
@@ -340,10 +354,16 @@ class ChildProcess:
         if not sys.executable:
             raise OSError("this process is no Python interpreter that could start another")
         self._errors = scratch()
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "RUST_BACKTRACE": "0"}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+            "RUST_BACKTRACE": "0",
+        }
         pipe = subprocess.PIPE
         command = [sys.executable, "-m", self._module]
-        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=self._errors, env=environment, start_new_session=True)  # noqa: S603 - ours
+        self._process = subprocess.Popen(  # noqa: S603 - ours
+            command, stdin=pipe, stdout=pipe, stderr=self._errors, env=environment, start_new_session=True
+        )
         return self._process
 
     def _end(self, process: subprocess.Popen[bytes]) -> int:
@@ -450,5 +470,6 @@ def refuse_fork() -> None:
     """
     if os.getpid() != _Birth.process:
         raise ForkedProcess(
-            'this process was forked from one that had loaded lakekit; Polars hangs in forked children. Start workers with multiprocessing.get_context("spawn")'
+            "this process was forked from one that had loaded lakekit; Polars hangs in forked children. Start workers "
+            'with multiprocessing.get_context("spawn")'
         )

@@ -59,10 +59,14 @@ def is_worth_rewriting(file: DataFileMeta, options: TableOptions, vector: Deleti
     """Return whether a file is small, or has lost too many of its rows."""
     if is_small(file, options):
         return True
-    return vector is not None and (vector.deleted is None or vector.deleted > file.row_count * options.compaction_delete_ratio_threshold)
+    return vector is not None and (
+        vector.deleted is None or vector.deleted > file.row_count * options.compaction_delete_ratio_threshold
+    )
 
 
-def pack(files: Iterable[DataFileMeta], options: TableOptions, vectors: Mapping[str, DeletionVectorSummary] | None = None) -> list[tuple[DataFileMeta, ...]]:
+def pack(
+    files: Iterable[DataFileMeta], options: TableOptions, vectors: Mapping[str, DeletionVectorSummary] | None = None
+) -> list[tuple[DataFileMeta, ...]]:
     """Return files of one partition, all worth rewriting, in groups to be rewritten together.
 
     Files that fit no group are left out. Files whose deletion vectors lie in one index file stay together, and are
@@ -81,7 +85,9 @@ def pack(files: Iterable[DataFileMeta], options: TableOptions, vectors: Mapping[
     return packed
 
 
-def _bins(groups: Sequence[tuple[DataFileMeta, ...]], options: TableOptions, least: int) -> list[tuple[DataFileMeta, ...]]:
+def _bins(
+    groups: Sequence[tuple[DataFileMeta, ...]], options: TableOptions, least: int
+) -> list[tuple[DataFileMeta, ...]]:
     """Return the groups joined, smallest first, into bins that weigh at least two target files each.
 
     The last bin, which may weigh less, is kept if it has at least `least` files.
@@ -109,7 +115,9 @@ def sort_by_sequence(files: Iterable[DataFileMeta]) -> list[DataFileMeta]:
     return sorted(files, key=lambda file: (file.min_sequence_number, file.max_sequence_number, file.name))
 
 
-def pick(files: Sequence[DataFileMeta], options: TableOptions) -> tuple[tuple[DataFileMeta, ...], tuple[DataFileMeta, ...]]:
+def pick(
+    files: Sequence[DataFileMeta], options: TableOptions
+) -> tuple[tuple[DataFileMeta, ...], tuple[DataFileMeta, ...]]:
     """Return the neighbours to rewrite after a write, if there are enough, and the files to consider next time.
 
     `files` are in order. Files before a window that has grown to the size of two files are not considered again.
@@ -126,14 +134,21 @@ def pick(files: Sequence[DataFileMeta], options: TableOptions) -> tuple[tuple[Da
     return (), tuple(window)
 
 
-def pick_full(files: Sequence[DataFileMeta], options: TableOptions, vectors: Mapping[str, DeletionVectorSummary] | None = None) -> tuple[DataFileMeta, ...]:
+def pick_full(
+    files: Sequence[DataFileMeta], options: TableOptions, vectors: Mapping[str, DeletionVectorSummary] | None = None
+) -> tuple[DataFileMeta, ...]:
     """Return the files that a full compaction of a bucket rewrites, in order; none if it is not worth it.
 
     `vectors` is None for a table without deletion vectors.
     """
     forced = options.compaction_force_rewrite_all_files
     first = 0
-    while not forced and first < len(files) and not is_small(files[first], options) and not (vectors and files[first].name in vectors):
+    while (
+        not forced
+        and first < len(files)
+        and not is_small(files[first], options)
+        and not (vectors and files[first].name in vectors)
+    ):
         first += 1
     left = tuple(files[first:])
     if forced:
@@ -185,7 +200,10 @@ def rewrite(rewrite_target: RewriteTarget, files: Sequence[DataFileMeta]) -> Com
     if not files:
         return CompactResult()
     if rewrite_target.ctx.options.row_tracking_enabled:
-        msg = f"{rewrite_target.ctx.name} tracks rows (row-tracking.enabled); compacting it would give its rows new ids, which lakekit does not keep"
+        msg = (
+            f"{rewrite_target.ctx.name} tracks rows (row-tracking.enabled); compacting it would give its rows new "
+            "ids, which lakekit does not keep"
+        )
         raise Unsupported(msg, feature="row-tracking.enabled")
     write_target = rewrite_target.target(files[0].min_sequence_number)
     after = write_run(write_target, _rows(rewrite_target, files))

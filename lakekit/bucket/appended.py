@@ -48,7 +48,12 @@ class AppendBucket:
         """Return the (partition, bucket) as a snapshot has it."""
         partition, bucket_number = bucket_id
         return AppendBucket(
-            ctx=ctx, partition=partition, bucket=bucket_number, names=names, restored=restored, waiting=append_compaction.sort_by_sequence(restored.files)
+            ctx=ctx,
+            partition=partition,
+            bucket=bucket_number,
+            names=names,
+            restored=restored,
+            waiting=append_compaction.sort_by_sequence(restored.files),
         )
 
     @property
@@ -91,7 +96,10 @@ class AppendBucket:
     def _marked(self) -> dict[str, DeletionVectorSummary] | None:
         if self.vectors is None:
             return None
-        return {name: DeletionVectorSummary(index_file="", deleted=len(positions)) for name, positions in self.vectors.positions.items()}
+        return {
+            name: DeletionVectorSummary(index_file="", deleted=len(positions))
+            for name, positions in self.vectors.positions.items()
+        }
 
     def _place(self) -> RewriteTarget:
         return RewriteTarget(

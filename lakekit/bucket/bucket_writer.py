@@ -89,7 +89,12 @@ class _Increment:
     def made(self) -> list[DataFileMeta]:
         """Return the files that exist for this increment alone."""
         moved = self.before.keys()
-        return [*self.new, *self.changelog, *(file for file in self.after if file.name not in moved), *self.compact_changelog]
+        return [
+            *self.new,
+            *self.changelog,
+            *(file for file in self.after if file.name not in moved),
+            *self.compact_changelog,
+        ]
 
 
 class BucketWriter:
@@ -116,9 +121,17 @@ class BucketWriter:
         replaces: bool = False,
     ) -> None:
         check_buckets(ctx, partition, restored, total_buckets)
-        self.ctx, self.partition, self.bucket, self.total_buckets, self.names = ctx, partition, bucket, total_buckets, names
+        self.ctx, self.partition, self.bucket, self.total_buckets, self.names = (
+            ctx,
+            partition,
+            bucket,
+            total_buckets,
+            names,
+        )
         self.kind: Kind = "append" if ctx.kind == "append" else "postpone" if bucket == POSTPONE_BUCKET else "key"
-        self.rule = rules.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name) if self.kind == "key" else None
+        self.rule = (
+            rules.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name) if self.kind == "key" else None
+        )
         self.next_sequence = restored.max_sequence + 1
         self._order = sort_order.write_order(ctx)
         key = self.rule.key if self.rule is not None else self._order.names if self._order is not None else ()
@@ -222,7 +235,9 @@ class BucketWriter:
         if self.kind == "append":
             self.next_sequence = new[-1].max_sequence_number + 1
 
-    def _written(self, source: int, kind: Literal["data", "changelog"], first_keys: list[pl.DataFrame] | None = None) -> list[DataFileMeta]:
+    def _written(
+        self, source: int, kind: Literal["data", "changelog"], first_keys: list[pl.DataFrame] | None = None
+    ) -> list[DataFileMeta]:
         """Write the buffered rows to files; add the key columns of the first section to `first_keys`, in file order."""
         target = WriteTarget(
             ctx=self.ctx,
@@ -236,7 +251,10 @@ class BucketWriter:
             first_sequence_number=self.next_sequence,
         )
         rows = self._rows(kind)
-        return write_run(target, rows if first_keys is None or self.rule is None else _capture_first_keys(rows, self.rule.key, first_keys))
+        return write_run(
+            target,
+            rows if first_keys is None or self.rule is None else _capture_first_keys(rows, self.rule.key, first_keys),
+        )
 
     def _rows(self, kind: Literal["data", "changelog"]) -> Iterable[pl.DataFrame]:
         """Return the rows for data or changelog files, one section of the buffer after another."""
@@ -314,7 +332,9 @@ class BucketWriter:
         self.ctx.storage.delete(every_path(self.ctx, self.partition, self.bucket, files))
 
 
-def _capture_first_keys(frames: Iterable[pl.DataFrame], key: Sequence[str], first_keys: list[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+def _capture_first_keys(
+    frames: Iterable[pl.DataFrame], key: Sequence[str], first_keys: list[pl.DataFrame]
+) -> Iterator[pl.DataFrame]:
     """Yield the frames; add the key columns of the first one to `first_keys`."""
     for frame in frames:
         if not first_keys:
@@ -325,4 +345,6 @@ def _capture_first_keys(frames: Iterable[pl.DataFrame], key: Sequence[str], firs
 def spill_of(ctx: TableContext) -> SpillFile:
     """Return the scratch file of one table writer, as the table's options define it."""
     options = ctx.options
-    return SpillFile(world=ctx.world, compression=options.spill_compression, max_bytes=options.write_buffer_spill_max_disk_size_bytes)
+    return SpillFile(
+        world=ctx.world, compression=options.spill_compression, max_bytes=options.write_buffer_spill_max_disk_size_bytes
+    )

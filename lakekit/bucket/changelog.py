@@ -79,7 +79,9 @@ class KeyGroups:
         return keys_in_mask
 
 
-def by_full_compaction(section: pl.DataFrame, rule: MergeSpec, max_level: int, compared: Sequence[Field] | None) -> tuple[pl.DataFrame, pl.DataFrame]:
+def by_full_compaction(
+    section: pl.DataFrame, rule: MergeSpec, max_level: int, compared: Sequence[Field] | None
+) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the merged rows, and the changelog against the last level.
 
     A key that is in the last level only has no row in the changelog.
@@ -89,7 +91,9 @@ def by_full_compaction(section: pl.DataFrame, rule: MergeSpec, max_level: int, c
     touched = groups.any(below)
     result = _merge_with_key_numbers(section, groups, rule)
     before = np.flatnonzero(~below & touched[groups.number])
-    return result.drop(KEY), _build_changelog(section[before].drop(LEVEL), groups.number[before], result, touched, compared)
+    return result.drop(KEY), _build_changelog(
+        section[before].drop(LEVEL), groups.number[before], result, touched, compared
+    )
 
 
 def by_lookup(
@@ -114,10 +118,14 @@ def by_lookup(
         return result.drop(KEY), None
     inside = high[touched & (high >= 0)]
     before = pl.concat([older, section[inside]]).drop(LEVEL)
-    return result.drop(KEY), _build_changelog(before, np.concatenate([number, groups.number[inside]]), result, touched, compared)
+    return result.drop(KEY), _build_changelog(
+        before, np.concatenate([number, groups.number[inside]]), result, touched, compared
+    )
 
 
-def by_first_row(section: pl.DataFrame, rule: MergeSpec, previous: PreviousRows, *, tells: bool) -> tuple[pl.DataFrame, pl.DataFrame | None]:
+def by_first_row(
+    section: pl.DataFrame, rule: MergeSpec, previous: PreviousRows, *, tells: bool
+) -> tuple[pl.DataFrame, pl.DataFrame | None]:
     """Return the first row of each key that no level above has, and, if `tells`, the changelog.
 
     The changelog holds the rows that are new to the table, as they are stored.
@@ -161,7 +169,9 @@ def _lowest_level_rows(levels: Array, groups: KeyGroups) -> Ints:
     return row_of_key
 
 
-def _look_up_previous(section: pl.DataFrame, rule: MergeSpec, groups: KeyGroups, wanted: Bools, previous: PreviousRows) -> tuple[pl.DataFrame, Ints]:
+def _look_up_previous(
+    section: pl.DataFrame, rule: MergeSpec, groups: KeyGroups, wanted: Bools, previous: PreviousRows
+) -> tuple[pl.DataFrame, Ints]:
     """Return the previous rows of the wanted keys, and the key number of each of those rows."""
     numbers = np.flatnonzero(wanted)
     if not len(numbers):
@@ -178,7 +188,9 @@ def _look_up_previous(section: pl.DataFrame, rule: MergeSpec, groups: KeyGroups,
     return previous_rows, numbers[first[keys.height :]]
 
 
-def _build_changelog(before: pl.DataFrame, numbers: Ints, result: pl.DataFrame, touched: Bools, compared: Sequence[Field] | None) -> pl.DataFrame:
+def _build_changelog(
+    before: pl.DataFrame, numbers: Ints, result: pl.DataFrame, touched: Bools, compared: Sequence[Field] | None
+) -> pl.DataFrame:
     """Return the changelog of the keys that are set in `touched`."""
     after = result if touched.all() else result.filter(pl.Series(touched[result[KEY].to_numpy()]))
     states = numbers, after[KEY].to_numpy()

@@ -54,10 +54,20 @@ def clusters_buckets(ctx: TableContext) -> bool:
     if not options.clustering_incremental:
         return False
     if ctx.kind == "key":
-        raise InvalidOption(f"Cannot define primary-key for incremental clustering table: {ctx.name} has a primary key", key="clustering.incremental")
-    for key, is_on in (("bucket-append-ordered", options.bucket_append_ordered), ("deletion-vectors.enabled", options.deletion_vectors_enabled)):
+        raise InvalidOption(
+            f"Cannot define primary-key for incremental clustering table: {ctx.name} has a primary key",
+            key="clustering.incremental",
+        )
+    for key, is_on in (
+        ("bucket-append-ordered", options.bucket_append_ordered),
+        ("deletion-vectors.enabled", options.deletion_vectors_enabled),
+    ):
         if is_on:
-            raise InvalidOption(f"{key} must be false for incremental clustering in buckets, and {ctx.name} has {key}=true", key=key, value="true")
+            raise InvalidOption(
+                f"{key} must be false for incremental clustering in buckets, and {ctx.name} has {key}=true",
+                key=key,
+                value="true",
+            )
     return True
 
 
@@ -70,7 +80,9 @@ def pick_unit(ctx: TableContext, files: Sequence[DataFileMeta], *, full: bool) -
     levels = LsmLevels.of_appended(files, options)
     if not full:
         return compaction_picker.by_size(levels, options)
-    if not levels.runs or (len(levels.runs) == 1 and levels.highest == levels.max_level and _has_same_columns(ctx, levels.files[0])):
+    if not levels.runs or (
+        len(levels.runs) == 1 and levels.highest == levels.max_level and _has_same_columns(ctx, levels.files[0])
+    ):
         return None
     return compaction_picker.pick_all_runs(levels, "full")
 
@@ -90,7 +102,10 @@ def rewrite(target: RewriteTarget, unit: CompactionUnit, order: SortOrder, *, as
     ctx = with_strict_reads(target.ctx)
     target = replace(target, ctx=ctx)
     if ctx.options.row_tracking_enabled:
-        msg = f"{ctx.name} tracks rows (row-tracking.enabled); clustering it would give its rows new ids, which lakekit does not keep"
+        msg = (
+            f"{ctx.name} tracks rows (row-tracking.enabled); clustering it would give its rows new ids, which lakekit "
+            "does not keep"
+        )
         raise Unsupported(msg, feature="row-tracking.enabled")
     first = min(file.min_sequence_number for file in unit.files)
     after: list[DataFileMeta] = []
@@ -126,7 +141,9 @@ def _rows(target: RewriteTarget, files: Sequence[DataFileMeta], order: SortOrder
     return SortInput(
         ctx=ctx,
         order=order,
-        scan=lambda fields: scan_files(ctx, scanned, paths, fields, deletions=deletions, snapshot_id=target.snapshot_id),
+        scan=lambda fields: scan_files(
+            ctx, scanned, paths, fields, deletions=deletions, snapshot_id=target.snapshot_id
+        ),
         row_count=sum(file.row_count for file in scanned),
         size_bytes=sum(file.size_bytes for file in scanned),
         paths=paths,
@@ -146,14 +163,18 @@ class ClusteredBucket:
     vectors: BucketDeletionVectors | None = None
 
     @staticmethod
-    def of(ctx: TableContext, bucket_id: tuple[bytes, int], restored: RestoredBucket, names: FileNames) -> ClusteredBucket:
+    def of(
+        ctx: TableContext, bucket_id: tuple[bytes, int], restored: RestoredBucket, names: FileNames
+    ) -> ClusteredBucket:
         """Return the (partition, bucket) as a snapshot has it.
 
         Raises:
             InvalidOption: a clustering column has a type without an order.
         """
         partition, bucket_number = bucket_id
-        target = RewriteTarget(ctx=ctx, partition=partition, bucket=bucket_number, names=names, snapshot_id=restored.snapshot_id)
+        target = RewriteTarget(
+            ctx=ctx, partition=partition, bucket=bucket_number, names=names, snapshot_id=restored.snapshot_id
+        )
         return ClusteredBucket(place=target, order=sort_order.clustering_order(ctx), files=restored.files)
 
     @property

@@ -114,7 +114,12 @@ def compact(job: CompactionJob, unit: CompactionUnit) -> CompactResult:
     except BaseException:
         work.undo()
         raise
-    return CompactResult(before=tuple(work.before), after=tuple(work.after), changelog=tuple(work.changelog), rewritten=frozenset(work.rewritten))
+    return CompactResult(
+        before=tuple(work.before),
+        after=tuple(work.after),
+        changelog=tuple(work.changelog),
+        rewritten=frozenset(work.rewritten),
+    )
 
 
 def is_small(file: DataFileMeta, options: TableOptions) -> bool:
@@ -124,7 +129,9 @@ def is_small(file: DataFileMeta, options: TableOptions) -> bool:
 
 def drops_deletes(job: CompactionJob, unit: CompactionUnit) -> bool:
     """Return whether the output drops deletes: nothing older lies below, or vectors have deleted the older rows."""
-    return unit.output_level != 0 and (unit.output_level >= job.levels.highest or job.ctx.options.deletion_vectors_enabled)
+    return unit.output_level != 0 and (
+        unit.output_level >= job.levels.highest or job.ctx.options.deletion_vectors_enabled
+    )
 
 
 def with_strict_reads(ctx: TableContext) -> TableContext:
@@ -213,7 +220,11 @@ class _CompactionRun:
         path = data_file_path(self.job.ctx, self.job.partition, self.job.bucket, file)
         retracts = row_kinds.retracts(self.job.ctx, file, path)
         # above level 0 the delete count is trusted: a file with a wrong count must be rewritten
-        if (retracts and (last or file.delete_row_count == 0)) or options.compaction_force_rewrite_all_files or self._is_due(file):
+        if (
+            (retracts and (last or file.delete_row_count == 0))
+            or options.compaction_force_rewrite_all_files
+            or self._is_due(file)
+        ):
             self.rewrite([section], drops=self.drops)
         elif file.level != output:
             mode = self._way([file])
@@ -230,9 +241,15 @@ class _CompactionRun:
 
     def rewrite(self, sections: Sequence[_KeyRange], *, drops: bool) -> None:
         """Read and merge the files of some sections, and write the rows to new files."""
-        frames = self._merged(sections, self._way([file for section in sections for file in section.files]), drops=drops)
+        frames = self._merged(
+            sections, self._way([file for section in sections for file in section.files]), drops=drops
+        )
         keys: list[pl.DataFrame] = []
-        written = self._written(self.unit.output_level, "data", _capture_keys(frames, self.job.rule.key, keys) if self.job.marks_only else frames)
+        written = self._written(
+            self.unit.output_level,
+            "data",
+            _capture_keys(frames, self.job.rule.key, keys) if self.job.marks_only else frames,
+        )
         if len(written) == 1:
             self._keep(written[0], keys)
         self.after += written
@@ -243,7 +260,9 @@ class _CompactionRun:
     def _keep(self, file: DataFileMeta, keys: Sequence[pl.DataFrame]) -> None:
         """Cache the keys of a file that was just written, for the next lookup."""
         if keys and sum(part.height for part in keys) == file.row_count:
-            held_keys.cache_keys(self.job.ctx, data_file_path(self.job.ctx, self.job.partition, self.job.bucket, file), pl.concat(keys))
+            held_keys.cache_keys(
+                self.job.ctx, data_file_path(self.job.ctx, self.job.partition, self.job.bucket, file), pl.concat(keys)
+            )
 
     def undo(self) -> None:
         """Delete the files written so far."""
@@ -280,7 +299,9 @@ class _CompactionRun:
         waiting: list[pl.DataFrame] = []
         overlaps = any(len(section.files) > 1 for section in sections)
         task = self._task(sections)
-        for piece in slices.split_by_key_range(task, max(slices.decoded_bytes(task), self._row_bytes * sum(file.row_count for file in task.files))):
+        for piece in slices.split_by_key_range(
+            task, max(slices.decoded_bytes(task), self._row_bytes * sum(file.row_count for file in task.files))
+        ):
             # the versions of a slice are released before its merged rows are written
             if mode == "lookup" and self.job.marks_only:
                 yield self._in_order(piece, self._marked(piece), drops=drops)
@@ -315,16 +336,24 @@ class _CompactionRun:
 
         Only the keys of the files are read, or not even those if the files were just written.
         """
-        if len(sections) == 1 and len(sections[0].files) == 1 and (flushed_keys := self.job.flushed.get(sections[0].files[0].name)) is not None:
+        if (
+            len(sections) == 1
+            and len(sections[0].files) == 1
+            and (flushed_keys := self.job.flushed.get(sections[0].files[0].name)) is not None
+        ):
             self.job.previous(flushed_keys)
             self._keep(sections[0].files[0], [flushed_keys])
             return
         task = self._task(sections)
         with translate_polars_errors(task.ctx, task.paths):
-            keys = scan_files(task.ctx, task.files, task.paths, task.ctx.schema.key_fields, snapshot_id=task.snapshot_id).collect()
+            keys = scan_files(
+                task.ctx, task.files, task.paths, task.ctx.schema.key_fields, snapshot_id=task.snapshot_id
+            ).collect()
         self.job.previous(keys)
 
-    def _changed(self, piece: MergeTask, mode: ChangelogMode, waiting: list[pl.DataFrame], *, drops: bool) -> pl.DataFrame:
+    def _changed(
+        self, piece: MergeTask, mode: ChangelogMode, waiting: list[pl.DataFrame], *, drops: bool
+    ) -> pl.DataFrame:
         """Return the merged rows of a slice in key order; add its changelog to `waiting`, or write what waits."""
         key = self.job.rule.key
         result, changes = self._change(self._versions(piece, levelled=True), mode)
@@ -341,7 +370,9 @@ class _CompactionRun:
         options, rule = self.job.ctx.options, self.job.rule
         tells = self.job.tells and options.changelog_producer in ("lookup", "full-compaction")
         ignored = options.changelog_producer_row_deduplicate_ignore_fields
-        compared = differences.select_compared_fields(rule.fields, deduplicated=options.changelog_producer_row_deduplicate, ignored=ignored)
+        compared = differences.select_compared_fields(
+            rule.fields, deduplicated=options.changelog_producer_row_deduplicate, ignored=ignored
+        )
         if mode == "first-row":
             return changelogs.by_first_row(section, rule, self.job.previous, tells=tells)
         if mode == "lookup":
@@ -380,7 +411,11 @@ class _CompactionRun:
         try:
             return self._versions(piece, levelled=piece.rule.lookup)
         except ValueOutOfRange:
-            if not merge.selects_rows(piece.rule) or self.expiry is not None or piece.ctx.options.sequence_snapshot_ordering:
+            if (
+                not merge.selects_rows(piece.rule)
+                or self.expiry is not None
+                or piece.ctx.options.sequence_snapshot_ordering
+            ):
                 raise
             return self._versions(select_winners(piece), levelled=piece.rule.lookup)
 
@@ -392,7 +427,14 @@ class _CompactionRun:
         system = [SEQUENCE, KIND, LEVEL] if levelled else [SEQUENCE, KIND]
         with translate_polars_errors(piece.ctx, piece.paths):
             if piece.ctx.options.sequence_snapshot_ordering:
-                versions = pl.concat(pl.collect_all([_apply_commit_sequence(self._scan(part, system), part.files[0]) for part in _split_by_file(piece)]))
+                versions = pl.concat(
+                    pl.collect_all(
+                        [
+                            _apply_commit_sequence(self._scan(part, system), part.files[0])
+                            for part in _split_by_file(piece)
+                        ]
+                    )
+                )
             else:
                 versions = self._scan(piece, system).collect()
         check_kinds(versions[KIND], piece.paths)
@@ -417,7 +459,9 @@ class _CompactionRun:
             self.changelog += self._written(self.unit.output_level, "changelog", waiting)
             waiting.clear()
 
-    def _written(self, level: int, kind: Literal["data", "changelog"], frames: Iterator[pl.DataFrame] | Sequence[pl.DataFrame]) -> list[DataFileMeta]:
+    def _written(
+        self, level: int, kind: Literal["data", "changelog"], frames: Iterator[pl.DataFrame] | Sequence[pl.DataFrame]
+    ) -> list[DataFileMeta]:
         job = self.job
         target = WriteTarget(
             ctx=job.ctx,
@@ -434,7 +478,9 @@ class _CompactionRun:
         return written
 
 
-def _capture_keys(frames: Iterable[pl.DataFrame], key: Sequence[str], captured: list[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+def _capture_keys(
+    frames: Iterable[pl.DataFrame], key: Sequence[str], captured: list[pl.DataFrame]
+) -> Iterator[pl.DataFrame]:
     """Yield the frames; add their keys to `captured`, as long as those are few enough to be cached."""
     rows = 0
     for frame in frames:
@@ -464,7 +510,11 @@ def _drop_deletes(section: pl.DataFrame, *, drops: bool) -> pl.DataFrame:
 
 def _drop_level(section: pl.DataFrame) -> pl.DataFrame:
     """Return the rows without the level they came from."""
-    return pl.DataFrame([column for column in section.get_columns() if column.name != LEVEL]) if LEVEL in section.columns else section
+    return (
+        pl.DataFrame([column for column in section.get_columns() if column.name != LEVEL])
+        if LEVEL in section.columns
+        else section
+    )
 
 
 def _split_by_file(piece: MergeTask) -> Iterator[MergeTask]:

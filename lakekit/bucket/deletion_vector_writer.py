@@ -32,11 +32,17 @@ if TYPE_CHECKING:
     Positions = NDArray[np.unsignedinteger]
 
 
-def merge_positions(existing: Mapping[str, Positions], marked: Mapping[str, NDArray[np.integer]]) -> dict[str, Positions]:
+def merge_positions(
+    existing: Mapping[str, Positions], marked: Mapping[str, NDArray[np.integer]]
+) -> dict[str, Positions]:
     """Return the positions of both, ascending and distinct, by file name."""
     merged = dict(existing)
     for name, positions in marked.items():
-        parts = [positions.astype(np.uint64)] if name not in merged else [merged[name].astype(np.uint64), positions.astype(np.uint64)]
+        parts = (
+            [positions.astype(np.uint64)]
+            if name not in merged
+            else [merged[name].astype(np.uint64), positions.astype(np.uint64)]
+        )
         both = np.sort(np.concatenate(parts), kind="stable")
         merged[name] = both[np.append(True, both[1:] != both[:-1])] if len(both) else both
     return merged
@@ -50,7 +56,9 @@ def write_index(ctx: TableContext, partition: bytes, bucket: int, vectors: Mappi
         ValueOutOfRange: a position does not fit the bitmap.
     """
     names = [name for name, positions in vectors.items() if len(positions)]
-    data, ranges = index_files.write_file([vectors[name] for name in names], 64 if ctx.options.deletion_vectors_bitmap64 else 32)
+    data, ranges = index_files.write_file(
+        [vectors[name] for name in names], 64 if ctx.options.deletion_vectors_bitmap64 else 32
+    )
     file_name = f"index-{ctx.world.new_id()}-0"
     path = _path(ctx, partition, bucket, file_name)
     try:
@@ -67,7 +75,9 @@ def write_index(ctx: TableContext, partition: bytes, bucket: int, vectors: Mappi
         file_size_bytes=len(data),
         row_count=len(names),
         ranges=tuple(
-            DeletionRange(file_name=name, offset=file_range.offset, length=file_range.length, cardinality=file_range.cardinality)
+            DeletionRange(
+                file_name=name, offset=file_range.offset, length=file_range.length, cardinality=file_range.cardinality
+            )
             for name, file_range in zip(names, ranges, strict=True)
         ),
     )
@@ -75,7 +85,9 @@ def write_index(ctx: TableContext, partition: bytes, bucket: int, vectors: Mappi
 
 def _cache_vectors(ctx: TableContext, path: str, vectors: Mapping[str, Positions]) -> None:
     """Cache the vectors of an index file, for the next writer of the bucket."""
-    ctx.world.decoded.put({("vectors", ctx.storage, path): dict(vectors)}, sum(positions.nbytes for positions in vectors.values()) + 200)
+    ctx.world.decoded.put(
+        {("vectors", ctx.storage, path): dict(vectors)}, sum(positions.nbytes for positions in vectors.values()) + 200
+    )
 
 
 def _path(ctx: TableContext, partition: bytes, bucket: int, file_name: str) -> str:
@@ -94,7 +106,9 @@ class BucketDeletionVectors:
     _written: tuple[IndexFileMeta, ...] = ()
 
     @staticmethod
-    def restored(ctx: TableContext, partition: bytes, bucket: int, files: Sequence[IndexManifestEntry]) -> BucketDeletionVectors:
+    def restored(
+        ctx: TableContext, partition: bytes, bucket: int, files: Sequence[IndexManifestEntry]
+    ) -> BucketDeletionVectors:
         """Return the vectors of a snapshot's index files. Raises `Corrupt`, `FileMissing`."""
         positions: dict[str, Positions] = {}
         for entry in files:
@@ -105,7 +119,9 @@ class BucketDeletionVectors:
                 _cache_vectors(ctx, path, vectors)
             positions |= vectors
         plain = tuple(_to_file_meta(entry) for entry in files)
-        return BucketDeletionVectors(ctx=ctx, partition=partition, bucket=bucket, positions=dict(positions), _written=plain)
+        return BucketDeletionVectors(
+            ctx=ctx, partition=partition, bucket=bucket, positions=dict(positions), _written=plain
+        )
 
     @property
     def held(self) -> tuple[IndexFileMeta, ...]:
@@ -144,7 +160,10 @@ class BucketDeletionVectors:
         if not self.changed:
             return (), ()
         options = self.ctx.options
-        limit, bits = options.deletion_vector_index_file_target_size_bytes, 64 if options.deletion_vectors_bitmap64 else 32
+        limit, bits = (
+            options.deletion_vector_index_file_target_size_bytes,
+            64 if options.deletion_vectors_bitmap64 else 32,
+        )
         written: list[IndexFileMeta] = []
         group: dict[str, Positions] = {}
         size = 0

@@ -73,13 +73,23 @@ def expiry(ctx: TableContext, now_ms: int) -> RecordExpiration | None:
     if span_ms is None:
         return None
     if name is None:
-        raise InvalidOption(f"{ctx.name} sets record-level.expire-time; {_FIELD} must name the column that holds a row's time", key=_FIELD)
+        raise InvalidOption(
+            f"{ctx.name} sets record-level.expire-time; {_FIELD} must name the column that holds a row's time",
+            key=_FIELD,
+        )
     if not ctx.schema.has(name):
         column_names = ", ".join(ctx.schema.names)
-        raise InvalidOption(f"{_FIELD} of {ctx.name} is {name!r}, which is not there; columns are {column_names}", key=_FIELD, value=name)
+        raise InvalidOption(
+            f"{_FIELD} of {ctx.name} is {name!r}, which is not there; columns are {column_names}",
+            key=_FIELD,
+            value=name,
+        )
     field = ctx.schema.field(name)
     if field.type.root not in ("INT", "BIGINT", *TIMESTAMPS):
-        msg = f"{_FIELD} of {ctx.name} is {name!r} of type {field.type}; it must be INT, BIGINT, TIMESTAMP or TIMESTAMP_LTZ"
+        msg = (
+            f"{_FIELD} of {ctx.name} is {name!r} of type {field.type}; it must be INT, BIGINT, TIMESTAMP or "
+            "TIMESTAMP_LTZ"
+        )
         raise InvalidOption(msg, key=_FIELD, value=name)
     return RecordExpiration(ctx=ctx, field=field, oldest_s=now_ms // 1000 - span_ms // 1000)
 

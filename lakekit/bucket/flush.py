@@ -41,7 +41,9 @@ def flush(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
     placed = by_key(section, rule.key)
     if not rule.merges_lone and _keys_are_distinct(placed, rule.key):
         return placed
-    mask = merge.winner_mask(placed[list(dict.fromkeys((*rule.key, *rule.sequence_fields, KIND)))], rule, keep_deletes=True)
+    mask = merge.winner_mask(
+        placed[list(dict.fromkeys((*rule.key, *rule.sequence_fields, KIND)))], rule, keep_deletes=True
+    )
     return placed if mask.all() else placed.filter(pl.Series(mask))
 
 

@@ -46,7 +46,9 @@ def numbers_of(keys: pl.DataFrame) -> Ints | None:
     return numbers[np.append(True, numbers[1:] != numbers[:-1])] if len(numbers) else numbers
 
 
-def rows_of(ctx: TableContext, file: DataFileMeta, path: str, numbers: Ints, *, span: float) -> tuple[Ints, Ints] | None:
+def rows_of(
+    ctx: TableContext, file: DataFileMeta, path: str, numbers: Ints, *, span: float
+) -> tuple[Ints, Ints] | None:
     """Return which of some ascending keys a file has, as indices, and the row of each.
 
     None if the file must be read for it. `span` is the share of the file's key range that the keys cover. Raises what

@@ -116,7 +116,9 @@ def _by_number(older: LookupLevels, numbers: Ints, columns: Sequence[str]) -> Lo
         numbers = numbers[~is_hit]
         positions |= hit_positions
         level = pl.Series(LEVEL, np.full(int(is_hit.sum()), run.level, np.int32))
-        parts.append(_rows(older, run.files, hit_positions, columns).with_columns(level) if columns else level.to_frame())
+        parts.append(
+            _rows(older, run.files, hit_positions, columns).with_columns(level) if columns else level.to_frame()
+        )
     return LookupResult(rows=pl.concat(parts), positions=positions)
 
 
@@ -208,7 +210,9 @@ def _by_file(files: Sequence[DataFileMeta], rows: NDArray[np.unsignedinteger]) -
     return {name: positions for name, positions in parts if len(positions)}
 
 
-def _rows(older: LookupLevels, files: Sequence[DataFileMeta], where: Mapping[str, NDArray[np.int64]], columns: Sequence[str]) -> pl.DataFrame:
+def _rows(
+    older: LookupLevels, files: Sequence[DataFileMeta], where: Mapping[str, NDArray[np.int64]], columns: Sequence[str]
+) -> pl.DataFrame:
     """Read the rows at those positions."""
     ctx = older.ctx
     hit = [file for file in files if file.name in where]

@@ -95,7 +95,12 @@ def merge_lazily(tasks: Sequence[MergeTask], fields: Sequence[Field], *, system:
     schema |= {name: SYSTEM[name] for name in system}
 
     # Polars passes `batch_size` to every source
-    def source(with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None) -> Iterator[pl.DataFrame]:  # noqa: ARG001
+    def source(
+        with_columns: list[str] | None,
+        predicate: pl.Expr | None,
+        n_rows: int | None,
+        batch_size: int | None,  # noqa: ARG001
+    ) -> Iterator[pl.DataFrame]:
         names = list(schema) if with_columns is None else with_columns
         frames = _merge_tasks(tasks, names or tasks[0].rule.key[:1], predicate, n_rows)
         # without columns the rows are still counted: a frame keeps its height when its last column is dropped
@@ -104,7 +109,9 @@ def merge_lazily(tasks: Sequence[MergeTask], fields: Sequence[Field], *, system:
     return register_io_source(source, schema=schema, is_pure=True)
 
 
-def _merge_tasks(tasks: Sequence[MergeTask], names: Sequence[str], predicate: pl.Expr | None, n_rows: int | None) -> Iterator[pl.DataFrame]:
+def _merge_tasks(
+    tasks: Sequence[MergeTask], names: Sequence[str], predicate: pl.Expr | None, n_rows: int | None
+) -> Iterator[pl.DataFrame]:
     """Return the merged rows of some buckets that satisfy the predicate, in the order of the buckets."""
     pieces = (piece for task in tasks for piece in slices.split_by_key_range(task))
     if n_rows is not None:
@@ -113,7 +120,9 @@ def _merge_tasks(tasks: Sequence[MergeTask], names: Sequence[str], predicate: pl
         # a value out of range may belong to a row that does not win: then each bucket is read by itself
         with suppress(ValueOutOfRange):
             sections = _sections(tasks, names, predicate)
-            return world.map_prefetch(lambda task_section: _merge_section(*task_section, names, predicate), sections, world.core_count())
+            return world.map_prefetch(
+                lambda task_section: _merge_section(*task_section, names, predicate), sections, world.core_count()
+            )
     return world.map_prefetch(lambda piece: rows(piece, names, predicate), pieces, world.core_count())
 
 
@@ -142,7 +151,9 @@ def select_winners(task: MergeTask) -> MergeTask:
     wins = _mark_winners(task, keys, keep_deletes=True)
     ends = np.cumsum([file.row_count for file in task.files])
     by_file = zip(task.files, np.split(wins, ends[:-1]), strict=True)
-    return replace(task, deletions={file.name: np.flatnonzero(~wins_of_file).astype(np.uint64) for file, wins_of_file in by_file})
+    return replace(
+        task, deletions={file.name: np.flatnonzero(~wins_of_file).astype(np.uint64) for file, wins_of_file in by_file}
+    )
 
 
 def _rows(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
@@ -154,7 +165,9 @@ def _rows(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -> p
     return _merge_section(task, versions, names, condition)
 
 
-def _merge_first_rows(pieces: Iterable[MergeTask], names: Sequence[str], predicate: pl.Expr | None, n_rows: int) -> Iterator[pl.DataFrame]:
+def _merge_first_rows(
+    pieces: Iterable[MergeTask], names: Sequence[str], predicate: pl.Expr | None, n_rows: int
+) -> Iterator[pl.DataFrame]:
     """Yield those of the first `n_rows` merged rows that satisfy the predicate.
 
     Polars limits before it filters, so that the condition may not drop rows early.
@@ -168,7 +181,9 @@ def _merge_first_rows(pieces: Iterable[MergeTask], names: Sequence[str], predica
             return
 
 
-def _sections(tasks: Sequence[MergeTask], names: Sequence[str], condition: pl.Expr | None) -> list[tuple[MergeTask, pl.DataFrame]]:
+def _sections(
+    tasks: Sequence[MergeTask], names: Sequence[str], condition: pl.Expr | None
+) -> list[tuple[MergeTask, pl.DataFrame]]:
     """Return each task with the versions that conditions on keys leave, in the columns that its merge needs."""
     frames = [_section(task, names, condition) for task in tasks]
     with translate_polars_errors(tasks[0].ctx, [path for task in tasks for path in task.paths]):
@@ -182,12 +197,16 @@ def _section(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -
         needed: AbstractSet[str] = {*task.rule.key, *task.rule.sequence_fields, *used}
         system = _age(task, {*used, KIND} if _has_kinds(task) else used)
     else:
-        needed = set(rules.required_columns(task.rule, [name for name in dict.fromkeys((*names, *used)) if name not in SYSTEM]))
+        needed = set(
+            rules.required_columns(task.rule, [name for name in dict.fromkeys((*names, *used)) if name not in SYSTEM])
+        )
         system = _age(task, {KIND, *used})
     return _scan(task, [name for name in task.ctx.schema.names if name in needed], system=system).filter(*task.below)
 
 
-def _merge_section(task: MergeTask, versions: pl.DataFrame, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
+def _merge_section(
+    task: MergeTask, versions: pl.DataFrame, names: Sequence[str], condition: pl.Expr | None
+) -> pl.DataFrame:
     """Return the merged rows of a section that satisfy `condition`."""
     if not merge.selects_rows(task.rule):
         check_kinds(versions[KIND], task.paths)
@@ -230,8 +249,16 @@ def _merge_filtered(task: MergeTask, names: Sequence[str], condition: pl.Expr) -
     keys = _read_keys(task, has_kinds=kinds).filter(*task.bounds).collect()
     if kinds:
         check_kinds(keys[KIND], task.paths)
-    if matching.height < keys.height * SELECTIVE_RATIO and not any(keys.schema[name].is_float() for name in task.rule.key):
-        keys = keys.join(matching.select(cols(task.rule.key)), on=cols(task.rule.key), how="semi", nulls_equal=True, maintain_order="left")
+    if matching.height < keys.height * SELECTIVE_RATIO and not any(
+        keys.schema[name].is_float() for name in task.rule.key
+    ):
+        keys = keys.join(
+            matching.select(cols(task.rule.key)),
+            on=cols(task.rule.key),
+            how="semi",
+            nulls_equal=True,
+            maintain_order="left",
+        )
     wins = _mark_winners(task, keys, keep_deletes=task.keeps_deletes or not kinds)
     return matching.filter(pl.Series(wins[matching[ROW].to_numpy()])).select(cols(names))
 
@@ -259,16 +286,24 @@ def add_file_path(paths: Sequence[str]) -> Iterator[None]:
         if wrong.path is not None or not paths:
             raise
         others = f" or one of {len(paths) - 1} files merged with it" if len(paths) > 1 else ""
-        raise type(wrong)(f"{paths[0]}{others}: {wrong.message}", path=paths[0], offset=wrong.offset, field=wrong.field) from None
+        raise type(wrong)(
+            f"{paths[0]}{others}: {wrong.message}", path=paths[0], offset=wrong.offset, field=wrong.field
+        ) from None
 
 
 def check_kinds(kinds: pl.Series, paths: Sequence[str] = ()) -> None:
     """Raise `Corrupt` for a byte that is no row kind; `paths` are the files it may come from."""
     low, high = kinds.min(), kinds.max()
-    if kinds.null_count() or (isinstance(low, int) and isinstance(high, int) and not 0 <= low <= high < len(KIND_TEXTS)):
+    if kinds.null_count() or (
+        isinstance(low, int) and isinstance(high, int) and not 0 <= low <= high < len(KIND_TEXTS)
+    ):
         where = f"{paths[0]} or a file merged with it" if paths else "a data file"
         strange = "null" if kinds.null_count() else high if isinstance(high, int) and high >= len(KIND_TEXTS) else low
-        raise Corrupt(f"{where} holds the row kind {strange!r}; there are 0 to {len(KIND_TEXTS) - 1}", path=paths[0] if paths else None, field=KIND)
+        raise Corrupt(
+            f"{where} holds the row kind {strange!r}; there are 0 to {len(KIND_TEXTS) - 1}",
+            path=paths[0] if paths else None,
+            field=KIND,
+        )
 
 
 def _age(task: MergeTask, requested: AbstractSet[str]) -> list[str]:
@@ -284,6 +319,17 @@ def _age(task: MergeTask, requested: AbstractSet[str]) -> list[str]:
     return names
 
 
-def _scan(task: MergeTask, names: Sequence[str], *, system: Sequence[str], row_index: str | None = None) -> pl.LazyFrame:
+def _scan(
+    task: MergeTask, names: Sequence[str], *, system: Sequence[str], row_index: str | None = None
+) -> pl.LazyFrame:
     fields = [task.ctx.schema.field(name) for name in names]
-    return scan_files(task.ctx, task.files, task.paths, fields, system=system, deletions=task.deletions, row_index=row_index, snapshot_id=task.snapshot_id)
+    return scan_files(
+        task.ctx,
+        task.files,
+        task.paths,
+        fields,
+        system=system,
+        deletions=task.deletions,
+        row_index=row_index,
+        snapshot_id=task.snapshot_id,
+    )

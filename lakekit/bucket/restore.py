@@ -99,12 +99,21 @@ class SnapshotBuckets:
             return np.asarray(pc.is_in(column, value_set=wanted).to_numpy(zero_copy_only=False), bool)
 
         partitioned = bool(self.ctx.schema.partition_keys)
-        self._learn(missing, manifest_reader.read_live_entries(self.ctx, self.snapshot, keep_partitions=inside if partitioned else None))
+        self._learn(
+            missing,
+            manifest_reader.read_live_entries(self.ctx, self.snapshot, keep_partitions=inside if partitioned else None),
+        )
 
     def prepare(self, partitions: Iterable[bytes]) -> None:
         """Load, at once, the partitions whose greatest sequence numbers are not cached. Raises as `load` does."""
         if self.snapshot is not None:
-            self.load([partition for partition in dict.fromkeys(partitions) if sequences.find(self.ctx, self.snapshot, partition) is None])
+            self.load(
+                [
+                    partition
+                    for partition in dict.fromkeys(partitions)
+                    if sequences.find(self.ctx, self.snapshot, partition) is None
+                ]
+            )
 
     def places(self) -> list[tuple[bytes, int]]:
         """Return every (partition, bucket) that has files. Raises as `load` does."""
@@ -151,7 +160,11 @@ class SnapshotBuckets:
         return int(sizes.sum() if places is None else sizes[places].sum())
 
     def _known(self, partition: bytes) -> sequences.PartitionSequences:
-        cached = None if self.snapshot is None or partition in self._totals else sequences.find(self.ctx, self.snapshot, partition)
+        cached = (
+            None
+            if self.snapshot is None or partition in self._totals
+            else sequences.find(self.ctx, self.snapshot, partition)
+        )
         if cached is not None:
             return cached
         self.load([partition])
@@ -176,11 +189,16 @@ class SnapshotBuckets:
                 self._keep(live)
         except Corrupt:
             dropped = set(partitions)
-            self._buckets = {bucket_id: entries for bucket_id, entries in self._buckets.items() if bucket_id[0] not in dropped}
+            self._buckets = {
+                bucket_id: entries for bucket_id, entries in self._buckets.items() if bucket_id[0] not in dropped
+            }
             for partition in dropped:
                 del self._totals[partition], self._greatest[partition]
             raise
-        learned = {partition: sequences.PartitionSequences(self._greatest[partition], self._totals[partition]) for partition in partitions}
+        learned = {
+            partition: sequences.PartitionSequences(self._greatest[partition], self._totals[partition])
+            for partition in partitions
+        }
         sequences.cache_sequences(self.ctx, self.snapshot, learned)
 
     def _keep(self, live: ManifestEntries) -> None:
@@ -206,7 +224,8 @@ class SnapshotBuckets:
             return
         if len(totals) > 1 or (total is not None and total != totals[0]):
             raise Corrupt(
-                f"partition {partition_path(self.ctx, partition) or '()'} of {self.ctx.name} has files that say it has {total or totals[0]} buckets, "
+                f"partition {partition_path(self.ctx, partition) or '()'} of {self.ctx.name} has files that say it "
+                f"has {total or totals[0]} buckets, "
                 f"and files that say {totals[-1]}: a key could be in two of them. lk.open(…).rescale puts it in order",
                 field="_TOTAL_BUCKETS",
             )
@@ -219,7 +238,8 @@ def check_buckets(ctx: TableContext, partition: bytes, restored: RestoredBucket,
     if before is not None and before != total_buckets:
         where = partition_path(ctx, partition)
         raise InvalidOption(
-            f"Try to write {'partition ' + where if where else ctx.name} with a new bucket num {total_buckets}, but the previous bucket num is {before}. "
+            f"Try to write {'partition ' + where if where else ctx.name} with a new bucket num {total_buckets}, but "
+            f"the previous bucket num is {before}. "
             "Rewrite it with t.rescale(…) or t.overwrite(…), or set 'bucket' back",
             key="bucket",
             value=str(total_buckets),

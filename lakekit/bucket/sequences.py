@@ -62,7 +62,13 @@ def remember(ctx: TableContext, before: Snapshot, after: Snapshot, rows: Iterabl
         if kind == ADD and partition in cached.partitions:
             added.setdefault(partition, []).append((bucket, total, file.max_sequence_number))
     changed = {partition: _add_files(cached.partitions[partition], files) for partition, files in added.items()}
-    _put(ctx, after, {name: numbers for name, numbers in {**cached.partitions, **changed}.items() if numbers is not None} if changed else cached.partitions)
+    _put(
+        ctx,
+        after,
+        {name: numbers for name, numbers in {**cached.partitions, **changed}.items() if numbers is not None}
+        if changed
+        else cached.partitions,
+    )
 
 
 def _add_files(numbers: PartitionSequences, files: Iterable[tuple[int, int, int]]) -> PartitionSequences | None:

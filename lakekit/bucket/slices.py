@@ -28,7 +28,19 @@ DECODED_RATIO = 6
 """About how many bytes of memory a byte of a compressed data file takes in a merge: measured on ten mixed columns."""
 
 
-_BYTES = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "FLOAT": 4, "DATE": 4, "BIGINT": 8, "DOUBLE": 8, "TIME": 8, "TIMESTAMP": 8, "TIMESTAMP_LTZ": 8}
+_BYTES = {
+    "BOOLEAN": 1,
+    "TINYINT": 1,
+    "SMALLINT": 2,
+    "INT": 4,
+    "FLOAT": 4,
+    "DATE": 4,
+    "BIGINT": 8,
+    "DOUBLE": 8,
+    "TIME": 8,
+    "TIMESTAMP": 8,
+    "TIMESTAMP_LTZ": 8,
+}
 _TEXT_BYTES = 24
 """The bytes of a text's slot and of a short text; a decimal takes less."""
 _MOST_PIECES = 1 << 16
@@ -65,9 +77,17 @@ def split_by_key_range(task: MergeTask, weight_bytes: int | None = None) -> list
     high = keys(task.ctx, [file.max_key for file in task.files])
     rows = np.array([file.row_count for file in task.files])
     ranges = sorted_runs.split_key_ranges(low, high, rows, -(-int(rows.sum()) // pieces))
-    if 2 * len(ranges) <= pieces and weight_bytes is not None and not any(field.type.nullable for field in task.ctx.schema.key_fields):
+    if (
+        2 * len(ranges) <= pieces
+        and weight_bytes is not None
+        and not any(field.type.nullable for field in task.ctx.schema.key_fields)
+    ):
         return _split_by_sample(task, pieces)
-    return [task] if len(ranges) < 2 else [piece for key_range in ranges if (piece := _restrict_to_range(task, key_range, low, high)).files]
+    return (
+        [task]
+        if len(ranges) < 2
+        else [piece for key_range in ranges if (piece := _restrict_to_range(task, key_range, low, high)).files]
+    )
 
 
 def _split_by_sample(task: MergeTask, pieces: int) -> list[MergeTask]:
@@ -79,7 +99,9 @@ def _split_by_sample(task: MergeTask, pieces: int) -> list[MergeTask]:
     step = max(1, sum(file.row_count for file in task.files) // (pieces * _PER_SLICE))
     names = [field.name for field in fields]
     with translate_polars_errors(task.ctx, task.paths):
-        scan = scan_files(task.ctx, task.files, task.paths, fields, deletions=task.deletions, snapshot_id=task.snapshot_id)
+        scan = scan_files(
+            task.ctx, task.files, task.paths, fields, deletions=task.deletions, snapshot_id=task.snapshot_id
+        )
         sample = scan.filter(*task.bounds).gather_every(step).collect().sort(cols(names))
     positions = np.arange(1, pieces) * sample.height // pieces
     cuts = sample[np.unique(positions)].unique(maintain_order=True) if sample.height else sample
@@ -105,7 +127,9 @@ def keys(ctx: TableContext, rows: Sequence[bytes]) -> pl.DataFrame:
     fields = ctx.schema.key_fields
     decoded = binary_row.decode_columns(pa.array(rows, pa.binary()), [field.type for field in fields])
     types = polars_schema(fields)
-    return pl.DataFrame([pl.Series(field.name, values).cast(types[field.name]) for field, values in zip(fields, decoded, strict=True)])
+    return pl.DataFrame(
+        [pl.Series(field.name, values).cast(types[field.name]) for field, values in zip(fields, decoded, strict=True)]
+    )
 
 
 def _restrict_to_range(task: MergeTask, key_range: KeyRange, low: pl.DataFrame, high: pl.DataFrame) -> MergeTask:

@@ -56,7 +56,11 @@ class SortOrder:
         columns = frame.select(col(field.name) for field in self.fields)
         if self.strategy == "order":
             return columns
-        return (space_filling_curves.z_order(columns, self.text_bytes) if self.strategy == "zorder" else space_filling_curves.hilbert(columns)).to_frame()
+        return (
+            space_filling_curves.z_order(columns, self.text_bytes)
+            if self.strategy == "zorder"
+            else space_filling_curves.hilbert(columns)
+        ).to_frame()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -68,26 +72,46 @@ class SortOrder:
         return frame if self.strategy == "order" else frame.with_columns(self.keys(frame).to_series().alias(CURVE))
 
 
-def make_sort_order(ctx: TableContext, names: Sequence[str], strategy: str, *, key: str = "order_by", strategy_key: str = "strategy") -> SortOrder:
+def make_sort_order(
+    ctx: TableContext, names: Sequence[str], strategy: str, *, key: str = "order_by", strategy_key: str = "strategy"
+) -> SortOrder:
     """Return the sort order by some columns. Raises `InvalidOption` naming `key` or `strategy_key`."""
     if strategy not in STRATEGIES:
-        raise InvalidOption(f"there is no strategy {strategy!r}; there are {', '.join(STRATEGIES)}", key=strategy_key, value=str(strategy))
+        raise InvalidOption(
+            f"there is no strategy {strategy!r}; there are {', '.join(STRATEGIES)}",
+            key=strategy_key,
+            value=str(strategy),
+        )
     fields = {field.name: field for field in ctx.schema.fields}
     if not names:
         raise InvalidOption(f"{key} names no column; {ctx.name} has {', '.join(fields)}", key=key, value="")
     for at, name in enumerate(names):
         if name not in fields:
-            raise InvalidOption(f"{ctx.name} has no column {name!r} to sort by; it has {', '.join(fields)}", key=key, value=str(name))
+            raise InvalidOption(
+                f"{ctx.name} has no column {name!r} to sort by; it has {', '.join(fields)}", key=key, value=str(name)
+            )
         if name in names[:at]:
             raise InvalidOption(f"{key} names column {name!r} twice", key=key, value=name)
         if fields[name].type.root in _UNORDERED_ROOTS:
-            raise InvalidOption(f"column {name!r} of {ctx.name} is of type {fields[name].type}, which has no order to sort by", key=key, value=name)
+            raise InvalidOption(
+                f"column {name!r} of {ctx.name} is of type {fields[name].type}, which has no order to sort by",
+                key=key,
+                value=name,
+            )
     if strategy == "hilbert" and len(names) == 1:
-        raise InvalidOption(f"Hilbert sort needs at least two columns, and {key} names {names[0]!r} alone", key=key, value=names[0])
+        raise InvalidOption(
+            f"Hilbert sort needs at least two columns, and {key} names {names[0]!r} alone", key=key, value=names[0]
+        )
     text_bytes = ctx.options.zorder_var_length_contribution
     if text_bytes < 1:
-        raise InvalidOption("zorder.var-length-contribution must be at least 1", key="zorder.var-length-contribution", value=str(text_bytes))
-    return SortOrder(fields=tuple(fields[name] for name in names), strategy=cast("Strategy", strategy), text_bytes=text_bytes)
+        raise InvalidOption(
+            "zorder.var-length-contribution must be at least 1",
+            key="zorder.var-length-contribution",
+            value=str(text_bytes),
+        )
+    return SortOrder(
+        fields=tuple(fields[name] for name in names), strategy=cast("Strategy", strategy), text_bytes=text_bytes
+    )
 
 
 def clustering_order(ctx: TableContext) -> SortOrder:
@@ -109,7 +133,9 @@ def write_order(ctx: TableContext) -> SortOrder | None:
     The order is that of `clustering.columns` alone, or of incremental clustering with `optimize-write`.
     """
     options = ctx.options
-    is_on = options.clustering_columns and (not options.clustering_incremental or options.clustering_incremental_optimize_write)
+    is_on = options.clustering_columns and (
+        not options.clustering_incremental or options.clustering_incremental_optimize_write
+    )
     return clustering_order(ctx) if is_on and ctx.kind == "append" and not ctx.has_buckets else None
 
 
@@ -162,7 +188,9 @@ class SortInput:
         cuts = self._cuts()
         for number in range(cuts.height + 1):
             parts = list(self._inside(cuts, number))
-            yield pl.concat([rows for rows, _ in parts], rechunk=True)[order(pl.concat([places for _, places in parts], rechunk=True))]
+            yield pl.concat([rows for rows, _ in parts], rechunk=True)[
+                order(pl.concat([places for _, places in parts], rechunk=True))
+            ]
 
     def _inside(self, cuts: pl.DataFrame, number: int) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
         """Yield the rows of a range in the order of the scan, with their keys."""
@@ -182,7 +210,11 @@ class SortInput:
         with translate_polars_errors(self.ctx, self.paths):
             sample = self.order.keys(self.scan(self.order.fields).gather_every(every).collect())
         placed = sample[order(sample)]
-        return placed[np.unique(np.arange(1, pieces) * placed.height // pieces)].unique(maintain_order=True) if placed.height else placed
+        return (
+            placed[np.unique(np.arange(1, pieces) * placed.height // pieces)].unique(maintain_order=True)
+            if placed.height
+            else placed
+        )
 
     def _batches(self) -> Iterator[pl.DataFrame]:
         scan = self.scan(self.ctx.schema.fields)

@@ -82,10 +82,26 @@ class MergeTree:
     _keys: dict[str, pl.DataFrame] = field(default_factory=dict)
 
     @staticmethod
-    def of(ctx: TableContext, bucket_id: tuple[bytes, int], restored: RestoredBucket, names: FileNames, rule: MergeSpec, *, replaces: bool) -> MergeTree:
+    def of(
+        ctx: TableContext,
+        bucket_id: tuple[bytes, int],
+        restored: RestoredBucket,
+        names: FileNames,
+        rule: MergeSpec,
+        *,
+        replaces: bool,
+    ) -> MergeTree:
         """Return the tree of a (partition, bucket) as a snapshot has it."""
         partition, bucket_number = bucket_id
-        return MergeTree(ctx=ctx, partition=partition, bucket=bucket_number, names=names, rule=rule, restored=restored, replaces=replaces)
+        return MergeTree(
+            ctx=ctx,
+            partition=partition,
+            bucket=bucket_number,
+            names=names,
+            rule=rule,
+            restored=restored,
+            replaces=replaces,
+        )
 
     @property
     def levels(self) -> LsmLevels:
@@ -201,6 +217,11 @@ class MergeTree:
         rule, tells = self.rule, self.ctx.options.changelog_producer == "lookup" and not self.replaces
         if rule.engine == "first-row":
             return rule.key
-        if self.ctx.options.deletion_vectors_enabled and rule.engine == "deduplicate" and not rule.sequence_fields and not tells:
+        if (
+            self.ctx.options.deletion_vectors_enabled
+            and rule.engine == "deduplicate"
+            and not rule.sequence_fields
+            and not tells
+        ):
             return ()
         return (*self.ctx.schema.names, SEQUENCE, KIND)

@@ -65,7 +65,10 @@ class SpillFile:
                 self._file.seek(self._end)
                 self._file.write(data)
             except OSError as wrong:
-                raise StorageFailed(f"rows could not be spilled to a scratch file: {wrong.strerror or wrong}. Nothing of them was committed") from wrong
+                raise StorageFailed(
+                    f"rows could not be spilled to a scratch file: {wrong.strerror or wrong}. Nothing of them was "
+                    "committed"
+                ) from wrong
             location = self._end, len(data)
             self._end += len(data)
             self.live_bytes += len(data)
@@ -156,7 +159,11 @@ class WriteBuffer:
         cuts = self._cuts(memory_bytes)
         bounds = [self._bounds(run, cuts) for run in self._runs]
         for at in range(cuts.height + 1):
-            parts = [part for run, ends in zip(self._runs, bounds, strict=True) for part in self._between(run, ends[at], ends[at + 1])]
+            parts = [
+                part
+                for run, ends in zip(self._runs, bounds, strict=True)
+                for part in self._between(run, ends[at], ends[at + 1])
+            ]
             if parts:
                 yield pl.concat(parts)
 
@@ -181,7 +188,9 @@ class WriteBuffer:
 
     def _cuts(self, memory_bytes: int) -> pl.DataFrame:
         """Return the keys at which sections begin, ascending and distinct."""
-        firsts = pl.concat([run.firsts for run in self._runs]).with_columns(pl.Series(PLACE, [size for run in self._runs for size in run.sizes]))
+        firsts = pl.concat([run.firsts for run in self._runs]).with_columns(
+            pl.Series(PLACE, [size for run in self._runs for size in run.sizes])
+        )
         placed = by_key(firsts, self.key)
         number = placed[PLACE].cum_sum().to_numpy() // max(memory_bytes, 1)
         starts = np.flatnonzero(np.diff(number, prepend=number[:1]))
@@ -193,7 +202,14 @@ class WriteBuffer:
         for at in range(cuts.height):
             cut = cuts[at]
             chunk = _count_smaller(run.firsts, cut, self.key)
-            bounds.append((chunk - 1, _count_smaller(self.spill.get(*run.places[chunk - 1]).select(cols(self.key)), cut, self.key)) if chunk else (0, 0))
+            bounds.append(
+                (
+                    chunk - 1,
+                    _count_smaller(self.spill.get(*run.places[chunk - 1]).select(cols(self.key)), cut, self.key),
+                )
+                if chunk
+                else (0, 0)
+            )
         return [*bounds, (len(run.rows), 0)]
 
     def _between(self, run: SpilledRun, start: tuple[int, int], end: tuple[int, int]) -> Iterator[pl.DataFrame]:

@@ -72,7 +72,9 @@ def _age_ms(target: TableLocation) -> int | None:
 def check_free(metastore: Metastore, name: Identifier, otherwise: str) -> None:
     """Raise `TableAlreadyExists` for a name that its database has; `otherwise` says what was not done."""
     if metastore.has_table(name.database, name.table):
-        raise TableAlreadyExists(f'{name.full} is in "{metastore.where}" already, and {otherwise}; choose another name', name=name.full)
+        raise TableAlreadyExists(
+            f'{name.full} is in "{metastore.where}" already, and {otherwise}; choose another name', name=name.full
+        )
 
 
 def create_and_register(metastore: Metastore, name: Identifier, make: Define, meanwhile: str) -> None:
@@ -93,9 +95,17 @@ def create_and_register(metastore: Metastore, name: Identifier, make: Define, me
         metastore.create_table(name, define)
     except BaseException as wrong:
         if made:
-            with suppress(LakekitError):  # where nobody tells whether the name is there, the files stay: they are a whole table
+            with suppress(
+                LakekitError
+            ):  # where nobody tells whether the name is there, the files stay: they are a whole table
                 if not metastore.has_table(name.database, name.table):
                     maintenance.atomic_create.drop_created(made[0])
-        elif isinstance(wrong, LakekitError) and not isinstance(wrong, CommitStateUnknown) and metastore.has_table(name.database, name.table):
-            raise TableAlreadyExists(f"{name.full} was made by somebody else while {meanwhile}; theirs stands", name=name.full) from wrong
+        elif (
+            isinstance(wrong, LakekitError)
+            and not isinstance(wrong, CommitStateUnknown)
+            and metastore.has_table(name.database, name.table)
+        ):
+            raise TableAlreadyExists(
+                f"{name.full} was made by somebody else while {meanwhile}; theirs stands", name=name.full
+            ) from wrong
         raise

@@ -11,25 +11,31 @@ and where they lead (`metastores`). Source: ENGINE.md 9.1; `AbstractCatalog`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from lakekit import plugins, storage as storages, world
-from lakekit.catalog import appearing, cloning, compacting, identifier, listing, materialized, migrate as migrating, repairing, sys_tables, views
+from lakekit import plugins
+from lakekit.catalog import (
+    appearing,
+    cloning,
+    compacting,
+    identifier,
+    listing,
+    materialized,
+    migrate as migrating,
+    repairing,
+    sys_tables,
+    views,
+)
+from lakekit.catalog.catalog_core import CatalogCore
 from lakekit.catalog.metastore import join_names, missing_database, missing_identifier, properties_of
-from lakekit.catalog.options import CatalogOptions, locations_of
-from lakekit.catalog.seen import CatalogCache
 from lakekit.catalog.system_table import SystemTable
-from lakekit.catalog.uris import redact_uri
-from lakekit.draw import cards, html
 from lakekit.errors import DatabaseAlreadyExists, InvalidOption, LakekitError, TableAlreadyExists, ViewAlreadyExists
 from lakekit.format_table.kinds import FORMAT_TABLE
-from lakekit.model.locations import named_locations
 from lakekit.options.features import OBJECTS, refuse
-from lakekit.options.frozendict import EMPTY, FrozenDict
+from lakekit.options.frozendict import FrozenDict
 from lakekit.options.table_options import normalize_keys
 from lakekit.system_tables import registry as system_tables
-from lakekit.table import Table
 from lakekit.table.creating import define
 from lakekit.table.format_tables import define_format_table, define_object_table, to_table_of_kind
 
@@ -40,32 +46,23 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from lakekit.catalog.identifier import Identifier
     from lakekit.catalog.materialized import MaterializedTable
-    from lakekit.catalog.metastore import Define, Metastore
+    from lakekit.catalog.metastore import Define
     from lakekit.catalog.views import View
     from lakekit.ddl.columns_given import SchemaLike
     from lakekit.metadata.table_context import TableLocation
     from lakekit.model.table_schema import TableSchema
     from lakekit.storage import PathLike
-    from lakekit.storage.protocol import Storage
+    from lakekit.table import Table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Catalog:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Catalog(CatalogCore):
     """Tables by name.
 
     Nothing is read before a method is called, and nothing is cached: each call reads again. Immutable, picklable,
     shared freely by threads.
     """
-
-    warehouse: str
-    metastore: str = "filesystem"
-    uri: str | None = field(default=None, repr=False)
-    options: Mapping[str, str] = field(default=EMPTY, repr=False)
-    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
-    storage: Storage | None = field(default=None, repr=False)
-    _seen: CatalogCache = field(default_factory=CatalogCache, repr=False, compare=False)
 
     # ---- databases -------------------------------------------------------------------------------
 
@@ -77,7 +74,14 @@ class Catalog:
         self._seen.databases = names = self._names().databases()
         return names
 
-    def create_database(self, name: str, *, if_not_exists: bool = False, comment: str | None = None, properties: Mapping[str, str] | None = None) -> None:
+    def create_database(
+        self,
+        name: str,
+        *,
+        if_not_exists: bool = False,
+        comment: str | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
         """Create a database.
 
         A metastore stores its comment and properties; a folder stores none, and a warning says so.
@@ -90,7 +94,10 @@ class Catalog:
         if metastore.has_database(identifier.database(name)):
             if if_not_exists:
                 return
-            raise DatabaseAlreadyExists(f'database {name} is in "{metastore.where}" already; pass if_not_exists=True to take it as it is', name=name)
+            raise DatabaseAlreadyExists(
+                f'database {name} is in "{metastore.where}" already; pass if_not_exists=True to take it as it is',
+                name=name,
+            )
         if if_not_exists:
             appearing.create_database_once(metastore, name, stored)
         else:
@@ -120,7 +127,11 @@ class Catalog:
             raise missing_database(metastore.where, name, metastore.databases())
         inside = metastore.tables(name)
         if inside and not cascade:
-            raise InvalidOption(f"Database {name} is not empty. It holds {join_names(inside)}; cascade=True drops them too", key="cascade", value=None)
+            raise InvalidOption(
+                f"Database {name} is not empty. It holds {join_names(inside)}; cascade=True drops them too",
+                key="cascade",
+                value=None,
+            )
         for table in [] if metastore.is_linked(name) else inside:
             metastore.drop_table(identifier.Identifier(database=name, table=table))
         metastore.drop_database(name, cascade=cascade)
@@ -183,12 +194,18 @@ class Catalog:
         metastore = self._names()
         opened = self._table(metastore, parsed, FrozenDict(normalize_keys(options or {})))
         if not metastore.has_table(parsed.database, parsed.table):
-            view = None if parsed.branch or parsed.system else views.find_view(self, metastore, parsed, self._seen.views)
+            view = (
+                None if parsed.branch or parsed.system else views.find_view(self, metastore, parsed, self._seen.views)
+            )
             if view is None:
                 raise missing_identifier(metastore, parsed)
             return cast("Table", view)
         opened = listing.check_shown(to_table_of_kind(opened, materialized.kinds(self)), self._settings)
-        return opened if parsed.system is None else cast("Table", SystemTable(table=opened, name=system_tables.check(parsed.system, opened.name)))
+        return (
+            opened
+            if parsed.system is None
+            else cast("Table", SystemTable(table=opened, name=system_tables.check(parsed.system, opened.name)))
+        )
 
     def __getitem__(self, name: str) -> Table:
         return self.table(name)
@@ -223,17 +240,31 @@ class Catalog:
             if if_not_exists:
                 made.handle()
                 return made
-            raise TableAlreadyExists(f'{parsed.full} is in "{metastore.where}" already; open it with cat.table, or pass if_not_exists=True', name=parsed.full)
+            raise TableAlreadyExists(
+                f'{parsed.full} is in "{metastore.where}" already; open it with cat.table, or pass if_not_exists=True',
+                name=parsed.full,
+            )
         if (options or {}).get("path") is not None:
             raise InvalidOption(
-                "The current catalog does not support specifying the table path when creating a table. Leave `path` out: the catalog knows where tables lie",
+                "The current catalog does not support specifying the table path when creating a table. Leave `path` "
+                "out: the catalog knows where tables lie",
                 key="path",
                 value=None,
             )
-        merged = {**self._settings().table_defaults, **{key: value for key, value in (options or {}).items() if value is not None}}
+        merged = {
+            **self._settings().table_defaults,
+            **{key: value for key, value in (options or {}).items() if value is not None},
+        }
 
         def first_schema(target: TableLocation) -> TableSchema:
-            return define(target, schema, primary_keys=primary_keys, partition_keys=partition_keys, options=merged, comment=comment)
+            return define(
+                target,
+                schema,
+                primary_keys=primary_keys,
+                partition_keys=partition_keys,
+                options=merged,
+                comment=comment,
+            )
 
         if if_not_exists:
             appearing.create_or_wait(metastore, parsed, first_schema)
@@ -263,10 +294,15 @@ class Catalog:
         """
 
         def first_schema(target: TableLocation) -> TableSchema:
-            return define_format_table(target, schema, format_name=format, location=location, partition_keys=partition_keys, options=options)
+            return define_format_table(
+                target, schema, format_name=format, location=location, partition_keys=partition_keys, options=options
+            )
 
         if not self._settings().of("format-table.enabled"):
-            raise InvalidOption(f"{name}: format-table.enabled=false: this catalog makes no format tables. Connect without it", key="format-table.enabled")
+            raise InvalidOption(
+                f"{name}: format-table.enabled=false: this catalog makes no format tables. Connect without it",
+                key="format-table.enabled",
+            )
         return self._create_folder_table(name, FORMAT_TABLE, first_schema, location)
 
     def create_object_table(self, name: str, *, location: str, comment: str | None = None) -> Table:
@@ -275,15 +311,21 @@ class Catalog:
         `t.refresh()` lists the location, `t.open(path)` opens one of its files. Java's catalogs of folders have no such
         tables since 1.3, and do not list it. Raises as `create_format_table`.
         """
-        return self._create_folder_table(name, OBJECTS, lambda target: define_object_table(target, location=location, comment=comment), location)
+        return self._create_folder_table(
+            name, OBJECTS, lambda target: define_object_table(target, location=location, comment=comment), location
+        )
 
     def _create_folder_table(self, name: str, kind: str, define: Define, location: str | None) -> Table:
         parsed = identifier.new_table(name, "createTable")
         metastore = self._there(parsed.database)
         if self.metastore != "filesystem":
-            raise refuse(kind, f"metastore={self.metastore!r}", instead="Keep it in a catalog of folders: lk.connect(warehouse)")
+            raise refuse(
+                kind, f"metastore={self.metastore!r}", instead="Keep it in a catalog of folders: lk.connect(warehouse)"
+            )
         if metastore.has_table(parsed.database, parsed.table):
-            raise TableAlreadyExists(f'{parsed.full} is in "{metastore.where}" already; open it with cat.table', name=parsed.full)
+            raise TableAlreadyExists(
+                f'{parsed.full} is in "{metastore.where}" already; open it with cat.table', name=parsed.full
+            )
         metastore.create_table(parsed, define)
         return to_table_of_kind(self._table(metastore, parsed, made_with={"path": location}))
 
@@ -320,7 +362,9 @@ class Catalog:
             raise TableAlreadyExists(f"{new.full} is a table already: {old.full} keeps its name", name=new.full)
         metastore.rename_table(old, new)
 
-    def clone(self, name: str, to: str, *, at: int | str | datetime | None = None, into: Catalog | None = None) -> Table:
+    def clone(
+        self, name: str, to: str, *, at: int | str | datetime | None = None, into: Catalog | None = None
+    ) -> Table:
         """Copy a table to "db.u": schemas, options and the live files of the newest snapshot, or of `at`.
 
         `name` may be a branch, "db.t$branch_dev"; `at`: a snapshot, tag or time, copied with the schema of then;
@@ -361,7 +405,9 @@ class Catalog:
         `Unsupported`, `ValueOutOfRange` naming the file that cannot be taken as it is; `InvalidOption`,
         `StorageFailed`. Then there is no table, and the source is as it was.
         """
-        request = migrating.MigrateRequest(move=move, partition_types=partition_types or {}, options=options or {}, storage_options=storage_options)
+        request = migrating.MigrateRequest(
+            move=move, partition_types=partition_types or {}, options=options or {}, storage_options=storage_options
+        )
         migrating.migrate(self, source, self._there(identifier.new_table(name, "createTable").database), name, request)
         return self.table(name)
 
@@ -384,7 +430,14 @@ class Catalog:
         cannot be written there is no table.
         """
         return materialized.create(
-            self, name, query, freshness=freshness, partition_keys=partition_keys, refresh_mode=refresh_mode, options=options, comment=comment
+            self,
+            name,
+            query,
+            freshness=freshness,
+            partition_keys=partition_keys,
+            refresh_mode=refresh_mode,
+            options=options,
+            comment=comment,
         )
 
     # ---- views -----------------------------------------------------------------------------------
@@ -412,11 +465,15 @@ class Catalog:
         parsed = identifier.new_table(name, "createView")
         metastore = self._there(parsed.database)
         if metastore.has_table(parsed.database, parsed.table):
-            raise TableAlreadyExists(f"{parsed.full} is a table; a table and a view do not share a name", name=parsed.full)
+            raise TableAlreadyExists(
+                f"{parsed.full} is a table; a table and a view do not share a name", name=parsed.full
+            )
         existing = views.find_view(self, metastore, parsed, self._seen.views)
         if existing is not None:
             return views.existing_view(existing, if_not_exists=if_not_exists)
-        made = views.define(self, parsed.full, query, columns=columns, dialects=dialects, comment=comment, temporary=temporary)
+        made = views.define(
+            self, parsed.full, query, columns=columns, dialects=dialects, comment=comment, temporary=temporary
+        )
         if temporary:
             self._seen.views[parsed.full] = made
         else:
@@ -432,7 +489,11 @@ class Catalog:
     def drop_view(self, name: str, *, if_exists: bool = False) -> None:
         """Forgets a view. Raises `ViewNotFound`, unless `if_exists`."""
         parsed = identifier.data_table(name, "dropView")
-        if self._seen.views.pop(parsed.full, None) is None and not views.without_view(self._names(), parsed) and not if_exists:
+        if (
+            self._seen.views.pop(parsed.full, None) is None
+            and not views.without_view(self._names(), parsed)
+            and not if_exists
+        ):
             raise views.missing_view(parsed.full, self.views(parsed.database)["view"].to_list())
 
     def views(self, database: str | None = None) -> pl.DataFrame:
@@ -449,7 +510,9 @@ class Catalog:
             for database_name in wanted
             for view, text in views.read_stored_views(metastore, database_name).items()
         ]
-        return views.list_views([*stored, *(view for name, view in self._seen.views.items() if name.partition(".")[0] in wanted)])
+        return views.list_views(
+            [*stored, *(view for name, view in self._seen.views.items() if name.partition(".")[0] in wanted)]
+        )
 
     # ---- all of them -----------------------------------------------------------------------------
 
@@ -472,7 +535,9 @@ class Catalog:
 
         Raises: `InvalidOption` for invalid patterns, or patterns that fit no table.
         """
-        return compacting.compact(self, compacting.TableSelection(databases, tables, excluding), full=full, idle=idle, options=options)
+        return compacting.compact(
+            self, compacting.TableSelection(databases, tables, excluding), full=full, idle=idle, options=options
+        )
 
     def sql(self, text: str) -> pl.LazyFrame | pl.DataFrame:
         """Execute SQL statements separated by semicolons, and return the result of the last one.
@@ -516,67 +581,7 @@ class Catalog:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
-
-    # ---- looking ---------------------------------------------------------------------------------
-
-    def _facts(self) -> list[tuple[str, Any]]:
-        seen = self._seen.databases
-        databases = [] if seen is None else [("databases", ", ".join(seen) or "none")]
-        uri = [] if self.uri is None else [("uri", redact_uri(self.uri))]
-        return [("warehouse", self.warehouse or "as the metastore says"), ("metastore", self.metastore), *uri, *databases]
-
-    def __repr__(self) -> str:
-        return cards.card("Catalog", self._facts())
-
-    def _repr_html_(self) -> str:
-        return html.card("Catalog", self._facts())
-
-    # ---- parts -----------------------------------------------------------------------------------
-
-    def _settings(self) -> CatalogOptions:
-        world.refuse_fork()
-        if self.storage is None:
-            storage, root = storages.open(self.warehouse or "/", self.storage_options)
-        else:
-            storage, root = storages.confine(self.storage, self.warehouse or "/"), self.warehouse
-        return CatalogOptions(
-            warehouse=root if self.warehouse else "", storage=storage, uri=self.uri, options=self.options, storage_options=self.storage_options
-        )
-
-    def _names(self) -> Metastore:
-        world.refuse_fork()
-        if self._seen.metastore is None:
-            self._seen.metastore = cast("Metastore", plugins.load("catalog/metastores", self.metastore).open(self._settings()))
-        return self._seen.metastore
-
-    def _there(self, database: str) -> Metastore:
-        """Return the metastore, where it has such a database. Raises `DatabaseNotFound`."""
-        metastore = self._names()
-        if not metastore.has_database(database):
-            raise missing_database(metastore.where, database, metastore.databases())
-        return metastore
-
-    def _table(self, metastore: Metastore, name: Identifier, dynamic: FrozenDict[str, Any] = EMPTY, made_with: Mapping[str, Any] | None = None) -> Table:
-        ground = metastore.ground(name)
-        if made_with:
-            self._seen.named[name.full] = named_locations(made_with)
-        return Table(
-            location=ground.layout.root,
-            name=name.full,
-            branch_name=name.branch,
-            dynamic=dynamic,
-            storage_options=self.storage_options,
-            storage=self.storage,
-            keeper=ground.keeper,
-            locations=locations_of(self.warehouse, self.options, self._seen.named.get(name.full, ())),
-        )
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("warehouse", "metastore", "uri", "options", "storage_options", "storage")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        for name, value in state.items():
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "_seen", CatalogCache())

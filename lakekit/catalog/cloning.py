@@ -22,7 +22,9 @@ def check_source(text: str) -> None:
     """Raise `InvalidOption` for the name of a table without files of its own."""
     parsed = identifier.parse(text)
     if parsed.system is not None or parsed.database == identifier.SYSTEM:
-        raise InvalidOption(f"{text[:200]!a} is a system table, which has no files: clone the table it tells of", key="name", value=text)
+        raise InvalidOption(
+            f"{text[:200]!a} is a system table, which has no files: clone the table it tells of", key="name", value=text
+        )
 
 
 def clone(source: TableContext, metastore: Metastore, to: str, at: int | str | datetime | None) -> None:
@@ -32,4 +34,6 @@ def clone(source: TableContext, metastore: Metastore, to: str, at: int | str | d
     """
     name = identifier.new_table(to, "createTable")
     appearing.check_free(metastore, name, f"{source.name} was not copied")
-    appearing.create_and_register(metastore, name, lambda target: maintenance.clone.clone(source, target, at), f"{source.name} was copied")
+    appearing.create_and_register(
+        metastore, name, lambda target: maintenance.clone.clone(source, target, at), f"{source.name} was copied"
+    )

@@ -43,16 +43,30 @@ def connect(
     uri = _resolve_argument("uri", uri, settings.pop("uri", None))
     location = _resolve_argument("warehouse", warehouse, settings.pop("warehouse", None))
     if named is not None and named.strip().lower() != kind:
-        raise InvalidOption(f"metastore is {kind!r}, and {named!r} in options; give it once", key="metastore", value=named)
+        raise InvalidOption(
+            f"metastore is {kind!r}, and {named!r} in options; give it once", key="metastore", value=named
+        )
     metastores = plugins.names("catalog/metastores")
     if kind not in metastores:
         if find(f"catalog.{kind}") is None:
-            raise InvalidOption(f"no metastore is called {kind[:200]!a}; lakekit knows {', '.join(metastores)}", key="metastore", value=kind)
-        raise refuse(f"catalog.{kind}", "this catalog", instead='Tables that lie in folders open by path: lk.open("warehouse/shop.db/orders")')
+            raise InvalidOption(
+                f"no metastore is called {kind[:200]!a}; lakekit knows {', '.join(metastores)}",
+                key="metastore",
+                value=kind,
+            )
+        raise refuse(
+            f"catalog.{kind}",
+            "this catalog",
+            instead='Tables that lie in folders open by path: lk.open("warehouse/shop.db/orders")',
+        )
     if kind == _DEFAULT and uri is not None:
-        raise InvalidOption("a warehouse that is a folder has no uri; give its path as warehouse", key="uri", value=None)
+        raise InvalidOption(
+            "a warehouse that is a folder has no uri; give its path as warehouse", key="uri", value=None
+        )
     if location is None and kind != "hive":
-        raise InvalidOption(f"metastore {kind} needs a warehouse: the folder that holds the databases", key="warehouse", value=None)
+        raise InvalidOption(
+            f"metastore {kind} needs a warehouse: the folder that holds the databases", key="warehouse", value=None
+        )
     if kind != _DEFAULT and uri is None:
         raise InvalidOption(f"metastore {kind} needs an uri: where to find it", key="uri", value=None)
     root = "" if location is None else storages.open(location, storage_options)[1]
@@ -63,5 +77,7 @@ def connect(
 def _resolve_argument(key: str, argument: Any, option: str | None) -> Any:
     """Return an argument that may be given among the options instead."""
     if argument is not None and option is not None and str(argument) != option:
-        raise InvalidOption(f"{key} is given twice, as an argument and, differently, in options; give it once", key=key, value=None)
+        raise InvalidOption(
+            f"{key} is given twice, as an argument and, differently, in options; give it once", key=key, value=None
+        )
     return option if argument is None else argument

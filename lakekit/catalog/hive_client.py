@@ -74,13 +74,19 @@ _DATABASE: Kind = {
     7: ("ownerType", "i32"),
 }
 _LOCK_COMPONENT: Kind = {1: ("type", "i32"), 2: ("level", "i32"), 3: ("dbname", "string"), 4: ("tablename", "string")}
-_LOCK_REQUEST: Kind = {1: ("component", ("list", _LOCK_COMPONENT)), 3: ("user", "string"), 4: ("hostname", "string"), 5: ("agentInfo", "string")}
+_LOCK_REQUEST: Kind = {
+    1: ("component", ("list", _LOCK_COMPONENT)),
+    3: ("user", "string"),
+    4: ("hostname", "string"),
+    5: ("agentInfo", "string"),
+}
 _LOCK_RESPONSE: Kind = {1: ("lockid", "i64"), 2: ("state", "i32")}
 _LOCK_ID: Kind = {1: ("lockid", "i64")}
 _FAULT: Kind = {1: ("message", "string")}
 
 _EXISTS, _INVALID, _META, _MISSING, _UNKNOWN, _REFUSED = (
-    f"{name}Exception" for name in ("AlreadyExists", "InvalidObject", "Meta", "NoSuchObject", "UnknownDB", "InvalidOperation")
+    f"{name}Exception"
+    for name in ("AlreadyExists", "InvalidObject", "Meta", "NoSuchObject", "UnknownDB", "InvalidOperation")
 )
 _LOCK_FAULTS = {1: "NoSuchTxnException", 2: "TxnAbortedException", 3: "NoSuchLockException"}
 CALLS: Mapping[str, tuple[tuple[Kind, ...], Kind, Mapping[int, str]]] = {
@@ -90,10 +96,18 @@ CALLS: Mapping[str, tuple[tuple[Kind, ...], Kind, Mapping[int, str]]] = {
     "alter_database": (("string", _DATABASE), None, {1: _META, 2: _MISSING}),
     "drop_database": (("string", "bool", "bool"), None, {1: _MISSING, 2: _REFUSED, 3: _META}),
     "get_all_tables": (("string",), ("list", "string"), {1: _META}),
-    "get_table_objects_by_name": (("string", ("list", "string")), ("list", _TABLE), {1: _META, 2: _REFUSED, 3: _UNKNOWN}),
+    "get_table_objects_by_name": (
+        ("string", ("list", "string")),
+        ("list", _TABLE),
+        {1: _META, 2: _REFUSED, 3: _UNKNOWN},
+    ),
     "get_table": (("string", "string"), _TABLE, {1: _META, 2: _MISSING}),
     "create_table": ((_TABLE,), None, {1: _EXISTS, 2: _INVALID, 3: _META, 4: _MISSING}),
-    "alter_table_with_environment_context": (("string", "string", _TABLE, {1: ("properties", _TEXTS)}), None, {1: _REFUSED, 2: _META}),
+    "alter_table_with_environment_context": (
+        ("string", "string", _TABLE, {1: ("properties", _TEXTS)}),
+        None,
+        {1: _REFUSED, 2: _META},
+    ),
     "drop_table": (("string", "string", "bool"), None, {1: _MISSING, 3: _META}),
     "lock": ((_LOCK_REQUEST,), _LOCK_RESPONSE, _LOCK_FAULTS),
     "check_lock": ((_LOCK_ID,), _LOCK_RESPONSE, _LOCK_FAULTS),
@@ -121,7 +135,11 @@ class HiveClient:
         protocol = self.protocol
         try:
             protocol.writeMessageBegin(name, TMessageType.CALL, 1)
-            write(protocol, {at + 1: (str(at), kind) for at, kind in enumerate(arguments)}, {str(at): value for at, value in enumerate(values)})
+            write(
+                protocol,
+                {at + 1: (str(at), kind) for at, kind in enumerate(arguments)},
+                {str(at): value for at, value in enumerate(values)},
+            )
             protocol.writeMessageEnd()
             protocol.trans.flush()
             _, kind, _ = protocol.readMessageBegin()
@@ -135,10 +153,15 @@ class HiveClient:
         except (TException, OSError, EOFError, UnicodeDecodeError) as failed:
             if isinstance(failed, StorageFailed):
                 raise
-            raise StorageFailed(f"the metastore {self.where} did not answer {name}: {failed}", path=self.where) from None
+            raise StorageFailed(
+                f"the metastore {self.where} did not answer {name}: {failed}", path=self.where
+            ) from None
         for what in exceptions.values():
             if what in reply:
-                refused = HiveRefusal(f"the metastore {self.where} refuses to {name}: {what}: {reply[what].get('message', '')}", path=self.where)
+                refused = HiveRefusal(
+                    f"the metastore {self.where} refuses to {name}: {what}: {reply[what].get('message', '')}",
+                    path=self.where,
+                )
                 refused.kind = what
                 raise refused
         if answer is not None and "answer" not in reply:
@@ -160,7 +183,10 @@ def metastore(uri: str) -> Iterator[HiveClient]:
             failed = wrong
             continue
         try:
-            yield HiveClient(protocol=TBinaryProtocol(transport, string_length_limit=1 << 28, container_length_limit=_MAX_ELEMENTS), where=redact_uri(uri))
+            yield HiveClient(
+                protocol=TBinaryProtocol(transport, string_length_limit=1 << 28, container_length_limit=_MAX_ELEMENTS),
+                where=redact_uri(uri),
+            )
         finally:
             transport.close()
         return
@@ -178,7 +204,10 @@ def parse_metastore_uris(uri: str) -> list[tuple[str, int]]:
             host, port, parts = None, None, urlsplit("")
         if parts.scheme != "thrift" or not host:
             raise InvalidOption(
-                f"{redact_uri(text.strip())[:200]!r} is no place of a metastore: thrift://host:port, or several with commas", key="uri", value=None
+                f"{redact_uri(text.strip())[:200]!r} is no place of a metastore: thrift://host:port, or several with "
+                "commas",
+                key="uri",
+                value=None,
             )
         addresses.append((host, port or 9083))
     return addresses
@@ -206,7 +235,12 @@ def write(protocol: Any, kind: Kind, value: Any) -> None:
         protocol.writeFieldStop()
         protocol.writeStructEnd()
     elif isinstance(kind, str):
-        {"bool": protocol.writeBool, "i32": protocol.writeI32, "i64": protocol.writeI64, "string": protocol.writeString}[kind](value)
+        {
+            "bool": protocol.writeBool,
+            "i32": protocol.writeI32,
+            "i64": protocol.writeI64,
+            "string": protocol.writeString,
+        }[kind](value)
     elif kind[0] == "list":
         protocol.writeListBegin(code(kind[1]), len(value))
         for item in value:
@@ -240,7 +274,12 @@ def read(protocol: Any, kind: Kind, depth: int = 0) -> Any:
         protocol.readStructEnd()
         return fields
     if isinstance(kind, str):
-        return {"bool": protocol.readBool, "i32": protocol.readI32, "i64": protocol.readI64, "string": protocol.readString}[kind]()
+        return {
+            "bool": protocol.readBool,
+            "i32": protocol.readI32,
+            "i64": protocol.readI64,
+            "string": protocol.readString,
+        }[kind]()
     if kind[0] == "list":
         _, count = protocol.readListBegin()
         items = [read(protocol, kind[1], depth + 1) for _ in range(count)]

@@ -25,8 +25,17 @@ if TYPE_CHECKING:
 INPUT, OUTPUT = "org.apache.paimon.hive.mapred.PaimonInputFormat", "org.apache.paimon.hive.mapred.PaimonOutputFormat"
 _SERDE, _HANDLER = "org.apache.paimon.hive.PaimonSerDe", "org.apache.paimon.hive.PaimonStorageHandler"
 _MAX_RETENTION = 2**31 - 1
-_HIVE_TYPES = {name.upper(): name for name in ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "date")}
-_HIVE_TYPES |= {"TIME": "string", "TIMESTAMP": "timestamp", "TIMESTAMP_LTZ": "timestamp", "BINARY": "binary", "VARBINARY": "binary", "BLOB": "binary"}
+_HIVE_TYPES = {
+    name.upper(): name for name in ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "date")
+}
+_HIVE_TYPES |= {
+    "TIME": "string",
+    "TIMESTAMP": "timestamp",
+    "TIMESTAMP_LTZ": "timestamp",
+    "BINARY": "binary",
+    "VARBINARY": "binary",
+    "BLOB": "binary",
+}
 _SIZED_TYPES = {"CHAR": ("char", 255), "VARCHAR": ("varchar", 65535)}
 
 
@@ -41,10 +50,21 @@ def is_external(entry: Entry) -> bool:
     return bool(entry.get("tableType") == "EXTERNAL_TABLE")
 
 
-def new_entry(database: str, table: str, schema: TableSchema, location: str, *, now_ms: int, is_external: bool, is_syncing: bool) -> Entry:
+def new_entry(
+    database: str, table: str, schema: TableSchema, location: str, *, now_ms: int, is_external: bool, is_syncing: bool
+) -> Entry:
     """Return the entry of a new table."""
-    options = schema.options if is_syncing else {key: value for key, value in schema.options.items() if key.startswith("hive.")}
-    parameters = {**options, **(_keys(schema) if is_syncing else {}), "table_type": "PAIMON", "storage_handler": _HANDLER}
+    options = (
+        schema.options
+        if is_syncing
+        else {key: value for key, value in schema.options.items() if key.startswith("hive.")}
+    )
+    parameters = {
+        **options,
+        **(_keys(schema) if is_syncing else {}),
+        "table_type": "PAIMON",
+        "storage_handler": _HANDLER,
+    }
     if schema.comment is not None:
         parameters["comment"] = schema.comment
     if is_external:
@@ -59,17 +79,30 @@ def new_entry(database: str, table: str, schema: TableSchema, location: str, *, 
         "partitionKeys": [],
         "parameters": parameters,
         "tableType": "EXTERNAL_TABLE" if is_external else "MANAGED_TABLE",
-        "sd": {"location": location, "compressed": False, "numBuckets": 0, "bucketCols": [], "sortCols": [], "parameters": {}},
+        "sd": {
+            "location": location,
+            "compressed": False,
+            "numBuckets": 0,
+            "bucketCols": [],
+            "sortCols": [],
+            "parameters": {},
+        },
     }
     return _set_columns(entry, schema)
 
 
 def update_entry(entry: Entry, schema: TableSchema, removed: Iterable[str], *, is_syncing: bool) -> Entry:
     """Return the entry after the table's schema changed; parameters of other engines stay."""
-    options = schema.options if is_syncing else {key: value for key, value in schema.options.items() if key.startswith("hive.")}
+    options = (
+        schema.options
+        if is_syncing
+        else {key: value for key, value in schema.options.items() if key.startswith("hive.")}
+    )
     removed_keys = set(removed)
     parameters = {
-        key: value for key, value in {**entry.get("parameters", {}), **options, **(_keys(schema) if is_syncing else {})}.items() if key not in removed_keys
+        key: value
+        for key, value in {**entry.get("parameters", {}), **options, **(_keys(schema) if is_syncing else {})}.items()
+        if key not in removed_keys
     }
     if schema.comment is not None:
         parameters["comment"] = schema.comment
@@ -79,7 +112,10 @@ def update_entry(entry: Entry, schema: TableSchema, removed: Iterable[str], *, i
 def _set_columns(entry: Entry, schema: TableSchema) -> Entry:
     columns = [{"name": field.name, "type": hive_type(field.type), "comment": field.comment} for field in schema.fields]
     serde = {**entry["sd"].get("serdeInfo", {}), "serializationLib": _SERDE, "parameters": {}}
-    return {**entry, "sd": {**entry["sd"], "cols": columns, "inputFormat": INPUT, "outputFormat": OUTPUT, "serdeInfo": serde}}
+    return {
+        **entry,
+        "sd": {**entry["sd"], "cols": columns, "inputFormat": INPUT, "outputFormat": OUTPUT, "serdeInfo": serde},
+    }
 
 
 def _keys(schema: TableSchema) -> Mapping[str, str]:

@@ -62,13 +62,24 @@ def parse(text: str) -> Identifier:
         raise TypeError(msg)
     database, dot, path = text.partition(".")
     if not dot or not database or not path:
-        raise TableNotFound(f'{text[:200]!a} is no name of a table: a catalog calls them "database.table", such as "shop.orders"', name=text)
+        raise TableNotFound(
+            f'{text[:200]!a} is no name of a table: a catalog calls them "database.table", such as "shop.orders"',
+            name=text,
+        )
     table, *more = path.split("$")
     if not is_database(database) or not is_table(table) or len(more) > 2 or not all(more):
-        raise TableNotFound(f'{text[:200]!a} is no name of a table: there are "db.t", "db.t$files", "db.t$branch_dev" and "db.t$branch_dev$files"', name=text)
+        raise TableNotFound(
+            f'{text[:200]!a} is no name of a table: there are "db.t", "db.t$files", "db.t$branch_dev" and '
+            '"db.t$branch_dev$files"',
+            name=text,
+        )
     branch = more.pop(0).removeprefix(_BRANCH) if more and more[0].startswith(_BRANCH) else None
     if len(more) > 1 or branch == "":
-        raise TableNotFound(f'{text[:200]!a} is no name of a table: a branch comes before a system table, as in "db.t$branch_dev$files"', name=text)
+        raise TableNotFound(
+            f"{text[:200]!a} is no name of a table: a branch comes before a system table, as in "
+            '"db.t$branch_dev$files"',
+            name=text,
+        )
     return Identifier(database=database, table=table, branch=branch, system=more[0] if more else None)
 
 
@@ -79,10 +90,15 @@ def data_table(text: str, verb: str) -> Identifier:
     """
     parsed = parse(text)
     if parsed.system is not None or parsed.database == SYSTEM:
-        raise InvalidOption(f"Cannot '{verb}' for system table '{text[:200]}', please use data table: the others come with it", key="name", value=text)
+        raise InvalidOption(
+            f"Cannot '{verb}' for system table '{text[:200]}', please use data table: the others come with it",
+            key="name",
+            value=text,
+        )
     if parsed.branch is not None:
         raise InvalidOption(
-            f"Cannot '{verb}' for branch table '{text[:200]}', please modify the table with the default branch: {parsed.full!r}",
+            f"Cannot '{verb}' for branch table '{text[:200]}', please modify the table with the default branch: "
+            f"{parsed.full!r}",
             key="name",
             value=text,
         )
@@ -104,7 +120,11 @@ def new_table(text: str, verb: str) -> Identifier:
 def _check_blanks(parsed: Identifier, text: str) -> Identifier:
     for part in (parsed.database, parsed.table):
         if part != part.strip():
-            raise InvalidOption(f"{text[:200]!a} begins or ends with a blank, which some databases do not tell apart; leave it out", key="name", value=text)
+            raise InvalidOption(
+                f"{text[:200]!a} begins or ends with a blank, which some databases do not tell apart; leave it out",
+                key="name",
+                value=text,
+            )
     return parsed
 
 
@@ -114,10 +134,15 @@ def database(text: str) -> str:
     Raises: `InvalidOption` for a name with which no table's name could begin.
     """
     if text == SYSTEM:
-        raise InvalidOption("Can't do operation on system database. sys holds the catalog's own tables; choose another name", key="name", value=text)
+        raise InvalidOption(
+            "Can't do operation on system database. sys holds the catalog's own tables; choose another name",
+            key="name",
+            value=text,
+        )
     if not is_plain(text) or "." in text or "$" in text or text != text.strip():
         raise InvalidOption(
-            f"{text[:200]!a} is no name of a database: dots, dollars, slashes, control characters and blanks at its ends are not for names",
+            f"{text[:200]!a} is no name of a database: dots, dollars, slashes, control characters and blanks at its "
+            "ends are not for names",
             key="name",
             value=text,
         )

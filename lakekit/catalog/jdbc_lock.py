@@ -66,7 +66,8 @@ class JdbcLock:
                 waited = self.world.elapsed_ms() - started
                 if waited > patience:
                     raise RetriesExhausted(
-                        f"Acquire lock failed with time: {waited / 1000:.0f} s. Somebody else holds {self.lock_id!r} in {self.database.shown}; nothing was "
+                        f"Acquire lock failed with time: {waited / 1000:.0f} s. Somebody else holds {self.lock_id!r} "
+                        f"in {self.database.shown}; nothing was "
                         "changed. Try again, or delete its row of paimon_distributed_locks where its holder is gone"
                     )
                 self.world.wait(min(sleep, self.max_sleep_ms))
@@ -84,14 +85,19 @@ class JdbcLock:
 
         Only reads while another process holds the lock: a writer would block SQLite's readers.
         """
-        rows, now = session.ask(_ROW.format(expired=session.dialect.EXPIRED or "FALSE"), self.lock_id), self.world.elapsed_ms()
+        rows, now = (
+            session.ask(_ROW.format(expired=session.dialect.EXPIRED or "FALSE"), self.lock_id),
+            self.world.elapsed_ms(),
+        )
         if not rows:
             return True
         *row, is_expired = rows[0]
         if row != seen.row:
             seen.row, seen.since_ms = row, now
         if is_expired:
-            retry_while_busy(lambda: session.do(_REMOVE.format(expired=session.dialect.EXPIRED), self.lock_id), self.world.wait)
+            retry_while_busy(
+                lambda: session.do(_REMOVE.format(expired=session.dialect.EXPIRED), self.lock_id), self.world.wait
+            )
             return True
         if not session.dialect.EXPIRED and now - seen.since_ms > row[1] * 1000 + _WATCHED_LONGER_MS:
             return session.do(_LEAVE, self.lock_id, row[0]) > 0
@@ -117,10 +123,20 @@ class HeldJdbcLock:
     def check(self) -> None:
         """Raise `LockLost` when the lock runs out soon, or was taken from this process already."""
         lock = self.lock
-        spent, allowed = lock.world.elapsed_ms() - self.since_ms, lock.timeout_ms - min(_MARGIN_MS, lock.timeout_ms // 4)
+        spent, allowed = (
+            lock.world.elapsed_ms() - self.since_ms,
+            lock.timeout_ms - min(_MARGIN_MS, lock.timeout_ms // 4),
+        )
         if self.acquired_at is None or spent >= allowed:
-            why = "somebody removed it" if self.acquired_at is None else f"held for {spent / 1000:.0f} s of {lock.timeout_ms / 1000:.0f} s, it runs out"
-            raise LockLost(f"the lock {lock.lock_id!r} in {lock.database.shown} was lost: {why}. Nothing was changed; try again, or raise lock-acquire-timeout")
+            why = (
+                "somebody removed it"
+                if self.acquired_at is None
+                else f"held for {spent / 1000:.0f} s of {lock.timeout_ms / 1000:.0f} s, it runs out"
+            )
+            raise LockLost(
+                f"the lock {lock.lock_id!r} in {lock.database.shown} was lost: {why}. Nothing was changed; try again, "
+                "or raise lock-acquire-timeout"
+            )
 
     def release(self) -> None:
         """Release the lock where this process still holds it.
@@ -136,10 +152,16 @@ class HeldJdbcLock:
         try:
             removed = retry_while_busy(leave, lock.world.wait)
         except StorageFailed as failed:
-            warn_user(f"the lock {lock.lock_id!r} could not be given back, and runs out after {lock.timeout_ms / 1000:.0f} s: {failed.message}")
+            warn_user(
+                f"the lock {lock.lock_id!r} could not be given back, and runs out after {lock.timeout_ms / 1000:.0f} "
+                f"s: {failed.message}"
+            )
             return
         if not removed:
-            warn_user(f"the lock {lock.lock_id!r} in {lock.database.shown} was not there any more when it was given back: others may have worked meanwhile")
+            warn_user(
+                f"the lock {lock.lock_id!r} in {lock.database.shown} was not there any more when it was given back: "
+                "others may have worked meanwhile"
+            )
 
 
 def create_if_missing(create: Callable[[], Any], is_there: Callable[[], bool]) -> None:

@@ -65,7 +65,11 @@ class JdbcDatabase:
     def session(self) -> Iterator[JdbcSession]:
         """Open a connection. Raises `StorageFailed` where that fails."""
         address, dialect = self.address, self.dialect
-        secrets = tuple(value for value in (address.password, *(value for key, value in address.parameters.items() if is_secret(key))) if value)
+        secrets = tuple(
+            value
+            for value in (address.password, *(value for key, value in address.parameters.items() if is_secret(key)))
+            if value
+        )
         connection, failure = None, ""
         try:
             connection = dialect.connect(address)
@@ -132,10 +136,18 @@ class JdbcSession:
         raise failed  # outside of the block: a driver's error may hold the connection's password
 
     def _failed(self, error: Exception) -> StorageFailed:
-        kinds = ((self.dialect.is_duplicate, DuplicateKey), (self.dialect.is_missing, MissingTable), (self.dialect.is_busy, DatabaseBusy))
+        kinds = (
+            (self.dialect.is_duplicate, DuplicateKey),
+            (self.dialect.is_missing, MissingTable),
+            (self.dialect.is_busy, DatabaseBusy),
+        )
         kind = next((error_type for test, error_type in kinds if test(error)), StorageFailed)
         advice = self.dialect.why(error)
-        return kind(f"the database {self.shown} says: {_redact_message(error, self.secrets)}" + (f". {advice}" if advice else ""), path=self.shown)
+        return kind(
+            f"the database {self.shown} says: {_redact_message(error, self.secrets)}"
+            + (f". {advice}" if advice else ""),
+            path=self.shown,
+        )
 
 
 def retry_while_busy(work: Callable[[], A], wait: Callable[[float], None]) -> A:

@@ -21,12 +21,26 @@ if TYPE_CHECKING:
 
 NAME_COLUMNS = {"database": pl.String, "table": pl.String, "kind": pl.String}
 _ENABLED = "format-table.enabled"
-DETAIL_COLUMNS = {"snapshot_id": pl.Int64, "row_count": pl.Int64, "file_count": pl.Int64, "size_bytes": pl.Int64, "error": pl.String}
+DETAIL_COLUMNS = {
+    "snapshot_id": pl.Int64,
+    "row_count": pl.Int64,
+    "file_count": pl.Int64,
+    "size_bytes": pl.Int64,
+    "error": pl.String,
+}
 
 
-def list_tables(pairs: Sequence[tuple[str, str]], table_of: Callable[[Identifier], Table], settings: CatalogOptions, *, details: bool) -> pl.DataFrame:
+def list_tables(
+    pairs: Sequence[tuple[str, str]],
+    table_of: Callable[[Identifier], Table],
+    settings: CatalogOptions,
+    *,
+    details: bool,
+) -> pl.DataFrame:
     """Return a row for each (database, table), without the format tables that the catalog's options hide."""
-    rows = parallel_map(lambda pair: row(table_of(Identifier(database=pair[0], table=pair[1])), *pair, details=details), pairs)
+    rows = parallel_map(
+        lambda pair: row(table_of(Identifier(database=pair[0], table=pair[1])), *pair, details=details), pairs
+    )
     listing = pl.DataFrame(rows, schema=_schema(details=details), orient="row")
     return listing if settings.of(_ENABLED) else listing.filter(pl.col("kind").ne_missing(FORMAT_TABLE))
 
@@ -37,7 +51,10 @@ def check_shown(table: Table, settings: Callable[[], CatalogOptions]) -> Table:
     Raises: `TableNotFound`.
     """
     if isinstance(table, FormatTable) and not settings().of(_ENABLED):
-        message = f"{table.name} is a format table, and this catalog was connected with {_ENABLED}=false, which hides them. Connect without it"
+        message = (
+            f"{table.name} is a format table, and this catalog was connected with {_ENABLED}=false, which hides them. "
+            "Connect without it"
+        )
         raise TableNotFound(message, name=table.name)
     return table
 
@@ -45,7 +62,9 @@ def check_shown(table: Table, settings: Callable[[], CatalogOptions]) -> Table:
 def list_system_tables(tables: Iterable[str], *, details: bool) -> pl.DataFrame:
     """Return a row for each of the catalog's own tables, without details."""
     schema = _schema(details=details)
-    return pl.DataFrame([(SYSTEM, name, "table", *[None] * (len(schema) - 3)) for name in tables], schema=schema, orient="row")
+    return pl.DataFrame(
+        [(SYSTEM, name, "table", *[None] * (len(schema) - 3)) for name in tables], schema=schema, orient="row"
+    )
 
 
 def _schema(*, details: bool) -> dict[str, Any]:
@@ -67,7 +86,16 @@ def row(table: Table, database: str, name: str, *, details: bool) -> tuple[Any, 
     try:
         if kind == FORMAT_TABLE:
             partitions = to_table_of_kind(table).partitions()
-            return database, name, kind, None, None, partitions["file_count"].sum(), partitions["size_bytes"].sum(), None
+            return (
+                database,
+                name,
+                kind,
+                None,
+                None,
+                partitions["file_count"].sum(),
+                partitions["size_bytes"].sum(),
+                None,
+            )
         snapshot = snapshots.latest(ctx)
         if snapshot is None:
             return database, name, kind, None, 0, 0, 0, None

@@ -62,19 +62,30 @@ class MaterializedTable(Table):
         """
         ctx = self.handle()
         if not force and ctx.options.materialized_table_refresh_status == _SUSPENDED:
-            raise InvalidOption(f"{self.name} is suspended: t.resume(), or refresh(force=True) once", key=_STATUS, value=_SUSPENDED)
+            raise InvalidOption(
+                f"{self.name} is suspended: t.resume(), or refresh(force=True) once", key=_STATUS, value=_SUSPENDED
+            )
         newest = snapshots.latest(ctx)
         if newest is not None and not force and ctx.world.now_ms() - newest.time_millis < self.freshness_ms:
             return commit_changes_once(ctx, [], commit_user=ctx.new_commit_user())
-        return self.with_options({"dynamic-partition-overwrite": "false"}).overwrite(scan_query(self.catalog, self.name, self.query))
+        return self.with_options({"dynamic-partition-overwrite": "false"}).overwrite(
+            scan_query(self.catalog, self.name, self.query)
+        )
 
     @property
     def freshness_ms(self) -> int:
         """How old the newest snapshot may be."""
         options = self.handle().options
-        number, unit = options.materialized_table_interval_freshness or "0", options.materialized_table_interval_freshness_time_unit or "SECOND"
+        number, unit = (
+            options.materialized_table_interval_freshness or "0",
+            options.materialized_table_interval_freshness_time_unit or "SECOND",
+        )
         if not number.isdecimal() or unit.upper() not in _UNITS:
-            raise InvalidOption(f"{self.name} may be {number} {unit} old, which is no time", key=f"{KIND}.interval-freshness", value=number)
+            raise InvalidOption(
+                f"{self.name} may be {number} {unit} old, which is no time",
+                key=f"{KIND}.interval-freshness",
+                value=number,
+            )
         return int(number) * _UNITS[unit.upper()]
 
     def suspend(self) -> None:
@@ -126,11 +137,16 @@ def options_of(query: str, freshness: str | timedelta, refresh_mode: str) -> Map
     Raises: `InvalidOption` for a freshness that is no whole number of seconds, `Unsupported` for another mode.
     """
     if refresh_mode.lower() != "full":
-        raise Unsupported(f"refresh_mode={refresh_mode!r}: only a streaming engine keeps a table fresh row by row; there is 'full'", feature=KIND)
+        raise Unsupported(
+            f"refresh_mode={refresh_mode!r}: only a streaming engine keeps a table fresh row by row; there is 'full'",
+            feature=KIND,
+        )
     age_ms = maintenance.arguments.duration_ms(freshness, "freshness")
     unit = next((name for name, size in _UNITS.items() if age_ms and age_ms % size == 0), None)
     if unit is None:
-        raise InvalidOption(f"freshness={freshness!r}: give one second or more, in whole seconds", key="freshness", value=str(freshness))
+        raise InvalidOption(
+            f"freshness={freshness!r}: give one second or more, in whole seconds", key="freshness", value=str(freshness)
+        )
     settings = {
         "definition-query": query,
         "interval-freshness": str(age_ms // _UNITS[unit]),

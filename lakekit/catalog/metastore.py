@@ -122,13 +122,18 @@ def missing_identifier(metastore: Metastore, name: Identifier) -> DatabaseNotFou
 def missing_database(where: str, database: str, existing: Sequence[str]) -> DatabaseNotFound:
     """Return the error for a missing database."""
     has = f"its databases are {join_names(existing)}" if existing else "it has no databases yet"
-    return DatabaseNotFound(f'no database {database[:200]!a} in "{where}": {has}{_suggest_name(database, existing)}', name=database)
+    return DatabaseNotFound(
+        f'no database {database[:200]!a} in "{where}": {has}{_suggest_name(database, existing)}', name=database
+    )
 
 
 def missing_table(database: str, table: str, existing: Sequence[str]) -> TableNotFound:
     """Return the error for a missing table."""
     has = f"its tables are {join_names(existing)}" if existing else "it has no tables yet"
-    return TableNotFound(f"no table {table[:200]!a} in database {database}: {has}{_suggest_name(table, existing)}", name=f"{database}.{table}")
+    return TableNotFound(
+        f"no table {table[:200]!a} in database {database}: {has}{_suggest_name(table, existing)}",
+        name=f"{database}.{table}",
+    )
 
 
 def join_names(names: Sequence[str]) -> str:

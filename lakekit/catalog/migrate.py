@@ -71,7 +71,9 @@ class _ForeignTable:
     comment: str | None = None
 
 
-def migrate(catalog: Catalog, source: str | PathLike | Table, metastore: Metastore, to: str, request: MigrateRequest) -> None:
+def migrate(
+    catalog: Catalog, source: str | PathLike | Table, metastore: Metastore, to: str, request: MigrateRequest
+) -> None:
     """Make a table of the files of a source.
 
     Raises what `format_table.foreign_files.source`, `format.foreign_file.read_foreign_schema`, `format_table.joined`
@@ -84,7 +86,13 @@ def migrate(catalog: Catalog, source: str | PathLike | Table, metastore: Metasto
 
     def take(target: TableLocation) -> TableSchema:
         table_schemas = _schemas(catalog, target, foreign, request)
-        return maintenance.migrate.migrate(foreign.source.storage, _build_migrated_files(foreign, table_schemas), table_schemas, target, move=request.move)
+        return maintenance.migrate.migrate(
+            foreign.source.storage,
+            _build_migrated_files(foreign, table_schemas),
+            table_schemas,
+            target,
+            move=request.move,
+        )
 
     appearing.create_and_register(metastore, name, take, "files were taken over")
     _warn_of_decimals(name.full, foreign.file_schemas)
@@ -96,8 +104,10 @@ def _warn_of_decimals(name: str, file_schemas: Sequence[ForeignFileSchema]) -> N
     columns = sorted({column for file_schema in file_schemas for column in file_schema.byte_decimals})
     if columns:
         warn_user(
-            f"{name}: DECIMAL columns {', '.join(columns)} lie as bytes in its Parquet files, where Paimon writes numbers. lakekit reads and filters "
-            "them; the Java engine 1.4.2 reads them and fails where it filters by them. Where that matters, write the rows anew: t.overwrite(t.scan())"
+            f"{name}: DECIMAL columns {', '.join(columns)} lie as bytes in its Parquet files, where Paimon writes "
+            "numbers. lakekit reads and filters "
+            "them; the Java engine 1.4.2 reads them and fails where it filters by them. Where that matters, write the "
+            "rows anew: t.overwrite(t.scan())"
         )
 
 
@@ -105,7 +115,8 @@ def _check_options(options: Mapping[str, Any]) -> None:
     for key, only in _FIXED_OPTIONS.items():
         if options.get(key) is not None and str(options[key]) != only:
             raise InvalidOption(
-                f"files are taken over as they lie, into an append table with bucket=-1: {key}={options[key]} would have their rows written anew. "
+                f"files are taken over as they lie, into an append table with bucket=-1: {key}={options[key]} would "
+                "have their rows written anew. "
                 "Leave it out, or append the rows to a table of your own",
                 key=key,
                 value=str(options[key]),
@@ -132,28 +143,51 @@ def _read(catalog: Catalog, source: str | PathLike | Table, request: MigrateRequ
     types = {name: type_of(t, name).as_nullable() for name, t in request.partition_types.items()}
     keys = joined.partition_fields(files.keys, [file.texts for file in files.files], paths, file_schemas, types)
     values = tuple(joined.values(file.path, file.texts, keys) for file in files.files)
-    return _ForeignTable(source=files, file_schemas=file_schemas, typed=typed, fields=(*typed.fields, *keys), values=values)
+    return _ForeignTable(
+        source=files, file_schemas=file_schemas, typed=typed, fields=(*typed.fields, *keys), values=values
+    )
 
 
 def _find_table(catalog: Catalog, source: str | PathLike) -> Table | None:
     """Return the table of the catalog that a text names, if it is no path."""
-    return catalog.table(source) if isinstance(source, str) and _NAME.fullmatch(source) and catalog.exists(source) else None
+    return (
+        catalog.table(source)
+        if isinstance(source, str) and _NAME.fullmatch(source) and catalog.exists(source)
+        else None
+    )
 
 
 def _of_format_table(table: Table, request: MigrateRequest) -> _ForeignTable:
     if not isinstance(table, FormatTable):
-        raise Unsupported(f"{table.name} is no format table, whose files lie in a folder; cat.clone copies tables", feature="procedure.migrate_table")
+        raise Unsupported(
+            f"{table.name} is no format table, whose files lie in a folder; cat.clone copies tables",
+            feature="procedure.migrate_table",
+        )
     ctx = table.facts()
     if kinds.format_of(ctx) not in kinds.COLUMNAR:
         form = kinds.format_of(ctx)
-        msg = f"{table.name} is a format table of {form} files, which are not taken over as they lie. Append its rows: t.append(f.scan())"
+        msg = (
+            f"{table.name} is a format table of {form} files, which are not taken over as they lie. Append its rows: "
+            "t.append(f.scan())"
+        )
         raise Unsupported(msg, feature="procedure.migrate_table")
     if request.partition_types:
-        raise InvalidOption(f"{table.name} says itself which types its partition columns have", key="partition_types", value=None)
+        raise InvalidOption(
+            f"{table.name} says itself which types its partition columns have", key="partition_types", value=None
+        )
     files, values = _list_source_files(ctx)
     file_schemas = _read_file_schemas(files)
-    typed = joined.merge_with_declared([file.path for file in files.files], file_schemas, ctx.schema.fields, ctx.schema.partition_keys)
-    return _ForeignTable(source=files, file_schemas=file_schemas, typed=typed, fields=ctx.schema.fields, values=values, comment=ctx.schema.comment)
+    typed = joined.merge_with_declared(
+        [file.path for file in files.files], file_schemas, ctx.schema.fields, ctx.schema.partition_keys
+    )
+    return _ForeignTable(
+        source=files,
+        file_schemas=file_schemas,
+        typed=typed,
+        fields=ctx.schema.fields,
+        values=values,
+        comment=ctx.schema.comment,
+    )
 
 
 def _list_source_files(ctx: TableContext) -> tuple[ForeignSource, tuple[tuple[object, ...], ...]]:
@@ -161,22 +195,33 @@ def _list_source_files(ctx: TableContext) -> tuple[ForeignSource, tuple[tuple[ob
     storage, root = listing.files_location(ctx)
     level = listing.list_partitions(ctx)
     files = listing.files(ctx, [partition.directory for partition in level])
-    pairs = [(partition, file) for partition, entries in zip(level, files, strict=True) for file in entries if file.size_bytes]
+    pairs = [
+        (partition, file)
+        for partition, entries in zip(level, files, strict=True)
+        for file in entries
+        if file.size_bytes
+    ]
     format_name = kinds.format_of(ctx)
-    row_files = tuple(ForeignFile(path=file.path, size_bytes=file.size_bytes, format_name=format_name) for _, file in pairs)
-    inside = [partition.directory[len(root) :].strip("/").split("/") for partition in level if partition.directory != root]
+    row_files = tuple(
+        ForeignFile(path=file.path, size_bytes=file.size_bytes, format_name=format_name) for _, file in pairs
+    )
+    inside = [
+        partition.directory[len(root) :].strip("/").split("/") for partition in level if partition.directory != root
+    ]
     above = {"/".join((root, *parts[: depth + 1])) for parts in inside for depth in range(len(parts))}
     folders = sorted(above, key=lambda folder: (-folder.count("/"), folder))
-    return ForeignSource(storage=storage, root=root, keys=ctx.schema.partition_keys, files=row_files, folders=tuple(folders)), tuple(
-        partition.values for partition, _ in pairs
-    )
+    return ForeignSource(
+        storage=storage, root=root, keys=ctx.schema.partition_keys, files=row_files, folders=tuple(folders)
+    ), tuple(partition.values for partition, _ in pairs)
 
 
 def _read_file_schemas(source: ForeignSource) -> tuple[ForeignFileSchema, ...]:
     storage = source.storage
 
     def read_schema(file: ForeignFile) -> ForeignFileSchema:
-        return foreign_file.read_foreign_schema(file.format_name, file.path, lambda offset, length: storage.read(file.path, offset, length), file.size_bytes)
+        return foreign_file.read_foreign_schema(
+            file.format_name, file.path, lambda offset, length: storage.read(file.path, offset, length), file.size_bytes
+        )
 
     return tuple(parallel_map(read_schema, source.files, waiting=storage.is_remote))
 
@@ -184,20 +229,40 @@ def _read_file_schemas(source: ForeignSource) -> tuple[ForeignFileSchema, ...]:
 # ---- the table -----------------------------------------------------------------------------------
 
 
-def _schemas(catalog: Catalog, target: TableLocation, foreign: _ForeignTable, request: MigrateRequest) -> list[TableSchema]:
+def _schemas(
+    catalog: Catalog, target: TableLocation, foreign: _ForeignTable, request: MigrateRequest
+) -> list[TableSchema]:
     """Return the schemas of the table: one for each set of differing file types, then its own."""
     formats = [item.format_name for item in foreign.source.files]
     common = max(sorted(set(formats)), key=formats.count, default="parquet")
     defaults = catalog._settings().table_defaults  # noqa: SLF001 - of the same house
-    options = {**defaults, "file.format": common, **{key: value for key, value in request.options.items() if value is not None}, "bucket": "-1"}
+    options = {
+        **defaults,
+        "file.format": common,
+        **{key: value for key, value in request.options.items() if value is not None},
+        "bucket": "-1",
+    }
     if "orc" in formats and any(field.type.holds(TIMESTAMPS - {"TIMESTAMP"}) for field in foreign.fields):
         options.setdefault(_LEGACY_LTZ_KEY, "false")
-    check_types(str(options["file.format"]).strip().lower(), [field for field in foreign.fields if field.name not in foreign.source.keys])
-    own = schemas.make_first_schema(target, foreign.fields, partition_keys=foreign.source.keys, options=options, comment=foreign.comment)
-    differing = dict.fromkeys(tuple(sorted(item.items(), key=lambda pair: pair[0])) for item in foreign.typed.older if item)
+    check_types(
+        str(options["file.format"]).strip().lower(),
+        [field for field in foreign.fields if field.name not in foreign.source.keys],
+    )
+    own = schemas.make_first_schema(
+        target, foreign.fields, partition_keys=foreign.source.keys, options=options, comment=foreign.comment
+    )
+    differing = dict.fromkeys(
+        tuple(sorted(item.items(), key=lambda pair: pair[0])) for item in foreign.typed.older if item
+    )
     older = []
     for number, types in enumerate(dict(pairs) for pairs in differing):
-        older.append(replace(own, id=number, fields=tuple(replace(field, type=types.get(field.name, field.type)) for field in own.fields)))
+        older.append(
+            replace(
+                own,
+                id=number,
+                fields=tuple(replace(field, type=types.get(field.name, field.type)) for field in own.fields),
+            )
+        )
     return [*older, replace(own, id=len(older))]
 
 
@@ -206,7 +271,9 @@ def _build_migrated_files(foreign: _ForeignTable, table_schemas: Sequence[TableS
     by_types = {tuple(field.type for field in schema.fields): schema.id for schema in table_schemas}
     keys, own = set(foreign.source.keys), table_schemas[-1].fields
     taken = []
-    for file, file_schema, older, values in zip(foreign.source.files, foreign.file_schemas, foreign.typed.older, foreign.values, strict=True):
+    for file, file_schema, older, values in zip(
+        foreign.source.files, foreign.file_schemas, foreign.typed.older, foreign.values, strict=True
+    ):
         types = {field.name: field.type for field in file_schema.fields}
         taken.append(
             maintenance.migrate.MigratedFile(
@@ -236,4 +303,7 @@ def _remove(source: ForeignSource, name: str) -> None:
         source.storage.delete([*(file.path for file in source.files), *source.beside])
         source.storage.remove_directories(source.folders)
     except StorageFailed as failed:
-        warn_user(f'{name} has all rows, but not all files could be taken away from "{source.root}": {failed.message}. Delete what is left there')
+        warn_user(
+            f'{name} has all rows, but not all files could be taken away from "{source.root}": {failed.message}. '
+            "Delete what is left there"
+        )

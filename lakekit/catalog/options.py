@@ -86,7 +86,11 @@ class CatalogOptions:
     @property
     def table_defaults(self) -> dict[str, str]:
         """Options of new tables that do not give them."""
-        return {key.removeprefix(TABLE_DEFAULT): value for key, value in self.options.items() if key.startswith(TABLE_DEFAULT)}
+        return {
+            key.removeprefix(TABLE_DEFAULT): value
+            for key, value in self.options.items()
+            if key.startswith(TABLE_DEFAULT)
+        }
 
     @property
     def driver(self) -> dict[str, str]:
@@ -104,7 +108,11 @@ def texts(options: Mapping[Any, Any] | None) -> dict[str, str]:
         if value is None:
             continue
         if not isinstance(key, str) or not isinstance(value, (str, bool, int, float)):
-            raise InvalidOption(f"catalog option {key!r} is a {type(value).__name__}; give a text, a number or True or False", key=str(key), value=None)
+            raise InvalidOption(
+                f"catalog option {key!r} is a {type(value).__name__}; give a text, a number or True or False",
+                key=str(key),
+                value=None,
+            )
         result[key] = str(value).lower() if isinstance(value, bool) else str(value)
         if key in _OPTIONS:
             _OPTIONS[key].value(result[key])
@@ -117,6 +125,8 @@ def locations_of(warehouse: str, options: Mapping[str, str], made_with: tuple[st
 
     `made_with`: the locations in the call that made the table.
     """
-    defaults = {key.removeprefix(TABLE_DEFAULT): value for key, value in options.items() if key.startswith(TABLE_DEFAULT)}
+    defaults = {
+        key.removeprefix(TABLE_DEFAULT): value for key, value in options.items() if key.startswith(TABLE_DEFAULT)
+    }
     locations = Locations(configured=made_with, warehouse=warehouse or None)
     return locations.with_configured({ALLOWED_LOCATIONS: options.get(ALLOWED_LOCATIONS)}).with_configured(defaults)

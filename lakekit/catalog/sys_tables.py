@@ -44,7 +44,13 @@ _TABLES = {
     "updated_by": pl.String,
     **dict.fromkeys(_NUMBERS, pl.Int64),
 }
-_PARTITIONS = {"database_name": pl.String, "table_name": pl.String, "partition_name": pl.String, **dict.fromkeys(_NUMBERS, pl.Int64), "done": pl.Boolean}
+_PARTITIONS = {
+    "database_name": pl.String,
+    "table_name": pl.String,
+    "partition_name": pl.String,
+    **dict.fromkeys(_NUMBERS, pl.Int64),
+    "done": pl.Boolean,
+}
 _OPTIONS = {"database_name": pl.String, "table_name": pl.String, "key": pl.String, "value": pl.String}
 
 
@@ -69,7 +75,10 @@ def check(name: str) -> str:
     if wanted not in TABLES:
         close = difflib.get_close_matches(wanted, TABLES, 1)
         hint = f"; did you mean {close[0]!r}?" if close else "."
-        raise TableNotFound(f"the database {SYSTEM} has no table {name[:200]!a}{hint} There are {', '.join(TABLES)}", name=f"{SYSTEM}.{name}")
+        raise TableNotFound(
+            f"the database {SYSTEM} has no table {name[:200]!a}{hint} There are {', '.join(TABLES)}",
+            name=f"{SYSTEM}.{name}",
+        )
     return wanted
 
 
@@ -86,7 +95,17 @@ def tables(catalog: Catalog) -> pl.DataFrame:
             options.get("updatedBy"),
         )
         kind = options.get("type", "table")
-        rows.append((database, table, kind, bool(ctx.schema.partition_keys), bool(ctx.schema.primary_keys), *ownership, *[None] * len(_NUMBERS)))
+        rows.append(
+            (
+                database,
+                table,
+                kind,
+                bool(ctx.schema.partition_keys),
+                bool(ctx.schema.primary_keys),
+                *ownership,
+                *[None] * len(_NUMBERS),
+            )
+        )
     return pl.DataFrame(rows, schema=_TABLES, orient="row")
 
 
@@ -103,7 +122,11 @@ def partitions(catalog: Catalog) -> pl.DataFrame:
             sums = snapshot_tables.partition_sums(ctx)
         except LakekitError:
             continue
-        frames.append(sums.select(pl.lit(database).alias("database_name"), pl.lit(table).alias("table_name"), *cols(list(_PARTITIONS)[2:])))
+        frames.append(
+            sums.select(
+                pl.lit(database).alias("database_name"), pl.lit(table).alias("table_name"), *cols(list(_PARTITIONS)[2:])
+            )
+        )
     return pl.concat(frames)
 
 
@@ -120,8 +143,15 @@ def all_table_options(catalog: Catalog) -> pl.DataFrame:
 def catalog_options(catalog: Catalog) -> pl.DataFrame:
     """Return a row for each option of the catalog; secrets are hidden, which the reference shows."""
     uri = {} if catalog.uri is None else {"uri": redact_uri(catalog.uri)}
-    options = {**catalog.options, "metastore": catalog.metastore, **({"warehouse": catalog.warehouse} if catalog.warehouse else {}), **uri}
-    return pl.DataFrame(sorted(shown_options(options).items()), schema={"key": pl.String, "value": pl.String}, orient="row")
+    options = {
+        **catalog.options,
+        "metastore": catalog.metastore,
+        **({"warehouse": catalog.warehouse} if catalog.warehouse else {}),
+        **uri,
+    }
+    return pl.DataFrame(
+        sorted(shown_options(options).items()), schema={"key": pl.String, "value": pl.String}, orient="row"
+    )
 
 
 TABLES: dict[str, Callable[[Catalog], pl.DataFrame]] = {
@@ -137,7 +167,9 @@ def _open_tables(catalog: Catalog) -> list[tuple[str, str, TableContext]]:
 
     def handle(pair: tuple[str, str]) -> TableContext | None:
         try:
-            return Table.handle(catalog.table(".".join(pair)))  # of format tables too, which have no handle for those who look for snapshots
+            return Table.handle(
+                catalog.table(".".join(pair))
+            )  # of format tables too, which have no handle for those who look for snapshots
         except LakekitError:
             return None
 

@@ -46,7 +46,10 @@ class SystemTable:
         raises.
         """
         if self.name not in data.STREAMS:
-            msg = f"{self.table.name}${self.name} cannot be followed; {' and '.join(data.STREAMS)} can, and so can the table itself. Scan it instead"
+            msg = (
+                f"{self.table.name}${self.name} cannot be followed; {' and '.join(data.STREAMS)} can, and so can the "
+                "table itself. Scan it instead"
+            )
             raise InvalidOption(msg, key="name", value=self.name)
         ctx = self.table.handle()
         changes = self.table.follow(start, consumer=consumer, until=until, poll=poll, options=options)

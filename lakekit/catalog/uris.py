@@ -27,7 +27,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from urllib.parse import SplitResult
 
-_KINDS = {"sqlite": "sqlite", "postgresql": "postgresql", "postgres": "postgresql", "mysql": "mysql", "mariadb": "mysql"}
+_KINDS = {
+    "sqlite": "sqlite",
+    "postgresql": "postgresql",
+    "postgres": "postgresql",
+    "mysql": "mysql",
+    "mariadb": "mysql",
+}
 _FORMS = "sqlite:///file, postgresql://host:port/db, mysql://host:port/db, or the same after jdbc: as Java writes it"
 _SECRET = re.compile(rf"([?&;(,][^=&;?#(,]*(?:{NAME_PATTERN})[^=&;?#(,]*=)[^&]*", re.IGNORECASE)
 _SCHEMES = (*_KINDS, "thrift", "oracle", "sqlserver", "db2", "h2", "derby", "hive2", "http", "https", "file")
@@ -62,9 +68,13 @@ def address(uri: str, driver: Mapping[str, str]) -> JdbcAddress:
     kind, colon, tail = text.removeprefix("jdbc:").partition(":")
     dialect = _KINDS.get(kind.lower())
     if dialect is None or not colon:
-        raise InvalidOption(f"{redact_uri(uri)!r} is no uri of a database that lakekit knows; there are {_FORMS}", key="uri", value=None)
+        raise InvalidOption(
+            f"{redact_uri(uri)!r} is no uri of a database that lakekit knows; there are {_FORMS}", key="uri", value=None
+        )
     if dialect == "sqlite":
-        return JdbcAddress(dialect=dialect, database=_file(uri, tail, is_java=text.startswith("jdbc:")), parameters=FrozenDict(driver))
+        return JdbcAddress(
+            dialect=dialect, database=_file(uri, tail, is_java=text.startswith("jdbc:")), parameters=FrozenDict(driver)
+        )
     parts = _split(f"{dialect}:{tail}")
     if parts is None:  # outside of the block that found out: its error quotes what stands behind the colon
         raise InvalidOption(f"{redact_uri(uri)!r} cannot be read as an uri; there are {_FORMS}", key="uri", value=None)
@@ -73,9 +83,20 @@ def address(uri: str, driver: Mapping[str, str]) -> JdbcAddress:
     if not database or "/" in database or not tail.startswith("//"):
         raise InvalidOption(f"{redact_uri(uri)!r} names no database; there are {_FORMS}", key="uri", value=None)
     parameters = {**driver, **dict(parse_qsl(parts.query, keep_blank_values=True))}
-    user, secret = (parameters.pop(name, None) if part is None else unquote(part) for name, part in (("user", user), ("password", password)))
+    user, secret = (
+        parameters.pop(name, None) if part is None else unquote(part)
+        for name, part in (("user", user), ("password", password))
+    )
     remaining = {key: value for key, value in parameters.items() if key not in ("user", "password")}
-    return JdbcAddress(dialect=dialect, database=database, host=host or "localhost", port=port, user=user, password=secret, parameters=FrozenDict(remaining))
+    return JdbcAddress(
+        dialect=dialect,
+        database=database,
+        host=host or "localhost",
+        port=port,
+        user=user,
+        password=secret,
+        parameters=FrozenDict(remaining),
+    )
 
 
 def _split(uri: str) -> SplitResult | None:
@@ -96,11 +117,19 @@ def _file(uri: str, tail: str, *, is_java: bool) -> str:
     name = tail.partition("?")[0]
     if not is_java:
         if not name.startswith("///"):
-            raise InvalidOption(f"{redact_uri(uri)!r} names no file: sqlite:///catalog.db, or sqlite:////data/catalog.db from the root", key="uri", value=None)
+            raise InvalidOption(
+                f"{redact_uri(uri)!r} names no file: sqlite:///catalog.db, or sqlite:////data/catalog.db from the root",
+                key="uri",
+                value=None,
+            )
         name = unquote(name[3:])
     name = name.removeprefix("file:")
     if name in ("", ":memory:"):
-        raise InvalidOption(f"{redact_uri(uri)!r} is a database in memory, which nobody else could open; give a file", key="uri", value=None)
+        raise InvalidOption(
+            f"{redact_uri(uri)!r} is a database in memory, which nobody else could open; give a file",
+            key="uri",
+            value=None,
+        )
     return absolute_path(name)
 
 

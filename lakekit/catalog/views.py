@@ -35,7 +35,13 @@ if TYPE_CHECKING:
     from lakekit.catalog.metastore import Metastore
 
 FEATURE = "catalog.views"
-LISTING_COLUMNS = {"database": pl.String, "view": pl.String, "temporary": pl.Boolean, "query": pl.String, "comment": pl.String}
+LISTING_COLUMNS = {
+    "database": pl.String,
+    "view": pl.String,
+    "temporary": pl.Boolean,
+    "query": pl.String,
+    "comment": pl.String,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +68,10 @@ class View:
         query_columns = frame.collect_schema().names()
         names = [field.name for field in self.fields]
         if len(query_columns) != len(names):
-            msg = f"view {self.name} has the columns {', '.join(names)}, and its query now gives {', '.join(query_columns)}: make it again"
+            msg = (
+                f"view {self.name} has the columns {', '.join(names)}, and its query now gives "
+                f"{', '.join(query_columns)}: make it again"
+            )
             raise InvalidOption(msg, key="query", value=self.query[:200])
         return frame.select(col(own).alias(name) for own, name in zip(query_columns, names, strict=True))
 
@@ -100,10 +109,24 @@ def define(
     query_schema = scan_query(catalog, name, query).collect_schema()
     wanted = query_schema.names() if columns is None else list(columns)
     if len(wanted) != len(query_schema) or len(set(wanted)) != len(wanted):
-        msg = f"view {name}: {', '.join(wanted)} are to be the names of the columns {', '.join(query_schema)}; give each its own"
+        msg = (
+            f"view {name}: {', '.join(wanted)} are to be the names of the columns {', '.join(query_schema)}; give "
+            "each its own"
+        )
         raise InvalidOption(msg, key="columns", value=None)
-    fields = tuple(Field(column, paimon_type(dtype, column), id=at) for at, (column, dtype) in enumerate(zip(wanted, query_schema.dtypes(), strict=True)))
-    return View(catalog=catalog, name=name, query=query, fields=fields, dialects=FrozenDict(dialects or {}), comment=comment, temporary=temporary)
+    fields = tuple(
+        Field(column, paimon_type(dtype, column), id=at)
+        for at, (column, dtype) in enumerate(zip(wanted, query_schema.dtypes(), strict=True))
+    )
+    return View(
+        catalog=catalog,
+        name=name,
+        query=query,
+        fields=fields,
+        dialects=FrozenDict(dialects or {}),
+        comment=comment,
+        temporary=temporary,
+    )
 
 
 def find_view(catalog: Catalog, metastore: Metastore, name: Identifier, temporary: Mapping[str, View]) -> View | None:
@@ -119,19 +142,30 @@ def existing_view(view: View, *, if_not_exists: bool) -> View:
     """Return an existing view, where that is no error. Raises `ViewAlreadyExists`."""
     if if_not_exists:
         return view
-    raise ViewAlreadyExists(f"{view.name} is a view already: cat.drop_view removes it, if_not_exists=True leaves it", name=view.name)
+    raise ViewAlreadyExists(
+        f"{view.name} is a view already: cat.drop_view removes it, if_not_exists=True leaves it", name=view.name
+    )
 
 
 def list_views(views: Sequence[View]) -> pl.DataFrame:
     """Return a row for each view, by name."""
-    rows = [(*view.name.split(".", 1), view.temporary, view.query, view.comment) for view in sorted(views, key=lambda view: view.name)]
+    rows = [
+        (*view.name.split(".", 1), view.temporary, view.query, view.comment)
+        for view in sorted(views, key=lambda view: view.name)
+    ]
     return pl.DataFrame(rows, schema=LISTING_COLUMNS, orient="row")
 
 
 def to_text(view: View) -> str:
     """Return the text of a view for a metastore."""
-    members = {"fields": [field_to_json(field) for field in view.fields], "query": view.query, "dialects": dict(view.dialects)}
-    return json.dumps({**members, **({} if view.comment is None else {"comment": view.comment}), "options": {}}, ensure_ascii=False)
+    members = {
+        "fields": [field_to_json(field) for field in view.fields],
+        "query": view.query,
+        "dialects": dict(view.dialects),
+    }
+    return json.dumps(
+        {**members, **({} if view.comment is None else {"comment": view.comment}), "options": {}}, ensure_ascii=False
+    )
 
 
 def from_text(catalog: Catalog, name: str, text: str, where: str) -> View:

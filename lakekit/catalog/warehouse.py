@@ -44,7 +44,9 @@ def is_table(storage: Storage, directory: str) -> bool:
     own = confine(storage, directory)
     try:
         return any(
-            not entry.is_dir and entry.name.startswith(layout.schema_prefix) and entry.name[len(layout.schema_prefix) :].isdecimal()
+            not entry.is_dir
+            and entry.name.startswith(layout.schema_prefix)
+            and entry.name[len(layout.schema_prefix) :].isdecimal()
             for layout in layouts
             for entry in own.list(layout.schema_dir)
         )
@@ -54,7 +56,11 @@ def is_table(storage: Storage, directory: str) -> bool:
 
 def databases(storage: Storage, root: str) -> list[str]:
     """Return the databases that are folders of a warehouse, or links to such, by name."""
-    names = (name.removesuffix(SUFFIX) for name in folders.list_folders(storage, root) if name.endswith(SUFFIX) and name != SUFFIX)
+    names = (
+        name.removesuffix(SUFFIX)
+        for name in folders.list_folders(storage, root)
+        if name.endswith(SUFFIX) and name != SUFFIX
+    )
     return sorted(filter(identifier.is_database, names))
 
 
@@ -74,7 +80,8 @@ def check_own_folder(storage: Storage, root: str, database: str) -> None:
     target = folders.link_target(storage, location(root, database))
     if target is not None:
         raise StorageFailed(
-            f'database {database} is a link to "{target}": its tables are read and written, and made, renamed and dropped only through a catalog of the '
+            f'database {database} is a link to "{target}": its tables are read and written, and made, renamed and '
+            "dropped only through a catalog of the "
             "warehouse where they lie. Connect to the folder above that one",
             path=location(root, database),
         )
@@ -87,7 +94,9 @@ def reach(table_location: TableLocation, within: Sequence[str]) -> TableLocation
     meanwhile. Where the table lies below none of the folders, the folder that holds it is that folder.
     """
     root = table_location.layout.root
-    above = min((folder for folder in within if is_below(root, folder)), key=len, default=root.rpartition("/")[0] or "/")
+    above = min(
+        (folder for folder in within if is_below(root, folder)), key=len, default=root.rpartition("/")[0] or "/"
+    )
     return replace(table_location, storage=confine(table_location.storage, above))
 
 
@@ -103,21 +112,44 @@ def remove(table_location: TableLocation, within: Sequence[str]) -> None:
     target = None if own is None else folders.link_target(own, layout.root)
     if own is not None and target is not None:
         own.delete([layout.root])
-        warn_user(f'{table_location.name} was a link to "{target}": the link is gone, and the table stays there. Delete the folder if nobody needs it')
+        warn_user(
+            f'{table_location.name} was a link to "{target}": the link is gone, and the table stays there. Delete the '
+            "folder if nobody needs it"
+        )
         return
-    if own is None or not is_table(table_location.storage, layout.root) or (isinstance(own, SupportsDirectories) and not folders.is_folder(own, layout.root)):
+    if (
+        own is None
+        or not is_table(table_location.storage, layout.root)
+        or (isinstance(own, SupportsDirectories) and not folders.is_folder(own, layout.root))
+    ):
         if table_location.storage.stat(layout.root) is not None:
-            why = "no table of this catalog lies there" if is_table(table_location.storage, layout.root) else "no table lies there"
-            warn_user(f'{table_location.name} is gone from the catalog, and its folder "{layout.root}" was left alone: {why}. Delete it if nobody needs it')
+            why = (
+                "no table of this catalog lies there"
+                if is_table(table_location.storage, layout.root)
+                else "no table lies there"
+            )
+            warn_user(
+                f'{table_location.name} is gone from the catalog, and its folder "{layout.root}" was left alone: '
+                f"{why}. Delete it if nobody needs it"
+            )
         return
     outside = _external_paths(table_location)
     has_branches = folders.is_folder(own, layout.branches_dir)
-    tops = [layout.root, *(entry.path for entry in (own.list(layout.branches_dir) if has_branches else ()) if entry.is_dir)]
+    tops = [
+        layout.root,
+        *(entry.path for entry in (own.list(layout.branches_dir) if has_branches else ()) if entry.is_dir),
+    ]
     roots = [f"{top}/{kind}" for top in tops for kind in ("snapshot", "tag", "changelog")]
-    folders.remove(own, layout.root, first=roots, last=(layout.branches_dir, layout.schema_dir, replace(layout, hidden=True).schema_dir))
+    folders.remove(
+        own,
+        layout.root,
+        first=roots,
+        last=(layout.branches_dir, layout.schema_dir, replace(layout, hidden=True).schema_dir),
+    )
     if outside:
         warn_user(
-            f"{table_location.name} kept data files outside its folder, which were not deleted: {', '.join(outside)}. Delete those that no other table needs"
+            f"{table_location.name} kept data files outside its folder, which were not deleted: {', '.join(outside)}. "
+            "Delete those that no other table needs"
         )
 
 
@@ -137,7 +169,11 @@ def move(table_location: TableLocation, target: str, within: Sequence[str]) -> N
         raise StorageFailed(f'"{target}" is there already, though no table is; move it away first', path=target)
     led = folders.link_target(storage, root)
     if led is not None and not led.startswith("/") and root.rpartition("/")[0] != target.rpartition("/")[0]:
-        raise StorageFailed(f'"{root}" is a link to "{led}", which means another place from another folder: make it a link to a whole path first', path=root)
+        raise StorageFailed(
+            f'"{root}" is a link to "{led}", which means another place from another folder: make it a link to a whole '
+            "path first",
+            path=root,
+        )
     folders.move(storage, root, target)
 
 
@@ -145,10 +181,17 @@ def _external_paths(table_location: TableLocation) -> list[str]:
     external: set[str] = set()
     locations = [table_location]
     try:
-        locations += [replace(table_location, layout=table_location.layout.on_branch(name)) for name in branches.names(table_location)]
+        locations += [
+            replace(table_location, layout=table_location.layout.on_branch(name))
+            for name in branches.names(table_location)
+        ]
         for branch_location in locations:
             for schema in schemas.all(branch_location):
-                external |= {path.strip() for path in schema.options.get("data-file.external-paths", "").split(",") if path.strip()}
+                external |= {
+                    path.strip()
+                    for path in schema.options.get("data-file.external-paths", "").split(",")
+                    if path.strip()
+                }
     except LakekitError:  # a table too damaged to say can still be dropped
         return sorted(external)
     return sorted(external)

@@ -38,24 +38,59 @@ if TYPE_CHECKING:
 _PROBLEM = 1
 
 
-def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentParser, positive: Callable[[str], int]) -> None:
+def add(
+    verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentParser, positive: Callable[[str], int]
+) -> None:
     """Add the verbs to the parser."""
-    verb = verbs.add_parser("conformance", parents=[shape], help="a reader or writer of Paimon tables against golden files, tables and an oracle")
+    verb = verbs.add_parser(
+        "conformance",
+        parents=[shape],
+        help="a reader or writer of Paimon tables against golden files, tables and an oracle",
+    )
     verb.add_argument("--reader", metavar="MODULE:FUNCTION", help="read(path, options) gives Arrow, Polars or dicts")
-    verb.add_argument("--reader-command", metavar="COMMAND", help="a program: {path} {options} {output}; prints a line of JSON for each row")
+    verb.add_argument(
+        "--reader-command",
+        metavar="COMMAND",
+        help="a program: {path} {options} {output}; prints a line of JSON for each row",
+    )
     verb.add_argument("--writer", metavar="MODULE:FUNCTION", help="write(path, script) makes the table of a script")
-    verb.add_argument("--writer-command", metavar="COMMAND", help="a program: {path} {script}, where {script} is a file of JSON")
-    verb.add_argument("--area", metavar="AREA", action="append", default=[], help="only this area, such as tables or formats/manifest; may be said again")
-    verb.add_argument("--drawn", metavar="N", type=positive, default=0, help="draw so many tables for each engine; a failing one is shrunk")
+    verb.add_argument(
+        "--writer-command", metavar="COMMAND", help="a program: {path} {script}, where {script} is a file of JSON"
+    )
+    verb.add_argument(
+        "--area",
+        metavar="AREA",
+        action="append",
+        default=[],
+        help="only this area, such as tables or formats/manifest; may be said again",
+    )
+    verb.add_argument(
+        "--drawn",
+        metavar="N",
+        type=positive,
+        default=0,
+        help="draw so many tables for each engine; a failing one is shrunk",
+    )
     verb.add_argument("--seed", metavar="SEED", type=int, default=0, help="which tables are drawn")
-    verb.add_argument("--timeout", metavar="SECONDS", type=float, default=60.0, help="how long a program may take for a case")
+    verb.add_argument(
+        "--timeout", metavar="SECONDS", type=float, default=60.0, help="how long a program may take for a case"
+    )
     verb.add_argument("--all", action="store_true", help="show what passed too; to a pipe it always is")
     verb.add_argument("--list", action="store_true", help="only tell the areas and how many cases they have")
     verb.set_defaults(run=conformance)
-    verb = verbs.add_parser("bench", parents=[store, shape], help="what reading a table costs, against plain Polars over the same files")
+    verb = verbs.add_parser(
+        "bench", parents=[store, shape], help="what reading a table costs, against plain Polars over the same files"
+    )
     verb.add_argument("path", metavar="PATH", nargs="?", help="the folder of a table")
-    verb.add_argument("--size", metavar="ROWS", type=positive, help="instead of a table of yours: make one of so many rows, with keys and without")
-    verb.add_argument("--turns", metavar="N", type=positive, default=5, help="how often each line is measured; the median is shown")
+    verb.add_argument(
+        "--size",
+        metavar="ROWS",
+        type=positive,
+        help="instead of a table of yours: make one of so many rows, with keys and without",
+    )
+    verb.add_argument(
+        "--turns", metavar="N", type=positive, default=5, help="how often each line is measured; the median is shown"
+    )
     verb.set_defaults(run=bench)
 
 
@@ -65,11 +100,16 @@ def conformance(args: argparse.Namespace, out: Output) -> int:
     suite: Any = plugins.load("testing", "conformance")
     reader, writer = _load_adapters(args)
     if args.list:
-        counted = Counter(case.area for case in suite.asked(reader=reader, writer=writer, areas=args.area, drawn=args.drawn, seed=args.seed))
+        counted = Counter(
+            case.area
+            for case in suite.asked(reader=reader, writer=writer, areas=args.area, drawn=args.drawn, seed=args.seed)
+        )
         out.rows(("area", "cases"), sorted(counted.items()))
         return 0
     show = _Progress()
-    result = suite.run(reader=reader, writer=writer, areas=args.area, drawn=args.drawn, seed=args.seed, report=show.told)
+    result = suite.run(
+        reader=reader, writer=writer, areas=args.area, drawn=args.drawn, seed=args.seed, report=show.told
+    )
     show.end()
     _print_result(out, result, show_all=args.all)
     return 0 if result.ok else _PROBLEM
@@ -79,9 +119,16 @@ def bench(args: argparse.Namespace, out: Output) -> None:
     """Run `lakekit bench PATH | --size ROWS`: print a line for each measurement."""
     measured: Any = plugins.load("testing", "bench")
     if (args.path is None) == (args.size is None):
-        raise InvalidOption("bench takes the path of a table, or --size for one that is made: one of the two", key="PATH", value=str(args.path))
+        raise InvalidOption(
+            "bench takes the path of a table, or --size for one that is made: one of the two",
+            key="PATH",
+            value=str(args.path),
+        )
     if args.path is not None:
-        lines = measured.bench(lakekit.open(args.path, options=options_of(args.allow), storage_options=dict(args.storage) or None), turns=args.turns)
+        lines = measured.bench(
+            lakekit.open(args.path, options=options_of(args.allow), storage_options=dict(args.storage) or None),
+            turns=args.turns,
+        )
     else:
         lines = measured.sized(args.size, turns=args.turns)
     out.rows(measured.NAMES, [line.row() for line in lines])
@@ -92,7 +139,9 @@ def _load_adapters(args: argparse.Namespace) -> tuple[ReaderAdapter | None, Writ
     for option, other in (("reader", "reader_command"), ("writer", "writer_command")):
         if getattr(args, option) and getattr(args, other):
             flag = f"--{other.replace('_', '-')}"
-            raise InvalidOption(f"--{option} and {flag} are two ways to say the same: give one", key=flag, value=getattr(args, other))
+            raise InvalidOption(
+                f"--{option} and {flag} are two ways to say the same: give one", key=flag, value=getattr(args, other)
+            )
     reader = plugged.reader_of(args.reader) if args.reader else None
     writer = plugged.writer_of(args.writer) if args.writer else None
     if args.reader_command:

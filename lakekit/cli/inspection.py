@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 
 def _open(args: argparse.Namespace) -> Table:
-    return lakekit.open(args.path, branch=args.branch, options=options_of(args.allow), storage_options=dict(args.storage) or None)
+    return lakekit.open(
+        args.path, branch=args.branch, options=options_of(args.allow), storage_options=dict(args.storage) or None
+    )
 
 
 def _requested_position(args: argparse.Namespace) -> int | str | None:
@@ -42,7 +44,11 @@ def inspect(args: argparse.Namespace, out: Output) -> None:
     """Run `lakekit inspect PATH [NOUN]`."""
     table = _open(args)
     if args.at is not None and args.noun not in (None, *TIME_TRAVEL_NOUNS):
-        raise InvalidOption(f"{args.noun} are the same at every snapshot; --at goes with {', '.join(TIME_TRAVEL_NOUNS)}", key="--at", value=args.at)
+        raise InvalidOption(
+            f"{args.noun} are the same at every snapshot; --at goes with {', '.join(TIME_TRAVEL_NOUNS)}",
+            key="--at",
+            value=args.at,
+        )
     if args.noun is None:
         show_card(table, out, _requested_position(args))
     elif args.noun == "levels":
@@ -71,7 +77,10 @@ def show_card(table: Table, out: Output, at: int | str | None = None) -> None:
 def card_facts(table: Table, at: int | str | None) -> list[tuple[str, object]]:
     """Return the facts of a table's card, in the order of a reader's questions."""
     fields = ", ".join(f"{field.name} {field.type}" for field in table.schema.fields)
-    facts: list[tuple[str, object]] = [("location", table.location), ("columns", f"{len(table.schema.fields)}: {fields}")]
+    facts: list[tuple[str, object]] = [
+        ("location", table.location),
+        ("columns", f"{len(table.schema.fields)}: {fields}"),
+    ]
     facts.append(("primary key", ", ".join(table.primary_keys) or "none: an append table"))
     if table.partition_keys:
         facts.append(("partitions", ", ".join(table.partition_keys)))
@@ -81,7 +90,15 @@ def card_facts(table: Table, at: int | str | None) -> list[tuple[str, object]]:
     if snapshots.is_empty():
         return [*facts, ("snapshot", "none: nothing was written yet")]
     last = snapshots.row(-1, named=True)
-    facts.append(("snapshots", f"{snapshots.height}, the newest is {last['snapshot_id']}: {last['kind']} at {humanize.format_cell(last['time'])}"))
+    facts.append(
+        (
+            "snapshots",
+            (
+                f"{snapshots.height}, the newest is {last['snapshot_id']}: {last['kind']} at "
+                f"{humanize.format_cell(last['time'])}"
+            ),
+        )
+    )
     files = table.files(at=at)
     facts.append(("files" if at is None else f"files at {at}", totals(files)))
     if table.primary_keys:
@@ -101,7 +118,11 @@ def show_snapshots(table: Table, out: Output) -> None:
 def show_manifests(table: Table, out: Output, at: int | str | None = None) -> None:
     """Print the manifests of a snapshot as a tree to a terminal, as rows to a pipe."""
     if out.format == "table":
-        out.lines(manifests.text(manifest_tree.tree(table, history.id_of(table, at)), width=out.width, first=out.limit or manifests.FIRST))
+        out.lines(
+            manifests.text(
+                manifest_tree.tree(table, history.id_of(table, at)), width=out.width, first=out.limit or manifests.FIRST
+            )
+        )
     else:
         out.frame(table.manifests(at=at))
 
@@ -126,7 +147,11 @@ def show_levels(table: Table, out: Output, at: int | str | None = None, buckets:
         state = picture.state_of(None, files, None, location, is_append=is_append)
         named = f"{humanize.format_cell(location.partition)} · " if table.partition_keys else ""
         part = files.filter((pl.col("partition") == location.partition) & (pl.col("bucket") == location.bucket))
-        out.lines(levels.as_text(f"{named}bucket {location.bucket} · {totals(part)}", [state], width=out.width, is_append=is_append))
+        out.lines(
+            levels.as_text(
+                f"{named}bucket {location.bucket} · {totals(part)}", [state], width=out.width, is_append=is_append
+            )
+        )
     if len(every) > limit:
         out.lines(f"… {humanize.plural(len(every) - limit, 'more bucket')}")
 
@@ -140,9 +165,14 @@ def plan(args: argparse.Namespace, out: Output) -> None:
     else:
         steps = [(step.what, step.before, step.after, step.why) for step in explained.steps]
         read = [
-            ("read " + what, *(getattr(explained, f"{what}_{which}") for which in ("total", "read")), explained.merge) for what in ("files", "rows", "bytes")
+            ("read " + what, *(getattr(explained, f"{what}_{which}") for which in ("total", "read")), explained.merge)
+            for what in ("files", "rows", "bytes")
         ]
-        expected = [] if explained.rows_expected is None else [("expect rows", explained.rows_read, explained.rows_expected, "statistics")]
+        expected = (
+            []
+            if explained.rows_expected is None
+            else [("expect rows", explained.rows_read, explained.rows_expected, "statistics")]
+        )
         out.rows(("what", "before", "after", "why"), [*steps, *read, *expected])
 
 
@@ -177,7 +207,9 @@ def show_hex(args: argparse.Namespace, out: Output) -> None:
     if args.open is not None:
         view = view.open(args.open)
     if out.format == "table":
-        out.lines(bytes_drawn(view.title, view.data, view.found, start=args.offset, lines=out.limit or LINES, width=out.width))
+        out.lines(
+            bytes_drawn(view.title, view.data, view.found, start=args.offset, lines=out.limit or LINES, width=out.width)
+        )
     else:
         marks = view.marks
         out.frame(marks.filter((pl.col("offset") + pl.col("length") > args.offset) | (pl.col("field") == "error")))
@@ -190,7 +222,10 @@ def show_features(args: argparse.Namespace, out: Output) -> None:
     frame = features()
     if args.word:
         spoken = args.word.lower()
-        near = [pl.col(name).str.to_lowercase().str.contains(spoken, literal=True) for name in ("feature", "area", "read", "write")]
+        near = [
+            pl.col(name).str.to_lowercase().str.contains(spoken, literal=True)
+            for name in ("feature", "area", "read", "write")
+        ]
         frame = frame.filter(pl.any_horizontal(near))
     if out.format == "table" and out.limit is None:
         out.limit = max(1, frame.height)
@@ -207,7 +242,9 @@ def demo(_: argparse.Namespace, out: Output) -> None:
     out.format = "table"
     path = fixtures("flights") / "flights" / "table"
     table = lakekit.open(str(path))
-    out.lines("Two days of flights from New York in a blizzard (8 and 9 February 2013). Each flight is one key; schedule,")
+    out.lines(
+        "Two days of flights from New York in a blizzard (8 and 9 February 2013). Each flight is one key; schedule,"
+    )
     out.lines("departure, arrival and cancellation are updates of it, written by the Java engine of Apache Paimon.")
     out.title(f't = lk.open("{path}")')
     show_card(table, out)
@@ -215,12 +252,23 @@ def demo(_: argparse.Namespace, out: Output) -> None:
     out.frame(table.snapshots().select("snapshot_id", "kind", "time", "delta_record_count", "tags"))
     out.title("the sorted runs of each bucket")
     show_levels(table, out)
-    out.title('t.scan().filter(pl.col("status").is_in(["arrived", "cancelled"])).group_by("day", "status").agg(pl.len().alias("flights"))')
+    out.title(
+        't.scan().filter(pl.col("status").is_in(["arrived", "cancelled"])).group_by("day", '
+        '"status").agg(pl.len().alias("flights"))'
+    )
     out.frame(demo_query(table.scan()).collect())
     out.title("the same as it stood at snapshot 3: t.scan(at=3)")
     out.frame(demo_query(table.scan(at=3)).collect())
-    out.title('t.explain((pl.col("day") == date(2013, 2, 8)) & (pl.col("carrier") == "9E") & (pl.col("flight") == 3314) & (pl.col("origin") == "JFK"))')
-    is_flight = (pl.col("day") == date(2013, 2, 8)) & (pl.col("carrier") == "9E") & (pl.col("flight") == 3314) & (pl.col("origin") == "JFK")
+    out.title(
+        't.explain((pl.col("day") == date(2013, 2, 8)) & (pl.col("carrier") == "9E") & (pl.col("flight") == 3314) & '
+        '(pl.col("origin") == "JFK"))'
+    )
+    is_flight = (
+        (pl.col("day") == date(2013, 2, 8))
+        & (pl.col("carrier") == "9E")
+        & (pl.col("flight") == 3314)
+        & (pl.col("origin") == "JFK")
+    )
     out.lines(str(table.explain(is_flight)))
     out.title("what to open next")
     out.lines(f"  lakekit inspect {path} files")

@@ -63,7 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _say(error, USAGE)
     except LakekitError as error:
         return _say(error, PROBLEM)
-    except _polars_errors() as error:  # a panic over a damaged page too, where Polars' own error is an error of the program
+    except (
+        _polars_errors()
+    ) as error:  # a panic over a damaged page too, where Polars' own error is an error of the program
         if "KeyboardInterrupt" in str(error) and not isinstance(error, Exception):  # what it panicked over
             raise KeyboardInterrupt from error
         return _say(error, PROBLEM)
@@ -77,7 +79,10 @@ def _polars_errors() -> tuple[type[BaseException], ...]:
 
 
 def _say(error: BaseException, code: int) -> int:
-    print(f"lakekit: {humanize.escape_controls(str(error).splitlines()[0] if str(error) else type(error).__name__)}", file=sys.stderr)
+    print(
+        f"lakekit: {humanize.escape_controls(str(error).splitlines()[0] if str(error) else type(error).__name__)}",
+        file=sys.stderr,
+    )
     return code
 
 
@@ -86,45 +91,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"lakekit {lakekit.__version__}")
     parser.set_defaults(run=None)
     verbs = parser.add_subparsers(title="verbs", metavar="VERB")
-    shape = argparse.ArgumentParser(add_help=False)
-    shape.add_argument("--format", choices=("table", "tsv", "json", "csv"), help="table to a person, tsv to a pipe, unless chosen here")
-    shape.add_argument("--limit", type=_parse_positive, help="rows of a table; 50 to a person, all to a pipe")
-    shape.add_argument("--color", choices=("auto", "never"), default="auto", help="NO_COLOR is honoured too")
-    store = argparse.ArgumentParser(add_help=False)
-    help_text = "an option of an object store, such as s3.endpoint=http://localhost:9000; secrets are better set in the environment, as AWS_SECRET_ACCESS_KEY"
-    store.add_argument("--storage", metavar="KEY=VALUE", type=_option, action="append", default=[], help=help_text)
-    help_text = "a folder or URL outside its own folder that a table may use; a table's own word for it is not enough. May be given again"
-    store.add_argument("--allow", metavar="LOCATION", action="append", default=[], help=help_text)
-    table_arguments = argparse.ArgumentParser(add_help=False, parents=[store])
-    table_arguments.add_argument("path", metavar="PATH", help="the folder of a table")
-    table_arguments.add_argument("--at", help="a snapshot's number, a tag, or a time")
-    table_arguments.add_argument("--branch", help="another branch than main")
-
-    verb = verbs.add_parser("demo", parents=[shape], help="the main job on a table of real flights")
-    verb.set_defaults(run=_inspection("demo"))
-    verb = verbs.add_parser("inspect", parents=[table_arguments, shape], help="a table's card, or its metadata as a table")
-    verb.add_argument("noun", metavar="NOUN", nargs="?", choices=NOUNS, help=", ".join(NOUNS))
-    verb.set_defaults(run=_inspection("inspect"))
-    verb = verbs.add_parser("plan", parents=[table_arguments, shape], help="what a query would not have to read")
-    verb.add_argument("--where", help="a condition in SQL")
-    verb.set_defaults(run=_inspection("plan"))
-    verb = verbs.add_parser("check", parents=[store, shape], help="whether everything is there, whole and as it is said to be")
-    verb.add_argument("path", metavar="PATH", help="the folder of a table")
-    verb.add_argument("--branch", help="another branch than main")
-    verb.add_argument("--deep", action="store_true", help="read the rows too")
-    verb.set_defaults(run=_inspection("check"))
-    verb = verbs.add_parser("browse", parents=[store, shape], help="a page to click: snapshots, manifests, levels")
-    verb.add_argument("path", metavar="PATH", help="the folder of a table")
-    verb.add_argument("--branch", help="another branch than main")
-    verb.add_argument("-o", "--output", metavar="FILE", help="where the page goes; the table's name and .html unless given")
-    verb.add_argument("--snapshots", type=_parse_positive, help="how many of the newest snapshots are in the page at most")
-    verb.set_defaults(run=_inspection("browse"))
-    verb = verbs.add_parser("hex", parents=[store, shape], help="every byte of a file with its field")
-    verb.add_argument("path", metavar="PATH", help="a file of a table, or any file in one of its formats")
-    verb.add_argument("--as", dest="what", help="the format, where name and bytes do not tell it, such as 'binary_row: ROW<id BIGINT>'")
-    verb.add_argument("--offset", type=_parse_non_negative, default=0, help="the first byte to show")
-    verb.add_argument("--open", type=_parse_non_negative, help="show the inflated bytes of the compressed block over this byte")
-    verb.set_defaults(run=_inspection("show_hex"))
+    shape, store = _shape_arguments(), _store_arguments()
+    _add_table_verbs(verbs, store, shape)
+    _add_file_verbs(verbs, store, shape)
     maintenance.add(verbs, store, shape, _parse_positive)
     conformance.add(verbs, store, shape, _parse_positive)
     verb = verbs.add_parser("features", parents=[shape], help="what lakekit reads and writes, and what it refuses")
@@ -133,6 +102,80 @@ def _parser() -> argparse.ArgumentParser:
     verb = verbs.add_parser("versions", parents=[shape], help="what lakekit runs on")
     verb.set_defaults(run=_inspection("show_versions"))
     return parser
+
+
+def _shape_arguments() -> argparse.ArgumentParser:
+    shape = argparse.ArgumentParser(add_help=False)
+    shape.add_argument(
+        "--format", choices=("table", "tsv", "json", "csv"), help="table to a person, tsv to a pipe, unless chosen here"
+    )
+    shape.add_argument("--limit", type=_parse_positive, help="rows of a table; 50 to a person, all to a pipe")
+    shape.add_argument("--color", choices=("auto", "never"), default="auto", help="NO_COLOR is honoured too")
+    return shape
+
+
+def _store_arguments() -> argparse.ArgumentParser:
+    store = argparse.ArgumentParser(add_help=False)
+    help_text = (
+        "an option of an object store, such as s3.endpoint=http://localhost:9000; secrets are better set in the "
+        "environment, as AWS_SECRET_ACCESS_KEY"
+    )
+    store.add_argument("--storage", metavar="KEY=VALUE", type=_option, action="append", default=[], help=help_text)
+    help_text = (
+        "a folder or URL outside its own folder that a table may use; a table's own word for it is not enough. May be "
+        "given again"
+    )
+    store.add_argument("--allow", metavar="LOCATION", action="append", default=[], help=help_text)
+    return store
+
+
+def _add_table_verbs(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentParser) -> None:
+    table_arguments = argparse.ArgumentParser(add_help=False, parents=[store])
+    table_arguments.add_argument("path", metavar="PATH", help="the folder of a table")
+    table_arguments.add_argument("--at", help="a snapshot's number, a tag, or a time")
+    table_arguments.add_argument("--branch", help="another branch than main")
+    verb = verbs.add_parser("demo", parents=[shape], help="the main job on a table of real flights")
+    verb.set_defaults(run=_inspection("demo"))
+    verb = verbs.add_parser(
+        "inspect", parents=[table_arguments, shape], help="a table's card, or its metadata as a table"
+    )
+    verb.add_argument("noun", metavar="NOUN", nargs="?", choices=NOUNS, help=", ".join(NOUNS))
+    verb.set_defaults(run=_inspection("inspect"))
+    verb = verbs.add_parser("plan", parents=[table_arguments, shape], help="what a query would not have to read")
+    verb.add_argument("--where", help="a condition in SQL")
+    verb.set_defaults(run=_inspection("plan"))
+    verb = verbs.add_parser(
+        "check", parents=[store, shape], help="whether everything is there, whole and as it is said to be"
+    )
+    verb.add_argument("path", metavar="PATH", help="the folder of a table")
+    verb.add_argument("--branch", help="another branch than main")
+    verb.add_argument("--deep", action="store_true", help="read the rows too")
+    verb.set_defaults(run=_inspection("check"))
+
+
+def _add_file_verbs(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentParser) -> None:
+    verb = verbs.add_parser("browse", parents=[store, shape], help="a page to click: snapshots, manifests, levels")
+    verb.add_argument("path", metavar="PATH", help="the folder of a table")
+    verb.add_argument("--branch", help="another branch than main")
+    verb.add_argument(
+        "-o", "--output", metavar="FILE", help="where the page goes; the table's name and .html unless given"
+    )
+    verb.add_argument(
+        "--snapshots", type=_parse_positive, help="how many of the newest snapshots are in the page at most"
+    )
+    verb.set_defaults(run=_inspection("browse"))
+    verb = verbs.add_parser("hex", parents=[store, shape], help="every byte of a file with its field")
+    verb.add_argument("path", metavar="PATH", help="a file of a table, or any file in one of its formats")
+    verb.add_argument(
+        "--as",
+        dest="what",
+        help="the format, where name and bytes do not tell it, such as 'binary_row: ROW<id BIGINT>'",
+    )
+    verb.add_argument("--offset", type=_parse_non_negative, default=0, help="the first byte to show")
+    verb.add_argument(
+        "--open", type=_parse_non_negative, help="show the inflated bytes of the compressed block over this byte"
+    )
+    verb.set_defaults(run=_inspection("show_hex"))
 
 
 def _inspection(verb: str) -> Callable[[argparse.Namespace, Output], int | None]:

@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from lakekit.cli.output import Output
     from lakekit.table import Table
 
+    Run = Callable[[argparse.Namespace, Output], None]
+    AddVerb = Callable[[str, Run, str], Any]
+
 EXPIRE_TARGETS = ("snapshots", "changelogs", "tags", "consumers", "partitions")
 _ORDERS = ("order", "zorder", "hilbert")
 _TAGS = ("list", "create", "replace", "delete", "rename", "automatic")
@@ -65,76 +68,141 @@ _IDLE_HELP = 'only partitions that got no file for so long, as "1 d"'
 _WHERE_HELP = "a condition in SQL on partition columns"
 
 
-def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentParser, positive: Callable[[str], int]) -> None:
+def add(
+    verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentParser, positive: Callable[[str], int]
+) -> None:
     """Add the verbs to the parser."""
 
-    def verb(name: str, run: Callable[[argparse.Namespace, Output], None], help_text: str) -> Any:
+    def verb(name: str, run: Run, help_text: str) -> Any:
         parser = verbs.add_parser(name, parents=[store, shape], help=help_text)
         parser.add_argument("path", metavar="PATH", help="the folder of a table")
         parser.add_argument("--branch", help="another branch than main")
         parser.set_defaults(run=run)
         return parser
 
+    _add_compact(verb)
+    _add_expire(verb, positive)
+    _add_tag(verb)
+    _add_branch(verb)
+    _add_rollback_orphans(verb)
+    _add_analyze_indexes(verb)
+    _add_catalog_verbs(verbs, store, shape)
+
+
+def _add_compact(verb: AddVerb) -> None:
     added = verb("compact", compact, "merge files: what the levels ask for, everything, or sorted")
     added.add_argument("--full", action="store_true", help="every bucket to its highest level")
     added.add_argument("--where", help=_WHERE_HELP)
     added.add_argument("--order-by", metavar="COLUMNS", type=_names, help="sort the rows by columns, a,b")
     added.add_argument("--strategy", choices=_ORDERS, default="order", help="how several columns are sorted")
     added.add_argument("--idle", metavar="AGE", type=_age, help=_IDLE_HELP)
+
+
+def _add_expire(verb: AddVerb, positive: Callable[[str], int]) -> None:
     added = verb("expire", expire, "remove what is old: snapshots, changelogs, tags, consumers or partitions")
     added.add_argument("what", metavar="WHAT", choices=EXPIRE_TARGETS, help=", ".join(EXPIRE_TARGETS))
     added.add_argument("--retain-max", type=positive, metavar="N", help="of snapshots and changelogs: keep no more")
     added.add_argument("--retain-min", type=positive, metavar="N", help="of snapshots and changelogs: keep the newest")
-    added.add_argument("--older-than", metavar="TIME", help='of snapshots, changelogs and tags: those made before go; or an age, as "7 d"')
-    added.add_argument("--expiration", metavar="AGE", type=_age, help='of consumers and partitions: how old they get, as "7 d"')
-    added.add_argument("--including", metavar="REGEX", help="of consumers: those whose whole ids match, of any age unless --expiration is given")
+    added.add_argument(
+        "--older-than",
+        metavar="TIME",
+        help='of snapshots, changelogs and tags: those made before go; or an age, as "7 d"',
+    )
+    added.add_argument(
+        "--expiration", metavar="AGE", type=_age, help='of consumers and partitions: how old they get, as "7 d"'
+    )
+    added.add_argument(
+        "--including",
+        metavar="REGEX",
+        help="of consumers: those whose whole ids match, of any age unless --expiration is given",
+    )
     added.add_argument("--excluding", metavar="REGEX", help="of consumers: but those")
     added.add_argument("--dry-run", action="store_true", help="tell what would go")
+
+
+def _add_tag(verb: AddVerb) -> None:
     added = verb("tag", tag, "name snapshots, and keep them")
     added.add_argument("action", metavar="ACTION", choices=_TAGS, help=", ".join(_TAGS))
     added.add_argument("name", metavar="NAME", nargs="?", help="of all but list and automatic: the tag")
     added.add_argument("new", metavar="NEW", nargs="?", help="of rename: the new name")
-    added.add_argument("--at", help="of create and replace: a snapshot's number or a time; the newest snapshot unless given")
+    added.add_argument(
+        "--at", help="of create and replace: a snapshot's number or a time; the newest snapshot unless given"
+    )
     added.add_argument("--since", metavar="TIME", help="of create: the first snapshot made then or later")
-    added.add_argument("--watermark", metavar="MS", type=int, help="of create: the first snapshot whose watermark is as far")
-    added.add_argument("--force", action="store_true", help="of automatic: commit an empty snapshot where a tag is due and nothing was written")
-    added.add_argument("--retain", metavar="AGE", type=_age, help='of create and replace: how long the tag is kept, as "30 d"')
+    added.add_argument(
+        "--watermark", metavar="MS", type=int, help="of create: the first snapshot whose watermark is as far"
+    )
+    added.add_argument(
+        "--force",
+        action="store_true",
+        help="of automatic: commit an empty snapshot where a tag is due and nothing was written",
+    )
+    added.add_argument(
+        "--retain", metavar="AGE", type=_age, help='of create and replace: how long the tag is kept, as "30 d"'
+    )
     added.add_argument("--dry-run", action="store_true", help="of delete and replace: tell what would go")
+
+
+def _add_branch(verb: AddVerb) -> None:
     added = verb("branch", branch, "make, remove, rename a branch, or let main follow it")
-    added.add_argument("action", metavar="ACTION", type=_normalize_action, choices=_BRANCHES, help=", ".join(_BRANCHES) + " (or fast-forward)")
+    added.add_argument(
+        "action",
+        metavar="ACTION",
+        type=_normalize_action,
+        choices=_BRANCHES,
+        help=", ".join(_BRANCHES) + " (or fast-forward)",
+    )
     added.add_argument("name", metavar="NAME", nargs="?", help="of all but list: the branch")
     added.add_argument("new", metavar="NEW", nargs="?", help="of rename: the new name")
     added.add_argument("--tag", help="of create: the tag it begins with; empty unless given")
     added.add_argument("--dry-run", action="store_true", help="of delete and forward: tell what would go")
+
+
+def _add_rollback_orphans(verb: AddVerb) -> None:
     added = verb("rollback", rollback, "go back to a snapshot, a tag or a time")
     added.add_argument("to", metavar="TO", nargs="?", help="a snapshot's number, a tag, or a time")
     added.add_argument("--watermark", metavar="MS", type=int, help="the newest snapshot whose watermark is not further")
     added.add_argument("--dry-run", action="store_true", help="tell what would go")
     added = verb("orphans", orphans, "files that nothing refers to: what writers left that died")
-    added.add_argument("--older-than", metavar="AGE", type=_age, help='files younger than this are left alone; "1 d" unless given')
+    added.add_argument(
+        "--older-than", metavar="AGE", type=_age, help='files younger than this are left alone; "1 d" unless given'
+    )
     added.add_argument("--delete", action="store_true", help="remove them")
-    added.add_argument("--external", action="store_true", help="look at external roots too, where no other table has files")
+    added.add_argument(
+        "--external", action="store_true", help="look at external roots too, where no other table has files"
+    )
     added.add_argument("--dry-run", action="store_true", help="only tell; so it is without --delete too")
+
+
+def _add_analyze_indexes(verb: AddVerb) -> None:
     added = verb("analyze", analyze, "statistics of the rows, in a snapshot of their own")
     added.add_argument("--columns", type=_names, metavar="COLUMNS", help="a,b; all unless given")
     added = verb("rewrite-index", rewrite_index, "file indexes of files that are there, as the options say")
     added.add_argument("--where", help=_WHERE_HELP)
-    added.add_argument("--anew", action="store_true", help="also those that are there, as after a change of their own options")
+    added.add_argument(
+        "--anew", action="store_true", help="also those that are there, as after a change of their own options"
+    )
     added.add_argument("--dry-run", action="store_true", help="tell which files would get which indexes")
-    _add_catalog_verbs(verbs, store, shape)
 
 
 def _add_catalog_verbs(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentParser) -> None:
     def verb(name: str, run: Callable[[argparse.Namespace, Output], int | None], help_text: str) -> Any:
         parser = verbs.add_parser(name, parents=[store, shape], help=help_text)
         parser.add_argument("warehouse", metavar="WAREHOUSE", help="the folder of a catalog")
-        parser.add_argument("--metastore", default="filesystem", choices=("filesystem", "jdbc", "hive"), help="what knows the names; folders unless given")
+        parser.add_argument(
+            "--metastore",
+            default="filesystem",
+            choices=("filesystem", "jdbc", "hive"),
+            help="what knows the names; folders unless given",
+        )
         parser.add_argument("--uri", help="where the metastore is")
         parser.set_defaults(run=run)
         return parser
 
     added = verb("sql", sql, "statements over the tables of a catalog: queries, changes, definitions, CALL")
-    added.add_argument("text", metavar="STATEMENTS", nargs="?", help="semicolons between them; standard input unless given")
+    added.add_argument(
+        "text", metavar="STATEMENTS", nargs="?", help="semicolons between them; standard input unless given"
+    )
     added = verb("clone", clone, "copy a table: schemas, options and the files of a snapshot")
     added.add_argument("name", metavar="NAME", help="the table, db.t")
     added.add_argument("new", metavar="NEW", help="the copy, db.u")
@@ -142,16 +210,28 @@ def _add_catalog_verbs(verbs: Any, store: argparse.ArgumentParser, shape: argpar
     added = verb("migrate", migrate, "take over Parquet, ORC or Avro files of a folder, as they are, as a table")
     added.add_argument("source", metavar="SOURCE", help="the folder, or the name of a format table")
     added.add_argument("name", metavar="NAME", help="the table to come, db.t")
-    added.add_argument("--move", action="store_true", help="take the files away from the source, once the table is there")
     added.add_argument(
-        "--partition-types", metavar="TYPES", type=_names, default=[], help="types of partition columns that are not to be guessed, dt=STRING,n=INT"
+        "--move", action="store_true", help="take the files away from the source, once the table is there"
+    )
+    added.add_argument(
+        "--partition-types",
+        metavar="TYPES",
+        type=_names,
+        default=[],
+        help="types of partition columns that are not to be guessed, dt=STRING,n=INT",
     )
     added = verb("compact-database", compact_database, "merge files of many tables; ends with 1 where one failed")
-    for name, help_text in (("databases", "of databases"), ("tables", "of tables with their databases, db.t"), ("excluding", "of tables to be left out")):
+    for name, help_text in (
+        ("databases", "of databases"),
+        ("tables", "of tables with their databases, db.t"),
+        ("excluding", "of tables to be left out"),
+    ):
         added.add_argument(f"--{name}", metavar="PATTERN", help=f"a regular expression of whole names {help_text}")
     added.add_argument("--full", action="store_true", help="every bucket to its highest level")
     added.add_argument("--idle", metavar="AGE", type=_age, help=_IDLE_HELP)
-    added = verb("repair", repair, "make tables that lie in the warehouse known to the metastore; ends with 1 where one failed")
+    added = verb(
+        "repair", repair, "make tables that lie in the warehouse known to the metastore; ends with 1 where one failed"
+    )
     added.add_argument("name", metavar="NAME", nargs="?", help="a database or a table, db.t; everything unless given")
 
 
@@ -171,7 +251,9 @@ def _names(text: str) -> list[str]:
 
 
 def _open(args: argparse.Namespace) -> Table:
-    return lakekit.open(args.path, branch=args.branch, options=options_of(args.allow), storage_options=dict(args.storage) or None)
+    return lakekit.open(
+        args.path, branch=args.branch, options=options_of(args.allow), storage_options=dict(args.storage) or None
+    )
 
 
 def _print_result(out: Output, result: Any) -> None:
@@ -189,7 +271,12 @@ def _tuple_to_list(value: object) -> object:
 
 def compact(args: argparse.Namespace, out: Output) -> None:
     """Run `lakekit compact PATH`."""
-    _print_result(out, _open(args).compact(full=args.full, where=args.where, order_by=args.order_by, strategy=args.strategy, idle=args.idle))
+    _print_result(
+        out,
+        _open(args).compact(
+            full=args.full, where=args.where, order_by=args.order_by, strategy=args.strategy, idle=args.idle
+        ),
+    )
 
 
 def expire(args: argparse.Namespace, out: Output) -> None:
@@ -202,12 +289,16 @@ def expire(args: argparse.Namespace, out: Output) -> None:
         "partitions": ("expiration",),
     }
     options = {
-        name: value for name in ("retain_max", "retain_min", "older_than", "expiration", "including", "excluding") if (value := getattr(args, name)) is not None
+        name: value
+        for name in ("retain_max", "retain_min", "older_than", "expiration", "including", "excluding")
+        if (value := getattr(args, name)) is not None
     }
     for name, value in options.items():
         if name not in allowed[args.what]:
             flag, *others = (f"--{option.replace('_', '-')}" for option in (name, *allowed[args.what]))
-            raise InvalidOption(f"{flag} does not go with {args.what}, which take {', '.join(others)}", key=flag, value=str(value))
+            raise InvalidOption(
+                f"{flag} does not go with {args.what}, which take {', '.join(others)}", key=flag, value=str(value)
+            )
     _print_result(out, getattr(_open(args), f"expire_{args.what}")(**options, dry_run=args.dry_run))
 
 
@@ -240,7 +331,9 @@ def _check_flags(args: argparse.Namespace, allowed: Mapping[str, Sequence[str]])
         value = getattr(args, name)
         if value not in (None, False) and args.action not in actions:
             flag = f"--{name.replace('_', '-')}"
-            raise InvalidOption(f"{flag} goes with {' and '.join(actions)}, not with {args.action}", key=flag, value=str(value))
+            raise InvalidOption(
+                f"{flag} goes with {' and '.join(actions)}, not with {args.action}", key=flag, value=str(value)
+            )
 
 
 def tag(args: argparse.Namespace, out: Output) -> None:
@@ -316,9 +409,15 @@ def orphans(args: argparse.Namespace, out: Output) -> None:
     files = table.remove_orphans(older_than=age, dry_run=dry_run, external=args.external)
     if files.height or out.format != "table":
         out.frame(files)
-    parts = f"{humanize.plural(files.height, 'file')}, {humanize.format_size(int(files['size_bytes'].sum()))}" if files.height else "nothing"
+    parts = (
+        f"{humanize.plural(files.height, 'file')}, {humanize.format_size(int(files['size_bytes'].sum()))}"
+        if files.height
+        else "nothing"
+    )
     _print_sentence(
-        out, f"{table.name} · {'would go' if dry_run else 'gone'}: {parts}" + ("; --delete removes them" if files.height and not args.delete else "")
+        out,
+        f"{table.name} · {'would go' if dry_run else 'gone'}: {parts}"
+        + ("; --delete removes them" if files.height and not args.delete else ""),
     )
 
 
@@ -336,7 +435,11 @@ def rewrite_index(args: argparse.Namespace, out: Output) -> None:
     preview = table.rewrite_file_index(where=args.where, anew=args.anew, dry_run=True)
     if preview.height or out.format != "table":
         out.frame(preview)
-    _print_sentence(out, f"{table.name} · would get other indexes: {humanize.plural(preview.height, 'file') if preview.height else 'no file'}")
+    _print_sentence(
+        out,
+        f"{table.name} · would get other indexes: "
+        f"{humanize.plural(preview.height, 'file') if preview.height else 'no file'}",
+    )
 
 
 # ---- of catalogs -----------------------------------------------------------------------------------------------------
@@ -344,7 +447,9 @@ def rewrite_index(args: argparse.Namespace, out: Output) -> None:
 
 def _catalog(args: argparse.Namespace) -> Catalog:
     options, storage = options_of(args.allow), dict(args.storage) or None
-    return lakekit.connect(args.warehouse, metastore=args.metastore, uri=args.uri, options=options, storage_options=storage)
+    return lakekit.connect(
+        args.warehouse, metastore=args.metastore, uri=args.uri, options=options, storage_options=storage
+    )
 
 
 def clone(args: argparse.Namespace, out: Output) -> None:
@@ -359,7 +464,9 @@ def migrate(args: argparse.Namespace, out: Output) -> None:
     table = _catalog(args).migrate(args.source, args.name, move=args.move, partition_types=types)
     files = table.files()
     counts = f"{humanize.plural(files.height, 'file')}, {humanize.plural(int(files['row_count'].sum()), 'row')}"
-    _print_sentence(out, f"{table.name} · {counts} {'moved' if args.move else 'copied'} from {args.source}, at {table.location}")
+    _print_sentence(
+        out, f"{table.name} · {counts} {'moved' if args.move else 'copied'} from {args.source}, at {table.location}"
+    )
 
 
 def sql(args: argparse.Namespace, out: Output) -> None:

@@ -19,7 +19,20 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-NOUNS = ("snapshots", "manifests", "files", "levels", "partitions", "buckets", "schemas", "tags", "branches", "consumers", "indexes", "options")
+NOUNS = (
+    "snapshots",
+    "manifests",
+    "files",
+    "levels",
+    "partitions",
+    "buckets",
+    "schemas",
+    "tags",
+    "branches",
+    "consumers",
+    "indexes",
+    "options",
+)
 TIME_TRAVEL_NOUNS = ("manifests", "files", "levels", "partitions", "buckets", "indexes")
 """Nouns that take an older snapshot."""
 FINE, PROBLEM, USAGE, NO_TABLE, INTERRUPTED = 0, 1, 2, 3, 130
@@ -33,7 +46,9 @@ class Output:
         self.format = args.format or ("table" if person else "tsv")
         self.width = shutil.get_terminal_size((cards.WIDTH, 24)).columns if person else cards.WIDTH
         self.limit = args.limit
-        self.bold = person and args.color == "auto" and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        self.bold = (
+            person and args.color == "auto" and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        )
 
     def title(self, text: str) -> None:
         """Print a heading; to a terminal only."""
@@ -92,7 +107,11 @@ def _json(value: object) -> str:
         text = json.dumps(value, default=_json_default, ensure_ascii=False, allow_nan=False)
     except ValueError:
         text = json.dumps(_replace_non_finite(value), default=_json_default, ensure_ascii=False)
-    return text if text.isprintable() else "".join(letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in text)
+    return (
+        text
+        if text.isprintable()
+        else "".join(letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in text)
+    )
 
 
 def _replace_non_finite(value: object) -> object:
@@ -120,4 +139,8 @@ def _csv(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _escape_cell(cell: str) -> str:
-    return cell if cell.isprintable() else "".join(letter if letter in "\t\n" else humanize.escape_controls(letter) for letter in cell)
+    return (
+        cell
+        if cell.isprintable()
+        else "".join(letter if letter in "\t\n" else humanize.escape_controls(letter) for letter in cell)
+    )

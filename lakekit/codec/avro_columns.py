@@ -5,7 +5,7 @@
 
 1. All inflated blocks are concatenated in one buffer. A block says how many records it holds, not where they start.
 2. The starts: for manifests, `guess` lists the offsets that look like the beginning of one (a version, a kind, a row of
-few columns); a block with as many guesses as records is trusted for now. In the others `VectorReader.starts` skips
+few columns); a block with as many guesses as records is trusted until step 4. In the others `VectorReader.starts` skips
 record by record, all blocks side by side.
 3. With a start for every record, each field of all records is decoded by one call.
 4. The proof: each record must end where the next one starts, and the last one where its block ends. That can only be so
@@ -52,12 +52,23 @@ BATCH_BYTES = 64 << 20
 FEW_RECORDS = 16
 _NO_NAME = nullcontext()
 FEW_BYTES = 64 << 10
-_PRIMITIVE_TYPES = {"null": pa.null(), "boolean": pa.bool_(), "int": pa.int32(), "long": pa.int64(), "float": pa.float32(), "double": pa.float64()}
+_PRIMITIVE_TYPES = {
+    "null": pa.null(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+}
 _PRIMITIVE_TYPES |= {"bytes": pa.binary(), "string": pa.string(), "enum": pa.string()}
 
 
 def decode(
-    containers: Sequence[Container], *, columns: Collection[str] | None = None, guess: Guess | None = None, where: Where | None = None
+    containers: Sequence[Container],
+    *,
+    columns: Collection[str] | None = None,
+    guess: Guess | None = None,
+    where: Where | None = None,
 ) -> dict[str, pa.Array]:
     """Return the record fields (`columns`, or all) of all records of containers of one schema, in order.
 
@@ -69,12 +80,17 @@ def decode(
     Raises `Corrupt`, `LimitExceeded`, and `Unsupported` for a union of several types.
     """
     node = containers[0].schema
-    if sum(container.count for container in containers) <= FEW_RECORDS and sum(container.size for container in containers) <= FEW_BYTES:
+    if (
+        sum(container.count for container in containers) <= FEW_RECORDS
+        and sum(container.size for container in containers) <= FEW_BYTES
+    ):
         return _decode_few(containers, columns)
     blocks = [block for container in containers for block in container.blocks]
     total = sum(len(block.data) for block in blocks)
     if total > MAX_BUFFER_BYTES:
-        raise LimitExceeded(f"{total} bytes of records at once, {MAX_BUFFER_BYTES} are allowed", path=containers[0].path, field="block")
+        raise LimitExceeded(
+            f"{total} bytes of records at once, {MAX_BUFFER_BYTES} are allowed", path=containers[0].path, field="block"
+        )
     vectors = VectorReader(block.data for block in blocks)
     sizes = np.array([len(block.data) for block in blocks], np.int64)
     counts = np.array([block.count for block in blocks], np.int64)
@@ -172,14 +188,18 @@ def _block_records(read: Read, block: Block, marks: SpanRecorder | None = None, 
             raise Corrupt(f"a null where a record must be, before byte {at}", offset=at, field="record")
         rows.append(row)
     if at != len(block.data):
-        raise Corrupt(f"{block.count} records end at byte {at} of a block of {len(block.data)}", offset=at, field="block count")
+        raise Corrupt(
+            f"{block.count} records end at byte {at} of a block of {len(block.data)}", offset=at, field="block count"
+        )
     return rows
 
 
 def with_block_offset(error: Corrupt, container: Container, block: Block) -> Corrupt:
     """Return an error raised inside an inflated block with its position in the file."""
     offset_in_block = error.offset or 0 if container.codec == "null" else 0
-    located = type(error)(f"block at offset {block.offset}: {error.message}", offset=block.offset + offset_in_block, field=error.field)
+    located = type(error)(
+        f"block at offset {block.offset}: {error.message}", offset=block.offset + offset_in_block, field=error.field
+    )
     return located if container.path is None else located.at(container.path)
 
 
@@ -187,7 +207,9 @@ def arrow_type(node: AvroNode) -> pa.DataType:
     """Return the Arrow type that values of an Avro type are decoded to."""
     match node.kind:
         case "record":
-            return pa.struct([pa.field(name, arrow_type(part)) for name, part in zip(node.names, node.parts, strict=True)])
+            return pa.struct(
+                [pa.field(name, arrow_type(part)) for name, part in zip(node.names, node.parts, strict=True)]
+            )
         case "array":
             return pa.list_(arrow_type(node.parts[0]))
         case "map":
@@ -223,7 +245,9 @@ def _starts(vectors: VectorReader, node: AvroNode, first: Ints, last: Ints, coun
     return record_starts
 
 
-def _walk(vectors: VectorReader, node: AvroNode, starts: Ints, ends: Ints, columns: Collection[str] | None) -> tuple[VectorColumn | None, Ints]:
+def _walk(
+    vectors: VectorReader, node: AvroNode, starts: Ints, ends: Ints, columns: Collection[str] | None
+) -> tuple[VectorColumn | None, Ints]:
     if columns is None or node.kind != "record":
         return vectors.walk(node, starts, ends)
     parts: list[VectorColumn | None] = []
@@ -234,7 +258,13 @@ def _walk(vectors: VectorReader, node: AvroNode, starts: Ints, ends: Ints, colum
     return VectorColumn(node=node, size=len(starts), parts=parts), pos
 
 
-def _arrays(column: VectorColumn | None, node: AvroNode, columns: Collection[str] | None, vectors: VectorReader, path: str | None) -> dict[str, pa.Array]:
+def _arrays(
+    column: VectorColumn | None,
+    node: AvroNode,
+    columns: Collection[str] | None,
+    vectors: VectorReader,
+    path: str | None,
+) -> dict[str, pa.Array]:
     """Return the fields of the top record; files of old writers wrap it in a union with null."""
     assert column is not None
     record = record_of(node)
@@ -248,7 +278,9 @@ def _arrays(column: VectorColumn | None, node: AvroNode, columns: Collection[str
         assert inner is not None
         column = inner
     return {
-        name: _arrow(part, vectors) for name, part in zip(record.names, column.parts, strict=True) if part is not None and (columns is None or name in columns)
+        name: _arrow(part, vectors)
+        for name, part in zip(record.names, column.parts, strict=True)
+        if part is not None and (columns is None or name in columns)
     }
 
 

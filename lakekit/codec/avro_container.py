@@ -157,7 +157,9 @@ class PackedBlocks:
         """
         with _name_file_in_failures(self.path):
             selected = self.frames if frames is None else frames
-            yield from _inflate(self.file, selected, self.codec, self.schema, self.limits.inflated_bytes(len(self.file)))
+            yield from _inflate(
+                self.file, selected, self.codec, self.schema, self.limits.inflated_bytes(len(self.file))
+            )
 
 
 def is_avro(data: bytes) -> bool:
@@ -165,7 +167,9 @@ def is_avro(data: bytes) -> bool:
     return data[:4] == MAGIC
 
 
-def open_blocks(data: bytes, *, path: str | None = None, limits: Limits = DATA, marks: SpanRecorder | None = None) -> PackedBlocks:
+def open_blocks(
+    data: bytes, *, path: str | None = None, limits: Limits = DATA, marks: SpanRecorder | None = None
+) -> PackedBlocks:
     """Return schema and compressed blocks of an Avro data file. `marks` records the framing.
 
     Raises `Corrupt` where the framing is broken, `LimitExceeded` for more values than a file of this size may hold,
@@ -179,7 +183,9 @@ def open_blocks(data: bytes, *, path: str | None = None, limits: Limits = DATA, 
         return PackedBlocks(schema=schema, codec=codec, frames=frames, file=data, limits=limits, path=path)
 
 
-def open_container(data: bytes, *, path: str | None = None, limits: Limits = METADATA, marks: SpanRecorder | None = None) -> Container:
+def open_container(
+    data: bytes, *, path: str | None = None, limits: Limits = METADATA, marks: SpanRecorder | None = None
+) -> Container:
     """Return a container's header and inflated blocks. `marks` records the framing; a block is one span.
 
     Raises `Corrupt` where the framing is broken, `LimitExceeded` where the file would inflate beyond `limits`,
@@ -251,7 +257,9 @@ def _read_long(data: bytes, at: int, field: str, marks: SpanRecorder | None) -> 
 def _read_bytes(data: bytes, at: int, field: str, marks: SpanRecorder | None) -> tuple[bytes, int]:
     length, start = read_long(data, at, field)
     if not 0 <= length <= len(data) - start:
-        raise Corrupt(f"{field} at offset {at}: a length of {length}, {len(data) - start} bytes left", offset=at, field=field)
+        raise Corrupt(
+            f"{field} at offset {at}: a length of {length}, {len(data) - start} bytes left", offset=at, field=field
+        )
     value = data[start : start + length]
     if marks is not None:
         marks.add(at, start - at, f"{field} length", length)
@@ -275,7 +283,9 @@ def read_header(data: bytes, marks: SpanRecorder | None = None) -> tuple[dict[st
         if count == 0:
             break
         if count + len(metadata) > _MAX_METADATA:
-            raise LimitExceeded(f"more than {_MAX_METADATA} metadata entries at offset {at}", offset=at, field="metadata count")
+            raise LimitExceeded(
+                f"more than {_MAX_METADATA} metadata entries at offset {at}", offset=at, field="metadata count"
+            )
         for _ in range(count):
             key, at = _read_bytes(data, at, "metadata key", marks)
             name = key.decode("utf-8", "replace")
@@ -298,7 +308,9 @@ def schema_of(metadata: Mapping[str, bytes]) -> AvroNode:
     if text is None:
         raise Corrupt("the header has no avro.schema", offset=4, field="avro.schema")
     if len(text) > MAX_SCHEMA_BYTES:
-        raise LimitExceeded(f"avro.schema is {len(text)} bytes long, {MAX_SCHEMA_BYTES} are allowed", offset=4, field="avro.schema")
+        raise LimitExceeded(
+            f"avro.schema is {len(text)} bytes long, {MAX_SCHEMA_BYTES} are allowed", offset=4, field="avro.schema"
+        )
     try:
         return avro_schema.parse(text)
     except Corrupt as error:
@@ -331,11 +343,16 @@ def _frames(data: bytes, at: int, limits: Limits, marks: SpanRecorder | None, co
         at += size + SYNC_BYTES
 
 
-def _inflate(data: bytes, frames: Iterable[Frame], codec: str, schema: AvroNode, budget: int) -> Iterator[tuple[Frame, Block]]:
+def _inflate(
+    data: bytes, frames: Iterable[Frame], codec: str, schema: AvroNode, budget: int
+) -> Iterator[tuple[Frame, Block]]:
     """Yield the blocks that hold values, inflated one at a time, `budget` bytes together at most."""
     inflate = _CODECS.get(codec)
     if inflate is None:
-        raise Unsupported(f"Avro codec {codec[:_MAX_SHOWN]!r}; known are {', '.join(_CODECS)}", feature=f"avro.codec.{codec[:_MAX_SHOWN]}")
+        raise Unsupported(
+            f"Avro codec {codec[:_MAX_SHOWN]!r}; known are {', '.join(_CODECS)}",
+            feature=f"avro.codec.{codec[:_MAX_SHOWN]}",
+        )
     for frame in frames:
         where = f"block at offset {frame.offset}"
         try:
@@ -463,7 +480,10 @@ def codec_named(compression: str) -> str:
     name = compression.lower()
     name = "zstandard" if name == "zstd" else name
     if name not in _CODECS:
-        raise Unsupported(f"Avro files cannot be compressed by {compression!r}; known are {', '.join(_CODECS)}", feature=f"avro.codec.{name}")
+        raise Unsupported(
+            f"Avro files cannot be compressed by {compression!r}; known are {', '.join(_CODECS)}",
+            feature=f"avro.codec.{name}",
+        )
     return name
 
 
@@ -500,7 +520,13 @@ def compress_block(data: bytes, codec: str, level: int = ZSTD_LEVEL) -> bytes:
 
 
 def write(
-    schema: bytes, values: Iterable[bytes], *, codec: str = "zstandard", level: int = ZSTD_LEVEL, sync: bytes | None = None, interval: int = SYNC_INTERVAL_BYTES
+    schema: bytes,
+    values: Iterable[bytes],
+    *,
+    codec: str = "zstandard",
+    level: int = ZSTD_LEVEL,
+    sync: bytes | None = None,
+    interval: int = SYNC_INTERVAL_BYTES,
 ) -> bytes:
     """Return a container of encoded values.
 
@@ -545,7 +571,9 @@ def _header_bytes(schema: bytes, codec: str) -> bytes:
     return bytes(out + b"\0")
 
 
-def _encode_file(schema: bytes, bodies: Sequence[tuple[int, bytes]], codec: str, level: int, sync: bytes | None) -> bytes:
+def _encode_file(
+    schema: bytes, bodies: Sequence[tuple[int, bytes]], codec: str, level: int, sync: bytes | None
+) -> bytes:
     """Return the bytes of a file: its header, and each body compressed."""
     if sync is None:
         digest = hashlib.blake2b(schema, digest_size=SYNC_BYTES)

@@ -138,7 +138,9 @@ class _SchemaNames:
             if candidate in self.known:
                 node = self.known[candidate]
                 if node is None:
-                    raise Unsupported(f"avro.schema: type {name[:80]!r} contains itself", feature="avro.recursive-types")
+                    raise Unsupported(
+                        f"avro.schema: type {name[:80]!r} contains itself", feature="avro.recursive-types"
+                    )
                 return node
         raise _invalid_schema(f"no type is called {name[:80]!r}")
 
@@ -187,8 +189,20 @@ class _SchemaNames:
         logical = logical if isinstance(logical, str) else ""
         if declared["type"] == "fixed":
             size = _check_integer(declared.get("size"), "size")
-            precision, scale = _check_integer(declared.get("precision", 0), "precision"), _check_integer(declared.get("scale", 0), "scale")
-            node = AvroNode(kind="fixed", name=full, size=size, logical=logical, precision=precision, scale=scale, min_bytes=size, declared=declared)
+            precision, scale = (
+                _check_integer(declared.get("precision", 0), "precision"),
+                _check_integer(declared.get("scale", 0), "scale"),
+            )
+            node = AvroNode(
+                kind="fixed",
+                name=full,
+                size=size,
+                logical=logical,
+                precision=precision,
+                scale=scale,
+                min_bytes=size,
+                declared=declared,
+            )
         else:
             symbols = declared.get("symbols")
             if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
@@ -204,7 +218,14 @@ class _SchemaNames:
         if any(part.kind == "union" for part in parts):
             raise _invalid_schema("a union directly in a union")
         least = 1 + min(part.min_bytes for part in parts)
-        return AvroNode(kind="union", parts=tuple(parts), min_bytes=least, nodes=_count_nodes(parts), depth=_depth_above(parts), declared=declared)
+        return AvroNode(
+            kind="union",
+            parts=tuple(parts),
+            min_bytes=least,
+            nodes=_count_nodes(parts),
+            depth=_depth_above(parts),
+            declared=declared,
+        )
 
 
 def _part(kind: str, part: AvroNode, declared: dict[str, Any]) -> AvroNode:
@@ -235,7 +256,9 @@ def _depth_above(parts: list[AvroNode]) -> int:
     """Return the depth of a type made of those types. Raises `LimitExceeded` beyond `MAX_DEPTH`."""
     depth = 1 + max((part.depth for part in parts), default=0)
     if depth > MAX_DEPTH:
-        raise LimitExceeded(f"avro.schema is nested deeper than {MAX_DEPTH} levels when its names are resolved", field="avro.schema")
+        raise LimitExceeded(
+            f"avro.schema is nested deeper than {MAX_DEPTH} levels when its names are resolved", field="avro.schema"
+        )
     return depth
 
 

@@ -218,7 +218,11 @@ def _marking_array_reader(node: AvroNode, field: str, marks: SpanRecorder) -> Re
     """Return an array reader that records each count, and the index of each item in its name."""
     item = f"{field}[]"
     value = reader(node.parts[0], item, marks)
-    key = _marking_reader(_bytes_reader(item, text=True), f"{item} key", marks, prefixed=True) if node.kind == "map" else None
+    key = (
+        _marking_reader(_bytes_reader(item, text=True), f"{item} key", marks, prefixed=True)
+        if node.kind == "map"
+        else None
+    )
     least = max(1, node.parts[0].min_bytes + (key is not None))
 
     def number(data: bytes, at: int, name: str) -> tuple[int, int]:

@@ -57,7 +57,9 @@ def words_at_any_byte(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
 
 def integers_at(data: NDArray[np.uint8], positions: NDArray[np.int64], width: int) -> NDArray[np.int64]:
     """Return the signed big endian integers of `width` bytes at those positions, all within the data."""
-    integers: NDArray[np.int64] = np.ndarray((max(0, len(data) - width + 1),), np.dtype(f">i{width}"), data.data, strides=(1,))[positions].astype(np.int64)
+    integers: NDArray[np.int64] = np.ndarray(
+        (max(0, len(data) - width + 1),), np.dtype(f">i{width}"), data.data, strides=(1,)
+    )[positions].astype(np.int64)
     return integers
 
 
@@ -118,11 +120,17 @@ class _Rows:
         self.check(self.there & (lengths < 12), "a row of less than 12 bytes", "arity")
         heads = np.where(self.there, starts, 0)
         any_present = bool(self.there.any())
-        self.arity = np.where(self.there, (self.words[heads] & 0xFFFFFFFF).astype(np.uint32).byteswap().view(np.int32), 0) if any_present else heads
+        self.arity = (
+            np.where(self.there, (self.words[heads] & 0xFFFFFFFF).astype(np.uint32).byteswap().view(np.int32), 0)
+            if any_present
+            else heads
+        )
         self.starts = heads + 4
         self.lengths = np.where(self.there, lengths - 4, 0)
         self.slots = self.starts + (self.arity.astype(np.int64) + 71) // 64 * 8
-        is_wrong = self.there & ((self.arity < 0) | (self.slots - self.starts + 8 * self.arity.astype(np.int64) > self.lengths))
+        is_wrong = self.there & (
+            (self.arity < 0) | (self.slots - self.starts + 8 * self.arity.astype(np.int64) > self.lengths)
+        )
         self.check(is_wrong, "more fields than its bytes hold", "arity")
 
     def check(self, is_wrong: NDArray[np.bool_], why: str, field: str) -> None:
@@ -143,7 +151,12 @@ class _Rows:
 
 
 def decode_columns(
-    rows: pa.BinaryArray, types: Sequence[DataType], *, only: Sequence[int] | None = None, arity_exact: bool = False, path: str | None = None
+    rows: pa.BinaryArray,
+    types: Sequence[DataType],
+    *,
+    only: Sequence[int] | None = None,
+    arity_exact: bool = False,
+    path: str | None = None,
 ) -> list[pa.Array]:
     """Decode rows *with* their arity to an array of `to_arrow(type)` for each field, or index in `only`.
 
@@ -185,14 +198,18 @@ def _decode_column(rows: _Rows, i: int, t: DataType) -> pa.Array:
     return _decode_nested(rows, at, ok, t, name)
 
 
-def _part(rows: _Rows, slots: NDArray[np.uint64], lengths: NDArray[np.int64], ok: NDArray[np.bool_], name: str) -> NDArray[np.int64]:
+def _part(
+    rows: _Rows, slots: NDArray[np.uint64], lengths: NDArray[np.int64], ok: NDArray[np.bool_], name: str
+) -> NDArray[np.int64]:
     """Return where each row's part starts in the data; checked where `ok`."""
     begins = (slots >> np.uint64(32)).astype(np.int64)
     rows.check(ok & (begins + lengths > rows.lengths), "a part outside the row", name)
     return begins + rows.starts
 
 
-def _decode_text(rows: _Rows, slots: NDArray[np.uint64], at: NDArray[np.int64], ok: NDArray[np.bool_], t: DataType, name: str) -> pa.Array:
+def _decode_text(
+    rows: _Rows, slots: NDArray[np.uint64], at: NDArray[np.int64], ok: NDArray[np.bool_], t: DataType, name: str
+) -> pa.Array:
     inline = slots >> np.uint64(63) == 1
     lengths = np.where(inline, slots >> np.uint64(56) & np.uint64(0x7F), slots & np.uint64(0xFFFFFFFF)).astype(np.int64)
     lengths[~ok] = 0
@@ -205,7 +222,9 @@ def _decode_text(rows: _Rows, slots: NDArray[np.uint64], at: NDArray[np.int64], 
         msg = f"{name}: {offsets[-1]} bytes of text in one column of metadata"
         raise LimitExceeded(msg, path=rows.path, field=name)
     body = rows.data[spans(begins, lengths)]
-    texts = pa.Array.from_buffers(to_arrow(t), rows.count, [_validity(ok), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(body)])
+    texts = pa.Array.from_buffers(
+        to_arrow(t), rows.count, [_validity(ok), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(body)]
+    )
     if t.root in STRINGS:
         try:
             texts.validate(full=True)
@@ -215,7 +234,9 @@ def _decode_text(rows: _Rows, slots: NDArray[np.uint64], at: NDArray[np.int64], 
     return texts
 
 
-def _decode_timestamp(rows: _Rows, slots: NDArray[np.uint64], ok: NDArray[np.bool_], t: DataType, name: str) -> pa.Array:
+def _decode_timestamp(
+    rows: _Rows, slots: NDArray[np.uint64], ok: NDArray[np.bool_], t: DataType, name: str
+) -> pa.Array:
     if is_compact(t):
         return fixed_array(slots.view(np.int64), ok, to_arrow(t))
     nanos = (slots & np.uint64(0xFFFFFFFF)).astype(np.int64)
@@ -226,7 +247,11 @@ def _decode_timestamp(rows: _Rows, slots: NDArray[np.uint64], ok: NDArray[np.boo
     per = _SUB_MILLI[timestamp_unit(t.precision)]
     sub_millis = nanos * per // 1_000_000
     (high, high_rest), (low, low_rest) = divmod(2**63 - 1, per), divmod(-(2**63), per)
-    ok = ok & ((millis < high) | ((millis == high) & (sub_millis <= high_rest))) & ((millis > low) | ((millis == low) & (sub_millis >= low_rest)))
+    ok = (
+        ok
+        & ((millis < high) | ((millis == high) & (sub_millis <= high_rest)))
+        & ((millis > low) | ((millis == low) & (sub_millis >= low_rest)))
+    )
     return fixed_array(millis * per + sub_millis, ok, to_arrow(t))
 
 
@@ -364,7 +389,9 @@ def fixed_values(column: pa.Array, dtype: str | np.dtype[Any], per: int = 1) -> 
     return np.frombuffer(buffer, kind, len(column) * per, column.offset * kind.itemsize * per)
 
 
-def _encode_column(column: pa.Array, t: DataType, nulls: NDArray[np.bool_]) -> tuple[NDArray[np.uint64], _VariablePart | None]:
+def _encode_column(
+    column: pa.Array, t: DataType, nulls: NDArray[np.bool_]
+) -> tuple[NDArray[np.uint64], _VariablePart | None]:
     if t.root in _SLOT_DTYPES:
         dtype = np.dtype(_SLOT_DTYPES[t.root])
         slot = fixed_values(column, f"<u{dtype.itemsize}").astype(np.uint64)
@@ -390,7 +417,9 @@ def _encode_text(column: pa.Array) -> tuple[NDArray[np.uint64], _VariablePart | 
     short_lengths = np.where(short, lengths, 0)
     padded = np.concatenate([data, np.zeros(8, np.uint8)])
     slot = words_at_any_byte(padded)[np.where(short, begins, 0)] & _WORD_MASK[short_lengths]
-    slot = np.where(short, slot | (short_lengths.astype(np.uint64) | np.uint64(0x80)) << np.uint64(56), lengths.astype(np.uint64))
+    slot = np.where(
+        short, slot | (short_lengths.astype(np.uint64) | np.uint64(0x80)) << np.uint64(56), lengths.astype(np.uint64)
+    )
     if column.null_count:
         slot[nulls_of(column)] = 0
     if short.all():
@@ -399,7 +428,9 @@ def _encode_text(column: pa.Array) -> tuple[NDArray[np.uint64], _VariablePart | 
     return slot, _VariablePart((part_lengths + 7) & ~7, part_lengths, begins, data)
 
 
-def _encode_timestamp(column: pa.Array, t: DataType, nulls: NDArray[np.bool_]) -> tuple[NDArray[np.uint64], _VariablePart | None]:
+def _encode_timestamp(
+    column: pa.Array, t: DataType, nulls: NDArray[np.bool_]
+) -> tuple[NDArray[np.uint64], _VariablePart | None]:
     counts = np.where(nulls, 0, fixed_values(column, "<i8"))
     if is_compact(t):
         return counts.view(np.uint64), None
@@ -410,7 +441,9 @@ def _encode_timestamp(column: pa.Array, t: DataType, nulls: NDArray[np.bool_]) -
     return nanos.astype(np.uint64), _VariablePart(eight, eight, np.arange(len(counts)) * 8, millis.view(np.uint8))
 
 
-def _encode_decimal(limbs: NDArray[np.uint64], nulls: NDArray[np.bool_]) -> tuple[NDArray[np.uint64], _VariablePart | None]:
+def _encode_decimal(
+    limbs: NDArray[np.uint64], nulls: NDArray[np.bool_]
+) -> tuple[NDArray[np.uint64], _VariablePart | None]:
     big = np.where(nulls[:, None], 0, np.ascontiguousarray(limbs).view(np.uint8).reshape(-1, 16)[:, ::-1])
     sign = np.where(big[:, :1] > 127, 255, 0)
     needless = (big[:, :-1] == sign) & ((big[:, 1:] ^ sign) < 128)
@@ -419,7 +452,9 @@ def _encode_decimal(limbs: NDArray[np.uint64], nulls: NDArray[np.bool_]) -> tupl
     moved = np.take_along_axis(big, np.minimum(at + 16 - lengths[:, None], 15), axis=1)
     body = np.where(at < lengths[:, None], moved, 0).astype(np.uint8)
     room = np.full(len(lengths), 16)
-    return np.where(nulls, 0, lengths).astype(np.uint64), _VariablePart(room, room, np.arange(len(lengths)) * 16, body.reshape(-1))
+    return np.where(nulls, 0, lengths).astype(np.uint64), _VariablePart(
+        room, room, np.arange(len(lengths)) * 16, body.reshape(-1)
+    )
 
 
 def _encode_nested(column: pa.Array, t: DataType) -> tuple[NDArray[np.uint64], _VariablePart | None]:
@@ -427,4 +462,6 @@ def _encode_nested(column: pa.Array, t: DataType) -> tuple[NDArray[np.uint64], _
     bodies = [b"" if value is None else binary_value.encode_part(value, t) for value in values]
     lengths = np.fromiter(map(len, bodies), np.int64, len(bodies))
     ends = np.cumsum(lengths)
-    return lengths.astype(np.uint64), _VariablePart((lengths + 7) & ~7, lengths, ends - lengths, np.frombuffer(b"".join(bodies), np.uint8))
+    return lengths.astype(np.uint64), _VariablePart(
+        (lengths + 7) & ~7, lengths, ends - lengths, np.frombuffer(b"".join(bodies), np.uint8)
+    )

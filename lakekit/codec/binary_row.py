@@ -45,7 +45,12 @@ def encode(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
 
 
 def decode(
-    data: bytes, types: Sequence[DataType], *, path: str | None = None, names: Sequence[str] | None = None, marks: SpanRecorder | None = None
+    data: bytes,
+    types: Sequence[DataType],
+    *,
+    path: str | None = None,
+    names: Sequence[str] | None = None,
+    marks: SpanRecorder | None = None,
 ) -> tuple[Any, ...]:
     """Return the values of row bytes without arity. `names` name the fields in marks. Raises `Corrupt`."""
     return binary_value.decode_row(Space(data, 0, len(data), path, marks), types, names)
@@ -77,7 +82,13 @@ def mark_untyped(row: bytes, arity: int, marks: SpanRecorder) -> None:
     """
     width, nulls = binary_value.header_width(arity), (arity + 7) // 8
     marks.add(0, 1, "row kind", row[0], section=binary_value.ROWS)
-    marks.add(1, nulls, "null bits", [i for i in range(arity) if row[(i + 8) >> 3] >> ((i + 8) & 7) & 1], section=binary_value.ROWS)
+    marks.add(
+        1,
+        nulls,
+        "null bits",
+        [i for i in range(arity) if row[(i + 8) >> 3] >> ((i + 8) & 7) & 1],
+        section=binary_value.ROWS,
+    )
     for i in range(arity):
         at = width + 8 * i
         marks.add(at, 8, f"slot {i}", row[at : at + 8], section=binary_value.SLOTS)
@@ -91,7 +102,9 @@ def encode_array(values: Sequence[Any], element: DataType) -> bytes:
     return binary_value.encode_array(values, element)
 
 
-def decode_array(data: bytes, element: DataType, *, path: str | None = None, marks: SpanRecorder | None = None) -> list[Any]:
+def decode_array(
+    data: bytes, element: DataType, *, path: str | None = None, marks: SpanRecorder | None = None
+) -> list[Any]:
     """Return the elements of a bare BinaryArray. Raises `Corrupt`."""
     return binary_value.decode_array(Space(data, 0, len(data), path, marks), element)
 
@@ -101,7 +114,9 @@ def encode_map(items: Sequence[tuple[Any, Any]], t: DataType) -> bytes:
     return binary_value.encode_map(items, t)
 
 
-def decode_map(data: bytes, t: DataType, *, path: str | None = None, marks: SpanRecorder | None = None) -> list[tuple[Any, Any]]:
+def decode_map(
+    data: bytes, t: DataType, *, path: str | None = None, marks: SpanRecorder | None = None
+) -> list[tuple[Any, Any]]:
     """Return the entries of a bare BinaryMap. Raises `Corrupt`."""
     return binary_value.decode_map(Space(data, 0, len(data), path, marks), t)
 

@@ -237,15 +237,26 @@ def decode_row(space: Space, types: Sequence[DataType], names: Sequence[str] | N
         return _decode_marked_row(space, types, names, space.marks)
     data, start, width = space.data, space.start, header_width(len(types))
     if space.end - start < width + 8 * len(types):
-        raise space.wrong(f"{width + 8 * len(types)} bytes wanted for {len(types)} fields, {space.end - start} there", "row", start)
-    return tuple(None if data[start + ((i + 8) >> 3)] >> ((i + 8) & 7) & 1 else get(space, start + width + 8 * i, t, f"field {i}") for i, t in enumerate(types))
+        raise space.wrong(
+            f"{width + 8 * len(types)} bytes wanted for {len(types)} fields, {space.end - start} there", "row", start
+        )
+    return tuple(
+        None
+        if data[start + ((i + 8) >> 3)] >> ((i + 8) & 7) & 1
+        else get(space, start + width + 8 * i, t, f"field {i}")
+        for i, t in enumerate(types)
+    )
 
 
-def _decode_marked_row(space: Space, types: Sequence[DataType], names: Sequence[str] | None, marks: SpanRecorder) -> tuple[Any, ...]:
+def _decode_marked_row(
+    space: Space, types: Sequence[DataType], names: Sequence[str] | None, marks: SpanRecorder
+) -> tuple[Any, ...]:
     """Decode a row field by field and record the row kind, the null bits, slots and parts."""
     data, start, width, since = space.data, space.start, header_width(len(types)), len(marks.found)
     if space.end - start < width + 8 * len(types):
-        raise space.wrong(f"{width + 8 * len(types)} bytes wanted for {len(types)} fields, {space.end - start} there", "row", start)
+        raise space.wrong(
+            f"{width + 8 * len(types)} bytes wanted for {len(types)} fields, {space.end - start} there", "row", start
+        )
     nulls = [i for i in range(len(types)) if data[start + ((i + 8) >> 3)] >> ((i + 8) & 7) & 1]
     marks.add(start, 1, "row kind", data[start], section=ROWS)
     marks.add(start + 1, (len(types) + 7) // 8, "null bits", [names[i] if names else i for i in nulls], section=ROWS)
@@ -344,7 +355,9 @@ def _decode_part(space: Space, t: DataType) -> Any:
     if space.marks is not None:
         space.marks.add(start, 4, "value length", length, section=SLOTS)
         space.marks.add(start + 4, length, "value", data[start + 4 : start + 4 + length], section=SLOTS)
-        space.marks.add(start + 4 + length, end - start - 4 - length, "metadata", data[start + 4 + length : end], section=SLOTS)
+        space.marks.add(
+            start + 4 + length, end - start - 4 - length, "metadata", data[start + 4 + length : end], section=SLOTS
+        )
     return data[start + 4 : start + 4 + length], data[start + 4 + length : end]
 
 
@@ -360,7 +373,10 @@ def decode_array(space: Space, element: DataType) -> list[Any]:
     form = FIXED_FORMATS.get(element.root)
     if form is not None and not any(data[start + 4 : first]):
         return [value for (value,) in form.iter_unpack(data[first : first + count * width])]
-    return [None if data[start + 4 + (i >> 3)] >> (i & 7) & 1 else get(space, first + width * i, element, f"element {i}") for i in range(count)]
+    return [
+        None if data[start + 4 + (i >> 3)] >> (i & 7) & 1 else get(space, first + width * i, element, f"element {i}")
+        for i in range(count)
+    ]
 
 
 def _decode_marked_array(space: Space, element: DataType, count: int, first: int, marks: SpanRecorder) -> list[Any]:

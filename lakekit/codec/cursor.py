@@ -33,7 +33,13 @@ class Cursor:
     __slots__ = ("at", "data", "end", "marks", "path")
 
     def __init__(
-        self, data: bytes | memoryview, *, path: str | None = None, at: int = 0, end: int | None = None, marks: bool | SpanRecorder | None = None
+        self,
+        data: bytes | memoryview,
+        *,
+        path: str | None = None,
+        at: int = 0,
+        end: int | None = None,
+        marks: bool | SpanRecorder | None = None,
     ) -> None:
         self.data = data
         self.path = path
@@ -170,7 +176,12 @@ class Cursor:
         length = self.i16be(field, "length") & 0xFFFF
         body = self.raw(length, field)
         try:
-            text = body.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass").encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+            text = (
+                body.replace(b"\xc0\x80", b"\0")
+                .decode("utf-8", "surrogatepass")
+                .encode("utf-16-le", "surrogatepass")
+                .decode("utf-16-le")
+            )
         except UnicodeDecodeError as error:
             raise self.wrong(f"not modified UTF-8: {error.reason}", field, at=start) from None
         self.means(text)
@@ -205,7 +216,9 @@ def jutf(text: str) -> bytes:
     """Return a string as Java writes it with `writeUTF` (see `Cursor.jutf`). At most 65535 bytes."""
     units = text.encode("utf-16-be", "surrogatepass")
     if any(0xD8 <= unit <= 0xDF for unit in units[::2]):
-        body = "".join(chr(units[i] << 8 | units[i + 1]) for i in range(0, len(units), 2)).encode("utf-8", "surrogatepass")
+        body = "".join(chr(units[i] << 8 | units[i + 1]) for i in range(0, len(units), 2)).encode(
+            "utf-8", "surrogatepass"
+        )
     else:
         body = text.encode()
     body = body.replace(b"\0", b"\xc0\x80")

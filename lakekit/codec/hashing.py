@@ -154,7 +154,9 @@ def hash_columns(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[
 # ---- buckets ---------------------------------------------------------------------------------------------------------
 
 
-def buckets(function: str, columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType], n: int) -> NDArray[np.int32]:
+def buckets(
+    function: str, columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType], n: int
+) -> NDArray[np.int32]:
     """Return the bucket of each row by `bucket-function.type` (default, mod, hive) and the bucket key."""
     match function:
         case "default":
@@ -334,7 +336,10 @@ def xx64(data: bytes) -> int:
     if length >= 32:
         lanes = [_P1 + _P2 & _M64, _P2, 0, -_P1 & _M64]
         while at + 32 <= length:
-            lanes = [_round(lane, int.from_bytes(data[at + 8 * i : at + 8 * i + 8], "little")) for i, lane in enumerate(lanes)]
+            lanes = [
+                _round(lane, int.from_bytes(data[at + 8 * i : at + 8 * i + 8], "little"))
+                for i, lane in enumerate(lanes)
+            ]
             at += 32
         h = sum(_rotate_left(lane, turn) for lane, turn in zip(lanes, (1, 7, 12, 18), strict=True)) & _M64
         for lane in lanes:
@@ -382,7 +387,11 @@ def xx64_at(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray
     hashes = np.empty(len(starts), np.uint64)
     beyond = int((starts + lengths).max(initial=0)) + 8 - len(data)
     words = words_at_any_byte(np.concatenate([data, np.zeros(beyond, np.uint8)]) if beyond > 0 else data)
-    order = np.argsort(-(lengths >> 5), kind="stable") if len(lengths) and int(lengths.max()) >= 32 else np.arange(len(lengths))
+    order = (
+        np.argsort(-(lengths >> 5), kind="stable")
+        if len(lengths) and int(lengths.max()) >= 32
+        else np.arange(len(lengths))
+    )
     for piece in range(0, len(order), _STEP):
         rows = order[piece : piece + _STEP]
         hashes[rows] = _xx64_rows(words, starts[rows], lengths[rows])
@@ -400,7 +409,12 @@ def _xx64_rows(words: NDArray[np.uint64], at: NDArray[np.int64], lengths: NDArra
         for j, n in enumerate(live.tolist()):
             for i, lane in enumerate(lanes):
                 lane[:n] = _rounds(lane[:n], words[at[:n] + (32 * j + 8 * i)])
-        mixed = _rotate_left_array(lanes[0], 1) + _rotate_left_array(lanes[1], 7) + _rotate_left_array(lanes[2], 12) + _rotate_left_array(lanes[3], 18)
+        mixed = (
+            _rotate_left_array(lanes[0], 1)
+            + _rotate_left_array(lanes[1], 7)
+            + _rotate_left_array(lanes[2], 12)
+            + _rotate_left_array(lanes[3], 18)
+        )
         for lane in lanes:
             mixed = (mixed ^ _rounds(np.uint64(0), lane)) * np.uint64(_P1) + np.uint64(_P4)
         h[:long] = mixed

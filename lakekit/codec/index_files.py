@@ -45,7 +45,9 @@ class DeletionVectorRange(NamedTuple):
     cardinality: int
 
 
-def decode(data: bytes, *, limit: int | None = None, path: str | None = None, marks: SpanRecorder | None = None) -> NDArray[np.uint32] | NDArray[np.uint64]:
+def decode(
+    data: bytes, *, limit: int | None = None, path: str | None = None, marks: SpanRecorder | None = None
+) -> NDArray[np.uint32] | NDArray[np.uint64]:
     """Return the ascending positions of an entry's data, magic included.
 
     `limit` as in `roaring.decode`. Raises `Corrupt`.
@@ -109,14 +111,20 @@ def read_entry(cursor: Cursor, *, limit: int | None = None) -> NDArray[np.uint32
     cursor.means(f"{stored:08x}")
     computed = zlib.crc32(data)
     if stored != computed:
-        raise cursor.wrong(f"checksum {stored:08x} stored, {computed:08x} computed: the vector is damaged", "crc", at=start + 4 + length)
+        raise cursor.wrong(
+            f"checksum {stored:08x} stored, {computed:08x} computed: the vector is damaged",
+            "crc",
+            at=start + 4 + length,
+        )
     if cursor.marks is None:
         return decode(data, limit=limit, path=cursor.path)
     with cursor.marks.within(at=start + 4):
         return decode(data, limit=limit, path=cursor.path, marks=cursor.marks)
 
 
-def decode_entry(data: bytes, *, limit: int | None = None, path: str | None = None) -> NDArray[np.uint32] | NDArray[np.uint64]:
+def decode_entry(
+    data: bytes, *, limit: int | None = None, path: str | None = None
+) -> NDArray[np.uint32] | NDArray[np.uint64]:
     """Return the positions of an entry `length | data | crc`; bytes after it are ignored.
 
     Raises `Corrupt`.
@@ -151,7 +159,9 @@ def _entry(data: bytes) -> bytes:
     return len(data).to_bytes(4, "big") + data + zlib.crc32(data).to_bytes(4, "big")
 
 
-def read_file(data: bytes, *, path: str | None = None, marks: SpanRecorder | None = None) -> list[NDArray[np.uint32] | NDArray[np.uint64]]:
+def read_file(
+    data: bytes, *, path: str | None = None, marks: SpanRecorder | None = None
+) -> list[NDArray[np.uint32] | NDArray[np.uint64]]:
     """Return every vector of an index file, in file order.
 
     Raises:
@@ -171,7 +181,9 @@ def read_file(data: bytes, *, path: str | None = None, marks: SpanRecorder | Non
     return vectors
 
 
-def write_file(vectors: Sequence[NDArray[np.unsignedinteger]], bits: int = 32) -> tuple[bytes, list[DeletionVectorRange]]:
+def write_file(
+    vectors: Sequence[NDArray[np.unsignedinteger]], bits: int = 32
+) -> tuple[bytes, list[DeletionVectorRange]]:
     """Return an index file and the range of each vector, as `_DELETIONS_VECTORS_RANGES` lists it.
 
     The length in a range differs between 32 and 64 bit.
@@ -179,6 +191,8 @@ def write_file(vectors: Sequence[NDArray[np.unsignedinteger]], bits: int = 32) -
     out, ranges = bytearray([VERSION]), []
     for positions, data in zip(vectors, encode_many(vectors, bits), strict=True):
         entry = _entry(data)
-        ranges.append(DeletionVectorRange(len(out), len(entry) - ENTRY_EXTRA if bits == 32 else len(entry), len(positions)))
+        ranges.append(
+            DeletionVectorRange(len(out), len(entry) - ENTRY_EXTRA if bits == 32 else len(entry), len(positions))
+        )
         out += entry
     return bytes(out), ranges

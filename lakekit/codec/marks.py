@@ -120,7 +120,9 @@ def leaves(marks: Sequence[FieldSpan], size: int) -> list[FieldSpan]:
             continue
         if start > at:
             innermost.append(FieldSpan(at, start - at, UNREAD_LABEL, None))
-        innermost.append(mark if (start, end) == (mark.offset, mark.end) else mark._replace(offset=start, length=end - start))
+        innermost.append(
+            mark if (start, end) == (mark.offset, mark.end) else mark._replace(offset=start, length=end - start)
+        )
         at = end
     if at < size:
         innermost.append(FieldSpan(at, size - at, UNREAD_LABEL, None))

@@ -67,7 +67,9 @@ def check(path: str, data: bytes | memoryview, columns: Container[str] | None = 
     try:
         tail = orc_tail.parse(data)
         _check_tail(tail)
-        columns_by_number = {column.number: column for child in _children(tail.root, columns) for column in child.walk()}
+        columns_by_number = {
+            column.number: column for child in _children(tail.root, columns) for column in child.walk()
+        }
         for stripe in tail.stripes:
             _check_stripe(tail, stripe, columns_by_number)
     except Corrupt as error:
@@ -82,18 +84,30 @@ def _children(root: Column, columns: Container[str] | None) -> Iterator[Column]:
 
 def _check_tail(tail: Tail) -> None:
     if tail.codec != "none" and not 0 < tail.block_bytes <= _LONGEST_BLOCK:
-        raise Corrupt(f"blocks of {tail.block_bytes} bytes, where {_LONGEST_BLOCK} are the most", field="compression block size")
+        raise Corrupt(
+            f"blocks of {tail.block_bytes} bytes, where {_LONGEST_BLOCK} are the most", field="compression block size"
+        )
     rows = sum(stripe.row_count for stripe in tail.stripes)
     if rows != orc_tail.integer_member(tail.footer, 6):
-        raise Corrupt(f"its stripes have {rows} rows, the footer says {orc_tail.integer_member(tail.footer, 6)}", field="rows")
+        raise Corrupt(
+            f"its stripes have {rows} rows, the footer says {orc_tail.integer_member(tail.footer, 6)}", field="rows"
+        )
     for column in tail.root.walk():
         count = len(column.children)
-        if count != {_LIST: 1, _MAP: 2}.get(column.kind, count) or (column.kind == _STRUCT and count != len(column.names)):
-            raise Corrupt(f"column {column.number} of kind {column.kind} has {count} parts and {len(column.names)} names", field="types")
+        if count != {_LIST: 1, _MAP: 2}.get(column.kind, count) or (
+            column.kind == _STRUCT and count != len(column.names)
+        ):
+            raise Corrupt(
+                f"column {column.number} of kind {column.kind} has {count} parts and {len(column.names)} names",
+                field="types",
+            )
         if column.kind == _DECIMAL:
             digits, scale = orc_tail.integer_member(column.parts, 5), orc_tail.integer_member(column.parts, 6)
             if not 0 < digits <= _MOST_DIGITS or not 0 <= scale <= digits:
-                raise Corrupt(f"column {column.number} is a decimal of {digits} digits, {scale} of them after the point", field="types")
+                raise Corrupt(
+                    f"column {column.number} is a decimal of {digits} digits, {scale} of them after the point",
+                    field="types",
+                )
 
 
 def _check_stripe(tail: Tail, stripe: Stripe, columns_by_number: dict[int, Column]) -> None:
@@ -104,7 +118,10 @@ def _check_stripe(tail: Tail, stripe: Stripe, columns_by_number: dict[int, Colum
     encodings = [orc_tail.parse_members(stream) for stream in orc_tail.bytes_members(footer, 2)]
     plain = _outside_lists(tail.root)
     streams = list(_streams(footer, stripe.offset, end))
-    checks_lengths = sum(stream.length for stream in streams if stream.kind == _LENGTH and stream.column in columns_by_number) <= _FEW_BYTES
+    checks_lengths = (
+        sum(stream.length for stream in streams if stream.kind == _LENGTH and stream.column in columns_by_number)
+        <= _FEW_BYTES
+    )
     sizes = {stream.column: stream.length for stream in streams if stream.kind in (_DATA, _DICTIONARY)}
     for stream in streams:
         if stream.column not in columns_by_number or stream.kind > _LAST_DATA_KIND:
@@ -112,9 +129,17 @@ def _check_stripe(tail: Tail, stripe: Stripe, columns_by_number: dict[int, Colum
         encoding = encodings[stream.column] if stream.column < len(encodings) else []
         kind, count = orc_tail.integer_member(encoding, 1), orc_tail.integer_member(encoding, 2)
         if kind in _DICTIONARIES and stream.column in plain and count > stripe.row_count:
-            raise Corrupt(f"a dictionary of {count} values in a stripe of {stripe.row_count} rows", offset=stream.begin, field="dictionary size")
+            raise Corrupt(
+                f"a dictionary of {count} values in a stripe of {stripe.row_count} rows",
+                offset=stream.begin,
+                field="dictionary size",
+            )
         blocks = _check_chunks(tail, stream) if tail.codec != "none" else 1
-        if stream.kind == _SECONDARY and columns_by_number[stream.column].kind == _DECIMAL and stream.length <= _FEW_SCALES_BYTES:
+        if (
+            stream.kind == _SECONDARY
+            and columns_by_number[stream.column].kind == _DECIMAL
+            and stream.length <= _FEW_SCALES_BYTES
+        ):
             _check_scales(tail, stream, second=kind in _SECOND)
         if stream.kind == _LENGTH and checks_lengths:
             packed = bytes(tail.data[stream.begin : stream.begin + stream.length])
@@ -124,7 +149,11 @@ def _check_stripe(tail: Tail, stripe: Stripe, columns_by_number: dict[int, Colum
             if columns_by_number[stream.column].kind in (_LIST, _MAP):
                 _check_values(tail, columns_by_number[stream.column], streams, total)
             elif total > most + _SLACK_BYTES:
-                raise Corrupt(f"texts of {total} bytes in a stream of {sizes.get(stream.column, 0)}", offset=stream.begin, field="length")
+                raise Corrupt(
+                    f"texts of {total} bytes in a stream of {sizes.get(stream.column, 0)}",
+                    offset=stream.begin,
+                    field="length",
+                )
 
 
 def _check_scales(tail: Tail, stream: _Stream, *, second: bool) -> None:
@@ -132,10 +161,16 @@ def _check_scales(tail: Tail, stream: _Stream, *, second: bool) -> None:
 
     Arrow would multiply by ten as often, without end.
     """
-    data = orc_tail.inflate(bytes(tail.data[stream.begin : stream.begin + stream.length]), tail.codec, tail.block_bytes)[:_MOST_INFLATED_BYTES]
+    data = orc_tail.inflate(
+        bytes(tail.data[stream.begin : stream.begin + stream.length]), tail.codec, tail.block_bytes
+    )[:_MOST_INFLATED_BYTES]
     scale_range = orc_runs.signed_range(data, second=second)
     if scale_range is not None and not 0 <= scale_range[0] <= scale_range[1] <= _MOST_DIGITS:
-        raise Corrupt(f"column {stream.column} has decimals of scales {scale_range[0]} to {scale_range[1]}", offset=stream.begin, field="scale")
+        raise Corrupt(
+            f"column {stream.column} has decimals of scales {scale_range[0]} to {scale_range[1]}",
+            offset=stream.begin,
+            field="scale",
+        )
 
 
 def _check_values(tail: Tail, column: Column, streams: Sequence[_Stream], total: int) -> None:
@@ -148,7 +183,10 @@ def _check_values(tail: Tail, column: Column, streams: Sequence[_Stream], total:
     for child in column.children:
         most = _most_values(tail, child, streams)
         if total > most:
-            raise Corrupt(f"column {column.number} has lists of {total} values, and column {child.number} at most {most}", field="length")
+            raise Corrupt(
+                f"column {column.number} has lists of {total} values, and column {child.number} at most {most}",
+                field="length",
+            )
 
 
 def _most_values(tail: Tail, column: Column, streams: Sequence[_Stream]) -> int:
@@ -156,7 +194,11 @@ def _most_values(tail: Tail, column: Column, streams: Sequence[_Stream]) -> int:
 
     A STRUCT without a stream has as many as its parts.
     """
-    own = [stream for stream in streams if stream.column == column.number and stream.kind <= _LAST_DATA_KIND and stream.length]
+    own = [
+        stream
+        for stream in streams
+        if stream.column == column.number and stream.kind <= _LAST_DATA_KIND and stream.length
+    ]
     if not own and column.kind == _STRUCT:
         return max((_most_values(tail, child, streams) for child in column.children), default=0)
     return max((_inflated_bytes(tail, stream) for stream in own), default=0) * _VALUES_OF_BYTE
@@ -167,7 +209,11 @@ def _inflated_bytes(tail: Tail, stream: _Stream) -> int:
     if tail.codec == "none":
         return stream.length
     if stream.length <= _FEW_BYTES:
-        return len(orc_tail.inflate(bytes(tail.data[stream.begin : stream.begin + stream.length]), tail.codec, tail.block_bytes))
+        return len(
+            orc_tail.inflate(
+                bytes(tail.data[stream.begin : stream.begin + stream.length]), tail.codec, tail.block_bytes
+            )
+        )
     return _check_chunks(tail, stream) * tail.block_bytes
 
 
@@ -177,7 +223,9 @@ def _streams(footer: list[orc_tail.Part], begin: int, end: int) -> Iterator[_Str
         members = orc_tail.parse_members(stream)
         kind, column, length = (orc_tail.integer_member(members, number) for number in (1, 2, 3))
         if length > end - begin:
-            raise Corrupt(f"a stream of {length} bytes, and {end - begin} are left of its stripe", offset=begin, field="stream")
+            raise Corrupt(
+                f"a stream of {length} bytes, and {end - begin} are left of its stripe", offset=begin, field="stream"
+            )
         yield _Stream(kind, column, begin, length)
         begin += length
 
@@ -196,7 +244,9 @@ def _check_chunks(tail: Tail, stream: _Stream) -> int:
         head = int.from_bytes(tail.data[at : at + 3], "little")
         length = head >> 1
         if at + 3 + length > end or length > tail.block_bytes:
-            raise Corrupt(f"a chunk of {length} bytes in a stream that ends at byte {end}", offset=at, field="chunk length")
+            raise Corrupt(
+                f"a chunk of {length} bytes in a stream that ends at byte {end}", offset=at, field="chunk length"
+            )
         at += 3 + length
         count += 1
     return count

@@ -51,7 +51,9 @@ def signed_range(data: bytes, *, second: bool) -> tuple[int, int] | None:
     Raises:
         Corrupt: a number has more than 64 bits.
     """
-    bounds = [bound for run_bounds in _read_runs(data, _signed_run if second else _first_signed_run) for bound in run_bounds]
+    bounds = [
+        bound for run_bounds in _read_runs(data, _signed_run if second else _first_signed_run) for bound in run_bounds
+    ]
     return (min(bounds), max(bounds)) if bounds else None
 
 

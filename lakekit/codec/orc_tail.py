@@ -310,7 +310,11 @@ def row_count(read: Callable[[int, int], bytes], size_bytes: int) -> int:
     if length + 1 > len(data) or not length > 0:
         raise Corrupt("it has no ORC postscript", field="postscript")
     postscript = parse_members(data[-1 - length : -1])
-    codec, block, size = _CODECS.get(integer_member(postscript, 2), "unknown"), integer_member(postscript, 3, 262144), integer_member(postscript, 1)
+    codec, block, size = (
+        _CODECS.get(integer_member(postscript, 2), "unknown"),
+        integer_member(postscript, 3, 262144),
+        integer_member(postscript, 1),
+    )
     end = size_bytes - 1 - length
     if size > end:
         raise Corrupt(f"a footer of {size} bytes in a file of {size_bytes}", field="footer")
@@ -357,11 +361,38 @@ def footer_of(tail: Tail, stripe: Stripe) -> list[Part]:
     return parse_members(inflate(bytes(tail.data[begin : begin + stripe.footer_bytes]), tail.codec, tail.block_bytes))
 
 
-_POSTSCRIPT = {1: "footer length", 2: "compression", 3: "block size", 4: "version", 5: "metadata length", 6: "writer version", 7: "stripe statistics length"}
+_POSTSCRIPT = {
+    1: "footer length",
+    2: "compression",
+    3: "block size",
+    4: "version",
+    5: "metadata length",
+    6: "writer version",
+    7: "stripe statistics length",
+}
 _POSTSCRIPT |= {8000: "magic"}
-_FOOTER = {1: "header length", 2: "content length", 3: "stripe", 4: "type", 5: "user metadata", 6: "rows", 7: "statistics", 8: "row index stride"}
+_FOOTER = {
+    1: "header length",
+    2: "content length",
+    3: "stripe",
+    4: "type",
+    5: "user metadata",
+    6: "rows",
+    7: "statistics",
+    8: "row index stride",
+}
 _FOOTER |= {9: "writer", 10: "encryption", 11: "calendar", 12: "software version"}
-_STREAMS = ("present", "data", "length", "dictionary data", "dictionary count", "secondary", "row index", "bloom filter", "bloom filter utf8")
+_STREAMS = (
+    "present",
+    "data",
+    "length",
+    "dictionary data",
+    "dictionary count",
+    "secondary",
+    "row index",
+    "bloom filter",
+    "bloom filter utf8",
+)
 
 
 def mark(data: bytes, marks: SpanRecorder) -> Tail:
@@ -431,7 +462,11 @@ def rewrite_types(tail: Tail, *, maps: bool = True, timestamps: bool = False) ->
         for piece in (body, zeros, packed):
             out += piece
     unchanged = [part for part in tail.footer if part.number not in (2, 3, 4, 7)]
-    added = [Part(2, len(out)), *(Part(3, stripe_message) for stripe_message in stripes), *(Part(4, t) for t in type_messages(root))]
+    added = [
+        Part(2, len(out)),
+        *(Part(3, stripe_message) for stripe_message in stripes),
+        *(Part(4, t) for t in type_messages(root)),
+    ]
     packed = store_chunks(build_message([*added, *unchanged]), tail)
     replaced = {1: len(packed), 5: 0, 7: 0}
     postscript = build_message([Part(p.number, replaced.get(p.number, p.value)) for p in tail.postscript])
@@ -464,10 +499,14 @@ def type_messages(root: Column) -> Iterator[bytes]:
         for child in column.children:
             append_varint(below, numbers[id(child)])
         own = [part for part in column.parts if part.number not in (1, 2, 3)]
-        yield build_message([Part(1, column.kind), Part(2, bytes(below)), *(Part(3, name) for name in column.names), *own])
+        yield build_message(
+            [Part(1, column.kind), Part(2, bytes(below)), *(Part(3, name) for name in column.names), *own]
+        )
 
 
-def _stripe_footer(footer: list[Part], columns: list[Column], numbers: dict[int, int], moved: dict[tuple[int, int], int], tail: Tail) -> tuple[bytes, bytes]:
+def _stripe_footer(
+    footer: list[Part], columns: list[Column], numbers: dict[int, int], moved: dict[tuple[int, int], int], tail: Tail
+) -> tuple[bytes, bytes]:
     """Return the footer with streams and encodings under their new columns, and streams of zeros to add."""
     streams: list[Part] = []
     for stream in bytes_members(footer, 1):

@@ -74,7 +74,9 @@ def read_layout(cursor: Cursor, field: str, *, above: int = 0) -> RoaringLayout:
     runs: NDArray[np.uint8] | None = None
     if cookie & 0xFFFF == COOKIE_WITH_RUNS:
         count = (cookie >> 16) + 1
-        runs = np.unpackbits(np.frombuffer(cursor.raw((count + 7) // 8, field, "run flags"), np.uint8), bitorder="little")
+        runs = np.unpackbits(
+            np.frombuffer(cursor.raw((count + 7) // 8, field, "run flags"), np.uint8), bitorder="little"
+        )
     else:
         count = cursor.i32le(field, "containers") if cookie == COOKIE_NO_RUNS else -1
         if not 0 <= count <= 65536:
@@ -95,9 +97,20 @@ def read_layout(cursor: Cursor, field: str, *, above: int = 0) -> RoaringLayout:
     containers = RoaringLayout(cursor.data, highs.tolist(), cards.tolist(), kinds.tolist(), starts.tolist())
     unsound = _find_unsound(containers)
     if unsound is not None:
-        raise cursor.wrong(f"container {unsound} is out of order or does not hold {containers.cards[unsound]} positions", field, at=containers.starts[unsound])
+        raise cursor.wrong(
+            f"container {unsound} is out of order or does not hold {containers.cards[unsound]} positions",
+            field,
+            at=containers.starts[unsound],
+        )
     if cursor.marks is not None:
-        _mark_containers(cursor.marks, containers, field, heads=heads, offsets=None if offsets is None else offsets.tolist(), above=above)
+        _mark_containers(
+            cursor.marks,
+            containers,
+            field,
+            heads=heads,
+            offsets=None if offsets is None else offsets.tolist(),
+            above=above,
+        )
     return containers
 
 
@@ -124,7 +137,9 @@ def _is_dense(cursor: Cursor) -> bool:
     """Return whether the first and the last container of the bitmap at the cursor are bitmap containers."""
     count = int.from_bytes(cursor.data[cursor.at + 4 : cursor.at + 8], "little")
     heads = cursor.at + 8
-    return all(int.from_bytes(cursor.data[at + 2 : at + 4], "little") >= ARRAY_MAX for at in (heads, heads + 4 * (count - 1)))
+    return all(
+        int.from_bytes(cursor.data[at + 2 : at + 4], "little") >= ARRAY_MAX for at in (heads, heads + 4 * (count - 1))
+    )
 
 
 def read_dense(cursor: Cursor, most: int) -> NDArray[np.int64]:
@@ -145,9 +160,13 @@ def read_dense(cursor: Cursor, most: int) -> NDArray[np.int64]:
     numbers = np.ascontiguousarray(bitmaps[:, :head]).view("<u2")
     keys, cards = numbers[:, 4 : 4 + 2 * count : 2], numbers[:, 5 : 4 + 2 * count : 2].astype(np.int64) + 1
     offsets = np.ascontiguousarray(bitmaps[:, 8 + 4 * count : head]).view("<u4")
-    alike = (numbers[:, :4] == numbers[0, :4]).all(axis=1) & (keys == keys[0]).all(axis=1) & (cards > ARRAY_MAX).all(axis=1)
+    alike = (
+        (numbers[:, :4] == numbers[0, :4]).all(axis=1) & (keys == keys[0]).all(axis=1) & (cards > ARRAY_MAX).all(axis=1)
+    )
     alike &= (offsets == head + 8192 * np.arange(count)).all(axis=1)
-    is_first = int.from_bytes(cursor.data[begin : begin + 4], "little") == COOKIE_NO_RUNS and not np.count_nonzero(keys[0, 1:] <= keys[0, :-1])
+    is_first = int.from_bytes(cursor.data[begin : begin + 4], "little") == COOKIE_NO_RUNS and not np.count_nonzero(
+        keys[0, 1:] <= keys[0, :-1]
+    )
     many = (many if alike.all() else int(alike.argmin())) if is_first else 0
     sound = (_counts(bitmaps[:many, head:], count) == cards[:many]).all(axis=1)
     many = many if sound.all() else int(sound.argmin())
@@ -177,24 +196,36 @@ def _counts(rows: NDArray[np.uint8], count: int) -> NDArray[np.uint32]:
     return counts
 
 
-def _mark_containers(marks: SpanRecorder, containers: RoaringLayout, field: str, *, heads: int, offsets: list[int] | None, above: int) -> None:
+def _mark_containers(
+    marks: SpanRecorder, containers: RoaringLayout, field: str, *, heads: int, offsets: list[int] | None, above: int
+) -> None:
     """Record the headers, offsets and positions of containers one by one."""
     count = len(containers.starts)
-    for i, (high, card, kind, start) in enumerate(zip(containers.highs, containers.cards, containers.kinds, containers.starts, strict=True)):
+    for i, (high, card, kind, start) in enumerate(
+        zip(containers.highs, containers.cards, containers.kinds, containers.starts, strict=True)
+    ):
         with marks.within(f"{field} container {i}"):
             marks.add(heads + 4 * i, 2, "key", high)
             marks.add(heads + 4 * i + 2, 2, "cardinality", card)
             if offsets is not None:
                 marks.add(heads + 4 * (count + i), 4, "offset", offsets[i])
             positions = (
-                positions_of(RoaringLayout(containers.data, [high], [card], [kind], [start]), limit=card).astype(np.uint64) + np.uint64(above)
+                positions_of(RoaringLayout(containers.data, [high], [card], [kind], [start]), limit=card).astype(
+                    np.uint64
+                )
+                + np.uint64(above)
             ).tolist()
             if kind == RUN:
                 runs = int.from_bytes(containers.data[start : start + 2], "little")
                 marks.add(start, 2, "runs", runs)
                 marks.add(start + 2, 4 * runs, "positions as runs", positions)
             else:
-                marks.add(start, 2 * card if kind == ARRAY else 8192, "positions" if kind == ARRAY else "positions as bits", positions)
+                marks.add(
+                    start,
+                    2 * card if kind == ARRAY else 8192,
+                    "positions" if kind == ARRAY else "positions as bits",
+                    positions,
+                )
 
 
 def _starts(cursor: Cursor, kinds: list[int], sizes: NDArray[np.int64], field: str) -> NDArray[np.int64]:
@@ -227,7 +258,11 @@ def _find_unsound(containers: RoaringLayout) -> int | None:
                 return at + int(is_unsound.argmax())
         elif containers.kinds[at] == RUN and (single := _end_of_single(containers, at)) > at:
             end = single
-            table = np.frombuffer(containers.data, "<u2", 3 * (end - at), containers.starts[at]).reshape(-1, 3).astype(np.int64)
+            table = (
+                np.frombuffer(containers.data, "<u2", 3 * (end - at), containers.starts[at])
+                .reshape(-1, 3)
+                .astype(np.int64)
+            )
             is_unsound = (table[:, 2] + 1 != containers.cards[at:end]) | (table[:, 1] + table[:, 2] > 65535)
             if np.count_nonzero(is_unsound):
                 return at + int(is_unsound.argmax())
@@ -243,7 +278,11 @@ def _end_of_single(containers: RoaringLayout, at: int) -> int:
     Such a container takes six bytes.
     """
     end = at + 1
-    while end < len(containers.kinds) and containers.kinds[end] == RUN and containers.starts[end] - containers.starts[end - 1] == 6:
+    while (
+        end < len(containers.kinds)
+        and containers.kinds[end] == RUN
+        and containers.starts[end] - containers.starts[end - 1] == 6
+    ):
         end += 1
     last = containers.starts[end - 1]
     return end if containers.data[last : last + 2] == b"\1\0" else end - 1
@@ -275,11 +314,15 @@ def positions_of(containers: RoaringLayout, *, limit: int | None = None) -> NDAr
     check_count(total, len(containers.data), limit, width=4)
     out = np.empty(total, np.uint32)
     at = 0
-    for high, card, kind, start in zip(containers.highs, containers.cards, containers.kinds, containers.starts, strict=True):
+    for high, card, kind, start in zip(
+        containers.highs, containers.cards, containers.kinds, containers.starts, strict=True
+    ):
         if kind == ARRAY:
             low: NDArray[np.integer] = np.frombuffer(containers.data, "<u2", card, start)
         elif kind == BITMAP:
-            low = np.flatnonzero(np.unpackbits(np.frombuffer(containers.data, np.uint8, 8192, start), bitorder="little").view(np.bool_))
+            low = np.flatnonzero(
+                np.unpackbits(np.frombuffer(containers.data, np.uint8, 8192, start), bitorder="little").view(np.bool_)
+            )
         else:
             low = spans(*_runs(containers.data, start))
         out[at : at + card] = low
@@ -377,7 +420,9 @@ def encode(positions: NDArray[np.integer]) -> bytes:
     return encode_many(positions, np.array([0, len(positions)]))[0].tobytes()
 
 
-def encode_many(positions: NDArray[np.integer], offsets: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def encode_many(
+    positions: NDArray[np.integer], offsets: NDArray[np.int64]
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Encode many bitmaps at once and return their bytes, concatenated, and their offsets.
 
     Group i is `positions[offsets[i]:offsets[i+1]]`, ascending.
@@ -403,7 +448,9 @@ def encode_many(positions: NDArray[np.integer], offsets: NDArray[np.int64]) -> t
     u32[begins[~has_runs] + 4] = counts[~has_runs]
     nth = np.arange(len(parts.group)) - per_group[parts.group]
     flagged = np.flatnonzero(parts.is_run)
-    np.bitwise_or.at(out, begins[parts.group[flagged]] + 4 + (nth[flagged] >> 3), (1 << (nth[flagged] & 7)).astype(np.uint8))
+    np.bitwise_or.at(
+        out, begins[parts.group[flagged]] + 4 + (nth[flagged] >> 3), (1 << (nth[flagged] & 7)).astype(np.uint8)
+    )
     at = begins[parts.group] + np.where(has_runs, 4 + flag_bytes, 8)[parts.group] + 4 * nth
     u16[at] = parts.high
     u16[at + 2] = parts.card - 1
@@ -441,14 +488,20 @@ def _containers(pos: NDArray[np.int64], offsets: NDArray[np.int64]) -> _Containe
     plain = np.where(card > ARRAY_MAX, 8192, 2 * card)
     is_run = 2 + 4 * run_count < plain
     group = np.searchsorted(offsets, first, side="right") - 1
-    return _Containers(group, high[first], first, card, is_run, np.where(is_run, 2 + 4 * run_count, plain), run_first, run_count)
+    return _Containers(
+        group, high[first], first, card, is_run, np.where(is_run, 2 + 4 * run_count, plain), run_first, run_count
+    )
 
 
-def _write_bodies(out: NDArray[np.uint8], u16: NDArray[np.uint16], low: NDArray[np.int64], parts: _Containers, body: NDArray[np.int64]) -> None:
+def _write_bodies(
+    out: NDArray[np.uint8], u16: NDArray[np.uint16], low: NDArray[np.int64], parts: _Containers, body: NDArray[np.int64]
+) -> None:
     big = parts.card > _BIG_CONTAINER_ROWS
     arrays = np.flatnonzero(~parts.is_run & ~big)
     cards = parts.card[arrays]
-    u16[2 * spans(np.zeros(len(arrays), np.int64), cards) + np.repeat(body[arrays], cards)] = low[spans(parts.first[arrays], cards)]
+    u16[2 * spans(np.zeros(len(arrays), np.int64), cards) + np.repeat(body[arrays], cards)] = low[
+        spans(parts.first[arrays], cards)
+    ]
     runs = np.flatnonzero(parts.is_run)
     u16[body[runs]] = parts.run_count[runs]
     counts = parts.run_count[runs]

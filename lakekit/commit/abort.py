@@ -60,7 +60,8 @@ def check_files_exist(ctx: TableContext, messages: Sequence[CommitMessage]) -> N
     if missing:
         more = f", and {len(missing) - 1} more files" if len(missing) > 1 else ""
         raise StorageFailed(
-            f"{missing[0]} is gone{more}: what was prepared for {ctx.name} cannot be committed any more. Nothing was committed. Write the rows again",
+            f"{missing[0]} is gone{more}: what was prepared for {ctx.name} cannot be committed any more. Nothing was "
+            "committed. Write the rows again",
             path=missing[0],
         )
 
@@ -71,7 +72,12 @@ def check_not_committed(ctx: TableContext, messages: Sequence[CommitMessage], la
     A table that lists a file twice cannot be read any more. Relies on the clocks of writers and committers: a search
     further back would slow down every commit.
     """
-    creation_times = {file.name: file.creation_time_ms for message in messages for file in message.new_files if file.creation_time_ms is not None}
+    creation_times = {
+        file.name: file.creation_time_ms
+        for message in messages
+        for file in message.new_files
+        if file.creation_time_ms is not None
+    }
     oldest_ms = min(map(instant_ms, creation_times.values()), default=None)
     if latest is None or oldest_ms is None:
         return
@@ -126,7 +132,9 @@ def _files(ctx: TableContext, message: CommitMessage) -> Iterator[tuple[str, str
         yield from ((extra, ctx.layout.extra_file(path, extra)) for extra in file.extra_files)
     directory = paths.partition_path(ctx, message.partition)
     for index in (*message.new_index_files, *message.compact_new_index_files):
-        path = ctx.layout.index(index.file_name, partition_path=directory, bucket=message.bucket, external_path=index.external_path)
+        path = ctx.layout.index(
+            index.file_name, partition_path=directory, bucket=message.bucket, external_path=index.external_path
+        )
         yield index.file_name, path
 
 
@@ -145,11 +153,17 @@ def _collect_referenced_names(ctx: TableContext) -> set[str]:
     names: set[str] = set()
     manifests: dict[str, ManifestFileMeta] = {}
     for snapshot, lists in _roots(ctx):
-        manifests |= {file.name: file for which in lists for file in manifest_reader.manifest_files(ctx, snapshot, which)}
-        names |= {entry.file_name for entry in manifest_reader.index_entries(ctx, snapshot)} if len(lists) > 1 else set()
+        manifests |= {
+            file.name: file for which in lists for file in manifest_reader.manifest_files(ctx, snapshot, which)
+        }
+        names |= (
+            {entry.file_name for entry in manifest_reader.index_entries(ctx, snapshot)} if len(lists) > 1 else set()
+        )
     if manifests:
         entries = manifest_reader.read_entries(ctx, list(manifests.values()), columns=("file_name", "extra_files"))
-        names.update(entries.column("file_name").to_pylist(), entries.column("extra_files").flatten().to_pylist())  # scalar: one a file
+        names.update(
+            entries.column("file_name").to_pylist(), entries.column("extra_files").flatten().to_pylist()
+        )  # scalar: one a file
     return names
 
 

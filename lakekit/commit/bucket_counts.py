@@ -53,7 +53,11 @@ def check(ctx: TableContext, latest: Snapshot, delta: Delta, parties: ConflictPa
     differing = {partition for partition, total in written_totals.items() if totals.get(partition, total) != total}
     if differing:  # nothing may be left alive of what had that number
         conflict_detection.check_bucket_counts(
-            manifest_reader.read_live_entries(ctx, latest, keep_partitions=lambda column: mask_partitions(column, differing)), delta.entries, parties
+            manifest_reader.read_live_entries(
+                ctx, latest, keep_partitions=lambda column: mask_partitions(column, differing)
+            ),
+            delta.entries,
+            parties,
         )
         totals = {partition: total for partition, total in totals.items() if partition not in differing}
     key = _key(ctx)
@@ -89,7 +93,10 @@ def _valid_cached_counts(ctx: TableContext, latest: Snapshot) -> Mapping[bytes, 
         return cached.totals if cached.end == latest else {}
     if snapshots.find(ctx, cached.end.id) != cached.end:
         return {}
-    replaced = any(snapshot is None or snapshot.commit_kind == "OVERWRITE" for _, snapshot in commit_history.iter_since(ctx, cached.end.id, latest))
+    replaced = any(
+        snapshot is None or snapshot.commit_kind == "OVERWRITE"
+        for _, snapshot in commit_history.iter_since(ctx, cached.end.id, latest)
+    )
     return {} if replaced else cached.totals
 
 
@@ -100,11 +107,15 @@ def _search(ctx: TableContext, latest: Snapshot, partitions: set[bytes]) -> dict
     for file in reversed(manifest_reader.manifest_files(ctx, latest)):
         if not missing:
             break
-        if not file.num_added_files or not partition_ranges.may_hold(file, partition_ranges.values_of(missing, fields), fields):
+        if not file.num_added_files or not partition_ranges.may_hold(
+            file, partition_ranges.values_of(missing, fields), fields
+        ):
             continue
         entries = manifest_reader.read_entries(ctx, [file])
         mask = (entries.numbers("kind") == ADD) & (entries.numbers("total_buckets") > 0)
         matching = entries.filter(mask & mask_partitions(entries.column("partition"), missing))
-        totals |= dict(zip(matching.column("partition").to_pylist(), matching.column("total_buckets").to_pylist(), strict=True))
+        totals |= dict(
+            zip(matching.column("partition").to_pylist(), matching.column("total_buckets").to_pylist(), strict=True)
+        )
         missing -= totals.keys()
     return totals

@@ -121,13 +121,17 @@ def collect_appended(ctx: TableContext, messages: Sequence[CommitMessage]) -> Co
         changelog.put(message, ADD, message.changelog_files)
         index += _index(message, message.deleted_index_files, DELETE)
         index += _index(message, message.new_index_files, ADD)
-    removes_rows = any(message.deleted_files for message in messages) or any(entry.index_type == DELETION_VECTORS for entry in index)
+    removes_rows = any(message.deleted_files for message in messages) or any(
+        entry.index_type == DELETION_VECTORS for entry in index
+    )
     new_index_names = {file.file_name for message in messages for file in message.new_index_files}
     bases = tuple(
         KnownHashes(partition=message.partition, names=frozenset(message.hash_index_base))
         for message in messages
         # else it rests on an earlier one of these
-        if message.hash_index_base is not None and message.has_new and new_index_names.isdisjoint(message.hash_index_base)
+        if message.hash_index_base is not None
+        and message.has_new
+        and new_index_names.isdisjoint(message.hash_index_base)
     )
     return CommitChanges(
         kind="OVERWRITE" if removes_rows else "APPEND",
@@ -135,7 +139,9 @@ def collect_appended(ctx: TableContext, messages: Sequence[CommitMessage]) -> Co
         changelog=changelog.all(),
         index=tuple(index),
         hash_bases=tuple(dict.fromkeys(bases)),
-        keys_known_at=min((message.keys_known_at for message in messages if message.keys_known_at is not None), default=None),
+        keys_known_at=min(
+            (message.keys_known_at for message in messages if message.keys_known_at is not None), default=None
+        ),
     )
 
 
@@ -181,6 +187,11 @@ _INDEX_FIELDS = tuple(field.name for field in fields(IndexFileMeta))
 
 def _index(message: CommitMessage, files: Iterable[IndexFileMeta], kind: int) -> list[IndexManifestEntry]:
     return [
-        IndexManifestEntry(kind=kind, partition=message.partition, bucket=message.bucket, **{name: getattr(file, name) for name in _INDEX_FIELDS})
+        IndexManifestEntry(
+            kind=kind,
+            partition=message.partition,
+            bucket=message.bucket,
+            **{name: getattr(file, name) for name in _INDEX_FIELDS},
+        )
         for file in files
     ]

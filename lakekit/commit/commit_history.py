@@ -77,7 +77,9 @@ def iter_since(ctx: TableContext, after: int, latest: Snapshot) -> Iterator[tupl
         if snapshot_id == latest.id:
             prefetched = {snapshot_id: latest}
         elif snapshot_id not in prefetched:
-            batch_ids = range(snapshot_id, min(snapshot_id + (snapshots.MAX_CONCURRENT if ctx.storage.is_remote else 1), latest.id))
+            batch_ids = range(
+                snapshot_id, min(snapshot_id + (snapshots.MAX_CONCURRENT if ctx.storage.is_remote else 1), latest.id)
+            )
             prefetched = dict(zip(batch_ids, snapshots.find_all(ctx, batch_ids), strict=True))
         snapshot = prefetched[snapshot_id]
         yield snapshot_id, snapshot
@@ -88,7 +90,9 @@ def iter_since(ctx: TableContext, after: int, latest: Snapshot) -> Iterator[tupl
             snapshot_id = existing[position] if position < len(existing) else latest.id
 
 
-def find_commit_snapshots(ctx: TableContext, user: str, identifier: int, latest: Snapshot | None) -> list[Snapshot] | None:
+def find_commit_snapshots(
+    ctx: TableContext, user: str, identifier: int, latest: Snapshot | None
+) -> list[Snapshot] | None:
     """Return the snapshots of a commit that exists already, oldest first; None if it does not exist.
 
     Partitions that expire after a commit are dropped under its user and identifier: the commit is what lies before

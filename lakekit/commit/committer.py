@@ -16,7 +16,15 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakekit.commit import abort, changes as gathered, commit_history, contention, facts, overwrite as overwrites, try_commit
+from lakekit.commit import (
+    abort,
+    changes as gathered,
+    commit_history,
+    contention,
+    facts,
+    overwrite as overwrites,
+    try_commit,
+)
 from lakekit.commit.changes import EMPTY_DELTA, CommitChanges, Delta
 from lakekit.commit.draft import UncommittedFiles
 from lakekit.commit.result import Commit
@@ -69,7 +77,11 @@ def commit_changes(
     request = _make_request(ctx, commit_user, identifier, watermark, properties)
     latest = _read_newest(ctx)
     steps = _steps(request, messages, overwrite, check_append=check_append, ignore_empty=ignore_empty)
-    earlier = None if is_new_user or not steps else commit_history.find_commit_snapshots(ctx, commit_user, request.identifier, latest)
+    earlier = (
+        None
+        if is_new_user or not steps
+        else commit_history.find_commit_snapshots(ctx, commit_user, request.identifier, latest)
+    )
     if earlier is not None:
         return _resume_commit(request, steps, messages, earlier, latest)
     if check_append or check_files:
@@ -92,7 +104,11 @@ def commit_changes(
 
 
 def _make_request(
-    ctx: TableContext, commit_user: str, identifier: int, watermark: int | None = None, properties: Mapping[str, str] | None = None
+    ctx: TableContext,
+    commit_user: str,
+    identifier: int,
+    watermark: int | None = None,
+    properties: Mapping[str, str] | None = None,
 ) -> CommitRequest:
     return CommitRequest(
         ctx=ctx,
@@ -115,13 +131,17 @@ def find_commit(ctx: TableContext, *, commit_user: str, identifier: int) -> Comm
     For callers that would otherwise write the rows first. Raises as `commit_changes` does.
     """
     request = _make_request(ctx, commit_user, identifier)
-    earlier = commit_history.find_commit_snapshots(ctx, commit_user, request.identifier, snapshots.latest_from_known(ctx))
+    earlier = commit_history.find_commit_snapshots(
+        ctx, commit_user, request.identifier, snapshots.latest_from_known(ctx)
+    )
     if earlier is None:
         return None
     return outcome(request, _load_committed(ctx, earlier))
 
 
-def _commit_step(request: CommitRequest, step: CommitStep, messages: Sequence[CommitMessage], latest: Snapshot | None) -> CommittedSnapshot:
+def _commit_step(
+    request: CommitRequest, step: CommitStep, messages: Sequence[CommitMessage], latest: Snapshot | None
+) -> CommittedSnapshot:
     draft = UncommittedFiles(request.ctx)
     try:
         committed = try_commit.try_commit(request, step, draft, latest)
@@ -132,13 +152,17 @@ def _commit_step(request: CommitRequest, step: CommitStep, messages: Sequence[Co
     return committed
 
 
-def commit_changes_once(ctx: TableContext, messages: Sequence[CommitMessage], *, commit_user: str, overwrite: Overwrite | None = None) -> Commit:
+def commit_changes_once(
+    ctx: TableContext, messages: Sequence[CommitMessage], *, commit_user: str, overwrite: Overwrite | None = None
+) -> Commit:
     """Commit with a user drawn for this commit; on failure delete the files of the messages.
 
     Files that a commit may refer to are kept (`abort`).
     """
     try:
-        return commit_changes(ctx, messages, commit_user=commit_user, identifier=BATCH_IDENTIFIER, overwrite=overwrite, is_new_user=True)
+        return commit_changes(
+            ctx, messages, commit_user=commit_user, identifier=BATCH_IDENTIFIER, overwrite=overwrite, is_new_user=True
+        )
     except BaseException:
         with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
             abort.abort(ctx, messages)
@@ -146,7 +170,12 @@ def commit_changes_once(ctx: TableContext, messages: Sequence[CommitMessage], *,
 
 
 def _steps(
-    request: CommitRequest, messages: Sequence[CommitMessage], overwrite: Overwrite | None, *, check_append: bool, ignore_empty: bool | None
+    request: CommitRequest,
+    messages: Sequence[CommitMessage],
+    overwrite: Overwrite | None,
+    *,
+    check_append: bool,
+    ignore_empty: bool | None,
 ) -> list[CommitStep]:
     ctx = request.ctx
     if ignore_empty is None:
@@ -168,7 +197,11 @@ def _steps(
 
 
 def _resume_commit(
-    request: CommitRequest, steps: Sequence[CommitStep], messages: Sequence[CommitMessage], earlier: Sequence[Snapshot], latest: Snapshot | None
+    request: CommitRequest,
+    steps: Sequence[CommitStep],
+    messages: Sequence[CommitMessage],
+    earlier: Sequence[Snapshot],
+    latest: Snapshot | None,
 ) -> Commit:
     """Return a commit that exists already; commit its compaction now if that was cut off after the rows.
 
@@ -186,7 +219,9 @@ def _resume_commit(
 
 def _load_committed(ctx: TableContext, earlier: Sequence[Snapshot]) -> list[CommittedSnapshot]:
     """Return the snapshots of an earlier commit as if they had just been committed."""
-    return [CommittedSnapshot(snapshot=snapshot, changes=_changes_of(ctx, snapshot), retry_count=0) for snapshot in earlier]
+    return [
+        CommittedSnapshot(snapshot=snapshot, changes=_changes_of(ctx, snapshot), retry_count=0) for snapshot in earlier
+    ]
 
 
 def _changes_of(ctx: TableContext, snapshot: Snapshot) -> CommitChanges:
@@ -202,7 +237,8 @@ def outcome(request: CommitRequest, committed: Sequence[CommittedSnapshot]) -> C
     """Return the result of a commit request from its snapshots."""
     deltas = [step.changes.delta for step in committed]
     written = next(
-        (step.changes.delta for step in committed if step.changes.kind != "COMPACT" and step.changes.delta.count(ADD)), deltas[-1] if deltas else EMPTY_DELTA
+        (step.changes.delta for step in committed if step.changes.kind != "COMPACT" and step.changes.delta.count(ADD)),
+        deltas[-1] if deltas else EMPTY_DELTA,
     )
     return Commit(
         table=request.ctx.name,

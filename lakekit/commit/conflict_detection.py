@@ -54,11 +54,30 @@ class ConflictParties:
     is_expired: Callable[[bytes], bool] = lambda _: False
 
 
-CHECKED_COLUMNS = ("kind", "total_buckets", "min_key", "max_key", "file_name", "partition", "bucket", "level", "extra_files", "embedded_index", "external_path")
+CHECKED_COLUMNS = (
+    "kind",
+    "total_buckets",
+    "min_key",
+    "max_key",
+    "file_name",
+    "partition",
+    "bucket",
+    "level",
+    "extra_files",
+    "embedded_index",
+    "external_path",
+)
 """What the checks look at: the identity of files, their key ranges and places."""
 
 
-def check(base: ManifestEntries, delta: ManifestEntries, parties: ConflictParties, *, key_types: Sequence[DataType], overwrites: bool) -> None:
+def check(
+    base: ManifestEntries,
+    delta: ManifestEntries,
+    parties: ConflictParties,
+    *,
+    key_types: Sequence[DataType],
+    overwrites: bool,
+) -> None:
     """Raise `Conflict` if `delta` does not fit on `base` (checks 1, 2, 3, 5).
 
     `key_types` is empty for append tables.
@@ -77,7 +96,11 @@ def check(base: ManifestEntries, delta: ManifestEntries, parties: ConflictPartie
     try:
         after = columns_of.merge([base, merged_delta])
     except Corrupt:
-        raise _conflict("File deletion conflicts: the commit adds files that are there already", _select_shared(delta, base), parties) from None
+        raise _conflict(
+            "File deletion conflicts: the commit adds files that are there already",
+            _select_shared(delta, base),
+            parties,
+        ) from None
     missing = after.filter(after.numbers("kind") == DELETE)
     if len(missing):
         _check_expired(missing, parties)
@@ -88,7 +111,9 @@ def check(base: ManifestEntries, delta: ManifestEntries, parties: ConflictPartie
 
 def _check_expired(missing: ManifestEntries, parties: ConflictParties) -> None:
     """Check 3a: raise `Conflict` if all partitions of the missing files expire."""
-    if all(parties.is_expired(partition) for partition in missing.column("partition").unique().to_pylist()):  # scalar: one a partition
+    if all(
+        parties.is_expired(partition) for partition in missing.column("partition").unique().to_pylist()
+    ):  # scalar: one a partition
         raise Conflict(
             f"You are writing data to expired partitions of {parties.table}: the files that this commit replaces went "
             "with them. Nothing was committed. Leave out rows that are older than partition.expiration-time; rows "
@@ -110,7 +135,9 @@ def _has_repeats(delta: ManifestEntries, codes: NDArray[np.int64]) -> bool:
 
 def check_bucket_counts(base: ManifestEntries, delta: ManifestEntries, parties: ConflictParties) -> None:
     """Check 1. Numbers below 1 (dynamic, unaware, postponed) are ignored."""
-    both = columns_of.concat([base, delta.filter(delta.numbers("kind") == ADD)]).select(("partition", "total_buckets", "file_name"))
+    both = columns_of.concat([base, delta.filter(delta.numbers("kind") == ADD)]).select(
+        ("partition", "total_buckets", "file_name")
+    )
     counted = both.filter(both.numbers("total_buckets") > 0)
     if not len(counted):
         return
@@ -134,7 +161,9 @@ def make_buckets_conflict(before: int, after: int, parties: ConflictParties) -> 
     )
 
 
-def check_key_ranges(after: ManifestEntries, delta: ManifestEntries, parties: ConflictParties, key_types: Sequence[DataType]) -> None:
+def check_key_ranges(
+    after: ManifestEntries, delta: ManifestEntries, parties: ConflictParties, key_types: Sequence[DataType]
+) -> None:
     """Check 5 for the buckets and levels that `delta` adds files to.
 
     `after` are the files that would be live.
@@ -163,7 +192,9 @@ def check_key_ranges(after: ManifestEntries, delta: ManifestEntries, parties: Co
     )
     overlapping = np.concatenate([np.zeros(0, np.int64), *(files for files in key_sections if len(files) > 1)])
     if len(overlapping):
-        raise _conflict("LSM conflicts: files of one level would share keys", candidates.take(rows[overlapping]), parties)
+        raise _conflict(
+            "LSM conflicts: files of one level would share keys", candidates.take(rows[overlapping]), parties
+        )
 
 
 _RUN = ("partition", "bucket", "level")
@@ -182,13 +213,22 @@ def _runs(entries: ManifestEntries) -> np.ndarray[tuple[int], np.dtype[np.int64]
 
 
 def check_vectors(
-    base: ManifestEntries, delta: ManifestEntries, live: Iterable[IndexManifestEntry], changes: Sequence[IndexManifestEntry], parties: ConflictParties
+    base: ManifestEntries,
+    delta: ManifestEntries,
+    live: Iterable[IndexManifestEntry],
+    changes: Sequence[IndexManifestEntry],
+    parties: ConflictParties,
 ) -> None:
     """Check 4: deletion vectors. `live` are the index files of the newest snapshot.
 
     `changes` are those that the commit adds and deletes.
     """
-    live_vectors = {(entry.partition, range_.file_name): entry.file_name for entry in live if entry.index_type == DELETION_VECTORS for range_ in entry.ranges}
+    live_vectors = {
+        (entry.partition, range_.file_name): entry.file_name
+        for entry in live
+        if entry.index_type == DELETION_VECTORS
+        for range_ in entry.ranges
+    }
     replaced_vectors: dict[tuple[bytes, str], str] = {}
     marked: set[tuple[bytes, str]] = set()
     for entry in changes:
@@ -203,7 +243,8 @@ def check_vectors(
     unknown = marked - live_names - added
     if unknown:
         raise Conflict(
-            f"Trying to create deletion vectors on files of {parties.table} which are not live: {_format_names(name for _, name in unknown)}. {_ADVICE}",
+            f"Trying to create deletion vectors on files of {parties.table} which are not live: "
+            f"{_format_names(name for _, name in unknown)}. {_ADVICE}",
             snapshot_id=parties.snapshot_id,
             files=tuple(sorted(name for _, name in unknown)),
         )
@@ -227,13 +268,26 @@ def _names(entries: ManifestEntries) -> set[tuple[bytes, str]]:
 
 def _select_shared(delta: ManifestEntries, base: ManifestEntries) -> ManifestEntries:
     """Return the entries of delta whose file names are in base too."""
-    return delta.filter(np.isin(delta.column("file_name").to_numpy(zero_copy_only=False), base.column("file_name").to_numpy(zero_copy_only=False)))
+    return delta.filter(
+        np.isin(
+            delta.column("file_name").to_numpy(zero_copy_only=False),
+            base.column("file_name").to_numpy(zero_copy_only=False),
+        )
+    )
 
 
 def _conflict(reason: str, entries: ManifestEntries, parties: ConflictParties) -> Conflict:
     names = entries.column("file_name").to_pylist()
-    parties_text = "" if parties.snapshot_id is None else f" Snapshot {parties.snapshot_id} is of {parties.base_user}, this commit of {parties.user}."
-    return Conflict(f"{reason} in {parties.table}: {_format_names(names)}.{parties_text} {_ADVICE}", snapshot_id=parties.snapshot_id, files=tuple(names))
+    parties_text = (
+        ""
+        if parties.snapshot_id is None
+        else f" Snapshot {parties.snapshot_id} is of {parties.base_user}, this commit of {parties.user}."
+    )
+    return Conflict(
+        f"{reason} in {parties.table}: {_format_names(names)}.{parties_text} {_ADVICE}",
+        snapshot_id=parties.snapshot_id,
+        files=tuple(names),
+    )
 
 
 def _format_names(names: Iterable[str]) -> str:

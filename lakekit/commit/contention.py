@@ -52,7 +52,11 @@ def longest_retry_wait_ms(lost: int, shortest_ms: float, longest_ms: float) -> f
 
 def longest_room_ms(history: Contention, longest_ms: float) -> float:
     """Return how long to wait at most before the first attempt of a commit."""
-    return 0 if history.races < _FEWEST_RACES else min(2 * history.races * history.attempt_ms, longest_ms, _LONGEST_ROOM_MS)
+    return (
+        0
+        if history.races < _FEWEST_RACES
+        else min(2 * history.races * history.attempt_ms, longest_ms, _LONGEST_ROOM_MS)
+    )
 
 
 def wait_after_race(ctx: TableContext, lost: int) -> None:

@@ -22,7 +22,11 @@ def check_integer(name: str, value: Any) -> int:
     except TypeError:
         number = None
     if number is None or not -_MAX_INT64 - 1 <= number <= _MAX_INT64:
-        raise InvalidOption(f"{name} is {_describe_value(value)}; a commit has a whole number from -2^63 to 2^63-1 there. Give such a number", key=name)
+        raise InvalidOption(
+            f"{name} is {_describe_value(value)}; a commit has a whole number from -2^63 to 2^63-1 there. Give such a "
+            "number",
+            key=name,
+        )
     return number
 
 
@@ -33,14 +37,20 @@ def check_text(name: str, value: Any) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise InvalidOption(f"{name} is {_describe_value(value)}, which holds half of a surrogate pair. Give a text of whole characters", key=name) from None
+        raise InvalidOption(
+            f"{name} is {_describe_value(value)}, which holds half of a surrogate pair. Give a text of whole "
+            "characters",
+            key=name,
+        ) from None
     return value
 
 
 def check_texts(name: str, value: Any) -> dict[str, str]:
     """Return texts by name. Raises `InvalidOption` with the name of the mapping or of the bad entry."""
     if not isinstance(value, Mapping):
-        raise InvalidOption(f"{name} is {_describe_value(value)}; a commit has texts by name there. Give a dict of texts", key=name)
+        raise InvalidOption(
+            f"{name} is {_describe_value(value)}; a commit has texts by name there. Give a dict of texts", key=name
+        )
     return {check_text(f"a name in {name}", key): check_text(f"{name}[{key!a}]", text) for key, text in value.items()}
 
 

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     Key = tuple[bytes, int, str, str]
 
 
-def combine(live: Sequence[IndexManifestEntry], changes: Sequence[IndexManifestEntry], *, by_bucket: bool) -> list[IndexManifestEntry]:
+def combine(
+    live: Sequence[IndexManifestEntry], changes: Sequence[IndexManifestEntry], *, by_bucket: bool
+) -> list[IndexManifestEntry]:
     """Return the index files after the changes (ADD and DELETE), in order.
 
     `by_bucket`: deletion vectors belong to buckets.

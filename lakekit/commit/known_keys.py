@@ -30,7 +30,9 @@ def check(ctx: TableContext, user: str, known_snapshot_id: int | None, latest: S
     if known_snapshot_id is None:
         return
     own = commit_history.latest_of_user(ctx, user, latest)
-    for snapshot_id, other in commit_history.iter_since(ctx, max(known_snapshot_id, 0 if own is None else own.id), latest):
+    for snapshot_id, other in commit_history.iter_since(
+        ctx, max(known_snapshot_id, 0 if own is None else own.id), latest
+    ):
         if other is None or (other.commit_user != user and other.commit_kind in {"APPEND", "OVERWRITE"}):
             origin = "is gone" if other is None else f"is of {other.commit_user}"
             raise Conflict(

@@ -60,7 +60,9 @@ def write_delta(draft: UncommittedFiles, delta: Delta) -> list[ManifestFileMeta]
             size_bytes=len(data),
             num_added_files=kinds.count(ADD),
             num_deleted_files=kinds.count(DELETE),
-            partition_stats=partition_ranges.stats_of_partitions(Counter(partitions), draft.ctx.schema.partition_fields),
+            partition_stats=partition_ranges.stats_of_partitions(
+                Counter(partitions), draft.ctx.schema.partition_fields
+            ),
             schema_id=max(file.schema_id for file in files),
             min_bucket=min(buckets),
             max_bucket=max(buckets),
@@ -139,7 +141,11 @@ def _try_full_compaction(draft: UncommittedFiles, files: Sequence[ManifestFileMe
     if len(deleted):
         fields = draft.ctx.schema.partition_fields
         partitions = partition_ranges.values_of(deleted.column("partition").unique().to_pylist(), fields)
-        others = [file for file in files if file.name not in chosen_names and partition_ranges.may_hold(file, partitions, fields)]
+        others = [
+            file
+            for file in files
+            if file.name not in chosen_names and partition_ranges.may_hold(file, partitions, fields)
+        ]
         chosen_names |= {file.name for file in others if _names_any(meta.read_entries(draft.ctx, [file]), deleted)}
     rewritten = [file for file in files if file.name in chosen_names]
     if len(rewritten) < LEAST_JOINED:
@@ -186,7 +192,11 @@ def _copy_avro_records(draft: UncommittedFiles, group: list[ManifestFileMeta]) -
     """
     if draft.how["kind"] != "avro":
         return None
-    containers = [avro_container.open_container(data) for data in meta.read_bytes(draft.ctx, group) if avro_container.is_avro(data)]
+    containers = [
+        avro_container.open_container(data)
+        for data in meta.read_bytes(draft.ctx, group)
+        if avro_container.is_avro(data)
+    ]
     avro_schemas = {container.metadata["avro.schema"] for container in containers}
     counts = [file.num_added_files for file in group]
     if len(containers) < len(group) or len(avro_schemas) > 1 or [container.count for container in containers] != counts:
@@ -194,4 +204,6 @@ def _copy_avro_records(draft: UncommittedFiles, group: list[ManifestFileMeta]) -
     data = avro_container.join(containers, codec=draft.how["codec"], level=draft.how["level"])
     if len(data) > 2 * draft.ctx.options.manifest_target_file_size_bytes:
         return None
-    return partition_ranges.merge_manifest_metas(group, name=draft.write("manifest", data), size_bytes=len(data), fields=draft.ctx.schema.partition_fields)
+    return partition_ranges.merge_manifest_metas(
+        group, name=draft.write("manifest", data), size_bytes=len(data), fields=draft.ctx.schema.partition_fields
+    )

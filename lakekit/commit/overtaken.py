@@ -45,7 +45,9 @@ def _is_unknown_to(ctx: TableContext, after: Snapshot, own: Snapshot, changes: C
     if {file.name for file in manifest_reader.manifest_files(ctx, own, "delta")} & {file.name for file in manifests}:
         return False
     delta = changes.delta.entries
-    added, deleted = (set(delta.filter(delta.numbers("kind") == kind).column("file_name").to_pylist()) for kind in (ADD, DELETE))
+    added, deleted = (
+        set(delta.filter(delta.numbers("kind") == kind).column("file_name").to_pylist()) for kind in (ADD, DELETE)
+    )
     if added:  # deleted again, they are named all the same
         return not added & _names(manifest_reader.read_entries(ctx, manifests))
     if deleted:  # what is deleted never lives again

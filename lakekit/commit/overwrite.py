@@ -109,7 +109,9 @@ class _Filter:
 
     def keep_manifest(self, file: ManifestFileMeta) -> bool:
         """Return whether a manifest may have entries of a replaced partition."""
-        return not self.by_file or partition_ranges.may_hold(file, partition_ranges.values_of(self.written, self.fields), self.fields)
+        return not self.by_file or partition_ranges.may_hold(
+            file, partition_ranges.values_of(self.written, self.fields), self.fields
+        )
 
 
 def does_nothing(ctx: TableContext, overwrite: Overwrite, changes: CommitChanges) -> bool:
@@ -117,7 +119,9 @@ def does_nothing(ctx: TableContext, overwrite: Overwrite, changes: CommitChanges
     return overwrite.is_dynamic and bool(ctx.schema.partition_keys) and not len(changes.delta)
 
 
-def changes_at(ctx: TableContext, overwrite: Overwrite, changes: CommitChanges, latest: Snapshot | None) -> CommitChanges:
+def changes_at(
+    ctx: TableContext, overwrite: Overwrite, changes: CommitChanges, latest: Snapshot | None
+) -> CommitChanges:
     """Return the changes of an overwrite at a snapshot: delete live files and index files, add new ones.
 
     Only files of the replaced partitions are deleted. Raises `SchemaMismatch` if a new file lies outside of a static
@@ -127,7 +131,9 @@ def changes_at(ctx: TableContext, overwrite: Overwrite, changes: CommitChanges, 
     outside = [partition for partition in selection.written if not selection.goes(partition)]
     if outside:
         values = partition_ranges.values_of(outside[:1], selection.fields)[0]
-        raise SchemaMismatch(f"rows of partition {values!r} do not belong to the partitions that are overwritten. Nothing was committed")
+        raise SchemaMismatch(
+            f"rows of partition {values!r} do not belong to the partitions that are overwritten. Nothing was committed"
+        )
     deletions = columns_of.empty()
     index: list[IndexManifestEntry] = []
     if latest is not None:
@@ -136,14 +142,20 @@ def changes_at(ctx: TableContext, overwrite: Overwrite, changes: CommitChanges, 
             ctx,
             latest,
             keep_manifest=selection.keep_manifest,
-            keep_partitions=None if replaces_all else lambda column: mask_partitions(column, filter(selection.goes, column.unique().to_pylist())),
+            keep_partitions=None
+            if replaces_all
+            else lambda column: mask_partitions(column, filter(selection.goes, column.unique().to_pylist())),
         )
         if ctx.options.bucket != POSTPONE_BUCKET:
             live = live.filter(live.numbers("bucket") != POSTPONE_BUCKET)
         deletions = live.as_kind(DELETE)
         if ctx.options.manifest_delete_file_drop_stats:
             deletions = deletions.without_value_stats()
-        index = [replace(entry, kind=INDEX_DELETE) for entry in manifest_reader.index_entries(ctx, latest) if selection.goes(entry.partition)]
+        index = [
+            replace(entry, kind=INDEX_DELETE)
+            for entry in manifest_reader.index_entries(ctx, latest)
+            if selection.goes(entry.partition)
+        ]
     return replace(
         changes,
         kind="OVERWRITE",
@@ -178,7 +190,12 @@ def _overlapping_buckets(entries: ManifestEntries, key_types: Sequence[Any]) -> 
     low, high = (decode_columns(entries.column(name), key_types) for name in ("min_key", "max_key"))
     zeros = np.zeros(len(entries), np.int64)
     key_sections = sections(
-        low, high, levels=zeros, min_sequence=zeros, max_sequence=zeros, buckets=np.array([numbering[bucket_id] for bucket_id in bucket_ids])
+        low,
+        high,
+        levels=zeros,
+        min_sequence=zeros,
+        max_sequence=zeros,
+        buckets=np.array([numbering[bucket_id] for bucket_id in bucket_ids]),
     )
     alone = set(key_sections.alone.tolist())
     return {bucket_id for position, bucket_id in enumerate(bucket_ids) if position not in alone}

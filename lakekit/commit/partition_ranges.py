@@ -39,7 +39,9 @@ def stats_of_partitions(counts: Mapping[bytes, int], fields: Sequence[Field]) ->
     return _stats([(row, row, tuple(count * (value is None) for value in row)) for row, count in counted_rows], fields)
 
 
-def merge_manifest_metas(files: Sequence[ManifestFileMeta], *, name: str, size_bytes: int, fields: Sequence[Field]) -> ManifestFileMeta:
+def merge_manifest_metas(
+    files: Sequence[ManifestFileMeta], *, name: str, size_bytes: int, fields: Sequence[Field]
+) -> ManifestFileMeta:
     """Return the metadata of a manifest that holds the entries of several."""
     return ManifestFileMeta(
         name=name,
@@ -62,10 +64,15 @@ def may_hold(file: ManifestFileMeta, partitions: Sequence[Values], fields: Seque
     if not fields:
         return True
     low, high, nulls = _range(file, fields)
-    return any(all(_is_in_range(*value_range) for value_range in zip(values, low, high, nulls, strict=True)) for values in partitions)
+    return any(
+        all(_is_in_range(*value_range) for value_range in zip(values, low, high, nulls, strict=True))
+        for values in partitions
+    )
 
 
-def filter_manifests(files: Iterable[ManifestFileMeta], partitions: Iterable[Values], fields: Sequence[Field]) -> list[ManifestFileMeta]:
+def filter_manifests(
+    files: Iterable[ManifestFileMeta], partitions: Iterable[Values], fields: Sequence[Field]
+) -> list[ManifestFileMeta]:
     """Return the manifests that `may_hold` one of the partitions, in order.
 
     Partitions are looked up by their first value, so many manifests and many partitions stay cheap.

@@ -42,16 +42,28 @@ class Commit:
     def _title(self) -> str:
         if not self.snapshot_ids:
             return f"{self.table} · nothing to commit"
-        snapshots = " · ".join(f"snapshot {snapshot_id} {kind}" for snapshot_id, kind in zip(self.snapshot_ids, self.kinds, strict=True))
+        snapshots = " · ".join(
+            f"snapshot {snapshot_id} {kind}" for snapshot_id, kind in zip(self.snapshot_ids, self.kinds, strict=True)
+        )
         return f"{self.table} · {snapshots}"
 
     @property
     def _facts(self) -> list[tuple[str, object]]:
         facts: list[tuple[str, object]] = [
-            ("added", f"{plural(self.added_file_count, 'file')}, {plural(self.row_count, 'row')}, {format_size(self.size_bytes)}"),
+            (
+                "added",
+                (
+                    f"{plural(self.added_file_count, 'file')}, {plural(self.row_count, 'row')}, "
+                    f"{format_size(self.size_bytes)}"
+                ),
+            ),
             ("removed", plural(self.removed_file_count, "file")),
             ("user", self.commit_user),
-            ("took", f"{format_count(round(self.duration_ms))} ms" + (f", {plural(self.retry_count, 'retry', 'retries')}" if self.retry_count else "")),
+            (
+                "took",
+                f"{format_count(round(self.duration_ms))} ms"
+                + (f", {plural(self.retry_count, 'retry', 'retries')}" if self.retry_count else ""),
+            ),
         ]
         return facts if self.snapshot_ids else facts[2:]
 

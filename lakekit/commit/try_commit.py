@@ -70,7 +70,13 @@ class CommitRequest:
         """Return the two sides of a conflict with snapshot `latest`, for error messages."""
         user, snapshot_id = (None, None) if latest is None else (latest.commit_user, latest.id)
         is_expired = partial(expired.is_expired, self.ctx)
-        return ConflictParties(table=self.ctx.name, user=self.commit_user, base_user=user or "nobody", snapshot_id=snapshot_id, is_expired=is_expired)
+        return ConflictParties(
+            table=self.ctx.name,
+            user=self.commit_user,
+            base_user=user or "nobody",
+            snapshot_id=snapshot_id,
+            is_expired=is_expired,
+        )
 
 
 def request_with_new_user(ctx: TableContext, latest: Snapshot | None) -> CommitRequest:
@@ -127,7 +133,11 @@ class _ReusedManifests:
 
 
 def try_commit(
-    request: CommitRequest, step: CommitStep, draft: UncommittedFiles, latest: Snapshot | None, merged: MergedManifests | None = None
+    request: CommitRequest,
+    step: CommitStep,
+    draft: UncommittedFiles,
+    latest: Snapshot | None,
+    merged: MergedManifests | None = None,
 ) -> CommittedSnapshot:
     """Commit the snapshot of a step, and retry after lost races.
 
@@ -139,7 +149,10 @@ def try_commit(
         RetriesExhausted: after `commit.max-retries` lost races or `commit.timeout`.
         CommitStateUnknown: it cannot be determined whether the snapshot was committed.
     """
-    reused, retries = _ReusedManifests() if merged is None else _ReusedManifests(merged_from=merged.before, merged=merged.after), 0
+    reused = _ReusedManifests()
+    if merged is not None:
+        reused = _ReusedManifests(merged_from=merged.before, merged=merged.after)
+    retries = 0
     world = request.ctx.world
     with ExitStack() as turn:
         has_turn = _yield_turn(request, turn)
@@ -165,9 +178,10 @@ def try_commit(
                 draft.discard()
                 contention.remember(request.ctx, retries, world.elapsed_ms() - started_ms)
                 raise
-            if own_snapshot is not None:  # the same commit, made by somebody who repeats it at the same time
+            if own_snapshot is not None:  # another writer repeated this commit at the same time
                 draft.discard()
-                return CommittedSnapshot(snapshot=own_snapshot, changes=step.changes if prepared is None else prepared.changes, retry_count=retries)
+                own_changes = step.changes if prepared is None else prepared.changes
+                return CommittedSnapshot(snapshot=own_snapshot, changes=own_changes, retry_count=retries)
         changes, snapshot = prepared
     contention.remember(request.ctx, retries, world.elapsed_ms() - started_ms)
     _write_hints(request.ctx, snapshot)
@@ -205,9 +219,13 @@ def _try_prepare(
         raise
 
 
-def _prepare(request: CommitRequest, step: CommitStep, draft: UncommittedFiles, reused: _ReusedManifests, latest: Snapshot | None) -> _PreparedSnapshot:
+def _prepare(
+    request: CommitRequest, step: CommitStep, draft: UncommittedFiles, reused: _ReusedManifests, latest: Snapshot | None
+) -> _PreparedSnapshot:
     ctx = request.ctx
-    changes = step.changes if step.overwrite is None else overwrites.changes_at(ctx, step.overwrite, step.changes, latest)
+    changes = (
+        step.changes if step.overwrite is None else overwrites.changes_at(ctx, step.overwrite, step.changes, latest)
+    )
     live_index = [] if latest is None else _index_of(ctx, latest, changes)
     changes = _check_changes(request, step, changes, latest, live_index)
     base = [] if latest is None else _base(draft, reused, meta.manifest_files(ctx, latest))
@@ -241,7 +259,9 @@ def _index_of(ctx: TableContext, latest: Snapshot, changes: CommitChanges) -> li
     return meta.index_entries(ctx, latest) if matters else []
 
 
-def _index_name(draft: UncommittedFiles, latest: Snapshot | None, live: Sequence[IndexManifestEntry], changes: CommitChanges) -> str | None:
+def _index_name(
+    draft: UncommittedFiles, latest: Snapshot | None, live: Sequence[IndexManifestEntry], changes: CommitChanges
+) -> str | None:
     before = None if latest is None else latest.index_manifest
     if not changes.index:
         return before
@@ -254,12 +274,21 @@ def _index_name(draft: UncommittedFiles, latest: Snapshot | None, live: Sequence
 
 
 def _snapshot(
-    request: CommitRequest, latest: Snapshot | None, changes: CommitChanges, base: tuple[str, int], reused: _ReusedManifests, index_name: str | None
+    request: CommitRequest,
+    latest: Snapshot | None,
+    changes: CommitChanges,
+    base: tuple[str, int],
+    reused: _ReusedManifests,
+    index_name: str | None,
 ) -> Snapshot:
     ctx = request.ctx
     schema_id = schemas.ids(ctx)[-1]
     row_delta = changes.delta.row_count(ADD) - changes.delta.row_count(DELETE)
-    watermarks = [watermark for watermark in (request.watermark, None if latest is None else latest.watermark_or_none) if watermark is not None]
+    watermarks = [
+        watermark
+        for watermark in (request.watermark, None if latest is None else latest.watermark_or_none)
+        if watermark is not None
+    ]
     changelog = reused.changelog
     (delta_name, delta_size), _ = reused.delta or (("", 0), [])
     return Snapshot(
@@ -281,7 +310,8 @@ def _snapshot(
         delta_record_count=row_delta,
         changelog_record_count=changes.changelog.row_count(ADD) if changelog is not None else None,
         watermark=max(watermarks) if watermarks else None,
-        statistics=changes.statistics or (latest.statistics if latest is not None and latest.schema_id == schema_id else None),
+        statistics=changes.statistics
+        or (latest.statistics if latest is not None and latest.schema_id == schema_id else None),
         properties=request.properties or None,
         next_row_id=0 if latest is None else latest.next_row_id or 0,
     )
@@ -309,7 +339,11 @@ def _next_id(ctx: TableContext, latest: Snapshot | None) -> int:
 
 
 def _check_changes(
-    request: CommitRequest, step: CommitStep, changes: CommitChanges, latest: Snapshot | None, live_index: Sequence[IndexManifestEntry]
+    request: CommitRequest,
+    step: CommitStep,
+    changes: CommitChanges,
+    latest: Snapshot | None,
+    live_index: Sequence[IndexManifestEntry],
 ) -> CommitChanges:
     """Check the changes against the table; return them without files to be discarded as duplicates.
 
@@ -320,7 +354,9 @@ def _check_changes(
     overwrites_all = step.overwrite is not None
     discards_duplicates = changes.kind == "APPEND" and ctx.options.commit_discard_duplicate_files
     if latest is None:
-        conflict_detection.check(columns_of.empty(), changes.delta.entries, parties, key_types=(), overwrites=overwrites_all)
+        conflict_detection.check(
+            columns_of.empty(), changes.delta.entries, parties, key_types=(), overwrites=overwrites_all
+        )
         return changes
     _check_strict_mode(request, changes, latest)
     known_keys.check(ctx, request.commit_user, changes.keys_known_at, latest)
@@ -355,9 +391,17 @@ def _read_touched_entries(ctx: TableContext, latest: Snapshot, changes: CommitCh
 
 def _drop_live_files(changes: CommitChanges, base: columns_of.ManifestEntries) -> CommitChanges:
     """Return the changes without files that are live already."""
-    both = columns_of.identities(columns_of.concat([base, changes.delta.entries.select(conflict_detection.CHECKED_COLUMNS)]))
+    both = columns_of.identities(
+        columns_of.concat([base, changes.delta.entries.select(conflict_detection.CHECKED_COLUMNS)])
+    )
     fresh = ~np.isin(both[len(base) :], both[: len(base)])
-    return changes if fresh.all() else replace(changes, delta=Delta(rows=tuple(row for row, keep in zip(changes.delta.rows, fresh, strict=True) if keep)))
+    return (
+        changes
+        if fresh.all()
+        else replace(
+            changes, delta=Delta(rows=tuple(row for row, keep in zip(changes.delta.rows, fresh, strict=True) if keep))
+        )
+    )
 
 
 def _check_strict_mode(request: CommitRequest, changes: CommitChanges, latest: Snapshot) -> None:
@@ -369,8 +413,14 @@ def _check_strict_mode(request: CommitRequest, changes: CommitChanges, latest: S
     if safe_id is None:
         return
     own = commit_history.latest_of_user(request.ctx, request.commit_user, latest)
-    for snapshot_id, other in commit_history.iter_since(request.ctx, max(safe_id, 0 if own is None else own.id, 0), latest):
-        if other is None or other.commit_user == request.commit_user or (other.commit_kind == "APPEND" and changes.kind != "OVERWRITE"):
+    for snapshot_id, other in commit_history.iter_since(
+        request.ctx, max(safe_id, 0 if own is None else own.id, 0), latest
+    ):
+        if (
+            other is None
+            or other.commit_user == request.commit_user
+            or (other.commit_kind == "APPEND" and changes.kind != "OVERWRITE")
+        ):
             continue
         entries = meta.read_entries(request.ctx, meta.manifest_files(request.ctx, other, "delta"))
         if other.commit_kind == "APPEND":
@@ -402,11 +452,15 @@ def _create_snapshot_file(request: CommitRequest, draft: UncommittedFiles, snaps
         return _claim_alone(request, draft, snapshot, keeper.lock_check(lock))
 
 
-def _claim_alone(request: CommitRequest, draft: UncommittedFiles, snapshot: Snapshot, check_lock: Callable[[], None] | None) -> bool:
+def _claim_alone(
+    request: CommitRequest, draft: UncommittedFiles, snapshot: Snapshot, check_lock: Callable[[], None] | None
+) -> bool:
     """Create the snapshot file; act on a failure only where its outcome is certain (D2)."""
     draft.in_doubt = True
     try:
-        is_created = create_exclusive(request.ctx.storage, request.ctx.layout.snapshot(snapshot.id), snapshot.to_json(), check_lock=check_lock)
+        is_created = create_exclusive(
+            request.ctx.storage, request.ctx.layout.snapshot(snapshot.id), snapshot.to_json(), check_lock=check_lock
+        )
     except CommitStateUnknown as failed:
         raise _make_state_unknown(request, snapshot, failed) from failed
     except LakekitError:
@@ -433,7 +487,11 @@ def _is_overtaken(request: CommitRequest, draft: UncommittedFiles, snapshot: Sna
     except LakekitError as failed:
         raise _make_state_unknown(request, snapshot, failed) from failed
     if superseded is None:
-        raise _make_state_unknown(request, snapshot, Conflict("newer snapshots were made meanwhile, and all before them expired", snapshot_id=snapshot.id))
+        raise _make_state_unknown(
+            request,
+            snapshot,
+            Conflict("newer snapshots were made meanwhile, and all before them expired", snapshot_id=snapshot.id),
+        )
     draft.in_doubt = False
     return superseded
 
@@ -452,7 +510,11 @@ def _make_state_unknown(request: CommitRequest, snapshot: Snapshot, cause: Lakek
 def _find_own_snapshot(request: CommitRequest, kind: str, seen_id: int, latest: Snapshot | None) -> Snapshot | None:
     """Return the snapshot above `seen_id` that this same commit made, or None."""
     for _, snapshot in () if latest is None else commit_history.iter_since(request.ctx, seen_id, latest):
-        if snapshot is not None and (snapshot.commit_user, snapshot.commit_identifier, snapshot.commit_kind) == (request.commit_user, request.identifier, kind):
+        if snapshot is not None and (snapshot.commit_user, snapshot.commit_identifier, snapshot.commit_kind) == (
+            request.commit_user,
+            request.identifier,
+            kind,
+        ):
             return snapshot
     return None
 
@@ -477,7 +539,9 @@ def _yield_turn(request: CommitRequest, turn: ExitStack) -> bool:
     with turns.commit_queue(storage, directory, 0) as is_free:
         if is_free or not isinstance(storage, turns.SupportsCommitQueue):
             return False
-    return turn.enter_context(turns.commit_queue(storage, directory, min(_PATIENCE_MS, request.ctx.options.commit_max_retry_wait_ms)))
+    return turn.enter_context(
+        turns.commit_queue(storage, directory, min(_PATIENCE_MS, request.ctx.options.commit_max_retry_wait_ms))
+    )
 
 
 def _wait_for_retry(request: CommitRequest, lost: int, turn: ExitStack) -> bool:
@@ -487,7 +551,9 @@ def _wait_for_retry(request: CommitRequest, lost: int, turn: ExitStack) -> bool:
     waited as long as `contention` says.
     """
     ctx, options = request.ctx, request.ctx.options
-    if turn.enter_context(turns.commit_queue(ctx.storage, ctx.layout.snapshot_dir, min(_PATIENCE_MS, options.commit_max_retry_wait_ms))):
+    if turn.enter_context(
+        turns.commit_queue(ctx.storage, ctx.layout.snapshot_dir, min(_PATIENCE_MS, options.commit_max_retry_wait_ms))
+    ):
         return True
     contention.wait_after_race(ctx, lost)
     return False
@@ -520,6 +586,11 @@ def _read_latest_hint(ctx: TableContext) -> int | None:
 
 def _referenced_files(ctx: TableContext, snapshot: Snapshot) -> set[str]:
     """Return the names of the metadata files that a snapshot refers to."""
-    lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list, snapshot.index_manifest)
+    lists = (
+        snapshot.base_manifest_list,
+        snapshot.delta_manifest_list,
+        snapshot.changelog_manifest_list,
+        snapshot.index_manifest,
+    )
     files = meta.manifest_files(ctx, snapshot) + meta.manifest_files(ctx, snapshot, "changelog")
     return {name for name in lists if name is not None} | {file.name for file in files}

@@ -51,32 +51,50 @@ def load(ctx: TableContext, vectors: Mapping[str, IndexManifestEntry]) -> dict[s
         path = index_path(ctx, entry)
         vector_range = next((candidate for candidate in entry.ranges if candidate.file_name == name), None)
         if vector_range is None:
-            raise Corrupt(f"{path}: the index manifest lists no deletion vector of {name} in it", path=path, field="_DELETIONS_VECTORS_RANGES")
+            raise Corrupt(
+                f"{path}: the index manifest lists no deletion vector of {name} in it",
+                path=path,
+                field="_DELETIONS_VECTORS_RANGES",
+            )
         by_index.setdefault(path, (entry, []))[1].append(vector_range)
-    parts = parallel_map(lambda item: _load_index_file(ctx, item[0], *item[1]), by_index.items(), waiting=ctx.storage.is_remote)
+    parts = parallel_map(
+        lambda item: _load_index_file(ctx, item[0], *item[1]), by_index.items(), waiting=ctx.storage.is_remote
+    )
     return {name: positions for candidate in parts for name, positions in candidate.items()}
 
 
 def index_path(ctx: TableContext, entry: IndexManifestEntry) -> str:
     """Return the path of an index file."""
     where = partition_path(ctx, entry.partition)
-    return ctx.layout.index(entry.file_name, partition_path=where, bucket=entry.bucket, external_path=entry.external_path)
+    return ctx.layout.index(
+        entry.file_name, partition_path=where, bucket=entry.bucket, external_path=entry.external_path
+    )
 
 
-def _load_index_file(ctx: TableContext, path: str, entry: IndexManifestEntry, ranges: list[DeletionRange]) -> dict[str, Positions]:
+def _load_index_file(
+    ctx: TableContext, path: str, entry: IndexManifestEntry, ranges: list[DeletionRange]
+) -> dict[str, Positions]:
     if any(part.offset < len(_VERSION) or part.length < 0 for part in ranges):
-        raise Corrupt(f"{path}: the index manifest lists a deletion vector before its first byte", path=path, field="_DELETIONS_VECTORS_RANGES")
+        raise Corrupt(
+            f"{path}: the index manifest lists a deletion vector before its first byte",
+            path=path,
+            field="_DELETIONS_VECTORS_RANGES",
+        )
     first = min(part.offset for part in ranges)
     end = max(part.offset + part.length + ENTRY_EXTRA for part in ranges)
     size = entry.file_size_bytes
     if any(part.offset + part.length > size for part in ranges):
-        raise Corrupt(f"{path}: a deletion vector beyond its end at {size} bytes", path=path, field="_DELETIONS_VECTORS_RANGES")
+        raise Corrupt(
+            f"{path}: a deletion vector beyond its end at {size} bytes", path=path, field="_DELETIONS_VECTORS_RANGES"
+        )
     try:
         data = ctx.storage.read(path, first, min(end, size) - first)
     except FileMissing as missing:
         raise make_file_missing(ctx, path, None, None) from missing
     if len(data) < min(end, size) - first:
-        raise Corrupt(f"{path} is {first + len(data)} bytes, the index manifest says {size}", path=path, field="_FILE_SIZE")
+        raise Corrupt(
+            f"{path} is {first + len(data)} bytes, the index manifest says {size}", path=path, field="_FILE_SIZE"
+        )
     return {part.file_name: _vector(data[part.offset - first :], part, path) for part in ranges}
 
 
@@ -87,7 +105,12 @@ def _vector(data: bytes, vector_range: DeletionRange, path: str) -> Positions:
         raise Corrupt(f"{where} is cut off", path=path, offset=vector_range.offset, field="length")
     length, wide = int.from_bytes(data[:4], "big"), data[4:8] == MAGIC_64
     if length + (ENTRY_EXTRA if wide else 0) != vector_range.length:
-        raise Corrupt(f"{where} has a length of {length}, the index manifest says {vector_range.length}", path=path, offset=vector_range.offset, field="length")
+        raise Corrupt(
+            f"{where} has a length of {length}, the index manifest says {vector_range.length}",
+            path=path,
+            offset=vector_range.offset,
+            field="length",
+        )
     try:
         positions = index_files.decode_entry(data[: length + ENTRY_EXTRA], limit=vector_range.cardinality)
     except Corrupt as damaged:

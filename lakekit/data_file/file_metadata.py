@@ -49,7 +49,9 @@ def parse_stats_mode(text: str, key: str) -> str:
     upper = text.strip().upper()
     if upper in ("NONE", "COUNTS", "FULL") or (_TRUNCATE.fullmatch(upper) and upper.strip("TRUNCAE()0")):
         return upper.lower()
-    raise InvalidOption(f"option {key!r} is {text!r}; allowed: none, counts, truncate(n) with n above 0, full", key=key, value=text)
+    raise InvalidOption(
+        f"option {key!r} is {text!r}; allowed: none, counts, truncate(n) with n above 0, full", key=key, value=text
+    )
 
 
 class StatsCollector:
@@ -95,12 +97,18 @@ class StatsCollector:
         Columns of mode `none` need not have been added.
         """
         types = _nullable_types(tuple(fields))
-        columns = [_NO_STATS if mode == NONE else self.column(field.name) for field, mode in zip(fields, modes, strict=True)]
-        bounds = [truncate_bounds(low, high, t, mode) for (low, high, _), t, mode in zip(columns, types, modes, strict=True)]
+        columns = [
+            _NO_STATS if mode == NONE else self.column(field.name) for field, mode in zip(fields, modes, strict=True)
+        ]
+        bounds = [
+            truncate_bounds(low, high, t, mode) for (low, high, _), t, mode in zip(columns, types, modes, strict=True)
+        ]
         return Stats(
             min_values=binary_row.with_arity(binary_row.encode([low for low, _ in bounds], types), len(types)),
             max_values=binary_row.with_arity(binary_row.encode([high for _, high in bounds], types), len(types)),
-            null_counts=tuple(None if mode == NONE else nulls for (_, _, nulls), mode in zip(columns, modes, strict=True)),
+            null_counts=tuple(
+                None if mode == NONE else nulls for (_, _, nulls), mode in zip(columns, modes, strict=True)
+            ),
         )
 
 

@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
     from lakekit.options.table_options import TableOptions
 
-EXTENSIONS = {"gzip": "gz", "bzip2": "bz2", "deflate": "deflate", "snappy": "snappy", "lz4": "lz4", "zstd": "zst", "none": ""}
+EXTENSIONS = {
+    "gzip": "gz",
+    "bzip2": "bz2",
+    "deflate": "deflate",
+    "snappy": "snappy",
+    "lz4": "lz4",
+    "zstd": "zst",
+    "none": "",
+}
 """`file.compression` -> its extension in file names; names not listed stand for themselves."""
 
 

@@ -56,13 +56,19 @@ def indexes_of(schema: TableSchema, options: TableOptions) -> tuple[IndexDefinit
         Unsupported: the index does not take the column's type.
     """
     _check_index_options(options)
-    return tuple(_index(schema, kind, name, column_options) for kind, columns in options.file_indexes.items() for name, column_options in columns.items())
+    return tuple(
+        _index(schema, kind, name, column_options)
+        for kind, columns in options.file_indexes.items()
+        for name, column_options in columns.items()
+    )
 
 
 def unread_options(indexes: Sequence[IndexDefinition], options: TableOptions) -> Iterator[str]:
     """Yield a warning for each index option that neither lakekit nor the reference reads."""
     for index in indexes:
-        known_options: tuple[str, ...] = getattr(plugins.load("file_index", index.kind), "OPTIONS", tuple(index.options))
+        known_options: tuple[str, ...] = getattr(
+            plugins.load("file_index", index.kind), "OPTIONS", tuple(index.options)
+        )
         for option in index.options.keys() - known_options:
             allowed = f"takes {' and '.join(known_options)}" if known_options else "has no options"
             index_name = f"the {index.kind} index of {index.name}"
@@ -78,7 +84,9 @@ def _check_index_options(options: TableOptions) -> None:
     for kind, columns in options.file_indexes.items():
         if not columns:
             key = f"{_PREFIX}.{kind}.columns"
-            raise InvalidOption(f"option {key!r} names no column. Name some, or take the option away", key=key, value="")
+            raise InvalidOption(
+                f"option {key!r} names no column. Name some, or take the option away", key=key, value=""
+            )
     for key, value in options.given.items():
         prefix, _, suffix = key.partition(".")
         kind, _, suffix = suffix.partition(".")
@@ -98,7 +106,11 @@ def _index(schema: TableSchema, kind: str, name: str, options: Mapping[str, str]
     nested = bool(bracket) and map_key.endswith("]") and not schema.has(name)
     key = f"{_PREFIX}.{kind}.columns"
     if not schema.has(column if nested else name):
-        raise InvalidOption(f"option {key!r} names {name!r}, which is no column; columns are {', '.join(schema.names)}", key=key, value=name)
+        raise InvalidOption(
+            f"option {key!r} names {name!r}, which is no column; columns are {', '.join(schema.names)}",
+            key=key,
+            value=name,
+        )
     field = schema.field(column if nested else name)
     t = _value_type(field, key, name) if nested else field.type
     module: Any = plugins.load("file_index", kind)
@@ -106,12 +118,21 @@ def _index(schema: TableSchema, kind: str, name: str, options: Mapping[str, str]
     if t.root not in module.TYPES or (takes is not None and not takes(t)):
         msg = f"a {kind} index does not take column {name} of type {t}: leave {name} out of option {key!r}"
         raise Unsupported(msg, feature=f"file-index.{kind}")
-    return IndexDefinition(kind=kind, name=name, column=field.name, map_key=map_key[:-1] if nested else None, type=t, options=FrozenDict(options))
+    return IndexDefinition(
+        kind=kind,
+        name=name,
+        column=field.name,
+        map_key=map_key[:-1] if nested else None,
+        type=t,
+        options=FrozenDict(options),
+    )
 
 
 def _value_type(field: Field, key: str, name: str) -> DataType:
     if field.type.root != "MAP" or part(field.type.key).root not in STRINGS:
-        raise InvalidOption(f"option {key!r} names {name!r}, but {field.name} is {field.type}, not a map of texts", key=key, value=name)
+        raise InvalidOption(
+            f"option {key!r} names {name!r}, but {field.name} is {field.type}, not a map of texts", key=key, value=name
+        )
     return part(field.type.value)
 
 
@@ -133,7 +154,10 @@ class IndexBuilder:
     def container(self) -> bytes:
         """Return all indexes of the file, encoded as a container."""
         table = pl.concat(self._parts)
-        arrays = {source: table.get_column(str(i)).to_arrow(compat_level=pl.CompatLevel.oldest()) for i, (source, _) in enumerate(self._columns)}
+        arrays = {
+            source: table.get_column(str(i)).to_arrow(compat_level=pl.CompatLevel.oldest())
+            for i, (source, _) in enumerate(self._columns)
+        }
         payloads: dict[str, dict[str, bytes | None]] = {}
         for index in self._indexes:
             module: Any = plugins.load("file_index", index.kind)

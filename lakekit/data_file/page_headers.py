@@ -45,7 +45,9 @@ class PageHeaderChecks:
 
     def is_known(self, stat: Stat) -> bool:
         """Return whether that content of a file was checked before, for all of the columns."""
-        checked: frozenset[str] | None = None if stat.tag is None else self._world.decoded.get((_KEY, stat.path, stat.tag))
+        checked: frozenset[str] | None = (
+            None if stat.tag is None else self._world.decoded.get((_KEY, stat.path, stat.tag))
+        )
         return checked is not None and self._names <= checked
 
     def check(self, stat: Stat, data: bytes | None = None) -> None:

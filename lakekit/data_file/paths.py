@@ -51,17 +51,24 @@ def partition_spec(ctx: TableContext, spec: Mapping[str, Any]) -> dict[int, Any]
     for name, value in spec.items():
         if name not in positions:
             column_names = ", ".join(positions) or "none: the table is not partitioned"
-            raise ColumnNotFound(f"{ctx.name} has no partition column {name!r}; partition columns are {column_names}", name=name)
+            raise ColumnNotFound(
+                f"{ctx.name} has no partition column {name!r}; partition columns are {column_names}", name=name
+            )
         t = fields[positions[name]].type
         try:
             if isinstance(value, str):
-                values[positions[name]] = partitions.parse([value], [t], default_name=ctx.options.partition_default_name)[0]
+                values[positions[name]] = partitions.parse(
+                    [value], [t], default_name=ctx.options.partition_default_name
+                )[0]
                 continue
             internal = None if value is None else literal(value, t)
         except Corrupt:  # a decoder's word for bytes of a table; this text is the caller's
             internal = None
         if value is not None and internal is None:
-            raise SchemaMismatch(f"{value!r} is no value of partition column {name} of {ctx.name}, which is {t}; give one, or its text", column=name)
+            raise SchemaMismatch(
+                f"{value!r} is no value of partition column {name} of {ctx.name}, which is {t}; give one, or its text",
+                column=name,
+            )
         values[positions[name]] = internal
     return values
 
@@ -86,8 +93,12 @@ def _values(partition: bytes, types: tuple[DataType, ...]) -> tuple[object, ...]
 
 
 @lru_cache(maxsize=4096)
-def _path(partition: bytes, names: tuple[str, ...], types: tuple[DataType, ...], default_name: str, legacy: bool) -> str:
-    return partitions.path(names, partitions.text(_values(partition, types), types, default_name=default_name, legacy=legacy))
+def _path(
+    partition: bytes, names: tuple[str, ...], types: tuple[DataType, ...], default_name: str, legacy: bool
+) -> str:
+    return partitions.path(
+        names, partitions.text(_values(partition, types), types, default_name=default_name, legacy=legacy)
+    )
 
 
 def bucket_id_at(entries: ManifestEntries, index: int) -> tuple[bytes, int]:
@@ -107,7 +118,10 @@ def data_file_paths(ctx: TableContext, entries: ManifestEntries) -> list[str]:
     if len(texts) <= _MAX_ROWWISE_PATHS:
         serialized = entries.column("partition").to_pylist()  # scalar: one a file
         rows = zip(serialized, buckets, texts, external.to_pylist(), strict=True)  # scalar: one a file
-        return [layout.data_file(partition_path(ctx, partition), bucket, name, path) for partition, bucket, name, path in rows]
+        return [
+            layout.data_file(partition_path(ctx, partition), bucket, name, path)
+            for partition, bucket, name, path in rows
+        ]
     partitions_ = entries.column("partition").dictionary_encode()
     distinct = partitions_.dictionary.to_pylist()  # scalar: one a partition
     paths = [partition_path(ctx, partition) for partition in distinct]
@@ -116,7 +130,9 @@ def data_file_paths(ctx: TableContext, entries: ManifestEntries) -> list[str]:
         rows_by_code = zip(codes, buckets, texts, external.to_pylist(), strict=True)  # scalar: one a file
         return [layout.data_file(paths[code], bucket, name, path) for code, bucket, name, path in rows_by_code]
     directory_keys = list(zip(codes, buckets, strict=True))
-    directories = {(code, bucket): layout.bucket_dir(paths[code], bucket) for code, bucket in dict.fromkeys(directory_keys)}
+    directories = {
+        (code, bucket): layout.bucket_dir(paths[code], bucket) for code, bucket in dict.fromkeys(directory_keys)
+    }
     return [f"{directories[directory_key]}/{name}" for directory_key, name in zip(directory_keys, texts, strict=True)]
 
 

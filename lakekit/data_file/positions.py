@@ -57,11 +57,15 @@ def filter_positions(
 
 
 def _exclude_positions(name: str, positions: NDArray[np.int64]) -> pl.Expr:
-    return col(name).map_batches(lambda rows: _mask_positions(rows, positions, hit_value=False), return_dtype=pl.Boolean, is_elementwise=True)
+    return col(name).map_batches(
+        lambda rows: _mask_positions(rows, positions, hit_value=False), return_dtype=pl.Boolean, is_elementwise=True
+    )
 
 
 def _select_positions(name: str, positions: NDArray[np.int64]) -> pl.Expr:
-    return col(name).map_batches(lambda rows: _mask_positions(rows, positions, hit_value=True), return_dtype=pl.Boolean, is_elementwise=True)
+    return col(name).map_batches(
+        lambda rows: _mask_positions(rows, positions, hit_value=True), return_dtype=pl.Boolean, is_elementwise=True
+    )
 
 
 def _mask_positions(rows: pl.Series, positions: NDArray[np.int64], *, hit_value: bool) -> pl.Series:
@@ -78,7 +82,9 @@ def _mask_positions(rows: pl.Series, positions: NDArray[np.int64], *, hit_value:
     return pl.Series(rows.name, window if is_contiguous else window[numbers - low])
 
 
-def _deleted_positions(files: Sequence[DataFileMeta], dropped: Mapping[str, NDArray[np.unsignedinteger]], paths: Sequence[str]) -> NDArray[np.int64] | None:
+def _deleted_positions(
+    files: Sequence[DataFileMeta], dropped: Mapping[str, NDArray[np.unsignedinteger]], paths: Sequence[str]
+) -> NDArray[np.int64] | None:
     """Return the numbers of the deleted rows, counted over all files; None without any."""
     parts, before = [], 0
     for file, path in zip(files, paths, strict=True):
@@ -90,7 +96,9 @@ def _deleted_positions(files: Sequence[DataFileMeta], dropped: Mapping[str, NDAr
     return np.concatenate(parts) if parts else None
 
 
-def _index_mask(files: Sequence[DataFileMeta], selected: Mapping[str, BitMap | NDArray[np.unsignedinteger]], paths: Sequence[str]) -> NDArray[np.bool_] | None:
+def _index_mask(
+    files: Sequence[DataFileMeta], selected: Mapping[str, BitMap | NDArray[np.unsignedinteger]], paths: Sequence[str]
+) -> NDArray[np.bool_] | None:
     """Return a mask over the rows of all files that may match by their file indexes; None without any."""
     if not any(file.name in selected for file in files):
         return None
@@ -108,4 +116,8 @@ def _index_mask(files: Sequence[DataFileMeta], selected: Mapping[str, BitMap | N
 
 def _check_positions(positions: NDArray[np.integer], file: DataFileMeta, path: str, source: str) -> None:
     if len(positions) and int(positions[-1]) >= file.row_count:
-        raise Corrupt(f"{path}: {source} names row {int(positions[-1])}, and it has {file.row_count} rows", path=path, field="positions")
+        raise Corrupt(
+            f"{path}: {source} names row {int(positions[-1])}, and it has {file.row_count} rows",
+            path=path,
+            field="positions",
+        )

@@ -26,7 +26,13 @@ import polars as pl
 from lakekit.columns import FILE, LEVEL, PATH, ROW, col, cols
 from lakekit.data_file import positions, unheld
 from lakekit.data_file.schema_evolution import SchemaEvolution, evolution
-from lakekit.data_file.verification import FILES_PER_TASK, make_file_missing, make_size_mismatch, read_whole_file, verify_files
+from lakekit.data_file.verification import (
+    FILES_PER_TASK,
+    make_file_missing,
+    make_size_mismatch,
+    read_whole_file,
+    verify_files,
+)
 from lakekit.errors import Corrupt, LakekitError, StorageFailed, Unsupported, ValueOutOfRange
 from lakekit.format import avro, external_reader, orc, parquet, parquet_footer
 from lakekit.format.polars_types import polars_schema
@@ -144,8 +150,13 @@ def scan_files(
         dropped={name: rows for name, rows in (deletions or {}).items() if len(rows)},
         kept=row_masks or {},
     )
-    by_schema = {schema_id: _evolution(request, schemas.schema_of_file(ctx, schema_id)) for schema_id in dict.fromkeys(file.schema_id for file in files)}
-    columns = {schema_id: {field.name: field.type for field in evolved.held} for schema_id, evolved in by_schema.items()}
+    by_schema = {
+        schema_id: _evolution(request, schemas.schema_of_file(ctx, schema_id))
+        for schema_id in dict.fromkeys(file.schema_id for file in files)
+    }
+    columns = {
+        schema_id: {field.name: field.type for field in evolved.held} for schema_id, evolved in by_schema.items()
+    }
     verified = verify_files(ctx, files, paths, snapshot_id, columns=columns)
     groups = list(_groups(request, [files[i] for i in verified], [paths[i] for i in verified], by_schema))
     frames = [_frame(request, group, counted=len(groups) > 1) for group in groups]
@@ -166,7 +177,9 @@ def _unit(ctx: TableContext) -> str | None:
 # ---- groups ----------------------------------------------------------------------------------------------------------
 
 
-def _groups(request: ScanRequest, files: Sequence[DataFileMeta], paths: Sequence[str], by_schema: Mapping[int, SchemaEvolution]) -> Iterator[SchemaGroup]:
+def _groups(
+    request: ScanRequest, files: Sequence[DataFileMeta], paths: Sequence[str], by_schema: Mapping[int, SchemaEvolution]
+) -> Iterator[SchemaGroup]:
     """Yield runs of adjacent files that one scan can read, in the order of the files."""
     second = {number for number in by_schema if _is_second_version(request, number)}
     first = start = rows = 0
@@ -182,14 +195,30 @@ def _groups(request: ScanRequest, files: Sequence[DataFileMeta], paths: Sequence
         if native and file.schema_id in second:
             native = not parquet.undecodable_columns(footer_source(request.ctx, file, path), path)
         folder = path.rpartition("/")[0] if doubts[i] and not native else ""
-        file_key = (file.format_name, by_schema[file.schema_id].signature, native, doubts[i], folder, *_scan_group_key(request, file, native=native))
+        file_key = (
+            file.format_name,
+            by_schema[file.schema_id].signature,
+            native,
+            doubts[i],
+            folder,
+            *_scan_group_key(request, file, native=native),
+        )
         if i and (file_key != key or rows + file.row_count > _MOST_ROWS):
-            yield _group(files[first:i], paths[first:i], by_schema, native=bool(key[2]), start=start, unheld=lacking if key[3] else ())
+            yield _group(
+                files[first:i],
+                paths[first:i],
+                by_schema,
+                native=bool(key[2]),
+                start=start,
+                unheld=lacking if key[3] else (),
+            )
             first, start, rows = i, start + rows, 0
         key = file_key
         rows += file.row_count
     if len(files):
-        yield _group(files[first:], paths[first:], by_schema, native=bool(key[2]), start=start, unheld=lacking if key[3] else ())
+        yield _group(
+            files[first:], paths[first:], by_schema, native=bool(key[2]), start=start, unheld=lacking if key[3] else ()
+        )
 
 
 def _is_second_version(request: ScanRequest, schema_id: int) -> bool:
@@ -198,9 +227,17 @@ def _is_second_version(request: ScanRequest, schema_id: int) -> bool:
     return any("2" in options.get(_WRITER_VERSION, "") for options in (written.options, request.ctx.all_options))
 
 
-def _group(files: Sequence[DataFileMeta], paths: Sequence[str], by_schema: Mapping[int, SchemaEvolution], **facts: Any) -> SchemaGroup:
+def _group(
+    files: Sequence[DataFileMeta], paths: Sequence[str], by_schema: Mapping[int, SchemaEvolution], **facts: Any
+) -> SchemaGroup:
     first_file = files[0]
-    return SchemaGroup(format_name=first_file.format_name, evolution=by_schema[first_file.schema_id], files=tuple(files), paths=tuple(paths), **facts)
+    return SchemaGroup(
+        format_name=first_file.format_name,
+        evolution=by_schema[first_file.schema_id],
+        files=tuple(files),
+        paths=tuple(paths),
+        **facts,
+    )
 
 
 def _scan_group_key(request: ScanRequest, file: DataFileMeta, *, native: bool) -> Iterator[object]:
@@ -213,7 +250,9 @@ def _scan_group_key(request: ScanRequest, file: DataFileMeta, *, native: bool) -
 
 def _evolution(request: ScanRequest, schema: TableSchema) -> SchemaEvolution:
     ctx = request.ctx
-    physical = tuple(_SYSTEM[name] for name in request.system if name in (SEQUENCE_NUMBER, VALUE_KIND) and request.is_keyed)
+    physical = tuple(
+        _SYSTEM[name] for name in request.system if name in (SEQUENCE_NUMBER, VALUE_KIND) and request.is_keyed
+    )
     zone = ctx.options.lakekit_java_time_zone
     return evolution((*request.fields, *physical), (*schema.fields, *physical), timestamp_unit=_unit(ctx), zone=zone)
 
@@ -243,7 +282,11 @@ def _frame(request: ScanRequest, group: SchemaGroup, *, counted: bool) -> pl.Laz
         return frame
     index = [col(row)] if request.row_index is not None else []
     values = evolved.columns if evolved.telling is None else evolved.telling(partial(_locate_bad_value, request, group))
-    columns = [*index, *_whole_columns(request, group, values[: len(request.fields)]), *(_system(request, group, name, row, start) for name in request.system)]
+    columns = [
+        *index,
+        *_whole_columns(request, group, values[: len(request.fields)]),
+        *(_system(request, group, name, row, start) for name in request.system),
+    ]
     if evolved.held:
         return frame.select(columns)
     # nothing of the files is wanted but how many rows they have: a selection of literals alone has one
@@ -257,7 +300,9 @@ def _whole_columns(request: ScanRequest, group: SchemaGroup, values: Sequence[pl
     sources = dict(zip(polars_paths(request.ctx.storage, group.paths), group.paths, strict=True))
     named = PATH if group.native else None
     return [
-        unheld.fill_from_path(request.ctx, field, value, sources, named).alias(field.name) if field in group.unheld else value
+        unheld.fill_from_path(request.ctx, field, value, sources, named).alias(field.name)
+        if field in group.unheld
+        else value
         for field, value in zip(request.fields, values, strict=True)
     ]
 
@@ -269,7 +314,15 @@ def _scan(request: ScanRequest, group: SchemaGroup, row_index: tuple[str, int] |
         sources = polars_paths(ctx.storage, group.paths)
         named = PATH if FILE in request.system or group.unheld else None
         opening = ctx.storage.polars_options()
-        return parquet.scan(sources, fields, paths=group.paths, timestamp_unit=_unit(ctx), row_index=row_index, file_column=named, opening=opening)
+        return parquet.scan(
+            sources,
+            fields,
+            paths=group.paths,
+            timestamp_unit=_unit(ctx),
+            row_index=row_index,
+            file_column=named,
+            opening=opening,
+        )
     counts = dict(zip(group.paths, (file.row_count for file in group.files), strict=True))
     sizes = dict(zip(group.paths, (file.size_bytes for file in group.files), strict=True))
 
@@ -281,7 +334,14 @@ def _scan(request: ScanRequest, group: SchemaGroup, row_index: tuple[str, int] |
             frame = parquet.scan_bytes(group.paths, fields, read=read, counts=counts, timestamp_unit=_unit(ctx))
         case "orc":
             zone = ctx.options.lakekit_java_time_zone
-            frame = orc.scan(group.paths, fields, read=_bytes_or_path(ctx, read), counts=counts, timestamp_unit=_unit(ctx), ltz_zone=zone)
+            frame = orc.scan(
+                group.paths,
+                fields,
+                read=_bytes_or_path(ctx, read),
+                counts=counts,
+                timestamp_unit=_unit(ctx),
+                ltz_zone=zone,
+            )
         case "avro":
             frame = avro.scan(group.paths, fields, read=read, counts=counts, timestamp_unit=_unit(ctx))
         case other:
@@ -314,18 +374,32 @@ def _check_counts(request: ScanRequest, group: SchemaGroup) -> None:
     parallel_map(look, range(0, len(group.files), step), waiting=remote)
 
 
-def _find_shredded_files(ctx: TableContext, files: Sequence[DataFileMeta], paths: Sequence[str], by_schema: Mapping[int, SchemaEvolution]) -> set[int]:
+def _find_shredded_files(
+    ctx: TableContext, files: Sequence[DataFileMeta], paths: Sequence[str], by_schema: Mapping[int, SchemaEvolution]
+) -> set[int]:
     """Return the indexes of files that store a requested column as several columns of their own.
 
     Only footers tell, and only of some types; what they say is cached.
     """
-    candidates = [i for i, file in enumerate(files) if by_schema[file.schema_id].variants and file.format_name == "parquet" and ctx.storage.polars(paths[i])]
+    candidates = [
+        i
+        for i, file in enumerate(files)
+        if by_schema[file.schema_id].variants and file.format_name == "parquet" and ctx.storage.polars(paths[i])
+    ]
     step = 1 if ctx.storage.is_remote else FILES_PER_TASK
 
     def look(first: int) -> list[int]:
-        return [i for i in candidates[first : first + step] if _is_shredded(ctx, files[i], paths[i], by_schema[files[i].schema_id].variants)]
+        return [
+            i
+            for i in candidates[first : first + step]
+            if _is_shredded(ctx, files[i], paths[i], by_schema[files[i].schema_id].variants)
+        ]
 
-    return {i for indexes in parallel_map(look, range(0, len(candidates), step), waiting=ctx.storage.is_remote) for i in indexes}
+    return {
+        i
+        for indexes in parallel_map(look, range(0, len(candidates), step), waiting=ctx.storage.is_remote)
+        for i in indexes
+    }
 
 
 def _is_shredded(ctx: TableContext, file: DataFileMeta, path: str, fields: Sequence[Field]) -> bool:
@@ -406,10 +480,14 @@ def _locate_bad_value(request: ScanRequest, group: SchemaGroup, error: ValueOutO
     """
     if len(group.files) == 1:
         return ValueOutOfRange(f"{group.paths[0]}: {error.message}", column=error.column, path=group.paths[0])
-    names = [field.name for field in request.fields if field.name == error.column] or [field.name for field in request.fields]
+    names = [field.name for field in request.fields if field.name == error.column] or [
+        field.name for field in request.fields
+    ]
     file_errors = []
     for file, path in zip(group.files, group.paths, strict=True):
-        alone = _frame(replace(request, system=(), row_index=None), replace(group, files=(file,), paths=(path,)), counted=False)
+        alone = _frame(
+            replace(request, system=(), row_index=None), replace(group, files=(file,), paths=(path,)), counted=False
+        )
         try:
             alone.select(cols(names)).collect()
         except ValueOutOfRange as file_error:
@@ -486,4 +564,8 @@ def _blame(ctx: TableContext, path: str, error: BaseException) -> None:
     except external_reader.FOREIGN_FAILURES as file_error:
         raise external_reader.to_corrupt(path, file_error, "parquet") from error
     if str(file_dtype) == mismatch[1]:
-        raise Corrupt(f"{path}: column {mismatch[0]} is read as {mismatch[2]}, the file holds {mismatch[1]}", path=path, field=mismatch[0]) from error
+        raise Corrupt(
+            f"{path}: column {mismatch[0]} is read as {mismatch[2]}, the file holds {mismatch[1]}",
+            path=path,
+            field=mismatch[0],
+        ) from error

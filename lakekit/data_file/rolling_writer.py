@@ -132,7 +132,9 @@ class _OpenDataFile:
 
     def __init__(self, target: WriteTarget, shape: FileSpec, first_sequence: int) -> None:
         self.target, self.shape, self.first_sequence = target, shape, first_sequence
-        self.name, self.path, self.external_path = shapes.allocate_path(target.ctx, target.names, shape, target.partition, target.bucket)
+        self.name, self.path, self.external_path = shapes.allocate_path(
+            target.ctx, target.names, shape, target.partition, target.bucket
+        )
         self.index_path = target.ctx.layout.extra_file(self.path, f"{self.name}.index")
         self.paths = [self.path, self.index_path] if shape.indexes else [self.path]
         self.rows = self.raw_bytes = self.deletes = 0
@@ -186,7 +188,10 @@ class _OpenDataFile:
         self.indexing.add(frame)
         self.rows += frame.height
         self.raw_bytes += int(frame.estimated_size())
-        columns = [frame.get_column(name) if name == stored else frame.get_column(name).alias(stored) for name, stored in self.shape.layout]
+        columns = [
+            frame.get_column(name) if name == stored else frame.get_column(name).alias(stored)
+            for name, stored in self.shape.layout
+        ]
         self.encoder.write(columns[0].to_frame().hstack(columns[1:]))
 
     def _sequence(self, low: int, high: int) -> None:
@@ -230,7 +235,11 @@ class _OpenDataFile:
 
         Where rows are sorted by one column these are its bounds, if those are not truncated.
         """
-        if len(self.shape.key) == 1 and self.target.bucket != POSTPONE_BUCKET and self.collecting.tells_all(self.shape.key[0], self.shape.key_modes[0]):
+        if (
+            len(self.shape.key) == 1
+            and self.target.bucket != POSTPONE_BUCKET
+            and self.collecting.tells_all(self.shape.key[0], self.shape.key_modes[0])
+        ):
             return key_stats.min_values, key_stats.max_values
         return _keys(self.first, self.last, self.shape.key)
 

@@ -43,7 +43,9 @@ if TYPE_CHECKING:
 _PATH_COLUMNS = ("partition", "bucket", "file_name", "external_path")
 _MARK_BYTES = 200
 """Approximate memory of one cached answer, its path included."""
-_ADD_ONLY_RANGES = frozenset({(int(RowKind.INSERT), int(RowKind.INSERT)), (int(RowKind.UPDATE_AFTER), int(RowKind.UPDATE_AFTER))})
+_ADD_ONLY_RANGES = frozenset(
+    {(int(RowKind.INSERT), int(RowKind.INSERT)), (int(RowKind.UPDATE_AFTER), int(RowKind.UPDATE_AFTER))}
+)
 """Bounds of `_VALUE_KIND` between which no retracting kind lies."""
 
 
@@ -52,7 +54,9 @@ def is_counted(file: DataFileMeta) -> bool:
     return file.delete_row_count == 0 and file.level > 0
 
 
-def may_retract(ctx: TableContext, entries: ManifestEntries, rows: NDArray[np.int64], *, reads_remote: bool = False) -> Mask:
+def may_retract(
+    ctx: TableContext, entries: ManifestEntries, rows: NDArray[np.int64], *, reads_remote: bool = False
+) -> Mask:
     """Return a mask over `rows`, indexes of entries: which files may hold rows that retract.
 
     `reads_remote`: read footers over a network too; else uncached files of level 0 there count as holding some.
@@ -88,7 +92,9 @@ def _key(ctx: TableContext, path: str) -> Hashable:
     return "kinds", ctx.storage, path
 
 
-def _by_footers(ctx: TableContext, files: Sequence[DataFileMeta], paths: Sequence[str], *, reads_remote: bool) -> list[bool]:
+def _by_footers(
+    ctx: TableContext, files: Sequence[DataFileMeta], paths: Sequence[str], *, reads_remote: bool
+) -> list[bool]:
     """Return which files may hold rows that retract, of files of level 0 whose count is 0."""
     cache, storage = ctx.world.decoded, ctx.storage
     keys = [_key(ctx, path) for path in paths]
@@ -97,8 +103,12 @@ def _by_footers(ctx: TableContext, files: Sequence[DataFileMeta], paths: Sequenc
     if unknown and (reads_remote or not storage.is_remote):
         step = 1 if storage.is_remote else FILES_PER_TASK
         tasks = [unknown[first : first + step] for first in range(0, len(unknown), step)]
-        footer_answers = parallel_map(lambda task: [_by_footer(ctx, files[i], paths[i]) for i in task], tasks, waiting=storage.is_remote)
-        for i, answer in zip(unknown, (answer for task_answers in footer_answers for answer in task_answers), strict=True):
+        footer_answers = parallel_map(
+            lambda task: [_by_footer(ctx, files[i], paths[i]) for i in task], tasks, waiting=storage.is_remote
+        )
+        for i, answer in zip(
+            unknown, (answer for task_answers in footer_answers for answer in task_answers), strict=True
+        ):
             answers[i] = answer
         new_answers: dict[Hashable, bool | None] = {keys[i]: answers[i] for i in unknown if answers[i] is not None}
         if new_answers:

@@ -52,7 +52,9 @@ class SchemaEvolution:
     variants: tuple[Field, ...] = ()
 
 
-def evolution(wanted: Sequence[Field], schema: Sequence[Field], *, timestamp_unit: str | None = None, zone: str = "UTC") -> SchemaEvolution:
+def evolution(
+    wanted: Sequence[Field], schema: Sequence[Field], *, timestamp_unit: str | None = None, zone: str = "UTC"
+) -> SchemaEvolution:
     """Return the evolution from a file's columns `schema` to the columns `wanted`.
 
     `zone` is that of casts between TIMESTAMP and LTZ.
@@ -64,7 +66,9 @@ def evolution(wanted: Sequence[Field], schema: Sequence[Field], *, timestamp_uni
 
 
 @lru_cache(maxsize=1024)
-def _evolution(wanted: tuple[Field, ...], schema: tuple[Field, ...], timestamp_unit: str | None, zone: str) -> SchemaEvolution:
+def _evolution(
+    wanted: tuple[Field, ...], schema: tuple[Field, ...], timestamp_unit: str | None, zone: str
+) -> SchemaEvolution:
     by_id, names = {f.id: f for f in schema}, {f.name for f in schema}
     # a column no file of this schema has is read all the same, and comes as nulls, unless its name is that of another,
     # older column
@@ -83,7 +87,9 @@ def _evolution(wanted: tuple[Field, ...], schema: tuple[Field, ...], timestamp_u
     )
 
 
-def _columns(pairs: Sequence[tuple[Field, Field | None]], timestamp_unit: str | None, zone: str, add_file: Told | None) -> tuple[pl.Expr, ...]:
+def _columns(
+    pairs: Sequence[tuple[Field, Field | None]], timestamp_unit: str | None, zone: str, add_file: Told | None
+) -> tuple[pl.Expr, ...]:
     """Return the wanted column of each pair, computed from the one that the files have."""
     columns = []
     for want, have in pairs:
@@ -115,11 +121,18 @@ def evolve_column(column: pl.Expr, file_type: DataType, result_type: DataType, t
                 parts.append(value.alias(f.name))
             return pl.when(column.is_not_null()).then(pl.struct(parts))
         case "ARRAY", "ARRAY":
-            return column.list.eval(evolve_column(pl.element(), part(file_type.element), part(result_type.element), target))
+            return column.list.eval(
+                evolve_column(pl.element(), part(file_type.element), part(result_type.element), target)
+            )
         case "MAP", "MAP":
             if not is_same_type(part(file_type.key), part(result_type.key)):
-                raise Unsupported(f"the keys of map column {target.column} changed from {file_type.key} to {result_type.key}", feature="schema.map-key-change")
-            value = evolve_column(pl.element().struct.field("value"), part(file_type.value), part(result_type.value), target)
+                raise Unsupported(
+                    f"the keys of map column {target.column} changed from {file_type.key} to {result_type.key}",
+                    feature="schema.map-key-change",
+                )
+            value = evolve_column(
+                pl.element().struct.field("value"), part(file_type.value), part(result_type.value), target
+            )
             return column.list.eval(pl.struct(pl.element().struct.field("key").alias("key"), value.alias("value")))
     return casts.cast(column, file_type, result_type, target)
 
@@ -133,7 +146,9 @@ def is_lost(file_type: DataType, result_type: DataType) -> bool:
     match file_type.root, result_type.root:
         case "ROW", "ROW":
             by_id = {f.id: f for f in file_type.fields}
-            return bool(file_type.fields) and not any(f.id in by_id and not is_lost(by_id[f.id].type, f.type) for f in result_type.fields)
+            return bool(file_type.fields) and not any(
+                f.id in by_id and not is_lost(by_id[f.id].type, f.type) for f in result_type.fields
+            )
         case "ARRAY", "ARRAY":
             return is_lost(part(file_type.element), part(result_type.element))
         case "MAP", "MAP":
@@ -151,12 +166,21 @@ def is_same_type(a: DataType, b: DataType) -> bool:
 
     Nullability does not count, names and ids of a ROW's parts do.
     """
-    if (a.root, a.length, a.precision, a.scale, len(a.fields)) != (b.root, b.length, b.precision, b.scale, len(b.fields)):
+    if (a.root, a.length, a.precision, a.scale, len(a.fields)) != (
+        b.root,
+        b.length,
+        b.precision,
+        b.scale,
+        len(b.fields),
+    ):
         return False
     sides = ((a.element, b.element), (a.key, b.key), (a.value, b.value))
     if any(x is not None and y is not None and not is_same_type(x, y) for x, y in sides):
         return False
-    return all(x.name == y.name and x.id == y.id and is_same_type(x.type, y.type) for x, y in zip(a.fields, b.fields, strict=True))
+    return all(
+        x.name == y.name and x.id == y.id and is_same_type(x.type, y.type)
+        for x, y in zip(a.fields, b.fields, strict=True)
+    )
 
 
 def _shape(t: DataType) -> DataType:

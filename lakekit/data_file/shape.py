@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from lakekit.options.table_options import TableOptions
 
 KEY_PREFIX = "_KEY_"
-SYSTEM = (Field("_SEQUENCE_NUMBER", "BIGINT NOT NULL", id=2147483646), Field("_VALUE_KIND", "TINYINT NOT NULL", id=2147483645))
+SYSTEM = (
+    Field("_SEQUENCE_NUMBER", "BIGINT NOT NULL", id=2147483646),
+    Field("_VALUE_KIND", "TINYINT NOT NULL", id=2147483645),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +80,13 @@ def _shape(schema: TableSchema, options: TableOptions, postponed: bool, role: tu
     thin = keyed and options.data_file_thin_mode
     system = SYSTEM if keyed else ()
     physical = (*(() if thin else stored_key), *system, *schema.fields)
-    modes = _modes(options, [f.name for f in physical], mode, avro=format_name == "avro", thin_key=schema.trimmed_primary_keys if thin else ())
+    modes = _modes(
+        options,
+        [f.name for f in physical],
+        mode,
+        avro=format_name == "avro",
+        thin_key=schema.trimmed_primary_keys if thin else (),
+    )
     value_modes = tuple(_limit_stats_mode(f, modes[f.name], format_name) for f in schema.fields)
     dense = options.metadata_stats_dense_store
     valued = [(f, m) for f, m in zip(schema.fields, value_modes, strict=True) if not dense or m != file_metadata.NONE]
@@ -110,7 +119,9 @@ def check_columns(schema: TableSchema, options: TableOptions) -> None:
     formats = {options.file_format}
     if schema.primary_keys:
         formats |= {*options.file_format_per_level.values()}
-        formats |= {options.changelog_file_format or options.file_format} if options.changelog_producer != "none" else set()
+        formats |= (
+            {options.changelog_file_format or options.file_format} if options.changelog_producer != "none" else set()
+        )
     for name in formats:
         check_types(name.lower(), schema.fields)
 
@@ -160,7 +171,9 @@ def encoding(options: TableOptions, compression: str) -> Encoding:
 # ---- statistics ------------------------------------------------------------------------------------------------------
 
 
-def _modes(options: TableOptions, names: Sequence[str], mode: str, *, avro: bool, thin_key: Sequence[str]) -> dict[str, str]:
+def _modes(
+    options: TableOptions, names: Sequence[str], mode: str, *, avro: bool, thin_key: Sequence[str]
+) -> dict[str, str]:
     """Return the mode of each physical column; the first rule that applies counts (FORMAT 7.7)."""
     first, counted = options.metadata_stats_keep_first_n_columns, 0
     modes = {}
@@ -188,7 +201,9 @@ def _limit_stats_mode(field: Field, mode: str, format_name: str) -> str:
 # ---- places ----------------------------------------------------------------------------------------------------------
 
 
-def allocate_path(ctx: TableContext, names: FileNames, shape: FileSpec, partition: bytes, bucket: int) -> tuple[str, str, str | None]:
+def allocate_path(
+    ctx: TableContext, names: FileNames, shape: FileSpec, partition: bytes, bucket: int
+) -> tuple[str, str, str | None]:
     """Return (name, full path, external path) of the next file.
 
     Raises:

@@ -40,7 +40,11 @@ def select_possibly_missing(ctx: TableContext, fields: Sequence[Field]) -> tuple
     These are partition columns of append tables, and partition columns that an aggregation may have changed.
     """
     keys = ctx.schema.partition_keys
-    return tuple(field for field in fields if field.name in keys) if keys and (not ctx.schema.primary_keys or _is_aggregated(ctx)) else ()
+    return (
+        tuple(field for field in fields if field.name in keys)
+        if keys and (not ctx.schema.primary_keys or _is_aggregated(ctx))
+        else ()
+    )
 
 
 def _is_aggregated(ctx: TableContext) -> bool:
@@ -48,7 +52,9 @@ def _is_aggregated(ctx: TableContext) -> bool:
     return ctx.schema.cross_partition and ctx.options.merge_engine == "aggregation"
 
 
-def may_lack_columns(ctx: TableContext, files: Sequence[DataFileMeta], paths: Sequence[str], fields: Sequence[Field]) -> list[bool]:
+def may_lack_columns(
+    ctx: TableContext, files: Sequence[DataFileMeta], paths: Sequence[str], fields: Sequence[Field]
+) -> list[bool]:
     """Return which of the files at `paths` may lack one of these partition columns, or hold it otherwise."""
     if _is_aggregated(ctx):
         return [True] * len(files)
@@ -74,10 +80,16 @@ def _has_complete_values(ctx: TableContext, file: DataFileMeta, path: str, names
         return False
     null_counts = dict(zip(of_columns, counts, strict=True))
     default_name = ctx.options.partition_default_name
-    return all(null_counts.get(name) == 0 or (null_counts.get(name) is not None and _text(ctx, path, name) == default_name) for name in names if name)
+    return all(
+        null_counts.get(name) == 0 or (null_counts.get(name) is not None and _text(ctx, path, name) == default_name)
+        for name in names
+        if name
+    )
 
 
-def fill_from_path(ctx: TableContext, field: Field, column: pl.Expr, sources: Mapping[str, str], source_column: str | None) -> pl.Expr:
+def fill_from_path(
+    ctx: TableContext, field: Field, column: pl.Expr, sources: Mapping[str, str], source_column: str | None
+) -> pl.Expr:
     """Return a partition column with directory values in place of nulls or, if aggregated, of all values.
 
     `sources`: full paths of files by their value of `source_column`; without that column all files are in one
@@ -88,7 +100,9 @@ def fill_from_path(ctx: TableContext, field: Field, column: pl.Expr, sources: Ma
         path_value = pl.lit(value, polars_type(field.type))
         return path_value if _is_aggregated(ctx) else pl.coalesce(column, path_value)
     fill = partial(_fill_rows, ctx=ctx, field=field, sources=sources)
-    return pl.struct(column.alias("value"), col(source_column).alias("source")).map_batches(fill, return_dtype=_dtype(ctx, field), is_elementwise=True)
+    return pl.struct(column.alias("value"), col(source_column).alias("source")).map_batches(
+        fill, return_dtype=_dtype(ctx, field), is_elementwise=True
+    )
 
 
 def _dtype(ctx: TableContext, field: Field) -> pl.DataType:
@@ -102,9 +116,13 @@ def _fill_rows(rows: pl.Series, *, ctx: TableContext, field: Field, sources: Map
     source = rows.struct.field("source")
     distinct = source.unique(maintain_order=True)
     path_values = source.replace_strict(
-        distinct, _parse_path_values(ctx, field, [sources[name] for name in distinct.to_list()]), return_dtype=column.dtype
+        distinct,
+        _parse_path_values(ctx, field, [sources[name] for name in distinct.to_list()]),
+        return_dtype=column.dtype,
     )  # scalar: one a file
-    return (path_values if _is_aggregated(ctx) else column.zip_with(column.is_not_null(), path_values)).alias(field.name)
+    return (path_values if _is_aggregated(ctx) else column.zip_with(column.is_not_null(), path_values)).alias(
+        field.name
+    )
 
 
 def _parse_path_values(ctx: TableContext, field: Field, paths: Sequence[str]) -> pl.Series:
@@ -112,7 +130,10 @@ def _parse_path_values(ctx: TableContext, field: Field, paths: Sequence[str]) ->
     texts = [_text(ctx, path, field.name) for path in paths]
     default_name = ctx.options.partition_default_name
     values = [partitions.parse([text], [field.type], default_name=default_name) for text in texts]
-    rows = pa.array([binary_row.with_arity(binary_row.encode(value, [field.type.as_nullable()]), 1) for value in values], pa.binary())
+    rows = pa.array(
+        [binary_row.with_arity(binary_row.encode(value, [field.type.as_nullable()]), 1) for value in values],
+        pa.binary(),
+    )
     [column] = binary_row.decode_columns(rows, [field.type.as_nullable()])
     return pl.Series(field.name, column).cast(_dtype(ctx, field))
 

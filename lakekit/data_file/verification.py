@@ -56,7 +56,10 @@ def verify_files(
     checks = (
         {}
         if remote
-        else {schema_id: page_headers.PageHeaderChecks(ctx.world, once_ctx.storage, schema_columns) for schema_id, schema_columns in columns.items()}
+        else {
+            schema_id: page_headers.PageHeaderChecks(ctx.world, once_ctx.storage, schema_columns)
+            for schema_id, schema_columns in columns.items()
+        }
     )
 
     def look(first: int) -> list[int]:
@@ -98,10 +101,18 @@ def read_whole_file(ctx: TableContext, path: str, size_bytes: int) -> bytes:
 
 def make_size_mismatch(path: str, size: int, expected: int) -> Corrupt:
     """Return the error of a file that is not as long as its manifest says."""
-    return Corrupt(f"{path} is {size} bytes, the manifest says {expected}. Nothing was read", path=path, field="_FILE_SIZE")
+    return Corrupt(
+        f"{path} is {size} bytes, the manifest says {expected}. Nothing was read", path=path, field="_FILE_SIZE"
+    )
 
 
-def _verify_file(ctx: TableContext, file: DataFileMeta, path: str, snapshot_id: int | None, checks: page_headers.PageHeaderChecks | None) -> None:
+def _verify_file(
+    ctx: TableContext,
+    file: DataFileMeta,
+    path: str,
+    snapshot_id: int | None,
+    checks: page_headers.PageHeaderChecks | None,
+) -> None:
     if checks is None or file.format_name != "parquet":
         _verify_tail(ctx, file, path, snapshot_id)
         return
@@ -114,7 +125,9 @@ def _verify_file(ctx: TableContext, file: DataFileMeta, path: str, snapshot_id: 
         checks.check(stat, data if is_whole else None)
 
 
-def _verify_tail(ctx: TableContext, file: DataFileMeta, path: str, snapshot_id: int | None, *, is_whole: bool = False) -> bytes:
+def _verify_tail(
+    ctx: TableContext, file: DataFileMeta, path: str, snapshot_id: int | None, *, is_whole: bool = False
+) -> bytes:
     """Check the last bytes of a file and return them, or all bytes if `is_whole`."""
     size = max(0, file.size_bytes)
     first = 0 if is_whole else max(0, size - _TAIL_BYTES)
@@ -131,12 +144,24 @@ def _verify_tail(ctx: TableContext, file: DataFileMeta, path: str, snapshot_id: 
 
 def _check_tail(path: str, tail: bytes, size: int) -> None:
     if tail[-4:] == b"PARE":
-        raise Unsupported(f"{path} is encrypted Parquet, which lakekit does not read", feature="parquet.encryption", path=path)
+        raise Unsupported(
+            f"{path} is encrypted Parquet, which lakekit does not read", feature="parquet.encryption", path=path
+        )
     if tail[-4:] != b"PAR1":
-        raise Corrupt(f"{path} does not end as a Parquet file does: {tail[-4:].hex(' ')} where PAR1 was expected", path=path, offset=size - 4, field="magic")
+        raise Corrupt(
+            f"{path} does not end as a Parquet file does: {tail[-4:].hex(' ')} where PAR1 was expected",
+            path=path,
+            offset=size - 4,
+            field="magic",
+        )
     footer = int.from_bytes(tail[:4], "little")
     if footer > size - 12:
-        raise Corrupt(f"{path}: a footer of {footer} bytes does not fit into a file of {size}", path=path, offset=size - 8, field="footer length")
+        raise Corrupt(
+            f"{path}: a footer of {footer} bytes does not fit into a file of {size}",
+            path=path,
+            offset=size - 8,
+            field="footer length",
+        )
 
 
 def make_file_missing(ctx: TableContext, path: str, file: DataFileMeta | None, snapshot_id: int | None) -> FileMissing:
@@ -144,7 +169,10 @@ def make_file_missing(ctx: TableContext, path: str, file: DataFileMeta | None, s
     short = path.removeprefix(ctx.root.rstrip("/") + "/")
     size = "" if file is None else f" ({humanize.format_size(file.size_bytes)})"
     lists = f"{ctx.name} lists" if snapshot_id is None else f"snapshot {snapshot_id} of {ctx.name} lists"
-    return FileMissing(f"{lists} {short}{size}, which is not there. Was it expired by another writer? {_advice(ctx, snapshot_id)}", path=path)
+    return FileMissing(
+        f"{lists} {short}{size}, which is not there. Was it expired by another writer? {_advice(ctx, snapshot_id)}",
+        path=path,
+    )
 
 
 def _advice(ctx: TableContext, snapshot_id: int | None) -> str:

@@ -48,7 +48,9 @@ class _SchemaDraft:
     comment: str | None
 
 
-def apply_changes(schema: TableSchema, changes: Iterable[TableChange], *, has_snapshots: Callable[[], bool], time_ms: int) -> TableSchema:
+def apply_changes(
+    schema: TableSchema, changes: Iterable[TableChange], *, has_snapshots: Callable[[], bool], time_ms: int
+) -> TableSchema:
     """Return the schema after `schema`, not yet checked as a whole.
 
     Raises: `ColumnNotFound`, `ColumnAlreadyExists`, `SchemaMismatch`, `InvalidOption` for a change that is not
@@ -93,9 +95,13 @@ def _apply(work: _SchemaDraft, change: TableChange) -> None:
         case schema_changes.UpdateNullability():
             _renull(work, change)
         case schema_changes.UpdateComment():
-            work.fields = nested.change_fields_at(work.fields, change.path, partial(_with_comment, comment=change.comment, path=change.path))
+            work.fields = nested.change_fields_at(
+                work.fields, change.path, partial(_with_comment, comment=change.comment, path=change.path)
+            )
         case schema_changes.UpdateDefault():
-            work.fields = nested.change_fields_at(work.fields, change.path, partial(_with_default, default=change.default, path=change.path))
+            work.fields = nested.change_fields_at(
+                work.fields, change.path, partial(_with_default, default=change.default, path=change.path)
+            )
         case schema_changes.MoveColumn():
             work.fields = _move_field(work.fields, change)
         case schema_changes.SetOption():
@@ -115,7 +121,11 @@ def _apply(work: _SchemaDraft, change: TableChange) -> None:
 def _add(work: _SchemaDraft, change: schema_changes.AddColumn) -> None:
     name = join_path(change.path)
     if not change.type.nullable:
-        raise SchemaMismatch(f"Column {name} cannot specify NOT NULL: rows that are there already have no value for it. Leave NOT NULL out", column=name)
+        raise SchemaMismatch(
+            f"Column {name} cannot specify NOT NULL: rows that are there already have no value for it. Leave NOT NULL "
+            "out",
+            column=name,
+        )
     check_default(change.type, change.default, name)
     (field,), work.highest = assign_ids(
         [Field(change.path[-1], change.type, comment=change.comment, default=change.default)],
@@ -151,7 +161,9 @@ def _rename(work: _SchemaDraft, change: schema_changes.RenameColumn) -> None:
     def rename(fields: Fields, last: str) -> Fields:
         at = nested.position(fields, last, path)
         if any(existing.name == new for existing in fields):
-            raise ColumnAlreadyExists(f"Column {join_path((*path[:-1], new))} already exists in the table", name=join_path((*path[:-1], new)))
+            raise ColumnAlreadyExists(
+                f"Column {join_path((*path[:-1], new))} already exists in the table", name=join_path((*path[:-1], new))
+            )
         return (*fields[:at], replace(fields[at], name=new), *fields[at + 1 :])
 
     work.fields = nested.change_fields_at(work.fields, path, rename)
@@ -162,18 +174,24 @@ def _rename(work: _SchemaDraft, change: schema_changes.RenameColumn) -> None:
 
 def _refuse_partition(work: _SchemaDraft, name: str, what: str) -> None:
     if name in work.old.partition_keys:
-        raise SchemaMismatch(f"Cannot {what} partition column: [{name}]; its values are folders of the table", column=name)
+        raise SchemaMismatch(
+            f"Cannot {what} partition column: [{name}]; its values are folders of the table", column=name
+        )
 
 
 def _drop(work: _SchemaDraft, change: schema_changes.DropColumn) -> None:
     path = change.path
     if len(path) == 1 and path[0] in (*work.old.partition_keys, *work.primary_keys):
-        raise SchemaMismatch(f"Cannot drop partition key or primary key: [{path[0]}]; rows are found by it", column=path[0])
+        raise SchemaMismatch(
+            f"Cannot drop partition key or primary key: [{path[0]}]; rows are found by it", column=path[0]
+        )
 
     def drop(fields: Fields, last: str) -> Fields:
         at = nested.position(fields, last, path)
         if len(fields) == 1:
-            raise SchemaMismatch(f"Cannot drop all fields in table: {join_path(path)!r} is the last one", column=join_path(path))
+            raise SchemaMismatch(
+                f"Cannot drop all fields in table: {join_path(path)!r} is the last one", column=join_path(path)
+            )
         return (*fields[:at], *fields[at + 1 :])
 
     work.fields = nested.change_fields_at(work.fields, path, drop)
@@ -183,7 +201,11 @@ def _move_field(fields: Fields, change: schema_changes.MoveColumn) -> Fields:
     at = nested.position(fields, change.name, (change.name,))
     position = change.place
     ends = {"first": 0, "last": len(fields) - 1}
-    to = ends[position.where] if position.column is None else nested.position(fields, position.column, (position.column,))
+    to = (
+        ends[position.where]
+        if position.column is None
+        else nested.position(fields, position.column, (position.column,))
+    )
     if to == at:
         raise SchemaMismatch(f"Cannot move itself for column {change.name}: it is there already", column=change.name)
     left = (*fields[:at], *fields[at + 1 :])
@@ -200,7 +222,9 @@ def _retype(work: _SchemaDraft, change: schema_changes.UpdateType) -> None:
     if len(path) == 1:
         _refuse_partition(work, path[0], "update")
         if path[0] in work.primary_keys:
-            raise SchemaMismatch(f"Cannot update primary key: [{path[0]}]; the type of a key decides where its rows lie", column=path[0])
+            raise SchemaMismatch(
+                f"Cannot update primary key: [{path[0]}]; the type of a key decides where its rows lie", column=path[0]
+            )
     rules = TypeChangeRules(
         explicit=not work.before.disable_explicit_type_casting,
         forbid_not_null=work.before.alter_column_null_to_not_null_disabled,
@@ -215,7 +239,9 @@ def _retype(work: _SchemaDraft, change: schema_changes.UpdateType) -> None:
 def _renull(work: _SchemaDraft, change: schema_changes.UpdateNullability) -> None:
     path = change.path
     if change.nullable and len(path) == 1 and path[0] in work.primary_keys:
-        raise SchemaMismatch(f"Cannot change nullability of primary key: [{path[0]}]; keys take no nulls", column=path[0])
+        raise SchemaMismatch(
+            f"Cannot change nullability of primary key: [{path[0]}]; keys take no nulls", column=path[0]
+        )
 
     def renull(current: DataType) -> DataType:
         if work.before.alter_column_null_to_not_null_disabled and current.nullable and not change.nullable:

@@ -63,7 +63,11 @@ _EXPLICIT: Mapping[str, frozenset[str]] = {
 
 def is_allowed(current: DataType, want: DataType, *, explicit: bool) -> bool:
     """Return whether Paimon casts the one type to the other, whatever their nullability."""
-    if not (current.root == want.root or current.root in _IMPLICIT.get(want.root, ()) or (explicit and current.root in _EXPLICIT.get(want.root, ()))):
+    if not (
+        current.root == want.root
+        or current.root in _IMPLICIT.get(want.root, ())
+        or (explicit and current.root in _EXPLICIT.get(want.root, ()))
+    ):
         return False
     return is_supported(current, want)
 
@@ -81,7 +85,9 @@ def lossy_refused(current: DataType, want: DataType, column: str, *, explicit: b
     """Return the error for a type that values cannot be cast to."""
     how = "" if explicit else "; disable-explicit-type-casting allows only types that hold every value"
     return SchemaMismatch(
-        f"Column type {column}[{current}] cannot be converted to {want} without losing information{how}. Add a column of the new type instead", column=column
+        f"Column type {column}[{current}] cannot be converted to {want} without losing information{how}. Add a column "
+        "of the new type instead",
+        column=column,
     )
 
 

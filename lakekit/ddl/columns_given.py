@@ -67,13 +67,20 @@ def type_of(value: Any, column: str) -> DataType:
         return paimon_type(value, column)
     if isinstance(value, pa.DataType):
         return from_arrow(value)
-    msg = f"the type of column {column} is a text such as 'BIGINT NOT NULL' or a type of Polars; found {type(value).__name__}"
+    msg = (
+        f"the type of column {column} is a text such as 'BIGINT NOT NULL' or a type of Polars; found "
+        f"{type(value).__name__}"
+    )
     raise TypeError(msg)
 
 
 def _field_from_arrow(part: pa.Field) -> Field:
     comment = (part.metadata or {}).get(b"comment")
-    return Field(part.name, from_arrow(part.type, nullable=part.nullable), comment=None if comment is None else comment.decode("utf-8", "replace"))
+    return Field(
+        part.name,
+        from_arrow(part.type, nullable=part.nullable),
+        comment=None if comment is None else comment.decode("utf-8", "replace"),
+    )
 
 
 def _name(name: object) -> str:

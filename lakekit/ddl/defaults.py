@@ -24,9 +24,14 @@ def check_default(t: DataType, text: object, column: str) -> None:
     if text is None:
         return
     if not isinstance(text, str):
-        raise SchemaMismatch(f"the default of column {column} is {text!r}, a {type(text).__name__}; defaults are texts: {str(text)!r}", column=column)
+        raise SchemaMismatch(
+            f"the default of column {column} is {text!r}, a {type(text).__name__}; defaults are texts: {str(text)!r}",
+            column=column,
+        )
     if text.encode("utf-8", "replace").decode() != text:
-        raise SchemaMismatch(f"the default of column {column} is {text!a}: half of a surrogate pair is no character", column=column)
+        raise SchemaMismatch(
+            f"the default of column {column} is {text!a}: half of a surrogate pair is no character", column=column
+        )
     refused = f"Unsupported default value `{text}` for type {t} of column {column}; give a text that says such a value"
     if text == "'":  # a quote that nothing closes
         raise SchemaMismatch(refused, column=column)

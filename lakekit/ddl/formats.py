@@ -29,7 +29,9 @@ def check_formats(schema: TableSchema, options: TableOptions) -> None:
     Raises: `Unsupported` for a format that lakekit does not have.
     """
     name = options.file_format.strip().lower()
-    _check_names(schema, (name, *(level_format.strip().lower() for level_format in options.file_format_per_level.values())))
+    _check_names(
+        schema, (name, *(level_format.strip().lower() for level_format in options.file_format_per_level.values()))
+    )
     for column in schema.fields:
         if (wrong := _refuses(name, column)) is not None:
             raise SchemaMismatch(f"{wrong}. Change the type, or use another file.format", column=column.name)
@@ -41,8 +43,10 @@ def check_formats(schema: TableSchema, options: TableOptions) -> None:
             t = column.type
             if t.root in TIMESTAMPS and (t.precision or 0) > 6:
                 raise SchemaMismatch(
-                    f"'file.format.per.level' entry '{level}:avro' is incompatible with column '{column.name}' of type {t}: Avro supports timestamp "
-                    f"precision up to 6, got {t.precision}. Lower the precision, or use parquet or orc for level {level}",
+                    f"'file.format.per.level' entry '{level}:avro' is incompatible with column '{column.name}' of "
+                    f"type {t}: Avro supports timestamp "
+                    f"precision up to 6, got {t.precision}. Lower the precision, or use parquet or orc for level "
+                    f"{level}",
                     column=column.name,
                 )
     _check_format_name(name)
@@ -53,13 +57,23 @@ def _check_names(schema: TableSchema, formats: Sequence[str]) -> None:
 
     The reference takes such columns, and fails at the first write or reads nulls.
     """
-    names = [(column.name, part) for column in schema.fields for part in (column.name, *(f.name for t in parts_of(column.type) for f in t.fields))]
+    names = [
+        (column.name, part)
+        for column in schema.fields
+        for part in (column.name, *(f.name for t in parts_of(column.type) for f in t.fields))
+    ]
     for column, name in names:
         if "avro" in formats and name == column and (wrong := bad_name(name)) is not None:
-            msg = f"column {column}: {wrong}, and Avro has names of letters, digits and _ that begin with no digit. Rename it, or use another file.format"
+            msg = (
+                f"column {column}: {wrong}, and Avro has names of letters, digits and _ that begin with no digit. "
+                "Rename it, or use another file.format"
+            )
             raise SchemaMismatch(msg, column=column)
         if "orc" in formats and "`" in name:
-            msg = f"column {column}: ORC quotes names by ticks, and {name!r} has one, so that it reads as null. Rename it, or use another file.format"
+            msg = (
+                f"column {column}: ORC quotes names by ticks, and {name!r} has one, so that it reads as null. Rename "
+                "it, or use another file.format"
+            )
             raise SchemaMismatch(msg, column=column)
 
 
@@ -67,7 +81,11 @@ def _check_format_name(name: str) -> None:
     if name not in FORMATS:
         feature = f"file.format.{name}"
         known_feature = find(feature)
-        raise refuse(feature if known_feature is None else known_feature.name, f"file.format {name!r}", instead=f"Use one of {', '.join(FORMATS)}")
+        raise refuse(
+            feature if known_feature is None else known_feature.name,
+            f"file.format {name!r}",
+            instead=f"Use one of {', '.join(FORMATS)}",
+        )
 
 
 def _refuses(name: str, column: Field) -> str | None:

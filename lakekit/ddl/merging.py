@@ -42,7 +42,10 @@ def _check_prefixes(schema: TableSchema) -> None:
         for name in named:
             if name != _DEFAULT and not schema.has(name):
                 raise InvalidOption(
-                    f"Field {name} can not be found in table schema. Option {key!r} names it; columns are {', '.join(schema.names)}", key=key, value=value
+                    f"Field {name} can not be found in table schema. Option {key!r} names it; columns are "
+                    f"{', '.join(schema.names)}",
+                    key=key,
+                    value=value,
                 )
 
 
@@ -51,19 +54,29 @@ def _check_sequence(schema: TableSchema, options: TableOptions) -> None:
     key, value = "sequence.field", options.given.get("sequence.field")
     for name in names:
         if not schema.has(name):
-            raise InvalidOption(f"Sequence field: '{name}' can not be found in table schema. Columns are {', '.join(schema.names)}", key=key, value=value)
+            raise InvalidOption(
+                f"Sequence field: '{name}' can not be found in table schema. Columns are {', '.join(schema.names)}",
+                key=key,
+                value=value,
+            )
         if f"fields.{name}.aggregate-function" in options.given:
             raise InvalidOption(
-                f"Should not define aggregation on sequence field: '{name}'. It keeps its last value by itself", key=f"fields.{name}.aggregate-function"
+                f"Should not define aggregation on sequence field: '{name}'. It keeps its last value by itself",
+                key=f"fields.{name}.aggregate-function",
             )
     if (twice := first_duplicate(names)) is not None:
         raise InvalidOption(f"Sequence field '{twice}' is defined repeatedly. Name it once", key=key, value=value)
     if names and options.merge_engine == "first-row":
-        raise InvalidOption("Do not support use sequence field on FIRST_ROW merge engine. The first row written is the one kept", key=key, value=value)
+        raise InvalidOption(
+            "Do not support use sequence field on FIRST_ROW merge engine. The first row written is the one kept",
+            key=key,
+            value=value,
+        )
     if names and schema.cross_partition:
         raise InvalidOption(
             "You can not use sequence.field in cross partition update case "
-            f"(Primary key constraint '{format_list(schema.primary_keys)}' not include all partition fields '{format_list(schema.partition_keys)}').",
+            f"(Primary key constraint '{format_list(schema.primary_keys)}' not include all partition fields "
+            f"'{format_list(schema.partition_keys)}').",
             key=key,
             value=value,
         )
@@ -75,7 +88,11 @@ def _check_groups(schema: TableSchema) -> None:
         if key.startswith(_PREFIX + ".") and key.endswith("." + SEQUENCE_GROUP):
             columns = key[len(_PREFIX) + 1 : -len(SEQUENCE_GROUP) - 1].split(",")
             if keyed := [name for name in (*columns, *value.split(",")) if name in schema.primary_keys]:
-                raise InvalidOption(f"Option {key!r} contains primary key field {keyed[0]!r}: a key never changes; leave it out", key=key, value=value)
+                raise InvalidOption(
+                    f"Option {key!r} contains primary key field {keyed[0]!r}: a key never changes; leave it out",
+                    key=key,
+                    value=value,
+                )
 
 
 def _check_functions(schema: TableSchema) -> None:
@@ -86,7 +103,8 @@ def _check_functions(schema: TableSchema) -> None:
         if function is not None and function not in _FUNCTIONS:
             own = key if key in schema.options else f"fields.{_DEFAULT}"
             raise InvalidOption(
-                f"Could not find any factory for identifier '{function}': column {name} has no such aggregate function. Available: "
+                f"Could not find any factory for identifier '{function}': column {name} has no such aggregate "
+                "function. Available: "
                 f"{', '.join(aggregates.names())}",
                 key=own,
                 value=function,

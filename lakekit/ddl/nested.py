@@ -44,7 +44,8 @@ def _change_part_fields(t: DataType, path: Path, change: Callable[[Fields, str],
     side = _side(t, path[0], prefix)
     if len(path) == 1:
         raise SchemaMismatch(
-            f"{join_path((*prefix, path[0]))} is the {path[0]} of a {t.root}, no field: it has a type and takes nulls or not, and nothing else",
+            f"{join_path((*prefix, path[0]))} is the {path[0]} of a {t.root}, no field: it has a type and takes nulls "
+            "or not, and nothing else",
             column=join_path(prefix),
         )
     return replace(t, **{side: _change_part_fields(part(getattr(t, side)), path[1:], change, (*prefix, path[0]))})  # type: ignore[arg-type]
@@ -78,11 +79,15 @@ def _side(t: DataType, name: str, prefix: Path) -> str:
     if t.root in sides:
         more = "; the keys of a map never change" if t.root == "MAP" and name == "key" else ""
         raise ColumnNotFound(
-            f"Column {path} does not exist in the table: {join_path(prefix)} is of type {t.root}, whose parts are under "
+            f"Column {path} does not exist in the table: {join_path(prefix)} is of type {t.root}, whose parts are "
+            "under "
             f"{join_path((*prefix, sides[t.root]))!r}{more}",
             name=path,
         )
-    raise ColumnNotFound(f"Column {path} does not exist in the table: {join_path(prefix)} is of type {t.root} and has no fields", name=path)
+    raise ColumnNotFound(
+        f"Column {path} does not exist in the table: {join_path(prefix)} is of type {t.root} and has no fields",
+        name=path,
+    )
 
 
 def position(fields: Fields, name: str, path: Path) -> int:
@@ -90,7 +95,10 @@ def position(fields: Fields, name: str, path: Path) -> int:
     for at, field in enumerate(fields):
         if field.name == name:
             return at
-    raise ColumnNotFound(f"Column {join_path(path)} does not exist in the table; there are {', '.join(field.name for field in fields)}", name=join_path(path))
+    raise ColumnNotFound(
+        f"Column {join_path(path)} does not exist in the table; there are {', '.join(field.name for field in fields)}",
+        name=join_path(path),
+    )
 
 
 def replace_type(field: Field, t: DataType) -> Field:

@@ -48,7 +48,9 @@ _TYPE_OPTION = "type"
 """Fixed from the beginning: another kind of table lies otherwise."""
 
 
-def set_option(options: dict[str, str], before: TableOptions, key: str, value: Any, *, has_snapshots: Callable[[], bool]) -> None:
+def set_option(
+    options: dict[str, str], before: TableOptions, key: str, value: Any, *, has_snapshots: Callable[[], bool]
+) -> None:
     """Set an option in `options`; `before` are the table's options until now.
 
     Raises: `InvalidOption` where the option is fixed or its value invalid, `Unsupported`.
@@ -71,7 +73,9 @@ def reset(options: dict[str, str], before: TableOptions, key: str, *, has_snapsh
     _check_fixed(before, key, old, None, has_snapshots)
     if old is not None and has_snapshots():
         if key == "bucket":
-            raise InvalidOption("Cannot reset bucket. Files lie in buckets by that number; t.rescale changes it", key=key)
+            raise InvalidOption(
+                "Cannot reset bucket. Files lie in buckets by that number; t.rescale changes it", key=key
+            )
         _check_mode(before, key, None)
     for name in names_of(key):
         options.pop(name, None)
@@ -87,15 +91,22 @@ def _value(key: str, text: str | None) -> Any:
     return option.default_value if text is None else option.value(text)
 
 
-def _check_fixed(before: TableOptions, key: str, old: str | None, new: str | None, has_snapshots: Callable[[], bool]) -> None:
+def _check_fixed(
+    before: TableOptions, key: str, old: str | None, new: str | None, has_snapshots: Callable[[], bool]
+) -> None:
     if old == new or (key in BY_KEY and old is not None and _is_same_value(key, old, new)):
         return
     if key == _TYPE_OPTION and not _is_same_value(key, old, new):
-        raise InvalidOption(f"Change 'type' is not supported yet. The table is a {before.type}; make another of the kind you want", key=key, value=new)
+        raise InvalidOption(
+            f"Change 'type' is not supported yet. The table is a {before.type}; make another of the kind you want",
+            key=key,
+            value=new,
+        )
     if key in IMMUTABLE_OPTIONS and has_snapshots():
         current = "not set" if old is None else repr(old)
         raise InvalidOption(
-            f"Change '{key}' is not supported yet. It is {current}, and fixed since the table has snapshots: make a new table and write the rows there",
+            f"Change '{key}' is not supported yet. It is {current}, and fixed since the table has snapshots: make a "
+            "new table and write the rows there",
             key=key,
             value=new,
         )

@@ -45,7 +45,11 @@ def check_values(schema: TableSchema, options: TableOptions) -> None:
         text = options.given.get(key)
         if text is not None and not is_usable(text.strip()):
             raise _refuse(key, text, requirement)
-    if schema.primary_keys and options.record_level_expire_time_ms is not None and options.record_level_time_field is None:
+    if (
+        schema.primary_keys
+        and options.record_level_expire_time_ms is not None
+        and options.record_level_time_field is None
+    ):
         key = "record-level.expire-time"
         raise _refuse(key, options.given[key], "record-level.time-field must name the column that holds a row's time")
     if (name := options.rowkind_field) is not None and schema.has(name) and schema.field(name).type.root not in STRINGS:
@@ -56,14 +60,22 @@ def check_values(schema: TableSchema, options: TableOptions) -> None:
 
 
 def _refuse(key: str, text: str, requirement: str) -> InvalidOption:
-    return InvalidOption(f"option {key!r} is {text!r}; {requirement}. The reference engine fails by it at every write or read", key=key, value=text)
+    return InvalidOption(
+        f"option {key!r} is {text!r}; {requirement}. The reference engine fails by it at every write or read",
+        key=key,
+        value=text,
+    )
 
 
 def _check_levels(schema: TableSchema, options: TableOptions) -> None:
     if schema.primary_keys and not 2 <= options.level_count <= MOST_LEVELS:
         key = "num-levels" if "num-levels" in options.given else "num-sorted-run.compaction-trigger"
         what = f"number of levels must be at least 2, and at most {MOST_LEVELS}: it is {options.level_count}"
-        raise _refuse(key, options.given.get(key, ""), what + ("" if key == "num-levels" else ", one more than the trigger where num-levels is not given"))
+        raise _refuse(
+            key,
+            options.given.get(key, ""),
+            what + ("" if key == "num-levels" else ", one more than the trigger where num-levels is not given"),
+        )
 
 
 def _check_statistics(schema: TableSchema, options: TableOptions) -> None:
@@ -88,23 +100,35 @@ def _check_codecs(schema: TableSchema, options: TableOptions) -> None:
     levels = {*options.file_format_per_level, *options.file_compression_per_level} if schema.primary_keys else set()
     files = {(options.file_format, options.file_compression)}
     files |= {
-        (options.file_format_per_level.get(level, options.file_format), options.file_compression_per_level.get(level, options.file_compression))
+        (
+            options.file_format_per_level.get(level, options.file_format),
+            options.file_compression_per_level.get(level, options.file_compression),
+        )
         for level in levels
     }
     if options.changelog_producer != "none":
-        files.add((options.changelog_file_format or options.file_format, options.changelog_file_compression or options.file_compression))
+        files.add(
+            (
+                options.changelog_file_format or options.file_format,
+                options.changelog_file_compression or options.file_compression,
+            )
+        )
     for name, compression in sorted(files):
         _check_codec("file.compression", name, compression)
 
 
 def _check_codec(key: str, format_name: str, compression: str) -> None:
     """Raise `Unsupported` for a codec that files of a format cannot have."""
-    codecs: Mapping[str, str] | None = {"parquet": parquet_writer.CODECS, "orc": orc_write.CODECS}.get(format_name.strip().lower())
+    codecs: Mapping[str, str] | None = {"parquet": parquet_writer.CODECS, "orc": orc_write.CODECS}.get(
+        format_name.strip().lower()
+    )
     if codecs is None:
         codec_named(compression)
     elif compression.lower() not in codecs:
         names = ", ".join(codecs)
-        raise Unsupported(f"{key} {compression!r}: {format_name} files are compressed by one of {names}", feature="file.compression")
+        raise Unsupported(
+            f"{key} {compression!r}: {format_name} files are compressed by one of {names}", feature="file.compression"
+        )
 
 
 def _is_size_above_zero(text: str) -> bool:
@@ -120,7 +144,11 @@ def _are_numbers(text: str) -> bool:
 
 
 def _is_inner_path(text: str) -> bool:
-    return text != "" and not text.startswith("/") and not any(part in ("", ".", "..") for part in text.rstrip("/").split("/"))
+    return (
+        text != ""
+        and not text.startswith("/")
+        and not any(part in ("", ".", "..") for part in text.rstrip("/").split("/"))
+    )
 
 
 def _is_file_prefix(text: str) -> bool:
@@ -136,7 +164,10 @@ def _is_snapshot(text: str) -> bool:
 
 
 RULES: Mapping[str, tuple[Callable[[str], bool], str]] = {
-    "branch": (lambda text: text in ("", "main"), "a branch is made by t.create_branch and opened by lk.open(path, branch=…), no option of the table"),
+    "branch": (
+        lambda text: text in ("", "main"),
+        "a branch is made by t.create_branch and opened by lk.open(path, branch=…), no option of the table",
+    ),
     "commit.strict-mode.last-safe-snapshot": (_is_snapshot, "it is the number of a snapshot"),
     "consumer-id": (lambda text: text != "", "consumer id cannot be empty string"),
     "data-file.external-paths.weights": (_are_numbers, "it is whole numbers with commas between them"),
@@ -145,7 +176,10 @@ RULES: Mapping[str, tuple[Callable[[str], bool], str]] = {
     "lookup.cache.high-priority-pool-ratio": (_is_share, "it is in the range [0, 1)"),
     "manifest.format": (lambda text: text.lower() in _MANIFEST_FORMATS, f"there are {', '.join(_MANIFEST_FORMATS)}"),
     "manifest.full-compaction-threshold-size": (_is_size_above_zero, "it is more than 0"),
-    "metastore.tag-to-partition.preview": (lambda text: text.lower() in _TAG_MODES, f"there are {', '.join(_TAG_MODES)}"),
+    "metastore.tag-to-partition.preview": (
+        lambda text: text.lower() in _TAG_MODES,
+        f"there are {', '.join(_TAG_MODES)}",
+    ),
     "read.batch-size": (lambda text: 1 <= int(text) <= MOST_BATCH_ROWS, f"it is between 1 and {MOST_BATCH_ROWS} rows"),
     "scan.manifest.parallelism": (lambda text: int(text) >= 1, "it is 1 or more"),
     "sort-spill-threshold": (lambda text: int(text) >= 2, "it cannot be smaller than 2"),

@@ -31,7 +31,9 @@ FIELDS = "fields."
 _FORMER_KEYS = {"deletion-vectors": "deletion-vectors.enabled"}
 """What older documents called an option that no release ever read under that name."""
 _FORMER_FUNCTIONS = {"first_not_null_value": "first_non_null_value"}
-_LISTS = frozenset({"bucket-key", "upsert-key", *(key for key, (_, option) in BY_KEY.items() if option.type == "names")})
+_LISTS = frozenset(
+    {"bucket-key", "upsert-key", *(key for key, (_, option) in BY_KEY.items() if option.type == "names")}
+)
 _FIELD_LISTS = frozenset({option.key for option in FIELD_OPTIONS.values() if option.type == "names"})
 _FUNCTIONS = ("aggregate-function", "default-aggregate-function")
 _MIN_SIMILARITY = 0.8
@@ -50,7 +52,11 @@ def texts_of(options: Mapping[str, Any] | None) -> dict[str, str]:
         key, text = normalize_option(name, value)
         if texts.get(key, text) != text:
             shown = HIDDEN if is_secret(key) else texts[key]
-            raise InvalidOption(f"option {key!r} is given twice, as {shown!r} and, under the name {name!r}, as {text!r}", key=key, value=text)
+            raise InvalidOption(
+                f"option {key!r} is given twice, as {shown!r} and, under the name {name!r}, as {text!r}",
+                key=key,
+                value=text,
+            )
         texts[key] = text
     return texts
 
@@ -59,14 +65,22 @@ def normalize_option(name: str, value: Any) -> tuple[str, str]:
     """Return today's key of one option, and its checked text."""
     key = key_of(name)
     if key == ALLOWED_LOCATIONS:
-        msg = f"{ALLOWED_LOCATIONS} is the caller's, and is kept in no table: give it to lk.open(options=) or lk.connect(options=)"
+        msg = (
+            f"{ALLOWED_LOCATIONS} is the caller's, and is kept in no table: give it to lk.open(options=) or "
+            "lk.connect(options=)"
+        )
         raise InvalidOption(msg, key=key, value=None)
     if not is_known(key):
         _warn_near(key)
         return key, _value_text(key, value)
     text = spell(key, value)
     option = _field_option(key)
-    if option == SEQUENCE_GROUP or option in _FIELD_LISTS or key in _LISTS or (key.startswith("file-index.") and key.endswith(".columns")):
+    if (
+        option == SEQUENCE_GROUP
+        or option in _FIELD_LISTS
+        or key in _LISTS
+        or (key.startswith("file-index.") and key.endswith(".columns"))
+    ):
         text = strip_name_list(text)
     elif option in FIELD_KEYS:
         text = _canonical_text(FIELD_OPTIONS[FIELD_KEYS[option]], text, key)
@@ -118,7 +132,9 @@ def _value_text(key: str, value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, (str, int, float)):
-        raise InvalidOption(f"option {key!r} takes a text, found {type(value).__name__}", key=key, value=repr(value)[:100])
+        raise InvalidOption(
+            f"option {key!r} takes a text, found {type(value).__name__}", key=key, value=repr(value)[:100]
+        )
     return str(value)
 
 
@@ -128,8 +144,14 @@ def _warn_near(key: str) -> None:
     if key.startswith(FIELDS) and key.count(".") >= 2:
         column, _, option = key.rpartition(".")
         candidates = [f"{column}.{name}" for name in (*FIELD_KEYS, SEQUENCE_GROUP)]
-        near = [f"{column}.{name}" for name in difflib.get_close_matches(option, [*FIELD_KEYS, SEQUENCE_GROUP], n=1, cutoff=0.6)]
+        near = [
+            f"{column}.{name}"
+            for name in difflib.get_close_matches(option, [*FIELD_KEYS, SEQUENCE_GROUP], n=1, cutoff=0.6)
+        ]
     else:
         near = difflib.get_close_matches(key.lower(), candidates, n=1, cutoff=_MIN_SIMILARITY)
     if near:
-        warn_user(f"no option is called {key!r}; did you mean {near[0]!r}? The key is kept as it is; lk.options() lists those that mean something")
+        warn_user(
+            f"no option is called {key!r}; did you mean {near[0]!r}? The key is kept as it is; lk.options() lists "
+            "those that mean something"
+        )

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 _TIMES = ("scan.timestamp-millis", "scan.timestamp")
 _INCREMENTS = ("incremental-between", "incremental-between-timestamp", "incremental-to-auto-tag")
-_SNAPSHOT, _TAG, _CREATION_TIME, _WATERMARK = "scan.snapshot-id", "scan.tag-name", "scan.file-creation-time-millis", "scan.watermark"
+_SNAPSHOT, _TAG, _CREATION_TIME, _WATERMARK = (
+    "scan.snapshot-id",
+    "scan.tag-name",
+    "scan.file-creation-time-millis",
+    "scan.watermark",
+)
 _EXACTLY_ONE: Mapping[str, tuple[str, ...]] = {
     "from-timestamp": _TIMES,
     "from-snapshot": (_SNAPSHOT, _TAG, _WATERMARK),
@@ -59,16 +64,28 @@ def check_positions(options: TableOptions) -> None:
     if mode in _EXACTLY_ONE and sum(key in texts for key in _EXACTLY_ONE[mode]) != 1:
         keys = _EXACTLY_ONE[mode]
         raise InvalidOption(
-            f"must set only one key in [{','.join(keys)}] when you use {upper} for scan.mode", key=_find_first_key(keys, texts) or "scan.mode", value=mode
+            f"must set only one key in [{','.join(keys)}] when you use {upper} for scan.mode",
+            key=_find_first_key(keys, texts) or "scan.mode",
+            value=mode,
         )
     if mode in _REQUIRED_OPTIONS and _REQUIRED_OPTIONS[mode] not in texts:
-        raise InvalidOption(f"{_REQUIRED_OPTIONS[mode]} can not be null when you use {upper} for scan.mode", key=_REQUIRED_OPTIONS[mode])
+        raise InvalidOption(
+            f"{_REQUIRED_OPTIONS[mode]} can not be null when you use {upper} for scan.mode", key=_REQUIRED_OPTIONS[mode]
+        )
     if mode in _MODE_OPTIONS:
         foreign, own = _MODE_OPTIONS[mode]
         if (key := _find_first_key(foreign, texts)) is not None:
-            raise InvalidOption(f"[{key}] must be null when you set [{','.join(own)}]; a read starts at one place: remove one", key=key, value=texts[key])
+            raise InvalidOption(
+                f"[{key}] must be null when you set [{','.join(own)}]; a read starts at one place: remove one",
+                key=key,
+                value=texts[key],
+            )
     elif (key := _find_first_key(_POSITION_OPTIONS, texts)) is not None:
-        raise InvalidOption(f"{key} must be null when you use {upper} for scan.mode; set the mode that takes it, or remove the key", key=key, value=texts[key])
+        raise InvalidOption(
+            f"{key} must be null when you use {upper} for scan.mode; set the mode that takes it, or remove the key",
+            key=key,
+            value=texts[key],
+        )
 
 
 def _find_first_key(keys: Sequence[str], texts: Mapping[str, str]) -> str | None:

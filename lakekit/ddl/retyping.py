@@ -40,11 +40,20 @@ class TypeChangeRules:
             case "ROW", "ROW":
                 return replace(current, nullable=nullable, fields=self._parts(current, want, column))
             case "ARRAY", "ARRAY":
-                return replace(current, nullable=nullable, element=self.of(part(current.element), part(want.element), f"{column}.element"))
+                return replace(
+                    current,
+                    nullable=nullable,
+                    element=self.of(part(current.element), part(want.element), f"{column}.element"),
+                )
             case "MAP", "MAP":
                 if part(current.key).as_nullable() != part(want.key).as_nullable():
-                    raise SchemaMismatch(f"Cannot update key type of column {column} from {current.key} type to {want.key} type", column=column)
-                return replace(current, nullable=nullable, value=self.of(part(current.value), part(want.value), f"{column}.value"))
+                    raise SchemaMismatch(
+                        f"Cannot update key type of column {column} from {current.key} type to {want.key} type",
+                        column=column,
+                    )
+                return replace(
+                    current, nullable=nullable, value=self.of(part(current.value), part(want.value), f"{column}.value")
+                )
         if not casting.is_allowed(current, want, explicit=self.explicit):
             raise casting.lossy_refused(current, want, column, explicit=self.explicit)
         return replace(want, nullable=nullable)
@@ -57,19 +66,29 @@ class TypeChangeRules:
             name = f"{column}.{field.name}"
             if field.name not in old:
                 if not field.nullable:
-                    raise SchemaMismatch(f"Column {name} cannot specify NOT NULL: rows that are there already have no value for it", column=name)
+                    raise SchemaMismatch(
+                        f"Column {name} cannot specify NOT NULL: rows that are there already have no value for it",
+                        column=name,
+                    )
                 (added,), self.highest = assign_ids([field], self.highest)
                 fields.append(added)
                 continue
             at, own = old[field.name]
             if at < last:
                 raise SchemaMismatch(
-                    f"Order of existing fields in column {column} must be kept the same. However, field {current.fields[last].name} and {field.name} have "
+                    f"Order of existing fields in column {column} must be kept the same. However, field "
+                    f"{current.fields[last].name} and {field.name} have "
                     "changed their orders",
                     column=column,
                 )
             last = at
-            fields.append(replace(own, type=self.of(own.type, field.type, name), comment=own.comment if field.comment is None else field.comment))
+            fields.append(
+                replace(
+                    own,
+                    type=self.of(own.type, field.type, name),
+                    comment=own.comment if field.comment is None else field.comment,
+                )
+            )
         if not fields:
             raise SchemaMismatch(f"column {column} would have no fields left", column=column)
         return tuple(fields)

@@ -127,7 +127,17 @@ class SetComment:
 
 
 TableChange: TypeAlias = (
-    AddColumn | RenameColumn | DropColumn | UpdateType | UpdateNullability | UpdateComment | UpdateDefault | MoveColumn | SetOption | ResetOption | SetComment
+    AddColumn
+    | RenameColumn
+    | DropColumn
+    | UpdateType
+    | UpdateNullability
+    | UpdateComment
+    | UpdateDefault
+    | MoveColumn
+    | SetOption
+    | ResetOption
+    | SetComment
 )
 
 
@@ -143,7 +153,10 @@ def path_of(name: str) -> Path:
     while at <= len(name):
         part = _PART.match(name, at)
         if part is None or (part.end() < len(name) and name[part.end()] != "."):
-            msg = f"{name!r} names no column: parts stand between points, those that hold a point or a backquote between backquotes, the latter twice"
+            msg = (
+                f"{name!r} names no column: parts stand between points, those that hold a point or a backquote "
+                "between backquotes, the latter twice"
+            )
             raise InvalidOption(msg, key="name", value=name)
         parts.append(part.group(2) or part.group(1).replace("``", "`"))
         at = part.end() + 1
@@ -159,8 +172,14 @@ def _column_position(after: str | None, before: str | None, *, first: bool, last
     positions = [
         position
         for position, is_given in (
-            (ColumnPosition(where="after", column=None if after is None else join_path(path_of(after))), after is not None),
-            (ColumnPosition(where="before", column=None if before is None else join_path(path_of(before))), before is not None),
+            (
+                ColumnPosition(where="after", column=None if after is None else join_path(path_of(after))),
+                after is not None,
+            ),
+            (
+                ColumnPosition(where="before", column=None if before is None else join_path(path_of(before))),
+                before is not None,
+            ),
             (ColumnPosition(where="first"), first),
             (ColumnPosition(where="last"), last),
         )
@@ -239,7 +258,9 @@ def update_default(name: str, default: str | None) -> UpdateDefault:
     return UpdateDefault(path=path_of(name), default=default)
 
 
-def move_column(name: str, *, after: str | None = None, before: str | None = None, first: bool = False, last: bool = False) -> MoveColumn:
+def move_column(
+    name: str, *, after: str | None = None, before: str | None = None, first: bool = False, last: bool = False
+) -> MoveColumn:
     """Move a column of the table, for `t.alter`.
 
     Raises: `TypeError` unless exactly one position is given.

@@ -64,57 +64,82 @@ def _invalid_option(message: str, key: str, options: TableOptions) -> InvalidOpt
 def _check_producer(schema: TableSchema, options: TableOptions) -> None:
     producer = options.changelog_producer
     if not schema.primary_keys and producer != "none":
-        raise _invalid_option("Can not set changelog-producer on table without primary keys, please define primary keys.", "changelog-producer", options)
+        raise _invalid_option(
+            "Can not set changelog-producer on table without primary keys, please define primary keys.",
+            "changelog-producer",
+            options,
+        )
     if options.streaming_read_overwrite and producer in ("full-compaction", "lookup"):
         raise _invalid_option(
-            "Cannot set streaming-read-overwrite to true when changelog producer is full-compaction or lookup because it will read duplicated changes.",
+            "Cannot set streaming-read-overwrite to true when changelog producer is full-compaction or lookup because "
+            "it will read duplicated changes.",
             "streaming-read-overwrite",
             options,
         )
     if options.streaming_read_overwrite and not schema.primary_keys:
         raise _invalid_option(
             "Doesn't support streaming read the changes from overwrite when the primary keys are not defined. "
-            "Please use streaming-read-append-overwrite to enable the streaming read overwrite commit for append table.",
+            "Please use streaming-read-append-overwrite to enable the streaming read overwrite commit for append "
+            "table.",
             "streaming-read-overwrite",
             options,
         )
     if options.merge_engine == "first-row" and producer not in ("none", "lookup"):
-        raise _invalid_option("Only support 'none' and 'lookup' changelog-producer on FIRST_ROW merge engine", "changelog-producer", options)
+        raise _invalid_option(
+            "Only support 'none' and 'lookup' changelog-producer on FIRST_ROW merge engine",
+            "changelog-producer",
+            options,
+        )
 
 
 def _check_retention(options: TableOptions) -> None:
     fewest, most, _ = options.changelog_retained
-    for kind, low, high in (("snapshot", options.snapshot_num_retained_min, options.snapshot_num_retained_max), ("changelog", fewest, most)):
+    for kind, low, high in (
+        ("snapshot", options.snapshot_num_retained_min, options.snapshot_num_retained_max),
+        ("changelog", fewest, most),
+    ):
         key = f"{kind}.num-retained.min"
         if low < 1:
             raise _invalid_option(f"{key} should be at least 1; it is {low}", key, options)
         if low > high:
-            raise _invalid_option(f"{key} should not be larger than {kind}.num-retained.max; they are {low} and {high}", key, options)
+            raise _invalid_option(
+                f"{key} should not be larger than {kind}.num-retained.max; they are {low} and {high}", key, options
+            )
     if options.target_file_row_num < 1:
         raise _invalid_option("target-file-row-num should be at least 1", "target-file-row-num", options)
 
 
 def _check_expiry(schema: TableSchema, options: TableOptions) -> None:
     if "partition.expiration-time" in options.given and not schema.partition_keys:
-        raise _invalid_option("Can not set 'partition.expiration-time' for non-partitioned table.", "partition.expiration-time", options)
+        raise _invalid_option(
+            "Can not set 'partition.expiration-time' for non-partitioned table.", "partition.expiration-time", options
+        )
     name = options.record_level_time_field
     if name is None:
         return
     if not schema.has(name):
-        raise ColumnNotFound(f"Can not find time field {name} for record level expire; columns are {', '.join(schema.names)}", name=name)
+        raise ColumnNotFound(
+            f"Can not find time field {name} for record level expire; columns are {', '.join(schema.names)}", name=name
+        )
     if schema.field(name).type.root not in _TIMES:
         raise SchemaMismatch(
-            f"The record level time field type should be one of INT, BIGINT, or TIMESTAMP, but field type is {schema.field(name).type}.", column=name
+            "The record level time field type should be one of INT, BIGINT, or TIMESTAMP, but field type is "
+            f"{schema.field(name).type}.",
+            column=name,
         )
 
 
 def _check_columns(schema: TableSchema, options: TableOptions) -> None:
     name = options.rowkind_field
     if name is not None and not schema.has(name):
-        raise ColumnNotFound(f"Rowkind field: '{name}' can not be found in table schema. Columns are {', '.join(schema.names)}", name=name)
+        raise ColumnNotFound(
+            f"Rowkind field: '{name}' can not be found in table schema. Columns are {', '.join(schema.names)}",
+            name=name,
+        )
     if options.table_read_sequence_number_enabled and not schema.primary_keys:
         raise _invalid_option(
-            "Cannot enable 'table-read.sequence-number.enabled' for non-primary-key table. Sequence number is only available for primary key tables.",
+            "Cannot enable 'table-read.sequence-number.enabled' for non-primary-key table. Sequence number is only "
+            "available for primary key tables.",
             "table-read.sequence-number.enabled",
             options,
         )
@@ -123,7 +148,11 @@ def _check_columns(schema: TableSchema, options: TableOptions) -> None:
 def _check_ordering(schema: TableSchema, options: TableOptions) -> None:
     """Options that releases after 1.4.2 brought."""
     if options.primary_key_nullable and not schema.primary_keys:
-        raise _invalid_option("Option 'primary-key.nullable' can only be enabled for a table with primary keys.", "primary-key.nullable", options)
+        raise _invalid_option(
+            "Option 'primary-key.nullable' can only be enabled for a table with primary keys.",
+            "primary-key.nullable",
+            options,
+        )
     if not options.sequence_snapshot_ordering:
         return
     key = "sequence.snapshot-ordering"
@@ -140,13 +169,15 @@ def _check_deletion_vectors(options: TableOptions) -> None:
         return
     if options.changelog_producer == "full-compaction":
         raise _invalid_option(
-            "Deletion vectors mode is only supported for NONE/INPUT/LOOKUP changelog producer now. Choose one of those, or leave vectors off",
+            "Deletion vectors mode is only supported for NONE/INPUT/LOOKUP changelog producer now. Choose one of "
+            "those, or leave vectors off",
             "deletion-vectors.enabled",
             options,
         )
     if options.merge_engine == "first-row":
         raise _invalid_option(
-            "First row merge engine does not need deletion vectors because there is no deletion of old data in this merge engine.",
+            "First row merge engine does not need deletion vectors because there is no deletion of old data in this "
+            "merge engine.",
             "deletion-vectors.enabled",
             options,
         )
@@ -155,29 +186,47 @@ def _check_deletion_vectors(options: TableOptions) -> None:
 def _check_append_features(schema: TableSchema, options: TableOptions) -> None:
     if options.row_tracking_enabled:
         if options.bucket != -1:
-            raise _invalid_option("Cannot define bucket for row tracking table, it only support bucket = -1", "bucket", options)
+            raise _invalid_option(
+                "Cannot define bucket for row tracking table, it only support bucket = -1", "bucket", options
+            )
         if schema.primary_keys:
             raise _invalid_option(
-                "Cannot define primary-key for row tracking table. Leave the key or row-tracking.enabled out", "row-tracking.enabled", options
+                "Cannot define primary-key for row tracking table. Leave the key or row-tracking.enabled out",
+                "row-tracking.enabled",
+                options,
             )
     if options.clustering_incremental:
         key = "clustering.incremental"
         if schema.primary_keys:
-            raise _invalid_option("Cannot define primary-key for incremental clustering table. Leave the key or clustering.incremental out", key, options)
+            raise _invalid_option(
+                "Cannot define primary-key for incremental clustering table. Leave the key or clustering.incremental "
+                "out",
+                key,
+                options,
+            )
         if options.bucket != -1 and options.bucket_append_ordered:
             raise _invalid_option("bucket-append-ordered must be false for incremental clustering table.", key, options)
         if options.bucket != -1 and options.deletion_vectors_enabled:
-            raise _invalid_option("Cannot enable deletion-vectors for incremental clustering table which bucket is not -1.", key, options)
+            raise _invalid_option(
+                "Cannot enable deletion-vectors for incremental clustering table which bucket is not -1.", key, options
+            )
 
 
 def _check_branches(options: TableOptions, has_branch: Callable[[str], bool]) -> None:
     branches = {key: options.given.get(key, "").strip() for key in ("scan.fallback-branch", "scan.primary-branch")}
     if all(branches.values()):
-        raise _invalid_option("Cannot set both 'scan.fallback-branch' and 'scan.primary-branch' at the same time.", "scan.fallback-branch", options)
+        raise _invalid_option(
+            "Cannot set both 'scan.fallback-branch' and 'scan.primary-branch' at the same time.",
+            "scan.fallback-branch",
+            options,
+        )
     for key, branch in branches.items():
         if branch and not has_branch(branch):
             raise _invalid_option(
-                f"Cannot set '{key}' = '{branch}' because the branch '{branch}' does not exist. t.create_branch({branch!r}) makes it", key, options
+                f"Cannot set '{key}' = '{branch}' because the branch '{branch}' does not exist. "
+                f"t.create_branch({branch!r}) makes it",
+                key,
+                options,
             )
 
 
@@ -221,7 +270,10 @@ def doubts(schema: TableSchema) -> Iterator[str]:
     if schema.primary_keys:
         for name, function in rule.merge_spec_from_options(schema).functions.items():
             if function.name == "count":
-                yield f"fields.{name}.aggregate-function=count: engines since 0.9 have no such function and refuse the table; lakekit merges it"
+                yield (
+                    f"fields.{name}.aggregate-function=count: engines since 0.9 have no such function and refuse the "
+                    "table; lakekit merges it"
+                )
     options = TableOptions.parse(schema.options)
     try:
         indexes = indexes_of(schema, options)

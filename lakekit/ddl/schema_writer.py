@@ -57,7 +57,9 @@ def create(
     """
     if schemas.ids(location):
         raise table_already_exists(location)
-    schema = make_first_schema(location, fields, primary_keys=primary_keys, partition_keys=partition_keys, options=options, comment=comment)
+    schema = make_first_schema(
+        location, fields, primary_keys=primary_keys, partition_keys=partition_keys, options=options, comment=comment
+    )
     put_first(location, schema)
     warn(schema)
     return schema
@@ -76,9 +78,17 @@ def make_first_schema(
     numbered, highest = assign_ids(fields)
     texts = texts_of(options)
     if texts.get("auto-create", "false").strip().lower() == "true":
-        raise InvalidOption("The value of auto-create property should be false. lk.create makes the table itself", key="auto-create", value="true")
+        raise InvalidOption(
+            "The value of auto-create property should be false. lk.create makes the table itself",
+            key="auto-create",
+            value="true",
+        )
     if (kind := texts.get("type", "")) in MADE_BY_CATALOGS:
-        raise Unsupported(f"{location.name} would be of type {kind}, whose rows no manifest lists: {MADE_BY_CATALOGS[kind]} makes such tables", feature=kind)
+        raise Unsupported(
+            f"{location.name} would be of type {kind}, whose rows no manifest lists: {MADE_BY_CATALOGS[kind]} makes "
+            "such tables",
+            feature=kind,
+        )
     draft = define_table(numbered, partition_keys, primary_keys, texts)
     for part in draft.fields:
         check_default(part.type, part.default, part.name)
@@ -107,7 +117,9 @@ def put_first(location: TableLocation, schema: TableSchema) -> None:
     """
     with keeper.catalog_lock(location) as claim:
         claim.check()
-        if not create_exclusive(location.storage, location.layout.schema(schema.id), _bytes(schema), check_lock=keeper.lock_check(claim)):
+        if not create_exclusive(
+            location.storage, location.layout.schema(schema.id), _bytes(schema), check_lock=keeper.lock_check(claim)
+        ):
             raise table_already_exists(location)
 
 
@@ -150,9 +162,13 @@ def _write_next_schema(location: TableLocation, changes: Sequence[TableChange], 
     for _ in range(MOST_RACES):
         schema = plan_next_schema(location, changes)
         claim.check()
-        if create_exclusive(location.storage, location.layout.schema(schema.id), _bytes(schema), check_lock=keeper.lock_check(claim)):
+        if create_exclusive(
+            location.storage, location.layout.schema(schema.id), _bytes(schema), check_lock=keeper.lock_check(claim)
+        ):
             return schema
-    raise RetriesExhausted(f"{location.name}: {MOST_RACES} times another writer made the next schema first; nothing was changed, try again")
+    raise RetriesExhausted(
+        f"{location.name}: {MOST_RACES} times another writer made the next schema first; nothing was changed, try again"
+    )
 
 
 def _bytes(schema: TableSchema) -> bytes:
@@ -165,7 +181,8 @@ def _bytes(schema: TableSchema) -> bytes:
         TableSchema.from_json(data)
     except UnicodeEncodeError as wrong:
         raise SchemaMismatch(
-            f"a name or text of the schema holds half of a surrogate pair at {wrong.object[max(0, wrong.start - 20) : wrong.start]!a}"
+            "a name or text of the schema holds half of a surrogate pair at "
+            f"{wrong.object[max(0, wrong.start - 20) : wrong.start]!a}"
         ) from None
     except Corrupt as wrong:
         raise SchemaMismatch(f"the schema could not be read again: {wrong.message}") from None
@@ -175,7 +192,8 @@ def _bytes(schema: TableSchema) -> bytes:
 def table_already_exists(location: TableLocation) -> TableAlreadyExists:
     """Return the error for a location that has a table."""
     return TableAlreadyExists(
-        f'"{location.layout.root}" holds a table: Schema in filesystem exists, creation is not allowed. Open it with lk.open, or pass if_not_exists=True',
+        f'"{location.layout.root}" holds a table: Schema in filesystem exists, creation is not allowed. Open it with '
+        "lk.open, or pass if_not_exists=True",
         name=location.name,
     )
 

@@ -40,7 +40,9 @@ class TableDefinition:
     options: Mapping[str, str]
 
 
-def define_table(fields: Iterable[Field], partition_keys: Iterable[str], primary_keys: Iterable[str], options: Mapping[str, str]) -> TableDefinition:
+def define_table(
+    fields: Iterable[Field], partition_keys: Iterable[str], primary_keys: Iterable[str], options: Mapping[str, str]
+) -> TableDefinition:
     """Combine columns and keys into a table definition.
 
     Keys given as options become keys, and columns of the primary key NOT NULL, or nullable under
@@ -55,12 +57,15 @@ def define_table(fields: Iterable[Field], partition_keys: Iterable[str], primary
     names = [part.name for part in columns]
     if twice := _find_duplicates(names):
         raise ColumnAlreadyExists(
-            f"Table column {format_list(names)} must not contain duplicate fields. Found: {format_list(twice)}; give every column a name of its own",
+            f"Table column {format_list(names)} must not contain duplicate fields. Found: {format_list(twice)}; give "
+            "every column a name of its own",
             name=twice[0],
         )
     _check_keys("Partition key", "all partition fields", partitions, names)
     _check_keys("Primary key", "all primary key constraint", primary, names)
-    nullable = TableOptions.parse(left).primary_key_nullable  # an option of later engines, which 1.4.2 does not know (`Schema.normalizeFields`)
+    nullable = TableOptions.parse(
+        left
+    ).primary_key_nullable  # an option of later engines, which 1.4.2 does not know (`Schema.normalizeFields`)
     fixed = tuple(_with_key_nullability(part, nullable=nullable) if part.name in primary else part for part in columns)
     return TableDefinition(fields=fixed, partition_keys=partitions, primary_keys=primary, options=left)
 
@@ -86,9 +91,16 @@ def _from_option(key: str, subject: str, names: tuple[str, ...], options: dict[s
 
 def _check_keys(what: str, all_of: str, keys: Sequence[str], names: Sequence[str]) -> None:
     if twice := _find_duplicates(keys):
-        raise ColumnAlreadyExists(f"{what} constraint {format_list(keys)} must not contain duplicate columns. Found: {format_list(twice)}", name=twice[0])
+        raise ColumnAlreadyExists(
+            f"{what} constraint {format_list(keys)} must not contain duplicate columns. Found: {format_list(twice)}",
+            name=twice[0],
+        )
     if absent := [key for key in keys if key not in names]:
-        raise ColumnNotFound(f"Table column {format_list(names)} should include {all_of} {format_list(keys)}: there is no column {absent[0]!r}", name=absent[0])
+        raise ColumnNotFound(
+            f"Table column {format_list(names)} should include {all_of} {format_list(keys)}: there is no column "
+            f"{absent[0]!r}",
+            name=absent[0],
+        )
 
 
 def _find_duplicates(names: Iterable[str]) -> list[str]:
@@ -107,8 +119,10 @@ def check_keys(schema: TableSchema) -> None:
     """Whether some key is left inside a partition, and every key has a type that keys may have."""
     if schema.primary_keys and not schema.trimmed_primary_keys:
         raise InvalidOption(
-            f"Primary key constraint {format_list(schema.primary_keys)} should not be same with partition fields {format_list(schema.partition_keys)}, "
-            "this will result in only one record in a partition. Add a column to the primary key, or partition by fewer",
+            f"Primary key constraint {format_list(schema.primary_keys)} should not be same with partition fields "
+            f"{format_list(schema.partition_keys)}, "
+            "this will result in only one record in a partition. Add a column to the primary key, or partition by "
+            "fewer",
             key="primary-key",
         )
     _check_types(schema, schema.primary_keys, "primary key")
@@ -117,7 +131,8 @@ def check_keys(schema: TableSchema) -> None:
     _check_types(schema, upsert, "upsert key")
     if upsert and schema.primary_keys:
         raise InvalidOption(
-            f"Cannot define 'upsert-key' {format_list(upsert)} with 'primary-key' {format_list(schema.primary_keys)}. Leave upsert-key out",
+            f"Cannot define 'upsert-key' {format_list(upsert)} with 'primary-key' {format_list(schema.primary_keys)}. "
+            "Leave upsert-key out",
             key="upsert-key",
             value=schema.options["upsert-key"],
         )
@@ -126,7 +141,9 @@ def check_keys(schema: TableSchema) -> None:
 def _check_types(schema: TableSchema, names: Iterable[str], where: str) -> None:
     for name in names:
         if not schema.has(name):
-            raise ColumnNotFound(f"Cannot find field: {name}, named as {where}; columns are {', '.join(schema.names)}", name=name)
+            raise ColumnNotFound(
+                f"Cannot find field: {name}, named as {where}; columns are {', '.join(schema.names)}", name=name
+            )
         root = schema.field(name).type.root
         if root in _UNSUPPORTED_KEY_TYPES or root == "VARIANT":
             raise SchemaMismatch(
@@ -143,14 +160,21 @@ def check_names(schema: TableSchema) -> None:
     for name in schema.names:
         if name in SYSTEM_NAMES or name == ROW_KIND:
             raise SchemaMismatch(
-                f"Field name[{name}] in schema cannot be exist in {format_list((*SYSTEM_NAMES, ROW_KIND))}: rows carry columns of these names already; "
+                f"Field name[{name}] in schema cannot be exist in {format_list((*SYSTEM_NAMES, ROW_KIND))}: rows "
+                "carry columns of these names already; "
                 "choose another name",
                 column=name,
             )
         if name.startswith(KEY_PREFIX):
-            raise SchemaMismatch(f"Field name[{name}] in schema cannot start with [{KEY_PREFIX}], which marks keys in data files", column=name)
+            raise SchemaMismatch(
+                f"Field name[{name}] in schema cannot start with [{KEY_PREFIX}], which marks keys in data files",
+                column=name,
+            )
         if not name.strip():
-            raise SchemaMismatch("Field names must contain at least one non-whitespace character, and a column has none; give it a name", column=name)
+            raise SchemaMismatch(
+                "Field names must contain at least one non-whitespace character, and a column has none; give it a name",
+                column=name,
+            )
     for part in schema.fields:
         for row in (t for t in parts_of(part.type) if t.root == "ROW"):
             _check_fields(part.name, [inner.name for inner in row.fields])
@@ -160,10 +184,14 @@ def _check_fields(column: str, names: Sequence[str]) -> None:
     """Check the fields of a ROW in a column, which the reference finds by name like columns."""
     if twice := _find_duplicates(names):
         raise ColumnAlreadyExists(
-            f"Field names must be unique. Found duplicates: {format_list(twice)} in column {column}; rename one", name=f"{column}.{twice[0]}"
+            f"Field names must be unique. Found duplicates: {format_list(twice)} in column {column}; rename one",
+            name=f"{column}.{twice[0]}",
         )
     if any(not name.strip() for name in names):
-        message = f"Field names must contain at least one non-whitespace character, and one in column {column} has none; give it a name"
+        message = (
+            f"Field names must contain at least one non-whitespace character, and one in column {column} has none; "
+            "give it a name"
+        )
         raise SchemaMismatch(message, column=column)
 
 
@@ -172,7 +200,9 @@ def check_types(schema: TableSchema) -> None:
     for part in schema.fields:
         for t in parts_of(part.type):
             if t.root == "BLOB":
-                raise refuse("type.blob", f"column {part.name}", instead="Use BYTES, or make the table with the Java engine")
+                raise refuse(
+                    "type.blob", f"column {part.name}", instead="Use BYTES, or make the table with the Java engine"
+                )
 
 
 def parts_of(t: DataType) -> Iterable[DataType]:
@@ -189,7 +219,9 @@ def check_bucket(schema: TableSchema, bucket: int, full_compaction: int | None) 
     named = tuple(text.split(",")) if text and text.strip() else ()
     if absent := [name for name in named if not schema.has(name)]:
         raise ColumnNotFound(
-            f"Field names {format_list(schema.names)} should contains all bucket keys {format_list(named)}. No column {absent[0]!r}", name=absent[0]
+            f"Field names {format_list(schema.names)} should contains all bucket keys {format_list(named)}. No column "
+            f"{absent[0]!r}",
+            name=absent[0],
         )
     if any(name in schema.partition_keys for name in named):
         raise InvalidOption(
@@ -200,32 +232,44 @@ def check_bucket(schema: TableSchema, bucket: int, full_compaction: int | None) 
         )
     if schema.primary_keys and not set(named) <= set(schema.primary_keys):
         raise InvalidOption(
-            f"Primary keys {format_list(schema.primary_keys)} should contains all bucket keys {format_list(named)}. A key must find its bucket by itself",
+            f"Primary keys {format_list(schema.primary_keys)} should contains all bucket keys {format_list(named)}. A "
+            "key must find its bucket by itself",
             key="bucket-key",
             value=text,
         )
     if bucket == -1:
         if text is not None:
             raise InvalidOption(
-                "Cannot define 'bucket-key' with bucket = -1, please remove the 'bucket-key' setting or specify a bucket number.", key="bucket-key", value=text
+                "Cannot define 'bucket-key' with bucket = -1, please remove the 'bucket-key' setting or specify a "
+                "bucket number.",
+                key="bucket-key",
+                value=text,
             )
         if not schema.primary_keys and full_compaction is not None:
             raise InvalidOption(
-                "AppendOnlyTable of unaware or dynamic bucket does not support 'full-compaction.delta-commits'; t.compact() compacts it",
+                "AppendOnlyTable of unaware or dynamic bucket does not support 'full-compaction.delta-commits'; "
+                "t.compact() compacts it",
                 key="full-compaction.delta-commits",
                 value=schema.options.get("full-compaction.delta-commits"),
             )
         return
     if bucket < 1 and not (bucket == -2 and schema.primary_keys):
         raise InvalidOption(
-            f"The number of buckets needs to be greater than 0. bucket is {bucket}; -1 takes as many as the rows ask for, and -2 postpones, in key tables",
+            f"The number of buckets needs to be greater than 0. bucket is {bucket}; -1 takes as many as the rows ask "
+            "for, and -2 postpones, in key tables",
             key="bucket",
             value=str(bucket),
         )
     keys = named or schema.trimmed_primary_keys
     if not keys:
         raise InvalidOption(
-            "You should define a 'bucket-key' for bucketed append mode. Set bucket-key to columns, or bucket to -1", key="bucket-key", value=text
+            "You should define a 'bucket-key' for bucketed append mode. Set bucket-key to columns, or bucket to -1",
+            key="bucket-key",
+            value=text,
         )
     if nested := [name for name in keys if schema.field(name).type.root in _NESTED_BUCKET_KEYS]:
-        raise InvalidOption(f"nested type can not in bucket-key, in your table these key are {format_list(nested)}", key="bucket-key", value=text)
+        raise InvalidOption(
+            f"nested type can not in bucket-key, in your table these key are {format_list(nested)}",
+            key="bucket-key",
+            value=text,
+        )

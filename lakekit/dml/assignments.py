@@ -13,7 +13,13 @@ import polars as pl
 
 from lakekit.errors import SchemaMismatch
 from lakekit.read.expand import name_exactly
-from lakekit.read.user_expressions import format_expression, make_column_not_found, non_elementwise_reason, parse_expression, resolve_expression
+from lakekit.read.user_expressions import (
+    format_expression,
+    make_column_not_found,
+    non_elementwise_reason,
+    parse_expression,
+    resolve_expression,
+)
 from lakekit.write import dicts
 
 if TYPE_CHECKING:
@@ -22,7 +28,9 @@ if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
 
 
-def assignments(values: Mapping[str, object], ctx: TableContext, schema: Mapping[str, pl.DataType], *, argument: str) -> dict[str, pl.Expr]:
+def assignments(
+    values: Mapping[str, object], ctx: TableContext, schema: Mapping[str, pl.DataType], *, argument: str
+) -> dict[str, pl.Expr]:
     """Return an expression over columns `schema` for each column of the table that gets a value.
 
     `argument`: the name of the argument, for error messages.
@@ -46,5 +54,8 @@ def _value(name: str, value: object, ctx: TableContext, schema: Mapping[str, pl.
     expr = name_exactly(parse_expression(value, ctx.name, argument), schema) if isinstance(value, str) else value
     expr, _ = resolve_expression(expr, schema, ctx.name, argument)
     if (beyond := non_elementwise_reason(expr, schema)) is not None:
-        raise SchemaMismatch(f"{argument}={format_expression(expr)} for {ctx.name} {beyond}. A new value is made of its own row alone", column=name)
+        raise SchemaMismatch(
+            f"{argument}={format_expression(expr)} for {ctx.name} {beyond}. A new value is made of its own row alone",
+            column=name,
+        )
     return expr

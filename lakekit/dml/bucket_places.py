@@ -35,7 +35,11 @@ def check_places(plan: Plan, expr: pl.Expr | None) -> None:
     alike.
     """
     ctx = plan.ctx
-    if ctx.kind != "key" or ctx.options.bucket < 1 or len(hashing.functions_of_writers(ctx.options.bucket_function_type)) == 1:
+    if (
+        ctx.kind != "key"
+        or ctx.options.bucket < 1
+        or len(hashing.functions_of_writers(ctx.options.bucket_function_type)) == 1
+    ):
         return
     fields = bucket_assigners.bucket_fields(ctx)
     if not hashing.is_bucket_key(ctx.options.bucket_function_type, [field.type for field in fields]):
@@ -50,7 +54,10 @@ def _check_bucket(plan: Plan, expr: pl.Expr | None, number: int) -> None:
     ctx, fields = plan.ctx, bucket_assigners.bucket_fields(plan.ctx)
     frame = lazy_frames.scan_merged([plan], ctx.schema.fields)
     matching = frame if expr is None else lazy.filter_rows(frame, expr, polars_schema(ctx.schema.fields))
-    with translate_compute_errors(ctx.name), translate_polars_errors(ctx, data_file_paths(ctx, plan.entries.take(plan.chosen))):
+    with (
+        translate_compute_errors(ctx.name),
+        translate_polars_errors(ctx, data_file_paths(ctx, plan.entries.take(plan.chosen))),
+    ):
         for batch in matching.select(cols([field.name for field in fields])).collect_batches():
             columns, types = bucket_assigners.key_columns(batch, fields)
             right = hashing.buckets(ctx.options.bucket_function_type, columns, types, ctx.options.bucket)
@@ -62,8 +69,10 @@ def _misplaced_rows(ctx: TableContext, plan: Plan, number: int, right: int) -> C
     [path] = data_file_paths(ctx, plan.entries.take(plan.chosen[:1]))
     function = ctx.options.bucket_function_type
     return Corrupt(
-        f"rows of bucket {number} of {ctx.name} belong to bucket {right} by bucket-function.type={function}: another writer "
-        "placed them otherwise, and what is written now would not replace them. Nothing was changed. Write the rows anew first: "
+        f"rows of bucket {number} of {ctx.name} belong to bucket {right} by bucket-function.type={function}: another "
+        "writer "
+        "placed them otherwise, and what is written now would not replace them. Nothing was changed. Write the rows "
+        "anew first: "
         "t.overwrite(t.scan().collect())",
         path=path,
         field="_BUCKET",

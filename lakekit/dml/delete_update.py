@@ -57,7 +57,9 @@ def statement(ctx: TableContext, where: pl.Expr | str) -> RowChangeSpec:
         found=target,
         where=expr,
         only_adds=not by_rows,
-        fill=_delete_nothing if target.snapshot is None or partitions is not None else partial(_delete_by_rows if by_rows else _delete_stored_rows, expr=expr),
+        fill=_delete_nothing
+        if target.snapshot is None or partitions is not None
+        else partial(_delete_by_rows if by_rows else _delete_stored_rows, expr=expr),
         by_place=is_row_wise(expr, target.schema),
         replaces=replaces,
     )
@@ -87,7 +89,8 @@ def check_deletes(ctx: TableContext) -> None:
     """Raise `InvalidOption` where rows of kind -D would be dropped on write or merge."""
     if ctx.options.ignore_delete:
         raise InvalidOption(
-            f"{ctx.name} has ignore-delete=true: deletes are dropped as they are written, and where rows are merged, so nothing would be deleted. "
+            f"{ctx.name} has ignore-delete=true: deletes are dropped as they are written, and where rows are merged, "
+            "so nothing would be deleted. "
             "Drop partitions, or t.overwrite(…) with the rows that stay",
             key="ignore-delete",
             value="true",

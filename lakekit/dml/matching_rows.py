@@ -101,7 +101,9 @@ class TargetRows:
         plan = self.plan(expr)
         return sorted({bucket_id_at(plan.entries, int(at)) for at in plan.chosen})
 
-    def batches(self, expr: pl.Expr | None, then: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda rows: rows) -> Iterator[pl.DataFrame]:
+    def batches(
+        self, expr: pl.Expr | None, then: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda rows: rows
+    ) -> Iterator[pl.DataFrame]:
         """Yield the merged rows that satisfy a condition in batches, in full precision, transformed by `then`.
 
         Raises: `Corrupt` and `FileMissing` with the path of the file that is to blame, `SchemaMismatch` for what cannot
@@ -111,7 +113,10 @@ class TargetRows:
         check_places(plan, expr)
         frame = lazy_frames.scan_merged([plan], self.ctx.schema.fields)
         matching = then(frame if expr is None else lazy.filter_rows(frame, expr, self.schema))
-        with translate_compute_errors(self.ctx.name), translate_polars_errors(self.ctx, data_file_paths(self.ctx, plan.entries.take(plan.chosen))):
+        with (
+            translate_compute_errors(self.ctx.name),
+            translate_polars_errors(self.ctx, data_file_paths(self.ctx, plan.entries.take(plan.chosen))),
+        ):
             yield from matching.collect_batches(maintain_order=True)
 
     def stored(self, expr: pl.Expr | None = None) -> FileRows:
@@ -124,7 +129,8 @@ class TargetRows:
             engine = self.ctx.options.merge_engine
             raise InvalidOption(
                 "Only compacted table can generate touched files, please use 'COMPACT' procedure first. "
-                f"{self.ctx.name} has merge engine {engine}, which takes no deletes as rows, so files are rewritten: run t.compact(full=True), then delete",
+                f"{self.ctx.name} has merge engine {engine}, which takes no deletes as rows, so files are rewritten: "
+                "run t.compact(full=True), then delete",
                 key="merge-engine",
                 value=engine,
             )
@@ -166,7 +172,9 @@ def _may_retract(plan: Plan) -> bool:
     """
     if plan.rule is None:
         return False
-    unknown = np.asarray(pc.is_null(plan.entries.column("delete_row_count")))[plan.raw] & (plan.entries.numbers("level")[plan.raw] > 0)
+    unknown = np.asarray(pc.is_null(plan.entries.column("delete_row_count")))[plan.raw] & (
+        plan.entries.numbers("level")[plan.raw] > 0
+    )
     return bool((row_kinds.may_retract(plan.ctx, plan.entries, plan.raw, reads_remote=True) & ~unknown).any())
 
 
@@ -190,7 +198,10 @@ class FileRows:
         files = entries.files()
         names = {file.name: plan.vectors[file.name] for file in files if file.name in plan.vectors}
         if sum(file.row_count for file in files) > _MOST_ROWS:
-            raise LimitExceeded(f"{plan.ctx.name}: this change would look through more than {_MOST_ROWS} rows. Make it a partition at a time")
+            raise LimitExceeded(
+                f"{plan.ctx.name}: this change would look through more than {_MOST_ROWS} rows. Make it a partition at "
+                "a time"
+            )
         return FileRows(
             plan=plan,
             entries=entries,
@@ -207,7 +218,9 @@ class FileRows:
     @cached_property
     def places(self) -> list[tuple[bytes, int, int]]:
         """Partition, bucket and number of buckets of each file."""
-        columns = (self.entries.column(name).to_pylist() for name in ("partition", "bucket", "total_buckets"))  # scalar: one a file
+        columns = (
+            self.entries.column(name).to_pylist() for name in ("partition", "bucket", "total_buckets")
+        )  # scalar: one a file
         return list(zip(*columns, strict=True))
 
     def rows(self, expr: pl.Expr | None = None, *, masked: bool = True) -> pl.LazyFrame:
@@ -239,11 +252,22 @@ class FileRows:
         """Return the rows of one file that are not marked, in the file's order."""
         ctx, file = self.plan.ctx, self.files[at]
         deletions = {file.name: self.positions(at, marked, also_deleted=True)}
-        return scan_files(ctx, [file], [self.paths[at]], ctx.schema.fields, system=system, deletions=deletions, snapshot_id=self._snapshot_id)
+        return scan_files(
+            ctx,
+            [file],
+            [self.paths[at]],
+            ctx.schema.fields,
+            system=system,
+            deletions=deletions,
+            snapshot_id=self._snapshot_id,
+        )
 
     def touched(self, marked: BitMap) -> list[int]:
         """Return the indices of the files that hold marked rows."""
-        counts = [marked.range_cardinality(int(start), int(end)) for start, end in zip(self.starts[:-1], self.starts[1:], strict=True)]
+        counts = [
+            marked.range_cardinality(int(start), int(end))
+            for start, end in zip(self.starts[:-1], self.starts[1:], strict=True)
+        ]
         return [at for at, count in enumerate(counts) if count]
 
     def positions(self, at: int, marked: BitMap, *, also_deleted: bool = False) -> NDArray[np.uint64]:
@@ -259,7 +283,9 @@ class FileRows:
     def narrowed(self, at: Sequence[int]) -> FileRows:
         """Return some of the files, with their rows numbered again from 0."""
         files, paths = tuple(self.files[index] for index in at), tuple(self.paths[index] for index in at)
-        return FileRows(plan=self.plan, entries=self.entries.take(list(at)), files=files, paths=paths, deleted=self.deleted)
+        return FileRows(
+            plan=self.plan, entries=self.entries.take(list(at)), files=files, paths=paths, deleted=self.deleted
+        )
 
     def batches(self, frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
         """Yield the result of a query over the files, in batches, in order.

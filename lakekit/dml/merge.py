@@ -43,7 +43,9 @@ if TYPE_CHECKING:
 _ACTION = internal("action")
 
 
-def merge(ctx: TableContext, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str) -> RowChangeResult:
+def merge(
+    ctx: TableContext, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str
+) -> RowChangeResult:
     """Merge a source into a table, in one commit; no commit where nothing changes.
 
     Raises: `MergeConflict` where several source rows match one target row and there are WHEN MATCHED clauses,
@@ -57,7 +59,9 @@ def merge(ctx: TableContext, source: object, clauses: Sequence[Clause], on: Sequ
         return change.commit()
 
 
-def plan_merge(ctx: TableContext, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str) -> MergePlan:
+def plan_merge(
+    ctx: TableContext, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str
+) -> MergePlan:
     """Return the plan of a merge, checked against the table.
 
     Raises what `merge` raises for engine, clauses, conditions and columns.
@@ -129,7 +133,10 @@ class _MergeRun:
         if self.plan.not_matched_by_source:
             alone = matched_keys.unique()
             for batch in self.target.batches(
-                None, lambda rows: _with_action_number(rows.join(alone.lazy(), on=cols(keys), how="anti", nulls_equal=True), self._by_source)
+                None,
+                lambda rows: _with_action_number(
+                    rows.join(alone.lazy(), on=cols(keys), how="anti", nulls_equal=True), self._by_source
+                ),
             ):
                 self._write(batch, self._by_source)
         self._insert()
@@ -140,7 +147,9 @@ class _MergeRun:
             if action.does == "delete":
                 self.change.write(as_deletes(old, self.ctx))
             else:
-                new = compute_rows(rows, list(action.columns), self.ctx).with_columns(pl.lit(int(RowKind.UPDATE_AFTER), pl.Int8).alias(KIND))
+                new = compute_rows(rows, list(action.columns), self.ctx).with_columns(
+                    pl.lit(int(RowKind.UPDATE_AFTER), pl.Int8).alias(KIND)
+                )
                 key_changed(old, new, self.ctx)
                 self.change.write(new)
 
@@ -183,7 +192,10 @@ class _MergeRun:
     def _paired(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """Each target row with each source row that it matches, and the clause that acts on it."""
         schema = {**self.target.schema, **self.plan.source.schema}
-        return _with_action_number(lazy.shield(rows, [self.plan.on], schema).join_where(self.plan.source.lazy(), self.plan.on), self.plan.matched)
+        return _with_action_number(
+            lazy.shield(rows, [self.plan.on], schema).join_where(self.plan.source.lazy(), self.plan.on),
+            self.plan.matched,
+        )
 
     def _insert(self) -> None:
         """Insert the source rows that matched nothing.
@@ -192,9 +204,13 @@ class _MergeRun:
         """
         if not self.plan.not_matched:
             return
-        unmatched = self.plan.source.filter(~pl.Series(np.isin(np.arange(self.plan.source.height), np.asarray(self.matched.to_array(), np.int64))))
+        unmatched = self.plan.source.filter(
+            ~pl.Series(np.isin(np.arange(self.plan.source.height), np.asarray(self.matched.to_array(), np.int64)))
+        )
         with translate_compute_errors(self.ctx.name):
-            inserts = [rows.select(action.columns) for action, rows in split_by_action(unmatched, self.plan.not_matched)]
+            inserts = [
+                rows.select(action.columns) for action, rows in split_by_action(unmatched, self.plan.not_matched)
+            ]
         for frame in inserts:
             for batch in row_conversion.batches(frame, self.ctx, remedies=COMPUTED_VALUE_HINTS):
                 self.change.write(batch)
@@ -202,8 +218,10 @@ class _MergeRun:
     def _twice(self, row: dict[str, object]) -> MergeConflict:
         shown = ", ".join(f"{name}={value!r}" for name, value in row.items())
         return MergeConflict(
-            "Can't execute this MergeInto when there are some target rows that each of them match more than one source rows. It may lead to an unexpected "
-            f"result. {self.ctx.name} has such a row: {shown}. Nothing was changed. Leave one source row for each, as with source.unique(…)"
+            "Can't execute this MergeInto when there are some target rows that each of them match more than one "
+            "source rows. It may lead to an unexpected "
+            f"result. {self.ctx.name} has such a row: {shown}. Nothing was changed. Leave one source row for each, as "
+            "with source.unique(…)"
         )
 
 
@@ -230,10 +248,16 @@ def _parts(batch: pl.DataFrame, actions: Sequence[MergeAction]) -> Iterator[tupl
 
 def _without_rows(stored: FileRows, seen: BitMap) -> FileRows:
     """Return the same files, with their rows numbered as before, without some rows."""
-    return replace(stored, deleted={file.name: stored.positions(at, seen, also_deleted=True) for at, file in enumerate(stored.files)})
+    return replace(
+        stored,
+        deleted={file.name: stored.positions(at, seen, also_deleted=True) for at, file in enumerate(stored.files)},
+    )
 
 
 def _find_duplicate_row(batch: pl.DataFrame, repeated: BitMap, ctx: TableContext) -> dict[str, object]:
     """Return a row that matched twice."""
-    twice = batch.filter(pl.col(ROW).is_duplicated() | pl.Series(np.isin(batch[ROW].to_numpy(), np.asarray(repeated.to_array(), np.int64))))
+    twice = batch.filter(
+        pl.col(ROW).is_duplicated()
+        | pl.Series(np.isin(batch[ROW].to_numpy(), np.asarray(repeated.to_array(), np.int64)))
+    )
     return twice.select(cols(ctx.schema.names[:4])).row(0, named=True)

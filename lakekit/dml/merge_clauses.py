@@ -60,7 +60,12 @@ def source(name: str) -> pl.Expr:
     return pl.col(f"{SOURCE}{name}")
 
 
-def when_matched(*, update: Literal["all"] | Mapping[str, Any] | None = None, delete: bool = False, where: pl.Expr | str | None = None) -> WhenMatched:
+def when_matched(
+    *,
+    update: Literal["all"] | Mapping[str, Any] | None = None,
+    delete: bool = False,
+    where: pl.Expr | str | None = None,
+) -> WhenMatched:
     """Return the clause for matching source and target rows: `update` or `delete` the target row.
 
     `update`: new values by column; "all": every column that the source has too. Values are Polars expressions, SQL
@@ -74,7 +79,9 @@ def when_matched(*, update: Literal["all"] | Mapping[str, Any] | None = None, de
     return WhenMatched(update=update, delete=delete, where=where)
 
 
-def when_not_matched(*, insert: Literal["all"] | Mapping[str, Any] = "all", where: pl.Expr | str | None = None) -> WhenNotMatched:
+def when_not_matched(
+    *, insert: Literal["all"] | Mapping[str, Any] = "all", where: pl.Expr | str | None = None
+) -> WhenNotMatched:
     """Return the clause for a source row that matches no target row: `insert` it.
 
     `insert`: "all", every column that the table has too, or the values of the new row by column. Columns without a
@@ -87,7 +94,9 @@ def when_not_matched(*, insert: Literal["all"] | Mapping[str, Any] = "all", wher
     return WhenNotMatched(insert=insert, where=where)
 
 
-def when_not_matched_by_source(*, update: Mapping[str, Any] | None = None, delete: bool = False, where: pl.Expr | str | None = None) -> WhenNotMatchedBySource:
+def when_not_matched_by_source(
+    *, update: Mapping[str, Any] | None = None, delete: bool = False, where: pl.Expr | str | None = None
+) -> WhenNotMatchedBySource:
     """Return the clause for a target row that no source row matches: `update` or `delete` it.
 
     `update`: new values by column, computed from the row itself.
@@ -96,7 +105,10 @@ def when_not_matched_by_source(*, update: Mapping[str, Any] | None = None, delet
     """
     _check_one_action("when_not_matched_by_source", update, delete=delete)
     if isinstance(update, str):
-        msg = f"when_not_matched_by_source(update={update!r}): there is no source row to take values from; give them by column"
+        msg = (
+            f"when_not_matched_by_source(update={update!r}): there is no source row to take values from; give them by "
+            "column"
+        )
         raise TypeError(msg)
     return WhenNotMatchedBySource(update=update, delete=delete, where=where)
 

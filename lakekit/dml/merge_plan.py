@@ -29,7 +29,14 @@ from lakekit.format.polars_types import polars_schema
 from lakekit.lsm.numpy_columns import min_max_literals
 from lakekit.read.expand import choose_among, expand, is_picklable, name_exactly, used_columns
 from lakekit.read.lazy import filters_of
-from lakekit.read.user_expressions import SOURCE, check_condition, format_expression, make_column_not_found, non_elementwise_reason, parse_expression
+from lakekit.read.user_expressions import (
+    SOURCE,
+    check_condition,
+    format_expression,
+    make_column_not_found,
+    non_elementwise_reason,
+    parse_expression,
+)
 from lakekit.write import input_frames
 
 if TYPE_CHECKING:
@@ -73,14 +80,21 @@ class MergePlan:
         return any(action.does == "delete" for action in (*self.matched, *self.not_matched_by_source))
 
 
-def merge_plan(ctx: TableContext, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str) -> MergePlan:
+def merge_plan(
+    ctx: TableContext, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str
+) -> MergePlan:
     """Read the source, and return the plan of the merge.
 
     Raises: `TypeError` for no clauses or other objects, `ColumnNotFound`, `SchemaMismatch`, and what reading a source
     raises.
     """
-    if not clauses or not all(isinstance(clause, (WhenMatched, WhenNotMatched, WhenNotMatchedBySource)) for clause in clauses):
-        msg = "t.merge takes one clause or more, of lk.when_matched, lk.when_not_matched and lk.when_not_matched_by_source"
+    if not clauses or not all(
+        isinstance(clause, (WhenMatched, WhenNotMatched, WhenNotMatchedBySource)) for clause in clauses
+    ):
+        msg = (
+            "t.merge takes one clause or more, of lk.when_matched, lk.when_not_matched and "
+            "lk.when_not_matched_by_source"
+        )
         raise TypeError(msg)
     rows = _source(source, ctx)
     target = polars_schema(ctx.schema.fields)
@@ -92,7 +106,9 @@ def merge_plan(ctx: TableContext, source: object, clauses: Sequence[Clause], on:
         near=_target_filter(match, target, rows),
         matched=tuple(sides.action(clause) for clause in clauses if isinstance(clause, WhenMatched)),
         not_matched=tuple(sides.action(clause) for clause in clauses if isinstance(clause, WhenNotMatched)),
-        not_matched_by_source=tuple(sides.action(clause) for clause in clauses if isinstance(clause, WhenNotMatchedBySource)),
+        not_matched_by_source=tuple(
+            sides.action(clause) for clause in clauses if isinstance(clause, WhenNotMatchedBySource)
+        ),
     )
 
 
@@ -115,7 +131,9 @@ def equal_columns(plan: MergePlan, ctx: TableContext) -> dict[str, str]:
     target = polars_schema(ctx.schema.fields)
     both = {**target, **plan.source.schema}
     parts = [conjunct.expr for conjunct in filters_of(plan.on, both)]
-    return dict(pair for expr in parts if (pair := _equal_pair(expr, set(expr.meta.root_names()), both, target)) is not None)
+    return dict(
+        pair for expr in parts if (pair := _equal_pair(expr, set(expr.meta.root_names()), both, target)) is not None
+    )
 
 
 def _columns(rows: pl.DataFrame) -> Schema:
@@ -128,8 +146,14 @@ def _source(source: object, ctx: TableContext) -> pl.DataFrame:
     pieces = list(frames.pieces(ctx))
     schema = polars_schema(ctx.schema.fields) if frames.schema is None else frames.schema
     frame = pl.concat(pieces) if pieces else pl.DataFrame(schema=schema)
-    zoned = [name for name, dtype in frame.schema.items() if isinstance(dtype, pl.Datetime) and dtype.time_zone not in (None, "UTC")]
-    frame = frame.with_columns(col(name).dt.convert_time_zone("UTC") for name in zoned)  # the moments of the table are of UTC
+    zoned = [
+        name
+        for name, dtype in frame.schema.items()
+        if isinstance(dtype, pl.Datetime) and dtype.time_zone not in (None, "UTC")
+    ]
+    frame = frame.with_columns(
+        col(name).dt.convert_time_zone("UTC") for name in zoned
+    )  # the moments of the table are of UTC
     return frame.rename(lambda name: f"{SOURCE}{name}").with_row_index(SOURCE_ROW)
 
 
@@ -171,7 +195,10 @@ class _Sides:
             pl.LazyFrame(schema=self.target).join_where(pl.LazyFrame(schema=self.theirs), expr).collect_schema()
         except pl.exceptions.PolarsError as wrong:
             what = str(wrong).replace(SOURCE, "s.")
-            raise SchemaMismatch(f"on={format_expression(expr)} for {self.ctx.name}: {what}. Cast the source's column to the type of the target's") from None
+            raise SchemaMismatch(
+                f"on={format_expression(expr)} for {self.ctx.name}: {what}. Cast the source's column to the type of "
+                "the target's"
+            ) from None
         return expr
 
     def _equal(self, name: str) -> pl.Expr:
@@ -195,13 +222,25 @@ class _Sides:
         self._look(expr, schema, argument)
         expr = check_condition(expr, schema, self.ctx.name, argument)
         if (beyond := non_elementwise_reason(expr, schema)) is not None:
-            raise SchemaMismatch(f"{argument}={format_expression(expr)} {beyond}. What is done to a row depends on it alone")
+            raise SchemaMismatch(
+                f"{argument}={format_expression(expr)} {beyond}. What is done to a row depends on it alone"
+            )
         return expr
 
     def action(self, clause: Clause) -> MergeAction:
-        name = {WhenMatched: "when_matched", WhenNotMatched: "when_not_matched", WhenNotMatchedBySource: "when_not_matched_by_source"}[type(clause)]
-        schema = {WhenMatched: self.both, WhenNotMatched: self.theirs, WhenNotMatchedBySource: self.target}[type(clause)]
-        condition = pl.lit(value=True) if clause.where is None else self.condition(clause.where, schema, f"{name}(where)").fill_null(value=False)
+        name = {
+            WhenMatched: "when_matched",
+            WhenNotMatched: "when_not_matched",
+            WhenNotMatchedBySource: "when_not_matched_by_source",
+        }[type(clause)]
+        schema = {WhenMatched: self.both, WhenNotMatched: self.theirs, WhenNotMatchedBySource: self.target}[
+            type(clause)
+        ]
+        condition = (
+            pl.lit(value=True)
+            if clause.where is None
+            else self.condition(clause.where, schema, f"{name}(where)").fill_null(value=False)
+        )
         if not isinstance(clause, WhenNotMatched) and clause.delete:
             return MergeAction(does="delete", condition=condition)
         values = clause.insert if isinstance(clause, WhenNotMatched) else clause.update
@@ -212,17 +251,24 @@ class _Sides:
         if values == "all":
             shared = [name for name in self.target if SOURCE + name in self.theirs]
             if not shared:
-                raise SchemaMismatch(f"{argument}='all': the source has no column of {self.ctx.name}; it has {self._source_names()}")
+                raise SchemaMismatch(
+                    f"{argument}='all': the source has no column of {self.ctx.name}; it has {self._source_names()}"
+                )
             return tuple(col(SOURCE + name).alias(name) for name in shared)
         expressions = values
         if hasattr(values, "items"):
             expressions = {
-                name: self._value(value, schema, f"{argument}[{name!r}]") if isinstance(value, (pl.Expr, str)) else value for name, value in values.items()
+                name: self._value(value, schema, f"{argument}[{name!r}]")
+                if isinstance(value, (pl.Expr, str))
+                else value
+                for name, value in values.items()
             }
         return tuple(assignments(expressions, self.ctx, schema, argument=argument).values())  # type: ignore[arg-type] # it refuses what is no mapping
 
     def _value(self, value: pl.Expr | str, schema: Schema, argument: str) -> pl.Expr:
-        parsed = parse_expression(flatten_qualified_names(value) if isinstance(value, str) else value, self.ctx.name, argument)
+        parsed = parse_expression(
+            flatten_qualified_names(value) if isinstance(value, str) else value, self.ctx.name, argument
+        )
         expr = name_exactly(parsed, schema) if isinstance(value, str) else self._chosen(parsed, argument)
         self._look(expr, schema, argument)
         return expr
@@ -234,17 +280,24 @@ class _Sides:
         try:
             if not set(used_columns(expr, self.both)) <= self.target.keys():
                 if not is_picklable(expr):
-                    why = "has a selector, a column of the source and a function of Python that does not pickle: write the names of the columns it chooses"
+                    why = (
+                        "has a selector, a column of the source and a function of Python that does not pickle: write "
+                        "the names of the columns it chooses"
+                    )
                     raise SchemaMismatch(f"{argument}={format_expression(expr)} for {self.ctx.name} {why}")
                 return choose_among(expr, self.target)
             expanded = expand(expr, self.target)
         except pl.exceptions.PolarsError as wrong:
             what = str(wrong).split("\n", 1)[0].replace(SOURCE, "s.")
             raise SchemaMismatch(
-                f"{argument}={format_expression(expr)} for {self.ctx.name}: {what}. Selectors choose among its columns; name those of the source"
+                f"{argument}={format_expression(expr)} for {self.ctx.name}: {what}. Selectors choose among its "
+                "columns; name those of the source"
             ) from None
         if len(expanded) != 1:
-            raise SchemaMismatch(f"{argument}={format_expression(expr)} for {self.ctx.name} gives {len(expanded)} columns, and one is wanted")
+            raise SchemaMismatch(
+                f"{argument}={format_expression(expr)} for {self.ctx.name} gives {len(expanded)} columns, and one is "
+                "wanted"
+            )
         return expanded[0]
 
     def _look(self, expr: pl.Expr, schema: Schema, argument: str) -> None:
@@ -256,18 +309,29 @@ class _Sides:
             if name.startswith(SOURCE):
                 if name in self.theirs:
                     raise ColumnNotFound(
-                        f"{argument} looks at source column {own!r}, and there is no source row: it is about target rows that none matches", name=own
+                        f"{argument} looks at source column {own!r}, and there is no source row: it is about target "
+                        "rows that none matches",
+                        name=own,
                     )
                 raise self._no_source_column(own, argument)
             if name in self.target:
-                hint = f"; lk.source({name!r}), or s.{name} in SQL, is the source's" if SOURCE + name in self.theirs else ""
+                hint = (
+                    f"; lk.source({name!r}), or s.{name} in SQL, is the source's"
+                    if SOURCE + name in self.theirs
+                    else ""
+                )
                 raise ColumnNotFound(
-                    f"{argument} looks at target column {name!r}, and there is no target row: it is about rows that match none{hint}", name=name
+                    f"{argument} looks at target column {name!r}, and there is no target row: it is about rows that "
+                    f"match none{hint}",
+                    name=name,
                 )
             raise make_column_not_found(name, list(self.target), self.ctx.name, argument)
 
     def _no_source_column(self, name: str, argument: str) -> ColumnNotFound:
-        return ColumnNotFound(f"{argument} names column {name!r} of the source, which has not; its columns are {self._source_names()}", name=name)
+        return ColumnNotFound(
+            f"{argument} names column {name!r} of the source, which has not; its columns are {self._source_names()}",
+            name=name,
+        )
 
     def _source_names(self) -> str:
         return ", ".join(name.removeprefix(SOURCE) for name in self.theirs) or "none"
@@ -279,7 +343,9 @@ _SIGNED_INTEGERS: list[pl.DataType] = [pl.Int8(), pl.Int16(), pl.Int32(), pl.Int
 _RANGE_TYPES = (pl.Date, pl.Datetime, pl.String, pl.Decimal, pl.Time)
 
 
-def _target_filter(match: pl.Expr, target: Schema, source: pl.DataFrame | None, *, theirs: Schema | None = None) -> pl.Expr | None:
+def _target_filter(
+    match: pl.Expr, target: Schema, source: pl.DataFrame | None, *, theirs: Schema | None = None
+) -> pl.Expr | None:
     """Return the conjuncts on the target alone, and the source's range for each equal target column.
 
     `source`: None where its rows are not known, but for their columns `theirs`.
@@ -307,8 +373,14 @@ def _equal_pair(expr: pl.Expr, names: set[str], both: Schema, target: Schema) ->
     sides = expr.meta.pop()
     if len(sides) != 2 or not expr.meta.eq(sides[1] == sides[0]):
         return None
-    wide = max(both[mine[0]], both[other[0]], key=lambda dtype: _SIGNED_INTEGERS.index(dtype) if dtype in _SIGNED_INTEGERS else -1)
-    plain = {str(column) for column in (left, right)} | {f"{column}.cast({wide})" for column in (left, right) if wide in _SIGNED_INTEGERS}
+    wide = max(
+        both[mine[0]],
+        both[other[0]],
+        key=lambda dtype: _SIGNED_INTEGERS.index(dtype) if dtype in _SIGNED_INTEGERS else -1,
+    )
+    plain = {str(column) for column in (left, right)} | {
+        f"{column}.cast({wide})" for column in (left, right) if wide in _SIGNED_INTEGERS
+    }
     return (mine[0], other[0]) if {str(side) for side in sides} <= plain else None
 
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _TOKEN = re.compile(
-    r"""(?P<text>'(?:[^']|'')*')|(?P<quoted>"(?:[^"]|"")*"|`(?:[^`]|``)*`)|(?P<blank>\s+|--[^\n]*|/\*.*?\*/)|(?P<word>[^\W\d]\w*)|\d[\w.]*|.""", re.DOTALL
+    r"""(?P<text>'(?:[^']|'')*')|(?P<quoted>"(?:[^"]|"")*"|`(?:[^`]|``)*`)|(?P<blank>\s+|--[^\n]*|/\*.*?\*/)|(?P<word>[^\W\d]\w*)|\d[\w.]*|.""",
+    re.DOTALL,
 )
 _SIDES = {"t": "", "s": SOURCE}
 
@@ -41,7 +42,13 @@ def _flatten_tokens(tokens: list[re.Match[str]]) -> Iterator[str]:
         point = follows.get(at, -1)
         name = follows.get(point, -1)
         word = tokens[at]
-        is_side = word.lastgroup == "word" and word[0].lower() in _SIDES and before != "." and name > 0 and tokens[point][0] == "."
+        is_side = (
+            word.lastgroup == "word"
+            and word[0].lower() in _SIDES
+            and before != "."
+            and name > 0
+            and tokens[point][0] == "."
+        )
         if is_side and tokens[name].lastgroup in ("word", "quoted"):
             yield from (token[0] for token in tokens[done:at])
             yield _quote(_SIDES[word[0].lower()] + _unquote(tokens[name][0]))

@@ -68,9 +68,23 @@ def rewrite_key_files(change: RowChange, stored: FileRows, marked: BitMap) -> No
     for at in touched:
         (partition, bucket, total), file = stored.places[at], stored.files[at]
         source = APPEND_SOURCE if file.source is None else file.source
-        target = WriteTarget(ctx=ctx, partition=partition, bucket=bucket, level=file.level, source=source, names=names[partition, bucket], keyed=True)
-        new = () if _is_whole(stored, at, marked) else write_run(target, stored.batches(stored.without(at, marked, ("_SEQUENCE_NUMBER", "_VALUE_KIND"))))
-        change.messages.append(CommitMessage(partition=partition, bucket=bucket, total_buckets=total, new_files=tuple(new)))
+        target = WriteTarget(
+            ctx=ctx,
+            partition=partition,
+            bucket=bucket,
+            level=file.level,
+            source=source,
+            names=names[partition, bucket],
+            keyed=True,
+        )
+        new = (
+            ()
+            if _is_whole(stored, at, marked)
+            else write_run(target, stored.batches(stored.without(at, marked, ("_SEQUENCE_NUMBER", "_VALUE_KIND"))))
+        )
+        change.messages.append(
+            CommitMessage(partition=partition, bucket=bucket, total_buckets=total, new_files=tuple(new))
+        )
     drop(change, stored, touched)
 
 
@@ -79,7 +93,9 @@ def drop(change: RowChange, stored: FileRows, touched: Sequence[int]) -> None:
     for bucket_key, indices in _files_by_bucket(stored, touched):
         partition, bucket, total = bucket_key
         files = tuple(stored.files[at] for at in indices)
-        change.messages.append(CommitMessage(partition=partition, bucket=bucket, total_buckets=total, deleted_files=files))
+        change.messages.append(
+            CommitMessage(partition=partition, bucket=bucket, total_buckets=total, deleted_files=files)
+        )
     _write(change, stored, touched, {}, {stored.files[at].name for at in touched})
 
 
@@ -97,7 +113,9 @@ def mark(change: RowChange, stored: FileRows, marked: BitMap) -> None:
     _write(change, stored, touched, {stored.files[at].name: stored.positions(at, marked) for at in touched}, set())
 
 
-def _write(change: RowChange, stored: FileRows, touched: Sequence[int], marked: Mapping[str, Positions], removed: set[str]) -> None:
+def _write(
+    change: RowChange, stored: FileRows, touched: Sequence[int], marked: Mapping[str, Positions], removed: set[str]
+) -> None:
     """Write index files with more rows marked, and without the vectors of removed files."""
     ctx, live = stored.plan.ctx, _vector_entries(stored)
     for (partition, bucket, total), indices in _files_by_bucket(stored, touched):
@@ -110,7 +128,15 @@ def _write(change: RowChange, stored: FileRows, touched: Sequence[int], marked: 
         vectors.forget(removed & own)
         if vectors.changed:
             new, old = vectors.write() if ctx.has_buckets else vectors.write_rolled()
-            change.messages.append(CommitMessage(partition=partition, bucket=bucket, total_buckets=total, new_index_files=new, deleted_index_files=old))
+            change.messages.append(
+                CommitMessage(
+                    partition=partition,
+                    bucket=bucket,
+                    total_buckets=total,
+                    new_index_files=new,
+                    deleted_index_files=old,
+                )
+            )
 
 
 def _vector_entries(stored: FileRows) -> list[IndexManifestEntry]:

@@ -77,12 +77,16 @@ class RowChange:
         Raises what a commit raises; nothing has changed then, but after `CommitStateUnknown` the outcome is unknown.
         """
         messages = self.prepare()
-        return RowChangeResult(commit=commit_changes_once(self.ctx, messages, commit_user=self.user), messages=tuple(messages))
+        return RowChangeResult(
+            commit=commit_changes_once(self.ctx, messages, commit_user=self.user), messages=tuple(messages)
+        )
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._writers.drop()
         abort.abort(self.ctx, self.messages)
 

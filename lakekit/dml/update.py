@@ -60,8 +60,17 @@ def statement(ctx: TableContext, values: Mapping[str, object], where: pl.Expr | 
     target = TargetRows.at_newest(ctx)
     expr, new = condition(where, ctx), assignments(values, ctx, target.schema, argument="set")
     if keys := [name for name in new if name in ctx.schema.primary_keys]:
-        raise SchemaMismatch(f"Can't update the primary key column. {keys[0]!r} is one of {ctx.name}: delete the row and write another", column=keys[0])
-    does = _write_new_rows if ctx.kind == "key" else _update_by_vectors if ctx.options.deletion_vectors_enabled else _rewrite_files
+        raise SchemaMismatch(
+            f"Can't update the primary key column. {keys[0]!r} is one of {ctx.name}: delete the row and write another",
+            column=keys[0],
+        )
+    does = (
+        _write_new_rows
+        if ctx.kind == "key"
+        else _update_by_vectors
+        if ctx.options.deletion_vectors_enabled
+        else _rewrite_files
+    )
     return RowChangeSpec(
         ctx=ctx,
         found=target,
@@ -73,7 +82,12 @@ def statement(ctx: TableContext, values: Mapping[str, object], where: pl.Expr | 
 
 
 def _run_update(
-    change: RowChange, target: TargetRows, *, does: Callable[[RowChange, TargetRows, pl.Expr, list[pl.Expr]], None], expr: pl.Expr, values: list[pl.Expr]
+    change: RowChange,
+    target: TargetRows,
+    *,
+    does: Callable[[RowChange, TargetRows, pl.Expr, list[pl.Expr]], None],
+    expr: pl.Expr,
+    values: list[pl.Expr],
 ) -> None:
     if target.snapshot is not None and target.always(expr) is not False:
         does(change, target, expr, values)
@@ -95,9 +109,14 @@ def check_engine(ctx: TableContext, what: str) -> None:
     """Raise `InvalidOption` where the merge engine of a key table takes no such statement (ENGINE 8.4)."""
     engine = ctx.options.merge_engine
     if ctx.kind == "key" and engine not in _ENGINES:
-        instead = "write rows with t.upsert(…), which it merges" if engine == "aggregation" else "its first row of a key stands"
+        instead = (
+            "write rows with t.upsert(…), which it merges"
+            if engine == "aggregation"
+            else "its first row of a key stands"
+        )
         raise InvalidOption(
-            f"merge engine {engine} can not support {what}, currently only {', '.join(_ENGINES)} can support {what}. {ctx.name} has that engine: {instead}",
+            f"merge engine {engine} can not support {what}, currently only {', '.join(_ENGINES)} can support {what}. "
+            f"{ctx.name} has that engine: {instead}",
             key="merge-engine",
             value=engine,
         )
@@ -110,7 +129,8 @@ def key_changed(old: pl.DataFrame, new: pl.DataFrame, ctx: TableContext) -> None
         if changed.any():
             at = int(changed.alias("").arg_true()[0])
             raise SchemaMismatch(
-                f"Can't update the primary key column. {name!r} of {ctx.name} would become {new[name][at]!r}, and is {old[name][at]!r}: "
+                f"Can't update the primary key column. {name!r} of {ctx.name} would become {new[name][at]!r}, and is "
+                f"{old[name][at]!r}: "
                 "leave it out, match rows by the whole key, or delete the row and insert another",
                 column=name,
             )
@@ -120,7 +140,12 @@ def compute_rows(rows: pl.DataFrame, values: list[pl.Expr], ctx: TableContext) -
     """Rows with new values, held to the table's types. Raises `SchemaMismatch`, `ValueOutOfRange`."""
     with translate_compute_errors(ctx.name):
         made = rows.with_columns(values)
-    return pl.concat([row_conversion.empty_frame(ctx), *row_conversion.batches(made.select(cols(ctx.schema.names)), ctx, remedies=COMPUTED_VALUE_HINTS)])
+    return pl.concat(
+        [
+            row_conversion.empty_frame(ctx),
+            *row_conversion.batches(made.select(cols(ctx.schema.names)), ctx, remedies=COMPUTED_VALUE_HINTS),
+        ]
+    )
 
 
 def _update_by_vectors(change: RowChange, target: TargetRows, expr: pl.Expr, values: list[pl.Expr]) -> None:

@@ -39,7 +39,9 @@ def check_stands(old: pl.DataFrame, new: pl.DataFrame, names: Sequence[str], ctx
     own = cols(ctx.schema.names)
     both = pl.concat([_version(old.select(own), RowKind.INSERT, 0), _version(new.select(own), RowKind.UPDATE_AFTER, 1)])
     merged = merge.merge(both, replace(rule, key=tuple(keys), lookup=False))
-    pairs = new.select(own).join(merged.select(own), on=cols(keys), how="left", nulls_equal=True, suffix=_MERGED_SUFFIX, maintain_order="left")
+    pairs = new.select(own).join(
+        merged.select(own), on=cols(keys), how="left", nulls_equal=True, suffix=_MERGED_SUFFIX, maintain_order="left"
+    )
     for name in (name for name in names if name not in keys):
         lost = pairs.filter(col(name).ne_missing(col(name + _MERGED_SUFFIX)))
         if lost.height:
@@ -54,10 +56,21 @@ def _lost_update(name: str, wanted: object, left: object, rule: rules.MergeSpec,
     group = rule.group_of(name)
     fields = rule.sequence_fields if group is None else group.columns
     if fields:
-        key, value = "sequence.field" if group is None else f"fields.{','.join(fields)}.sequence-group", ",".join(fields)
-        why = f"rows are ordered by {', '.join(fields)}, and the new one is older, or has none: give {fields[0]} a value that is not below the old one"
+        key, value = (
+            "sequence.field" if group is None else f"fields.{','.join(fields)}.sequence-group",
+            ",".join(fields),
+        )
+        why = (
+            f"rows are ordered by {', '.join(fields)}, and the new one is older, or has none: give {fields[0]} a "
+            "value that is not below the old one"
+        )
     else:
         key, value = "merge-engine", rule.engine
-        why = f"merge engine {rule.engine} keeps the older value of a column that is NULL, or makes one of both: delete the row and write another"
-    message = f"{name!r} of {ctx.name} would be {left!r} after the update, and not {wanted!r}: {why}. Nothing was changed"
+        why = (
+            f"merge engine {rule.engine} keeps the older value of a column that is NULL, or makes one of both: delete "
+            "the row and write another"
+        )
+    message = (
+        f"{name!r} of {ctx.name} would be {left!r} after the update, and not {wanted!r}: {why}. Nothing was changed"
+    )
     return InvalidOption(message, key=key, value=value)

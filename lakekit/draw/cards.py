@@ -14,7 +14,17 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from lakekit.draw.humanize import columns_wide, escape_controls, format_cell, format_count, format_size, is_number, pad, plural, truncate
+from lakekit.draw.humanize import (
+    columns_wide,
+    escape_controls,
+    format_cell,
+    format_count,
+    format_size,
+    is_number,
+    pad,
+    plural,
+    truncate,
+)
 from lakekit.draw.key_axis import axis_of
 
 if TYPE_CHECKING:
@@ -57,7 +67,10 @@ def table(names: Sequence[str], rows: Sequence[Sequence[object]], *, width: int 
     wide = [max([columns_wide(head), *(columns_wide(line[at]) for line in cells)]) for at, head in enumerate(heads)]
     wide = _fit(wide, [columns_wide(head) for head in heads], width)
     count = len(wide)
-    lines = [_GAP.join(pad(truncate(line[at], wide[at]), wide[at], right=right[at]) for at in range(count)).rstrip() for line in [heads, *cells]]
+    lines = [
+        _GAP.join(pad(truncate(line[at], wide[at]), wide[at], right=right[at]) for at in range(count)).rstrip()
+        for line in [heads, *cells]
+    ]
     lines = [truncate(line, width) for line in lines]
     if count < len(names):
         lines.append(truncate(f"… {plural(len(names) - count, 'more column')}: {', '.join(heads[count:])}", width))
@@ -74,7 +87,11 @@ def _fit(wide: list[int], heads: list[int], width: int) -> list[int]:
     wide = list(wide)
     floors = [min(column_width, max(head, _READABLE)) for column_width, head in zip(wide, heads, strict=True)]
     while (over := sum(wide) + len(_GAP) * (len(wide) - 1) - width) > 0:
-        spare = sorted((at for at, column_width in enumerate(wide) if column_width > floors[at]), key=lambda at: wide[at], reverse=True)
+        spare = sorted(
+            (at for at, column_width in enumerate(wide) if column_width > floors[at]),
+            key=lambda at: wide[at],
+            reverse=True,
+        )
         if spare:
             next_widest = wide[spare[1]] if len(spare) > 1 else 0
             wide[spare[0]] = min(wide[spare[0]] - 1, max(floors[spare[0]], wide[spare[0]] - over, next_widest))
@@ -95,7 +112,10 @@ def funnel(title: str, steps: Sequence[tuple[str, int, int, str]], *, width: int
     for step, were, are, why in steps:
         what = escape_controls(step)
         lines.append(
-            f"  {pad('' if what == last else what, names)}  {format_count(were):>{before}} → {format_count(are):>{after}}   {format_cell(why)}".rstrip()
+            (
+                f"  {pad('' if what == last else what, names)}  {format_count(were):>{before}} → "
+                f"{format_count(are):>{after}}   {format_cell(why)}"
+            ).rstrip()
         )
         last = what
     return "\n".join(truncate(line, width) for line in lines)
@@ -125,7 +145,9 @@ _ROUNDED = 1e-9
 """The rounding error of positions on the axis."""
 
 
-def levels(title: str, boxes: Sequence[FileCard], *, width: int = WIDTH, probe: Key | None = None, is_append: bool = False) -> str:
+def levels(
+    title: str, boxes: Sequence[FileCard], *, width: int = WIDTH, probe: Key | None = None, is_append: bool = False
+) -> str:
     """Return the sorted runs of one bucket on one key axis, with totals on the right.
 
     Level 0 has a lane for each file, newest first; deeper levels one line each. Files must come newest first within
@@ -155,7 +177,10 @@ def levels(title: str, boxes: Sequence[FileCard], *, width: int = WIDTH, probe: 
         if len(lanes) > _LANES:
             lines.append(f"      … {format_count(len(lanes) - _LANES)} more")
     if axis.keys:
-        first, last = (truncate(", ".join(format_cell(value) for value in key), wide // 2 - 4) for key in (axis.keys[0], axis.keys[-1]))
+        first, last = (
+            truncate(", ".join(format_cell(value) for value in key), wide // 2 - 4)
+            for key in (axis.keys[0], axis.keys[-1])
+        )
         middle = wide - columns_wide(first) - columns_wide(last)
         if probe is not None:
             lines.append(f"      {' ' * min(wide - 1, int(axis.middle(probe) * wide))}▲")

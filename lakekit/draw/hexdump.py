@@ -67,7 +67,10 @@ def abbreviate_value(value: object) -> str:
     if isinstance(value, bytes) and len(value) > _SHOWN // 2:
         return f"{value[: _SHOWN // 2].hex()}… {format_count(len(value))} bytes"
     if isinstance(value, (list, tuple)) and len(value) > _LIST:
-        return f"[{', '.join(format_cell(element) for element in value[:_LIST])}, … {format_count(len(value) - _LIST)} more]"
+        return (
+            f"[{', '.join(format_cell(element) for element in value[:_LIST])}, … {format_count(len(value) - _LIST)} "
+            "more]"
+        )
     return truncate(format_value(value) or "", _SHOWN)
 
 
@@ -126,7 +129,16 @@ def rows(data: bytes, marks: Sequence[FieldSpan], limit: int, start: int = 0) ->
     return lines
 
 
-def text(heading: str, data: bytes, marks: Sequence[FieldSpan], *, error_text: str = "", start: int = 0, lines: int = LINES, width: int = WIDTH) -> str:
+def text(
+    heading: str,
+    data: bytes,
+    marks: Sequence[FieldSpan],
+    *,
+    error_text: str = "",
+    start: int = 0,
+    lines: int = LINES,
+    width: int = WIDTH,
+) -> str:
     """Return the bytes in characters: lines of 16, with the fields that begin in each at its right.
 
     There are at most `lines` of them; a last line says what is left out.
@@ -135,14 +147,22 @@ def text(heading: str, data: bytes, marks: Sequence[FieldSpan], *, error_text: s
     visible, outer = rows(data, marks, lines, start), ""
     for at, end in visible:
         if end - at > LINE:
-            drawn.append(truncate(f"{at:08x}  … {plural(end - at, 'more byte')} of {escape_controls(find_overlapping(marks, at, end)[0].field)}", width))
+            drawn.append(
+                truncate(
+                    f"{at:08x}  … {plural(end - at, 'more byte')} of "
+                    f"{escape_controls(find_overlapping(marks, at, end)[0].field)}",
+                    width,
+                )
+            )
             continue
         names = []
         for mark in find_overlapping(marks, at, end):
             if mark.offset >= at and color(mark.field) != QUIET_COLOR:
                 names.append(format_span(mark, outer))
                 outer = mark.field
-        drawn.append(truncate(f"{at:08x}  {pad(data[at:end].hex(' '), 3 * LINE - 1)}  {' · '.join(names)}".rstrip(), width))
+        drawn.append(
+            truncate(f"{at:08x}  {pad(data[at:end].hex(' '), 3 * LINE - 1)}  {' · '.join(names)}".rstrip(), width)
+        )
     left = len(data) - visible[-1][1] if visible else 0
     if left:
         drawn.append(f"… {plural(left, 'more byte')}")
@@ -151,7 +171,9 @@ def text(heading: str, data: bytes, marks: Sequence[FieldSpan], *, error_text: s
     return "\n".join(drawn)
 
 
-def html(heading: str, data: bytes, marks: Sequence[FieldSpan], *, error_text: str = "", lines: int = _HTML_LINES) -> str:
+def html(
+    heading: str, data: bytes, marks: Sequence[FieldSpan], *, error_text: str = "", lines: int = _HTML_LINES
+) -> str:
     """Return the bytes as a table for a page, with a coloured line under each byte that says its field.
 
     It has no style block, no class and no script.
@@ -179,15 +201,25 @@ def _row(data: bytes, marks: Sequence[FieldSpan], start: int, end: int) -> str:
     inside = find_overlapping(marks, start, end)
     if end - start > LINE:
         more = f"… {plural(end - start, 'more byte')} of {escape_controls(inside[0].field)}"
-        return f"<tr><td style='{_MONO}'>{start:08x}</td><td style='text-align:left' colspan='2'>{escape(more)}</td></tr>"
+        return (
+            f"<tr><td style='{_MONO}'>{start:08x}</td><td style='text-align:left' colspan='2'>{escape(more)}</td></tr>"
+        )
     spans, names, outer = [], [], ""
     for mark in inside:
         piece = data[max(start, mark.offset) : min(end, mark.offset + mark.length)]
-        spans.append(f"<span title='{escape(escape_controls(mark.field))}' style='border-bottom:3px solid {color(mark.field)}'>{piece.hex(' ')}</span>")
+        spans.append(
+            f"<span title='{escape(escape_controls(mark.field))}' style='border-bottom:3px solid "
+            f"{color(mark.field)}'>{piece.hex(' ')}</span>"
+        )
         if mark.offset >= start and color(mark.field) != QUIET_COLOR:
-            names.append(f"<span style='border-bottom:3px solid {color(mark.field)}'>{escape(format_span(mark, outer))}</span>")
+            names.append(
+                f"<span style='border-bottom:3px solid {color(mark.field)}'>{escape(format_span(mark, outer))}</span>"
+            )
             outer = mark.field
-    return f"<tr><td style='{_MONO}'>{start:08x}</td><td style='{_MONO}'>{' '.join(spans)}</td><td style='text-align:left'>{' · '.join(names)}</td></tr>"
+    return (
+        f"<tr><td style='{_MONO}'>{start:08x}</td><td style='{_MONO}'>{' '.join(spans)}</td><td "
+        f"style='text-align:left'>{' · '.join(names)}</td></tr>"
+    )
 
 
 _HEIGHT, _TOP, _CODES, _NAMES, _STEP = 20, 28, 76, 470, 24
@@ -204,19 +236,34 @@ def drawing(heading: str, data: bytes, marks: Sequence[FieldSpan], *, start: int
         shapes.append(TextShape(x=0, y=y, text=f"{at:08x}", color="muted"))
         inside = find_overlapping(marks, at, after)
         if after - at > LINE:
-            shapes.append(TextShape(x=_CODES, y=y, text=truncate(f"… {plural(after - at, 'more byte')} of {escape_controls(inside[0].field)}", 100)))
+            shapes.append(
+                TextShape(
+                    x=_CODES,
+                    y=y,
+                    text=truncate(f"… {plural(after - at, 'more byte')} of {escape_controls(inside[0].field)}", 100),
+                )
+            )
             y += _HEIGHT
             continue
         names, outer = [], ""
         for mark in inside:
             low, high = max(at, mark.offset) - at, min(after, mark.offset + mark.length) - at
             shapes.append(
-                Rect(x=_CODES + low * _STEP, y=y + 7, width=(high - low) * _STEP - 5, height=3, color=color(mark.field), hint=escape_controls(mark.field))
+                Rect(
+                    x=_CODES + low * _STEP,
+                    y=y + 7,
+                    width=(high - low) * _STEP - 5,
+                    height=3,
+                    color=color(mark.field),
+                    hint=escape_controls(mark.field),
+                )
             )
             if mark.offset >= at and color(mark.field) != QUIET_COLOR:
                 names.append(format_span(mark, outer))
                 outer = mark.field
-        shapes += [TextShape(x=_CODES + number * _STEP, y=y, text=f"{byte:02x}") for number, byte in enumerate(data[at:after])]
+        shapes += [
+            TextShape(x=_CODES + number * _STEP, y=y, text=f"{byte:02x}") for number, byte in enumerate(data[at:after])
+        ]
         shapes.append(TextShape(x=_NAMES, y=y, text=truncate(" · ".join(names), 66)))
         y += _HEIGHT
     return Drawing(width=WIDE, height=y, shapes=tuple(shapes), told=heading)
@@ -225,8 +272,14 @@ def drawing(heading: str, data: bytes, marks: Sequence[FieldSpan], *, start: int
 def detail(mark: FieldSpan) -> list[tuple[str, object]]:
     """Return all facts of one field."""
     length = plural(mark.length, "byte")
-    value = abbreviate_value(mark.value) if not isinstance(mark.value, str) else truncate(escape_controls(mark.value), 200)
-    where = f"bytes {format_count(mark.offset)} to {format_count(mark.offset + mark.length - 1)}" if mark.length > 1 else f"byte {format_count(mark.offset)}"
+    value = (
+        abbreviate_value(mark.value) if not isinstance(mark.value, str) else truncate(escape_controls(mark.value), 200)
+    )
+    where = (
+        f"bytes {format_count(mark.offset)} to {format_count(mark.offset + mark.length - 1)}"
+        if mark.length > 1
+        else f"byte {format_count(mark.offset)}"
+    )
     return [
         ("field", escape_controls(mark.field)),
         ("value", value or None),

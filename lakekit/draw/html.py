@@ -23,7 +23,10 @@ _ALIGN_LEFT = f' style="text-align:left;{_CELL_STYLE}"'
 
 def card(title: str, facts: Sequence[tuple[str, object]]) -> str:
     """Return a title and named facts below it, at most twenty."""
-    lines = [f"<tr><th{_ALIGN_LEFT}>{escape(name)}</th><td{_ALIGN_LEFT}>{escape(format_cell(value))}</td></tr>" for name, value in facts[:LIMIT]]
+    lines = [
+        f"<tr><th{_ALIGN_LEFT}>{escape(name)}</th><td{_ALIGN_LEFT}>{escape(format_cell(value))}</td></tr>"
+        for name, value in facts[:LIMIT]
+    ]
     return f"<table>{_caption(title)}<tbody>{''.join(lines)}</tbody></table>{_omitted_note(len(facts) - LIMIT)}"
 
 
@@ -51,7 +54,11 @@ def _row(values: Sequence[object], looks: Sequence[str]) -> str:
 
 
 def _caption(title: str) -> str:
-    return f'<caption style="text-align:left;white-space:nowrap"><b>{escape(format_cell(title))}</b></caption>' if title else ""
+    return (
+        f'<caption style="text-align:left;white-space:nowrap"><b>{escape(format_cell(title))}</b></caption>'
+        if title
+        else ""
+    )
 
 
 def _omitted_note(left_out: int) -> str:

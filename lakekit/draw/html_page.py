@@ -92,7 +92,8 @@ def section(moment: SnapshotView) -> str:
     note = f"<p>{_escape(moment.said)}</p>" if moment.said else ""
     manifests = f'<div data-view="manifests">{_pane(moment.manifests)}</div>'
     return (
-        f'<section data-snapshot="{moment.snapshot_id}" data-at="{_escape(moment.at)}">{head}{manifests}<div data-view="levels">{buckets}</div>{note}</section>'
+        f'<section data-snapshot="{moment.snapshot_id}" data-at="{_escape(moment.at)}">{head}{manifests}<div '
+        f'data-view="levels">{buckets}</div>{note}</section>'
     )
 
 
@@ -110,21 +111,31 @@ def page(content: HtmlPage) -> str:
     details = {key: escape_controls(sentence) for moment in content.moments for key, sentence in moment.details.items()}
     payload = _json({"opening": content.opening, "details": details})
     policy = (
-        f"default-src 'none'; script-src {_hash(_SCRIPT)}; style-src-elem {_hash(_STYLE)}; style-src-attr 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src {_hash(_SCRIPT)}; style-src-elem {_hash(_STYLE)}; style-src-attr "
+        "'unsafe-inline'; base-uri 'none'; form-action 'none'"
     )
     return "".join(
         (
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
             f'<meta http-equiv="Content-Security-Policy" content="{_escape(policy)}">',
-            '<meta name="viewport" content="width=device-width,initial-scale=1"><meta name="color-scheme" content="light dark">',
+            (
+                '<meta name="viewport" content="width=device-width,initial-scale=1"><meta name="color-scheme" '
+                'content="light dark">'
+            ),
             f"<title>{_escape(content.name)}</title><style>{_STYLE}</style></head><body><main>",
             html.card(f"Table {content.name}", content.facts),
             f"<p>{_describe_coverage(content)}</p>",
             f'<div id="timeline">{svg(content.timeline)}</div>',
-            '<div id="told" role="status" aria-live="polite"><p id="said">Choose a snapshot, a manifest or a file: click, or Tab and Enter.</p>',
+            (
+                '<div id="told" role="status" aria-live="polite"><p id="said">Choose a snapshot, a manifest or a file: '
+                "click, or Tab and Enter.</p>"
+            ),
             f'<pre id="code">{_escape(content.opening)}</pre></div>',
             *map(section, content.moments),
-            f'</main><script type="application/json" id="facts">{payload}</script><script>{_SCRIPT}</script></body></html>\n',
+            (
+                '</main><script type="application/json" '
+                f'id="facts">{payload}</script><script>{_SCRIPT}</script></body></html>\n'
+            ),
         )
     )
 
@@ -137,7 +148,9 @@ def _describe_coverage(content: HtmlPage) -> str:
     if inside == content.snapshot_count:
         return f"{plural(inside, 'snapshot')}, all in this page."
     subject = "Only the newest snapshot" if inside == 1 else f"Only the newest {format_count(inside)} snapshots"
-    return f"{subject} of {format_count(content.snapshot_count)} can be opened in this page: more would make it too large."
+    return (
+        f"{subject} of {format_count(content.snapshot_count)} can be opened in this page: more would make it too large."
+    )
 
 
 def _escape(text: str) -> str:

@@ -41,7 +41,9 @@ def format_cell(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, datetime):
-        return value.isoformat(sep=" ", timespec="milliseconds" if value.microsecond else "seconds").replace("+00:00", "Z")
+        return value.isoformat(sep=" ", timespec="milliseconds" if value.microsecond else "seconds").replace(
+            "+00:00", "Z"
+        )
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, float):
@@ -57,7 +59,10 @@ def escape_controls(text: str) -> str:
     """Return the text with codes in place of characters that move a terminal's cursor, colour it or hide."""
     if text.isprintable():
         return text
-    return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" if ord(letter) < 256 else f"\\u{ord(letter):04x}" for letter in text)
+    return "".join(
+        letter if letter.isprintable() else f"\\x{ord(letter):02x}" if ord(letter) < 256 else f"\\u{ord(letter):04x}"
+        for letter in text
+    )
 
 
 def is_number(value: object) -> bool:
@@ -69,7 +74,10 @@ def columns_wide(text: str) -> int:
     """Return the text's width in terminal columns: wide letters take two, combining marks none."""
     if text.isascii():
         return len(text)
-    return sum(0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+    return sum(
+        0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+        for letter in text
+    )
 
 
 def truncate(text: str, width: int) -> str:

@@ -68,7 +68,9 @@ class KeyAxis:
         """Return a text that says what gives the position."""
         if self.column is None:
             return "keys by rank"
-        return f"keys by value of {names[self.column]}" if self.column < len(names) and len(names) > 1 else "keys by value"
+        return (
+            f"keys by value of {names[self.column]}" if self.column < len(names) and len(names) > 1 else "keys by value"
+        )
 
     def _cell(self, key: Key) -> tuple[float, float]:
         order = order_of(key)
@@ -106,7 +108,13 @@ def axis_of(bounds: Iterable[Key]) -> KeyAxis:
     if cells is None:
         count = max(1, len(keys))
         cells, column = [(rank / count, (rank + 1) / count) for rank in range(len(keys))], None
-    return KeyAxis(keys=keys, orders=orders, starts=tuple(start for start, _ in cells), ends=tuple(end for _, end in cells), column=column)
+    return KeyAxis(
+        keys=keys,
+        orders=orders,
+        starts=tuple(start for start, _ in cells),
+        ends=tuple(end for _, end in cells),
+        column=column,
+    )
 
 
 def order_of(key: Key) -> tuple[Any, ...]:
@@ -125,7 +133,11 @@ def _order(value: Any) -> tuple[Any, ...]:
         return (1, 1, 0) if nan else (1, 0, value)
     if isinstance(value, datetime):
         return (2, "datetime", value.tzinfo is not None, value)
-    return (2, type(value).__name__, value if isinstance(value, (str, bytes, date, time, timedelta)) else format_cell(value))
+    return (
+        2,
+        type(value).__name__,
+        value if isinstance(value, (str, bytes, date, time, timedelta)) else format_cell(value),
+    )
 
 
 def number(value: Any) -> int | Fraction | None:

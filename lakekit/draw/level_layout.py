@@ -83,7 +83,10 @@ def in_order_of_writing(files: Iterable[LevelFile]) -> tuple[LevelFile, ...]:
     """Return files of an append table with row numbers, in the order of writing, as `low` and `high`."""
     ordered = list(files)
     ends = list(accumulate(file.row_count for file in ordered))
-    return tuple(replace(file, low=(end - file.row_count,), high=(max(end - 1, end - file.row_count),)) for file, end in zip(ordered, ends, strict=True))
+    return tuple(
+        replace(file, low=(end - file.row_count,), high=(max(end - 1, end - file.row_count),))
+        for file, end in zip(ordered, ends, strict=True)
+    )
 
 
 # ---- words -----------------------------------------------------------------------------------------------------------
@@ -102,12 +105,23 @@ def hint(files: Sequence[LevelFile], state: BucketState | None, *, is_append: bo
     file = files[0]
     level = "" if is_append else f"L{file.level}  "
     read = 0 if state is None or state.lit is None else sum(member.name in state.lit for member in files)
-    word = "removed" if state is None else "" if not read else "to be read" if len(files) == 1 else f"{format_count(read)} to be read"
+    word = (
+        "removed"
+        if state is None
+        else ""
+        if not read
+        else "to be read"
+        if len(files) == 1
+        else f"{format_count(read)} to be read"
+    )
     if len(files) > 1:
         rows = plural(sum(member.row_count for member in files), "row")
         text = f"{plural(len(files), 'file')}  {level}{format_size(sum(member.size_bytes for member in files))}  {rows}"
     else:
-        text = f"{file.name}  {level}{format_size(file.size_bytes)}  {plural(file.row_count, 'row')}  {keys_of(file, is_append=is_append)}"
+        text = (
+            f"{file.name}  {level}{format_size(file.size_bytes)}  {plural(file.row_count, 'row')}  "
+            f"{keys_of(file, is_append=is_append)}"
+        )
         text += f"  {plural(file.deleted_row_count, 'row')} deleted" if file.deleted_row_count else ""
         text += f"  {plural(file.delete_row_count, 'row')} delete" if file.delete_row_count else ""
     return escape_controls(f"{text}  {word}".rstrip())
@@ -115,9 +129,16 @@ def hint(files: Sequence[LevelFile], state: BucketState | None, *, is_append: bo
 
 def detail(file: LevelFile, *, is_append: bool = False) -> str:
     """Return all facts of a file on one line."""
-    parts = [hint([file], EMPTY_STATE, is_append=is_append), f"seq {file.min_sequence_number}..{file.max_sequence_number}", f"schema {file.schema_id}"]
+    parts = [
+        hint([file], EMPTY_STATE, is_append=is_append),
+        f"seq {file.min_sequence_number}..{file.max_sequence_number}",
+        f"schema {file.schema_id}",
+    ]
     if file.source:
-        parts.append(f"by {'a compaction' if file.source == 'COMPACT' else 'a write' if file.source == 'APPEND' else file.source}")
+        parts.append(
+            "by "
+            f"{'a compaction' if file.source == 'COMPACT' else 'a write' if file.source == 'APPEND' else file.source}"
+        )
     if file.created:
         parts.append(f"written {file.created}")
     return escape_controls("  ".join(parts))

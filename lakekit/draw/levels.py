@@ -22,7 +22,15 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from lakekit.draw import cards, color, html
-from lakekit.draw.humanize import columns_wide, escape_controls, format_cell, format_count, format_size, plural, truncate
+from lakekit.draw.humanize import (
+    columns_wide,
+    escape_controls,
+    format_cell,
+    format_count,
+    format_size,
+    plural,
+    truncate,
+)
 from lakekit.draw.key_axis import axis_of
 from lakekit.draw.level_layout import EMPTY_QUERY, LevelFile, hint, keys_of
 from lakekit.draw.shapes import WIDTH, Drawing, Rect, Stroke, TextShape
@@ -111,7 +119,13 @@ class _Sheet:
 
 
 def picture(
-    title: str, states: Sequence[BucketState], *, key_names: Sequence[str] = (), is_append: bool = False, query: LevelQuery = EMPTY_QUERY, limit: int = LIMIT
+    title: str,
+    states: Sequence[BucketState],
+    *,
+    key_names: Sequence[str] = (),
+    is_append: bool = False,
+    query: LevelQuery = EMPTY_QUERY,
+    limit: int = LIMIT,
 ) -> LevelPicture:
     """Return the states of a bucket above each other on one axis.
 
@@ -120,7 +134,13 @@ def picture(
     every = [file for state in states for file in (*state.files, *state.removed)]
     axis = axis_of(key for file in every for key in (file.low, file.high) if key is not None)
     places = {id(file): _place(file, axis) for file in every}
-    sheet = _Sheet(axis=axis, places=places, asked=query, biggest=max((file.size_bytes for file in every), default=0), is_append=is_append)
+    sheet = _Sheet(
+        axis=axis,
+        places=places,
+        asked=query,
+        biggest=max((file.size_bytes for file in every), default=0),
+        is_append=is_append,
+    )
     sheet.word(0.0, escape_controls(title), bold=True)
     sheet.top += _LINE + 2
     for line in filter(None, (*query.said, *map(_change, states), _merge_note(len(every), limit))):
@@ -140,7 +160,11 @@ def picture(
         boxes=tuple(sheet.boxes),
         marks=tuple(sheet.marks),
         height=sheet.top + 2,
-        told=" ".join(filter(None, (f"{title}.", *(_describe_state(state, many=len(states) > 1) for state in states), *query.said))),
+        told=" ".join(
+            filter(
+                None, (f"{title}.", *(_describe_state(state, many=len(states) > 1) for state in states), *query.said)
+            )
+        ),
         merged=_merge_note(len(every), limit),
     )
 
@@ -150,13 +174,21 @@ def _change(state: BucketState) -> str:
     lost = sum(file.deleted_row_count + file.delete_row_count for file in state.files)
     parts = [f"lighter: {plural(lost, 'deleted row')}"] if lost else []
     if state.lit is None:
-        frames = ((len(state.added), "added: outlined"), (len(state.removed), "removed: empty boxes"), (len(state.leaving), "not in the other: empty boxes"))
+        frames = (
+            (len(state.added), "added: outlined"),
+            (len(state.removed), "removed: empty boxes"),
+            (len(state.leaving), "not in the other: empty boxes"),
+        )
         parts = [*(f"{plural(number, 'file')} {what}" for number, what in frames if number), *parts]
     return " · ".join(parts)
 
 
 def _merge_note(number: int, limit: int) -> str:
-    return f"{format_count(number)} files are more than can be drawn: neighbours share a box that says how many" if number > limit else ""
+    return (
+        f"{format_count(number)} files are more than can be drawn: neighbours share a box that says how many"
+        if number > limit
+        else ""
+    )
 
 
 def _describe_state(state: BucketState, *, many: bool) -> str:
@@ -166,7 +198,10 @@ def _describe_state(state: BucketState, *, many: bool) -> str:
 
 
 def _levels(files: Iterable[LevelFile]) -> list[tuple[int, list[LevelFile]]]:
-    return [(level, list(level_files)) for level, level_files in groupby(sorted(files, key=lambda file: file.level), lambda file: file.level)]
+    return [
+        (level, list(level_files))
+        for level, level_files in groupby(sorted(files, key=lambda file: file.level), lambda file: file.level)
+    ]
 
 
 def _totals(files: Sequence[LevelFile]) -> str:
@@ -188,17 +223,25 @@ def _rooms(states: Sequence[BucketState], places: Places, limit: int) -> list[di
     rooms: list[dict[tuple[int, bool], list[LevelFile]]] = []
     for state in states:
         room = {(level, False): _sort_files(level, level_files, places) for level, level_files in _levels(state.files)}
-        rooms.append(room | {(level, True): _sort_files(level, level_files, places) for level, level_files in _levels(state.removed)})
+        rooms.append(
+            room
+            | {(level, True): _sort_files(level, level_files, places) for level, level_files in _levels(state.removed)}
+        )
     total = sum(len(level_files) for room in rooms for level_files in room.values())
     if total <= limit:
-        return [{room_key: [(file,) for file in level_files] for room_key, level_files in room.items()} for room in rooms]
+        return [
+            {room_key: [(file,) for file in level_files] for room_key, level_files in room.items()} for room in rooms
+        ]
     marked = [state.marked for state in states]
     special = sum(file.name in names for state, names in zip(states, marked, strict=True) for file in state.files)
     alone = special * 2 + sum(map(len, rooms)) < limit // 2
     spare = limit - sum(map(len, rooms)) - (special * 2 if alone else 0)
     per_box = math.ceil(total / max(1, spare))
     return [
-        {room_key: _runs(level_files, per_box, marked[at] if alone and not room_key[1] else frozenset()) for room_key, level_files in room.items()}
+        {
+            room_key: _runs(level_files, per_box, marked[at] if alone and not room_key[1] else frozenset())
+            for room_key, level_files in room.items()
+        }
         for at, room in enumerate(rooms)
     ]
 
@@ -342,12 +385,19 @@ def drawing(view: LevelPicture, *, width: float = WIDTH) -> Drawing:
     shapes: list[Shape] = []
     for box in view.boxes:
         shapes += _shapes(box, width)
-    return Drawing(width=width, height=view.height, shapes=(*shapes, *(_scale_shape(mark, width) for mark in view.marks)), told=view.told)
+    return Drawing(
+        width=width,
+        height=view.height,
+        shapes=(*shapes, *(_scale_shape(mark, width) for mark in view.marks)),
+        told=view.told,
+    )
 
 
 def _shapes(box: LevelBox, width: float) -> list[Shape]:
     fill, wide = color.level(box.level), max(1.0, box.width * width - 1)
-    box_shape = Rect(x=box.left * width, y=box.top, width=wide, height=box.height, color=fill, round=2, hint=box.hint, key=box.key)
+    box_shape = Rect(
+        x=box.left * width, y=box.top, width=wide, height=box.height, color=fill, round=2, hint=box.hint, key=box.key
+    )
     if box.look == "removed":
         return [replace(box_shape, color="removed", outline=True)]
     band = 0.0 if box.gone <= 0 else min(box.height, max(2.0, box.height * box.gone))
@@ -368,39 +418,81 @@ def _scale_shape(mark: Shape, width: float) -> Shape:
     return replace(mark, x=mark.x * width)
 
 
-def as_html(title: str, states: Sequence[BucketState], *, is_append: bool = False, query: LevelQuery = EMPTY_QUERY) -> str:
+def as_html(
+    title: str, states: Sequence[BucketState], *, is_append: bool = False, query: LevelQuery = EMPTY_QUERY
+) -> str:
     """Return levels and files as two tables: files of the query come first, omitted ones are noted."""
     sums: list[tuple[object, ...]] = []
     rows: list[tuple[object, ...]] = []
     for state in states:
         sums += [
-            (state.snapshot_id, level, len(level_files), format_size(sum(f.size_bytes for f in level_files)), sum(f.row_count for f in level_files))
+            (
+                state.snapshot_id,
+                level,
+                len(level_files),
+                format_size(sum(f.size_bytes for f in level_files)),
+                sum(f.row_count for f in level_files),
+            )
             for level, level_files in _levels(state.files)
         ]
         word = "added" if state.lit is None else "to be read"
-        marked = [(word if file.name not in state.leaving else "removed later", file) for file in state.files if file.name in state.marked]
+        marked = [
+            (word if file.name not in state.leaving else "removed later", file)
+            for file in state.files
+            if file.name in state.marked
+        ]
         unmarked = [("", file) for file in state.files if file.name not in state.marked]
-        rows += [_row(state, file, mark) for mark, file in (*marked, *(("removed", file) for file in state.removed), *unmarked)]
+        rows += [
+            _row(state, file, mark)
+            for mark, file in (*marked, *(("removed", file) for file in state.removed), *unmarked)
+        ]
     files = html.table(
-        ("snapshot", "level", "file", "size", "rows", "deleted", "rows" if is_append else "keys", ""), rows, title=" · ".join(query.said) or "files"
+        ("snapshot", "level", "file", "size", "rows", "deleted", "rows" if is_append else "keys", ""),
+        rows,
+        title=" · ".join(query.said) or "files",
     )
     return html.table(("snapshot", "level", "files", "size", "rows"), sums, title=title) + files
 
 
-def as_text(title: str, states: Sequence[BucketState], *, width: int = cards.WIDTH, is_append: bool = False, query: LevelQuery = EMPTY_QUERY) -> str:
+def as_text(
+    title: str,
+    states: Sequence[BucketState],
+    *,
+    width: int = cards.WIDTH,
+    is_append: bool = False,
+    query: LevelQuery = EMPTY_QUERY,
+) -> str:
     """Return the states in characters, with lists of the files that are read, added or removed."""
     parts = [*query.said, *([] if states else [escape_controls(title)])]
     for state in states:
-        boxes = [cards.FileCard(level=f.level, low=f.low, high=f.high, size_bytes=f.size_bytes, row_count=f.row_count) for f in state.files]
+        boxes = [
+            cards.FileCard(level=f.level, low=f.low, high=f.high, size_bytes=f.size_bytes, row_count=f.row_count)
+            for f in state.files
+        ]
         head = title if len(states) == 1 else f"{title} · snapshot {state.snapshot_id}"
         parts.append(cards.levels(head, boxes, width=width, probe=query.probe, is_append=is_append))
-        for what, names in (("read", state.lit or ()), ("added", state.added), ("removed", [file.name for file in state.removed])):
+        for what, names in (
+            ("read", state.lit or ()),
+            ("added", state.added),
+            ("removed", [file.name for file in state.removed]),
+        ):
             if names:
                 more = f" … {format_count(len(names) - _MAX_NAMES)} more" if len(names) > _MAX_NAMES else ""
-                parts.append(truncate(f"  {what}: {escape_controls(', '.join(sorted(names)[:_MAX_NAMES]))}{more}", width))
+                parts.append(
+                    truncate(f"  {what}: {escape_controls(', '.join(sorted(names)[:_MAX_NAMES]))}{more}", width)
+                )
     return "\n".join(parts)
 
 
 def _row(state: BucketState, file: LevelFile, mark: str) -> tuple[object, ...]:
     keys = keys_of(file).removeprefix("keys ")
-    return (state.snapshot_id, file.level, file.name, format_size(file.size_bytes), file.row_count, file.deleted_row_count + file.delete_row_count, keys, mark)
+    return (
+        state.snapshot_id,
+        file.level,
+        file.name,
+        format_size(file.size_bytes),
+        file.row_count,
+        file.deleted_row_count + file.delete_row_count,
+        keys,
+        mark,
+    )

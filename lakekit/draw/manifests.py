@@ -17,7 +17,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakekit.draw import cards as texts, html
-from lakekit.draw.humanize import abbreviate_name, columns_wide, escape_controls, format_count, format_size, plural, truncate
+from lakekit.draw.humanize import (
+    abbreviate_name,
+    columns_wide,
+    escape_controls,
+    format_count,
+    format_size,
+    plural,
+    truncate,
+)
 from lakekit.draw.shapes import WIDTH, Drawing, Marker, Rect, Shape, Stroke, TextShape
 
 if TYPE_CHECKING:
@@ -155,18 +163,29 @@ def describe_filter(tree: ManifestTree) -> str:
         return ""
     read = [m for listed in tree.lists if listed.which != "changelog" for m in listed.manifests]
     opened = sum(not m.skipped for m in read)
-    return f"filter {escape_controls(tree.filter)}: {format_count(opened)} of {plural(len(read), 'manifest')} opened, {plural(tree.files_read, 'file')} read"
+    return (
+        f"filter {escape_controls(tree.filter)}: {format_count(opened)} of {plural(len(read), 'manifest')} opened, "
+        f"{plural(tree.files_read, 'file')} read"
+    )
 
 
 def format_entry_counts(fact: ManifestFact) -> str:
     """Return `412 entries` where all add files, else `+3 -12`."""
-    return f"+{format_count(fact.added)} -{format_count(fact.removed)}" if fact.removed else plural(fact.added, "entry", "entries")
+    return (
+        f"+{format_count(fact.added)} -{format_count(fact.removed)}"
+        if fact.removed
+        else plural(fact.added, "entry", "entries")
+    )
 
 
 def describe_index(fact: IndexFact) -> str:
     """Return `4 deletion vectors, 1 203 rows`, or how many hashes."""
     if fact.type != "DELETION_VECTORS":
-        return plural(fact.row_count, "hash", "hashes") if fact.type == "HASH" else f"{escape_controls(fact.type)}, {plural(fact.row_count, 'row')}"
+        return (
+            plural(fact.row_count, "hash", "hashes")
+            if fact.type == "HASH"
+            else f"{escape_controls(fact.type)}, {plural(fact.row_count, 'row')}"
+        )
     counted = [rows for _, rows in fact.vectors if rows is not None]
     rows = "rows not counted" if len(counted) < len(fact.vectors) else plural(sum(counted), "row")
     return f"{plural(len(fact.vectors), 'deletion vector')}, {rows}"
@@ -194,7 +213,14 @@ def state(tree: ManifestTree, listed: ListFact, fact: ManifestFact) -> str:
 def hint(fact: ManifestFact) -> str:
     """Return a manifest in one line."""
     skipped = f"skipped: {escape_controls(fact.skipped)}" if fact.skipped else ""
-    parts = [escape_controls(fact.name), format_entry_counts(fact), format_coverage(fact), format_size(fact.size_bytes), f"schema {fact.schema_id}", skipped]
+    parts = [
+        escape_controls(fact.name),
+        format_entry_counts(fact),
+        format_coverage(fact),
+        format_size(fact.size_bytes),
+        f"schema {fact.schema_id}",
+        skipped,
+    ]
     return " · ".join(part for part in parts if part)
 
 
@@ -245,7 +271,9 @@ def place(tree: ManifestTree, *, limits: Mapping[str, int] | None = None, select
         if (left := len(listed.manifests) - len(visible)) > 0:
             hidden = set(range(len(listed.manifests))) - set(visible)
             others = sum(listed.manifests[at].added + listed.manifests[at].removed for at in hidden)
-            rows.append(_more_row(listed.which, f"… {plural(left, 'more manifest')}, {plural(others, 'entry', 'entries')}"))
+            rows.append(
+                _more_row(listed.which, f"… {plural(left, 'more manifest')}, {plural(others, 'entry', 'entries')}")
+            )
     if tree.index_manifest:
         rows.append(_head("index", tree.index_manifest, tree.index_gone or plural(len(tree.indexes), "index file")))
         visible = _shown_rows([fact.name for fact in tree.indexes], "index", limits, selected)
@@ -277,7 +305,11 @@ def _more_row(which: str, note: str) -> TreeRow:
 def _manifest(tree: ManifestTree, listed: ListFact, fact: ManifestFact, longest: int) -> TreeRow:
     total = fact.added + fact.removed
     bar = (total / longest) ** 0.5 if longest else 0.0
-    cells = ((_NAME, truncate(shorten_name(fact.name), 25)), (_MANY, truncate(format_entry_counts(fact), 15)), (_WHERE, truncate(format_coverage(fact), 38)))
+    cells = (
+        (_NAME, truncate(shorten_name(fact.name), 25)),
+        (_MANY, truncate(format_entry_counts(fact), 15)),
+        (_WHERE, truncate(format_coverage(fact), 38)),
+    )
     return TreeRow(
         key=fact.name,
         depth=1,
@@ -294,9 +326,18 @@ def _index(fact: IndexFact) -> TreeRow:
     """Return an index file: what it holds, then its bucket and as much of its partition as fits."""
     content, bucket = truncate(describe_index(fact), 36), f"bucket {fact.bucket}"
     start = max(_WHERE, _MANY + (columns_wide(content) + 2) * _LETTER)
-    where = truncate(", ".join(filter(None, (bucket, escape_controls(fact.partition)))), int((_SIZE - 0.065 - start) / _LETTER))
-    cells = ((_NAME, truncate(shorten_name(fact.name), 25)), (_MANY, content), (start, where), (-_SIZE, format_size(fact.size_bytes)))
-    hint_text = " · ".join((escape_controls(fact.name), describe_index(fact), _place_of(fact), format_size(fact.size_bytes)))
+    where = truncate(
+        ", ".join(filter(None, (bucket, escape_controls(fact.partition)))), int((_SIZE - 0.065 - start) / _LETTER)
+    )
+    cells = (
+        (_NAME, truncate(shorten_name(fact.name), 25)),
+        (_MANY, content),
+        (start, where),
+        (-_SIZE, format_size(fact.size_bytes)),
+    )
+    hint_text = " · ".join(
+        (escape_controls(fact.name), describe_index(fact), _place_of(fact), format_size(fact.size_bytes))
+    )
     return TreeRow(key=fact.name, depth=1, cells=cells, top=0, hint=hint_text, index=True)
 
 
@@ -315,37 +356,74 @@ def shapes(placed: TreeLayout) -> tuple[Shape, ...]:
         middle = row.top + ROW / 2
         if row.depth:
             before = placed.rows[at - 1]
-            drawn.append(Stroke(x=stem, y=before.top + (ROW - 2 if before.depth == 0 else ROW / 2), to_x=stem, to_y=middle))
+            drawn.append(
+                Stroke(x=stem, y=before.top + (ROW - 2 if before.depth == 0 else ROW / 2), to_x=stem, to_y=middle)
+            )
             drawn.append(Stroke(x=stem, y=middle, to_x=_BAR - 0.004, to_y=middle))
         room = _NAME - _BAR - 0.012
         for start, length, color in ((0.0, row.added, "added"), (row.added, row.removed, "removed")):
             if length > 0:
-                bar = Rect(x=_BAR + start * room, y=middle - 5, width=max(0.003, length * room), height=10, color=color, faint=row.dim)
+                bar = Rect(
+                    x=_BAR + start * room,
+                    y=middle - 5,
+                    width=max(0.003, length * room),
+                    height=10,
+                    color=color,
+                    faint=row.dim,
+                )
                 drawn.append(replace(bar, key=row.key, hint=row.hint))
         if row.index:
-            drawn.append(Marker(x=_BAR + 0.006, y=middle, size=9, color="deleted", sign="diamond", key=row.key, hint=row.hint))
+            drawn.append(
+                Marker(x=_BAR + 0.006, y=middle, size=9, color="deleted", sign="diamond", key=row.key, hint=row.hint)
+            )
         for x, cell_text in row.cells:
             if cell_text:
-                drawn.append(TextShape(x=abs(x), y=middle, text=cell_text, anchor="end" if x < 0 else "start", bold=row.depth == 0, color="text"))
+                drawn.append(
+                    TextShape(
+                        x=abs(x),
+                        y=middle,
+                        text=cell_text,
+                        anchor="end" if x < 0 else "start",
+                        bold=row.depth == 0,
+                        color="text",
+                    )
+                )
     return tuple(drawn)
 
 
-def drawing(tree: ManifestTree, placed: TreeLayout, *, selected: str = "", note: str = "", width: float = WIDTH) -> Drawing:
+def drawing(
+    tree: ManifestTree, placed: TreeLayout, *, selected: str = "", note: str = "", width: float = WIDTH
+) -> Drawing:
     """Return the picture: title, what the filter does, the tree with a frame around the selected row."""
     heading = [title(tree), *filter(None, (describe_filter(tree), note))]
-    head: list[Shape] = [TextShape(x=0, y=9 + 16 * at, text=truncate(line, 130), bold=at == 0) for at, line in enumerate(heading)]
+    head: list[Shape] = [
+        TextShape(x=0, y=9 + 16 * at, text=truncate(line, 130), bold=at == 0) for at, line in enumerate(heading)
+    ]
     top = 18.0 * len(heading) + 4
     body: list[Shape] = []
     for shape in shapes(placed):
         match shape:
             case Stroke():
-                body.append(replace(shape, x=shape.x * width, to_x=shape.to_x * width, y=shape.y + top, to_y=shape.to_y + top))
+                body.append(
+                    replace(shape, x=shape.x * width, to_x=shape.to_x * width, y=shape.y + top, to_y=shape.to_y + top)
+                )
             case Rect():
                 body.append(replace(shape, x=shape.x * width, width=shape.width * width, y=shape.y + top))
             case _:
                 body.append(replace(shape, x=shape.x * width, y=shape.y + top))
     frames = [row for row in placed.rows if row.key and row.key == selected]
-    body += [Rect(x=_BAR * width - 4, y=top + row.top, width=(1 - _BAR) * width + 2, height=ROW, color="text", outline=True, round=3) for row in frames]
+    body += [
+        Rect(
+            x=_BAR * width - 4,
+            y=top + row.top,
+            width=(1 - _BAR) * width + 2,
+            height=ROW,
+            color="text",
+            outline=True,
+            round=3,
+        )
+        for row in frames
+    ]
     return Drawing(width=width, height=top + placed.height + 4, shapes=(*head, *body), told=". ".join(heading) + ".")
 
 
@@ -357,7 +435,17 @@ ENTRY = ("kind", "partition", "bucket", "level", "file", "size", "rows", "keys",
 def entry_rows(entries: Sequence[EntryFact], *, filtered: bool) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
     """Return names and rows of the entries of a manifest."""
     rows = [
-        (fact.kind, fact.partition or None, fact.bucket, f"L{fact.level}", fact.name, format_size(fact.size_bytes), fact.row_count, _keys(fact), fact.fate)
+        (
+            fact.kind,
+            fact.partition or None,
+            fact.bucket,
+            f"L{fact.level}",
+            fact.name,
+            format_size(fact.size_bytes),
+            fact.row_count,
+            _keys(fact),
+            fact.fate,
+        )
         for fact in entries
     ]
     return (ENTRY, list(rows)) if filtered else (ENTRY[:-1], [row[:-1] for row in rows])
@@ -372,33 +460,59 @@ def _keys(fact: EntryFact) -> str | None:
 
 def entries_title(name: str, fact: ManifestFact | None, total: int) -> str:
     """Return the title: `entries of manifest-44: 3 files added, 12 files removed`."""
-    counts = plural(total, "entry", "entries") if fact is None else f"{plural(fact.added, 'file')} added, {plural(fact.removed, 'file')} removed"
+    counts = (
+        plural(total, "entry", "entries")
+        if fact is None
+        else f"{plural(fact.added, 'file')} added, {plural(fact.removed, 'file')} removed"
+    )
     return f"entries of {shorten_name(name)}: {counts}"
 
 
-def entries_html(name: str, fact: ManifestFact | None, entries: Sequence[EntryFact], total: int, *, filtered: bool, limit: int = 50) -> str:
+def entries_html(
+    name: str, fact: ManifestFact | None, entries: Sequence[EntryFact], total: int, *, filtered: bool, limit: int = 50
+) -> str:
     """Return at most `limit` entries of the selected manifest as a table, and how many more there are."""
     names, rows = entry_rows(entries[:limit], filtered=filtered)
     left = total - len(rows)
-    return html.table(names, rows, title=entries_title(name, fact, total), limit=limit) + (f"<p>… {format_count(left)} more</p>" if left > 0 else "")
+    return html.table(names, rows, title=entries_title(name, fact, total), limit=limit) + (
+        f"<p>… {format_count(left)} more</p>" if left > 0 else ""
+    )
 
 
 def index_html(fact: IndexFact, *, limit: int = 50) -> str:
     """Return the content of an index file: the vectors of data files, or its facts."""
     if not fact.vectors:
-        return html.card(shorten_name(fact.name), [("type", fact.type), ("holds", describe_index(fact)), ("size", format_size(fact.size_bytes))])
-    return html.table(("data file", "deleted rows"), list(fact.vectors), title=f"{shorten_name(fact.name)}: {describe_index(fact)}", limit=limit)
+        return html.card(
+            shorten_name(fact.name),
+            [("type", fact.type), ("holds", describe_index(fact)), ("size", format_size(fact.size_bytes))],
+        )
+    return html.table(
+        ("data file", "deleted rows"),
+        list(fact.vectors),
+        title=f"{shorten_name(fact.name)}: {describe_index(fact)}",
+        limit=limit,
+    )
 
 
 def tree_rows(tree: ManifestTree) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
     """Return names and rows of all manifests and index files: the tree as a table."""
     rows: list[tuple[object, ...]] = [
-        (listed.which, m.name, format_entry_counts(m), format_coverage(m) or None, format_size(m.size_bytes), state(tree, listed, m))
+        (
+            listed.which,
+            m.name,
+            format_entry_counts(m),
+            format_coverage(m) or None,
+            format_size(m.size_bytes),
+            state(tree, listed, m),
+        )
         for listed in tree.lists
         for m in listed.manifests
     ]
     rows += [(listed.which, listed.name, None, listed.gone, None, "") for listed in tree.lists if listed.gone]
-    rows += [("index", fact.name, describe_index(fact), _place_of(fact), format_size(fact.size_bytes), "") for fact in tree.indexes]
+    rows += [
+        ("index", fact.name, describe_index(fact), _place_of(fact), format_size(fact.size_bytes), "")
+        for fact in tree.indexes
+    ]
     names = ("list", "manifest", "entries", "covers", "size", "under the filter")
     return (names, rows) if tree.filter else (names[:-1], [row[:-1] for row in rows])
 
@@ -422,5 +536,10 @@ def text(tree: ManifestTree, *, width: int = texts.WIDTH, first: int = 8) -> str
         elif row.key.startswith(MORE_PREFIX):
             lines.append(f"   └─ {cells[0]}")
         else:
-            lines.append(f"   {'└' if row.last else '├'}─ {cells[0]:<{names}}  {cells[1]:<15}  {'  '.join(filter(None, cells[2:]))}".rstrip())
+            lines.append(
+                (
+                    f"   {'└' if row.last else '├'}─ {cells[0]:<{names}}  {cells[1]:<15}  "
+                    f"{'  '.join(filter(None, cells[2:]))}"
+                ).rstrip()
+            )
     return "\n".join(truncate(line, width) for line in lines)

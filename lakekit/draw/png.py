@@ -79,14 +79,19 @@ def _draw_marker(brush: ImageDraw.ImageDraw, shape: Marker, scale: int) -> None:
     if points := corners(shape):
         brush.polygon([(x * scale, y * scale) for x, y in points], fill=color)
     else:
-        brush.ellipse([(shape.x - half) * scale, (shape.y - half) * scale, (shape.x + half) * scale, (shape.y + half) * scale], fill=color)
+        brush.ellipse(
+            [(shape.x - half) * scale, (shape.y - half) * scale, (shape.x + half) * scale, (shape.y + half) * scale],
+            fill=color,
+        )
 
 
 def _word(brush: ImageDraw.ImageDraw, shape: TextShape, scale: int) -> None:
     """Draw text on one line; bold is the same text once more, a little to the right."""
     letters, font = _choose_font(escape_controls(shape.text), max(1, round(shape.size * scale)))
     for aside in (0, scale / 3) if shape.bold else (0,):
-        brush.text((shape.x * scale + aside, shape.y * scale), letters, ink(shape.color), font, anchor=_ANCHORS[shape.anchor])
+        brush.text(
+            (shape.x * scale + aside, shape.y * scale), letters, ink(shape.color), font, anchor=_ANCHORS[shape.anchor]
+        )
 
 
 def _fade_color(color: str) -> str:
@@ -104,7 +109,9 @@ def _choose_font(text: str, size: int) -> tuple[str, ImageFont.FreeTypeFont | Im
     at = next((at for at in range(len(_FONTS)) if all(_has_glyph(letter, at) for letter in odd)), None)
     if at is None:
         at = min(range(len(_FONTS)), key=lambda at: sum(not _has_glyph(letter, at) for letter in odd))
-    return "".join(f"\\u{ord(letter):04x}" if letter in odd and not _has_glyph(letter, at) else letter for letter in text), _font(at, size)
+    return "".join(
+        f"\\u{ord(letter):04x}" if letter in odd and not _has_glyph(letter, at) else letter for letter in text
+    ), _font(at, size)
 
 
 @lru_cache(maxsize=4096)

@@ -116,7 +116,12 @@ def stack_vertically(first: Drawing, second: Drawing, *, gap: float = 10) -> Dra
     down = first.height + gap
     moved = tuple(_move_down(shape, down) for shape in second.shapes)
     description = " ".join(filter(None, (first.told, second.told)))
-    return Drawing(width=max(first.width, second.width), height=down + second.height, shapes=(*first.shapes, *moved), told=description)
+    return Drawing(
+        width=max(first.width, second.width),
+        height=down + second.height,
+        shapes=(*first.shapes, *moved),
+        told=description,
+    )
 
 
 def _move_down(shape: Shape, down: float) -> Shape:

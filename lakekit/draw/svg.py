@@ -25,36 +25,55 @@ def svg(drawing: Drawing) -> str:
     body = "".join(_element(shape) for shape in drawing.shapes)
     box = f"0 0 {drawing.width:g} {drawing.height:g}"
     role = "group" if any(isinstance(shape, (Rect, Marker)) and shape.key for shape in drawing.shapes) else "img"
-    return f'<svg role="{role}" aria-label="{_escape(drawing.told)}" viewBox="{box}" width="100%" xmlns="http://www.w3.org/2000/svg">{body}</svg>'
+    return (
+        f'<svg role="{role}" aria-label="{_escape(drawing.told)}" viewBox="{box}" width="100%" '
+        f'xmlns="http://www.w3.org/2000/svg">{body}</svg>'
+    )
 
 
 def _element(shape: Shape) -> str:
     match shape:
         case Rect():
-            paint = f'fill="none" stroke="{css(shape.color)}" stroke-width="2"' if shape.outline else f'fill="{css(shape.color)}"'
+            paint = (
+                f'fill="none" stroke="{css(shape.color)}" stroke-width="2"'
+                if shape.outline
+                else f'fill="{css(shape.color)}"'
+            )
             if shape.outline and shape.key:
                 paint += ' pointer-events="all"'  # a click inside the border is meant for the box too
-            geometry = f'x="{shape.x:.2f}" y="{shape.y:.2f}" width="{max(shape.width, 1):.2f}" height="{max(shape.height, 1):.2f}" rx="{shape.round:g}"'
+            geometry = (
+                f'x="{shape.x:.2f}" y="{shape.y:.2f}" width="{max(shape.width, 1):.2f}" '
+                f'height="{max(shape.height, 1):.2f}" rx="{shape.round:g}"'
+            )
             return f"<rect {geometry} {paint}{_hint_markup(shape)}</rect>"
         case Stroke():
             ends = f'x1="{shape.x:.2f}" y1="{shape.y:.2f}" x2="{shape.to_x:.2f}" y2="{shape.to_y:.2f}"'
             return f'<line {ends} stroke="{css(shape.color)}" stroke-width="{shape.thickness:g}"/>'
         case Marker():
             geometry = " ".join(f"{x:.2f},{y:.2f}" for x, y in corners(shape))
-            form = f'polygon points="{geometry}"' if geometry else f'circle cx="{shape.x:.2f}" cy="{shape.y:.2f}" r="{shape.size / 2:.2f}"'
+            form = (
+                f'polygon points="{geometry}"'
+                if geometry
+                else f'circle cx="{shape.x:.2f}" cy="{shape.y:.2f}" r="{shape.size / 2:.2f}"'
+            )
             return f'<{form} fill="{css(shape.color)}"{_hint_markup(shape)}</{"polygon" if geometry else "circle"}>'
         case TextShape():
             geometry = f'x="{shape.x:.2f}" y="{shape.y:.2f}" text-anchor="{shape.anchor}" dominant-baseline="middle"'
             bold = ' font-weight="600"' if shape.bold else ""
             return (
-                f'<text {geometry} font-size="{shape.size:g}" font-family="ui-monospace,monospace" fill="{css(shape.color)}"{bold}>{_escape(shape.text)}</text>'
+                f'<text {geometry} font-size="{shape.size:g}" font-family="ui-monospace,monospace" '
+                f'fill="{css(shape.color)}"{bold}>{_escape(shape.text)}</text>'
             )
 
 
 def _hint_markup(shape: Rect | Marker) -> str:
     """Return the end of a box's start tag, and the hint inside the element."""
     faint = ' opacity="0.35"' if shape.faint else ""
-    button = f' data-key="{_escape(shape.key)}" role="button" tabindex="0" aria-label="{_escape(shape.hint or shape.key)}"' if shape.key else ""
+    button = (
+        f' data-key="{_escape(shape.key)}" role="button" tabindex="0" aria-label="{_escape(shape.hint or shape.key)}"'
+        if shape.key
+        else ""
+    )
     hint = f"<title>{_escape(shape.hint)}</title>" if shape.hint else ""
     return f"{faint}{button}>{hint}"
 

@@ -81,7 +81,10 @@ class FileCounts:
     removed: int
 
     def __str__(self) -> str:
-        changes = " ".join([f"+{format_count(self.added)}"] * (self.added > 0) + [f"-{format_count(self.removed)}"] * (self.removed > 0))
+        changes = " ".join(
+            [f"+{format_count(self.added)}"] * (self.added > 0)
+            + [f"-{format_count(self.removed)}"] * (self.removed > 0)
+        )
         return format_count(self.live) + (f" ({changes})" if changes else "")
 
 
@@ -132,14 +135,21 @@ def notes(history: History, *, limit: int = 8) -> list[str]:
 
 def schema_changes(history: History) -> list[SnapshotMark]:
     """Return the marks whose schema is another than that of the mark before."""
-    return [mark for before, mark in zip(history.marks, history.marks[1:], strict=False) if mark.schema_id != before.schema_id]
+    return [
+        mark
+        for before, mark in zip(history.marks, history.marks[1:], strict=False)
+        if mark.schema_id != before.schema_id
+    ]
 
 
 def hint(mark: SnapshotMark) -> str:
     """Return a snapshot in one line."""
     parts = [f"{mark.id} {mark.kind}", moment(mark.time_ms)]
     if mark.row_count is not None:
-        parts.append(f"{plural(mark.row_count, 'row')}" + ("" if mark.delta_row_count is None else f" ({mark.delta_row_count:+d})"))
+        parts.append(
+            f"{plural(mark.row_count, 'row')}"
+            + ("" if mark.delta_row_count is None else f" ({mark.delta_row_count:+d})")
+        )
     parts += [f"schema {mark.schema_id}", *(f"tag {escape_controls(name)}" for name in mark.tags[:4])]
     if mark.life:
         parts.append("expired: a tag keeps it" if mark.life == "tag" else "expired: its changelog is kept")
@@ -168,7 +178,11 @@ def detail(mark: SnapshotMark, files: FileCounts | str | None = None) -> tuple[o
 
 def detail_html(mark: SnapshotMark, files: FileCounts | str | None = None) -> str:
     """Return a snapshot as a table of one row; its changelog and its tags only where it has some."""
-    cells = [(name, value) for name, value in zip(DETAIL, detail(mark, files), strict=True) if value is not None or name not in ("changelog", "tags")]
+    cells = [
+        (name, value)
+        for name, value in zip(DETAIL, detail(mark, files), strict=True)
+        if value is not None or name not in ("changelog", "tags")
+    ]
     return html.table([name for name, _ in cells], [[value for _, value in cells]])
 
 
@@ -219,7 +233,9 @@ def lay_out(history: History, *, by_time: bool = False) -> TimelineLayout:
 
     By time, marks of the same moment stand above each other.
     """
-    return _lay_out_by_time(history.marks) if by_time and len(history.marks) > 1 else _lay_out_evenly(len(history.marks))
+    return (
+        _lay_out_by_time(history.marks) if by_time and len(history.marks) > 1 else _lay_out_evenly(len(history.marks))
+    )
 
 
 def _lay_out_evenly(many: int) -> TimelineLayout:
@@ -230,11 +246,21 @@ def _lay_out_evenly(many: int) -> TimelineLayout:
     pitch = min(1 / per_line, _PITCH)
     tall = _LABEL + _SIZE + _LABEL + _STEPS + 8
     groups = tuple(
-        MarkGroup(members=indices, x=(at % per_line + 0.5) * pitch, y=at // per_line * tall + _LABEL + _SIZE / 2, line=at // per_line)
+        MarkGroup(
+            members=indices,
+            x=(at % per_line + 0.5) * pitch,
+            y=at // per_line * tall + _LABEL + _SIZE / 2,
+            line=at // per_line,
+        )
         for at, indices in enumerate(members)
     )
     places = tuple((line * tall + _LABEL + _SIZE / 2, (line + 1) * tall - 8) for line in range(lines))
-    return TimelineLayout(groups=groups, lines=places, height=lines * tall, said=_grouping_note(many, len(groups), "neighbours stand together"))
+    return TimelineLayout(
+        groups=groups,
+        lines=places,
+        height=lines * tall,
+        said=_grouping_note(many, len(groups), "neighbours stand together"),
+    )
 
 
 def _lay_out_by_time(marks: Sequence[SnapshotMark]) -> TimelineLayout:
@@ -254,14 +280,24 @@ def _lay_out_by_time(marks: Sequence[SnapshotMark]) -> TimelineLayout:
             members_at.append(([at], x, lane))
     lanes = max(lane for *_, lane in members_at) + 1
     floor = _LABEL + lanes * (_SIZE + 2)
-    groups = tuple(MarkGroup(members=tuple(members), x=x, y=floor - (lane + 0.5) * (_SIZE + 2)) for members, x, lane in members_at)
+    groups = tuple(
+        MarkGroup(members=tuple(members), x=x, y=floor - (lane + 0.5) * (_SIZE + 2)) for members, x, lane in members_at
+    )
     height = floor + _LABEL + _STEPS + 8
     note = _grouping_note(len(marks), len(groups), "those of the same moment stand together")
-    return TimelineLayout(groups=groups, lines=((floor - (_SIZE + 2) / 2, height - 8),), height=height, said=note, by_time=True)
+    return TimelineLayout(
+        groups=groups, lines=((floor - (_SIZE + 2) / 2, height - 8),), height=height, said=note, by_time=True
+    )
 
 
 def _grouping_note(marks: int, groups: int, how: str) -> str:
-    return "" if groups == marks else f"{plural(marks, 'snapshot')} drawn as {plural(groups, 'mark')}: {how}, drawn as the rarest kind among them"
+    return (
+        ""
+        if groups == marks
+        else (
+            f"{plural(marks, 'snapshot')} drawn as {plural(groups, 'mark')}: {how}, drawn as the rarest kind among them"
+        )
+    )
 
 
 def kinds_of(history: History, placed: TimelineLayout) -> list[str]:
@@ -270,7 +306,9 @@ def kinds_of(history: History, placed: TimelineLayout) -> list[str]:
     So a few compactions are not lost among appends.
     """
     many = Counter(mark.kind for mark in history.marks)
-    return [min((history.marks[at].kind for at in group.members), key=lambda kind: many[kind]) for group in placed.groups]
+    return [
+        min((history.marks[at].kind for at in group.members), key=lambda kind: many[kind]) for group in placed.groups
+    ]
 
 
 def group_hint(history: History, group: MarkGroup) -> str:
@@ -281,7 +319,10 @@ def group_hint(history: History, group: MarkGroup) -> str:
     kinds = {kind: sum(mark.kind == kind for mark in members) for kind in SIGNS}
     counts = ", ".join(f"{format_count(many)} {kind}" for kind, many in kinds.items() if many)
     low, high = min(mark.id for mark in members), max(mark.id for mark in members)
-    return f"{plural(len(members), 'snapshot')}, {low} to {high}: {counts} · {moment(members[0].time_ms)} .. {moment(members[-1].time_ms)}"
+    return (
+        f"{plural(len(members), 'snapshot')}, {low} to {high}: {counts} · {moment(members[0].time_ms)} .. "
+        f"{moment(members[-1].time_ms)}"
+    )
 
 
 # ---- shapes ----------------------------------------------------------------------------------------------------------
@@ -320,18 +361,27 @@ def drawing(history: History, placed: TimelineLayout, *, selected: int = 0, widt
     heading = [title(history), *notes(history), *filter(None, (placed.said,))]
     head: list[Shape] = [TextShape(x=0, y=8, text=truncate(heading[0], 90), bold=True)]
     head += legend(history, y=24, width=width)
-    head += [TextShape(x=0, y=40 + 15 * at, text=truncate(note, 130), color="muted") for at, note in enumerate(heading[1:])]
+    head += [
+        TextShape(x=0, y=40 + 15 * at, text=truncate(note, 130), color="muted") for at, note in enumerate(heading[1:])
+    ]
     top = 40.0 + 15 * (len(heading) - 1)
     body: list[Shape] = []
     if history.marks:
-        body += [_transform_shape(shape, width, top) for shape in (*background_shapes(history, placed), *signs(history, placed))]
+        body += [
+            _transform_shape(shape, width, top)
+            for shape in (*background_shapes(history, placed), *signs(history, placed))
+        ]
         index = next((at for at, mark in enumerate(history.marks) if mark.id == selected), None)
         if index is not None and (group := placed.group_of(index)) is not None:
             side = _SIZE + 8
             left = min(max(0.0, group.x * width - side / 2), width - side)
-            body.append(Rect(x=left, y=top + group.y - side / 2, width=side, height=side, color="text", outline=True, round=3))
+            body.append(
+                Rect(x=left, y=top + group.y - side / 2, width=side, height=side, color="text", outline=True, round=3)
+            )
     description = ". ".join(heading) + "."
-    return Drawing(width=width, height=top + (placed.height if history.marks else 0) + 4, shapes=(*head, *body), told=description)
+    return Drawing(
+        width=width, height=top + (placed.height if history.marks else 0) + 4, shapes=(*head, *body), told=description
+    )
 
 
 def legend(history: History, *, y: float, width: float = WIDTH) -> list[Shape]:
@@ -342,11 +392,16 @@ def legend(history: History, *, y: float, width: float = WIDTH) -> list[Shape]:
         many = sum(mark.kind == kind for mark in history.marks)
         if many:
             text = f"{kind} {format_count(many)}"
-            shapes += [Marker(x=x, y=y, size=_SIZE - 2, color=kind, sign=sign), TextShape(x=x + 10, y=y, text=text, color="muted")]
+            shapes += [
+                Marker(x=x, y=y, size=_SIZE - 2, color=kind, sign=sign),
+                TextShape(x=x + 10, y=y, text=text, color="muted"),
+            ]
             x += 10 + _LETTER * (len(text) + 3)
     rows = [mark.row_count for mark in history.marks if mark.row_count is not None]
     if rows:
-        shapes.append(TextShape(x=width, y=y, text=f"stored rows, {format_count(max(rows))} at most", color="muted", anchor="end"))
+        shapes.append(
+            TextShape(x=width, y=y, text=f"stored rows, {format_count(max(rows))} at most", color="muted", anchor="end")
+        )
     return shapes
 
 
@@ -386,7 +441,11 @@ def _steps(history: History, placed: TimelineLayout) -> list[Shape]:
                 continue
             tall = max(1.0, float(round(_STEPS * rows / most)))
             last = shapes[-1] if shapes else None
-            if last is not None and (last.y, last.height) == (floor - tall, tall) and abs(last.x + last.width - start) < _SEAM:
+            if (
+                last is not None
+                and (last.y, last.height) == (floor - tall, tall)
+                and abs(last.x + last.width - start) < _SEAM
+            ):
                 shapes[-1] = replace(last, width=end - last.x)
             else:
                 shapes.append(Rect(x=start, y=floor - tall, width=end - start, height=tall, color="muted", faint=True))
@@ -415,7 +474,16 @@ def _labels(history: History, placed: TimelineLayout) -> list[Shape]:
         if labels:
             text, start = truncate(", ".join(labels), 24), max(0.0, group.x - 4 / WIDTH)
             color = "probe" if any(mark.tags for mark in members) else "axis"
-            shapes.append(Stroke(x=group.x, y=group.y - _SIZE / 2 - 4, to_x=group.x, to_y=group.y - _SIZE / 2, color=color, thickness=2))
+            shapes.append(
+                Stroke(
+                    x=group.x,
+                    y=group.y - _SIZE / 2 - 4,
+                    to_x=group.x,
+                    to_y=group.y - _SIZE / 2,
+                    color=color,
+                    thickness=2,
+                )
+            )
             if start >= above[line] and start + len(text) * _LETTER / WIDTH <= 1:
                 shapes.append(TextShape(x=start, y=tops[line] - _SIZE / 2 - 9, text=text, color="text"))
                 above[line] = start + (len(text) + 2) * _LETTER / WIDTH
@@ -450,7 +518,12 @@ def _draw_lines(marks: Sequence[SnapshotMark], most: int, width: int, selected: 
         line_marks = visible[start : start + per_line]
         marked = [(_HOLLOW_SIGNS if mark.life else _SOLID_SIGNS).get(mark.kind, "?") for mark in line_marks]
         lines.append(" " + "".join(sign.ljust(cell, "─") for sign in marked[:-1]) + marked[-1])
-        lines.append(" " + "".join((f"[{mark.id}]" if mark.id == selected else str(mark.id)).ljust(cell) for mark in line_marks).rstrip())
+        lines.append(
+            " "
+            + "".join(
+                (f"[{mark.id}]" if mark.id == selected else str(mark.id)).ljust(cell) for mark in line_marks
+            ).rstrip()
+        )
         if most > 0:
             lines.append(" " + "".join(_bar(mark.row_count, most) * (cell - 1) + " " for mark in line_marks).rstrip())
     return lines

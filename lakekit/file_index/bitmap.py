@@ -239,7 +239,9 @@ def _rows(cursor: Cursor, body: int, entry: _Entry, row_count: int) -> BitMap:
     return positions
 
 
-def _take(cursor: Cursor, t: DataType, count: int, numbers: int, wanted: set[Key] | None) -> list[tuple[Key, tuple[int, ...]]]:
+def _take(
+    cursor: Cursor, t: DataType, count: int, numbers: int, wanted: set[Key] | None
+) -> list[tuple[Key, tuple[int, ...]]]:
     """Read `count` × (value | `numbers` i32); return those with a wanted value (None: all)."""
     width = WIDTHS.get(t.root)
     if count < 0 or count * (4 * numbers + (width or 4)) > cursor.left:
@@ -257,9 +259,15 @@ def _take(cursor: Cursor, t: DataType, count: int, numbers: int, wanted: set[Key
         return pairs
     begin = cursor.tell
     data = cursor.view(count * (width + 4 * numbers), "entries")
-    if cursor.marks is None and (len(wanted) <= _MAX_SEARCHED_KEYS if wanted is not None else count <= _MAX_UNPACKED_ENTRIES):
+    if cursor.marks is None and (
+        len(wanted) <= _MAX_SEARCHED_KEYS if wanted is not None else count <= _MAX_UNPACKED_ENTRIES
+    ):
         form = _form(width, numbers)
-        return [(index_keys.to_stored_bits(row[0], t), row[1:]) for row in form.iter_unpack(data)] if wanted is None else _search_numbers(data, form, t, wanted)
+        return (
+            [(index_keys.to_stored_bits(row[0], t), row[1:]) for row in form.iter_unpack(data)]
+            if wanted is None
+            else _search_numbers(data, form, t, wanted)
+        )
     table = np.frombuffer(data, [("value", f">i{width}"), ("numbers", ">i4", (numbers,))])
     keys = table["value"].astype(np.int64)
     if t.root in ("FLOAT", "DOUBLE"):
@@ -270,7 +278,11 @@ def _take(cursor: Cursor, t: DataType, count: int, numbers: int, wanted: set[Key
             cursor.marks.add(start, width, "value", key)
             for j in range(numbers):
                 cursor.marks.add(start + width + 4 * j, 4, ("offset", "length")[j], int(table["numbers"][i][j]))
-    at = np.arange(count) if wanted is None else np.flatnonzero(np.isin(keys, [k for k in wanted if isinstance(k, int) and -(2**63) <= k < 2**63]))
+    at = (
+        np.arange(count)
+        if wanted is None
+        else np.flatnonzero(np.isin(keys, [k for k in wanted if isinstance(k, int) and -(2**63) <= k < 2**63]))
+    )
     return list(zip(keys[at].tolist(), map(tuple, table["numbers"][at].tolist()), strict=True))
 
 
@@ -292,7 +304,9 @@ def _search_numbers(data: memoryview, form: Struct, t: DataType, wanted: set[Key
     pairs: list[tuple[Key, tuple[int, ...]]] = []
     for key in wanted:
         if isinstance(key, int) and (stored := _stored_number(key, t)) is not None:
-            pairs += [(key, form.unpack_from(data, at * form.size)[1:]) for at in (values == stored).nonzero()[0].tolist()]
+            pairs += [
+                (key, form.unpack_from(data, at * form.size)[1:]) for at in (values == stored).nonzero()[0].tolist()
+            ]
     return pairs
 
 
@@ -336,7 +350,16 @@ def _find_2(cursor: Cursor, t: DataType, values: int, wanted: set[Key]) -> tuple
     return entries, start + length
 
 
-def _block(cursor: Cursor, t: DataType, start: int, length: int, offset: int, wanted: set[Key] | None, *, following: int | None = None) -> list[_Entry]:
+def _block(
+    cursor: Cursor,
+    t: DataType,
+    start: int,
+    length: int,
+    offset: int,
+    wanted: set[Key] | None,
+    *,
+    following: int | None = None,
+) -> list[_Entry]:
     """Return the wanted entries of the block at `offset` among all blocks.
 
     `following` is the offset of the next block, if known.

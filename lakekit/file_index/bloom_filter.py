@@ -139,11 +139,19 @@ def _shapes(payloads: Payloads) -> list[tuple[int, int, NDArray[np.int64]]]:
     members = np.flatnonzero(lengths > 4)
     every = integers_at(payloads.data, payloads.begins[members], 4) << 32 | lengths[members]
     # scalar: few sizes
-    return [(shape >> 32, 8 * ((shape & 0xFFFFFFFF) - 4), members[every == shape]) for shape in np.unique(every).tolist()]
+    return [
+        (shape >> 32, 8 * ((shape & 0xFFFFFFFF) - 4), members[every == shape]) for shape in np.unique(every).tolist()
+    ]
 
 
 @lru_cache(256)
-def _probe_bytes(leaf: Leaf, kinds: tuple[type, ...], t: DataType, k: int, bits: int) -> tuple[NDArray[np.int32], NDArray[np.uint8]] | None:  # noqa: ARG001
+def _probe_bytes(
+    leaf: Leaf,
+    kinds: tuple[type, ...],  # noqa: ARG001 - part of the cache key
+    t: DataType,
+    k: int,
+    bits: int,
+) -> tuple[NDArray[np.int32], NDArray[np.uint8]] | None:
     """Return the bytes of a payload to look at for each value, and the bits in them; None if it cannot tell.
 
     Filters of one column mostly have the same size, so that this is cached. `kinds` are the types of the literals: 1

@@ -51,7 +51,9 @@ def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str,
     if len(values) and values.min() == -(2**63):
         msg = f"a bsi index cannot hold {-(2**63)}"
         raise ValueOutOfRange(msg)
-    return b"\1" + len(keys.nulls).to_bytes(4, "big") + _part(rows, values, values >= 0) + _part(rows, -values, values < 0)
+    return (
+        b"\1" + len(keys.nulls).to_bytes(4, "big") + _part(rows, values, values >= 0) + _part(rows, -values, values < 0)
+    )
 
 
 def _part(rows: NDArray[np.int64], values: NDArray[np.int64], mine: NDArray[np.bool_]) -> bytes:
@@ -117,7 +119,9 @@ class ColumnTotals:
     greatest: int | None
 
 
-def figures(payload: bytes | memoryview, row_count: int, selected: BitMap | None = None, *, bounded: bool = True) -> ColumnTotals:
+def figures(
+    payload: bytes | memoryview, row_count: int, selected: BitMap | None = None, *, bounded: bool = True
+) -> ColumnTotals:
     """Return the totals of the selected rows' values, or of all; without `bounded` their bounds are not computed.
 
     Raises `Corrupt`, `Unsupported`.
@@ -127,7 +131,9 @@ def figures(payload: bytes | memoryview, row_count: int, selected: BitMap | None
     if both:
         raise Cursor(payload).wrong(f"{both} rows have a value ≥ 0 and one below", "existence")
     above, below = (part.existence if selected is None else part.existence & selected for part in (positive, negative))
-    total = _total(positive, None if selected is None else above) - _total(negative, None if selected is None else below)
+    total = _total(positive, None if selected is None else above) - _total(
+        negative, None if selected is None else below
+    )
     if not bounded or not (above or below):
         return ColumnTotals(len(above) + len(below), total, None, None)
     least = -_extreme(negative, below, most=True) if below else _extreme(positive, above, most=False)
@@ -138,7 +144,9 @@ def figures(payload: bytes | memoryview, row_count: int, selected: BitMap | None
 def _total(part: _BsiPart, selected: BitMap | None) -> int:
     if selected is None:
         return part.least * len(part.existence) + sum(count << i for i, count in enumerate(part.counts))
-    return part.least * len(selected) + sum(part.slices[i].intersection_cardinality(selected) << i for i in range(len(part.slices)))
+    return part.least * len(selected) + sum(
+        part.slices[i].intersection_cardinality(selected) << i for i in range(len(part.slices))
+    )
 
 
 def _extreme(part: _BsiPart, candidates: BitMap, *, most: bool) -> int:
@@ -224,5 +232,7 @@ def _range(query: KeyQuery, positive: _BsiPart, negative: _BsiPart) -> BitMap:
     if high >= 0:
         matching |= bit_slices.between(positive.existence, positive.slices, low - positive.least, high - positive.least)
     if low < 0:
-        matching |= bit_slices.between(negative.existence, negative.slices, max(1, -high) - negative.least, -low - negative.least)
+        matching |= bit_slices.between(
+            negative.existence, negative.slices, max(1, -high) - negative.least, -low - negative.least
+        )
     return matching

@@ -75,7 +75,9 @@ def head_length(data: bytes | memoryview, *, path: str | None = None, marks: Spa
     return length
 
 
-def contents(data: bytes | memoryview, *, path: str | None = None, marks: SpanRecorder | None = None) -> Mapping[str, Mapping[str, PayloadRange | None]]:
+def contents(
+    data: bytes | memoryview, *, path: str | None = None, marks: SpanRecorder | None = None
+) -> Mapping[str, Mapping[str, PayloadRange | None]]:
     """Return column -> index type -> range of its payload (None: known to be empty).
 
     Only the head is needed. Raises `Corrupt`, `Unsupported`.
@@ -93,7 +95,9 @@ def _read_cached(head: bytes) -> Mapping[str, Mapping[str, PayloadRange | None]]
     return _read(head, None, None)
 
 
-def _read(data: bytes | memoryview, path: str | None, marks: SpanRecorder | None) -> dict[str, dict[str, PayloadRange | None]]:
+def _read(
+    data: bytes | memoryview, path: str | None, marks: SpanRecorder | None
+) -> dict[str, dict[str, PayloadRange | None]]:
     length = head_length(data[:HEAD], path=path, marks=marks)
     if length > len(data):
         raise Cursor(data, path=path).wrong(f"a head of {length} bytes, {len(data)} there", "head length", at=12)
@@ -108,7 +112,9 @@ def _read(data: bytes | memoryview, path: str | None, marks: SpanRecorder | None
                 at = cursor.tell
                 start, size = cursor.i32be("start"), cursor.i32be("length")
                 if start != -1 and (start < length or size < 0):
-                    raise cursor.wrong(f"{kind} of {column!r} at {start}, {size} bytes, inside the head of {length}", "start", at=at)
+                    raise cursor.wrong(
+                        f"{kind} of {column!r} at {start}, {size} bytes, inside the head of {length}", "start", at=at
+                    )
                 indexes[kind] = None if start == -1 else PayloadRange(start, size)
     cursor.raw(cursor.i32be("redundant length"), "redundant")
     cursor.finish("head")
@@ -132,7 +138,10 @@ def payload_view(data: bytes | memoryview, payload_range: PayloadRange, *, path:
 def decode(data: bytes, *, path: str | None = None) -> dict[str, dict[str, bytes | None]]:
     """Return column -> index type -> payload (None: known to be empty). Raises `Corrupt`, `Unsupported`."""
     return {
-        column: {kind: None if payload_range is None else payload(data, payload_range, path=path) for kind, payload_range in indexes.items()}
+        column: {
+            kind: None if payload_range is None else payload(data, payload_range, path=path)
+            for kind, payload_range in indexes.items()
+        }
         for column, indexes in contents(data, path=path).items()
     }
 
@@ -140,9 +149,19 @@ def decode(data: bytes, *, path: str | None = None) -> dict[str, dict[str, bytes
 def encode(indexes: Mapping[str, Mapping[str, bytes | None]]) -> bytes:
     """Return the container of some payloads, in the given order (Java's is that of a hash map, so any will do)."""
     names = {name: jutf(name) for columns in (indexes, *indexes.values()) for name in columns}
-    length = HEAD + 4 + sum(len(names[column]) + 4 + sum(len(names[kind]) + 8 for kind in kinds) for column, kinds in indexes.items()) + 4
+    length = (
+        HEAD
+        + 4
+        + sum(len(names[column]) + 4 + sum(len(names[kind]) + 8 for kind in kinds) for column, kinds in indexes.items())
+        + 4
+    )
     head, body = bytearray(), bytearray()
-    head += MAGIC.to_bytes(8, "big") + VERSION.to_bytes(4, "big") + length.to_bytes(4, "big") + len(indexes).to_bytes(4, "big")
+    head += (
+        MAGIC.to_bytes(8, "big")
+        + VERSION.to_bytes(4, "big")
+        + length.to_bytes(4, "big")
+        + len(indexes).to_bytes(4, "big")
+    )
     for column, kinds in indexes.items():
         head += names[column] + len(kinds).to_bytes(4, "big")
         for kind, data in kinds.items():

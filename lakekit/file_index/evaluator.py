@@ -31,7 +31,14 @@ MAX_ROWS = 2**31 - 1
 _EMPTY_MAY_MATCH = frozenset({"is null", "!=", "not in"})
 
 
-def evaluate(container: bytes | memoryview, predicate: Predicate, types: Mapping[str, DataType], row_count: int, *, path: str | None = None) -> bool | BitMap:
+def evaluate(
+    container: bytes | memoryview,
+    predicate: Predicate,
+    types: Mapping[str, DataType],
+    row_count: int,
+    *,
+    path: str | None = None,
+) -> bool | BitMap:
     """Return which rows of a file may match by its indexes: False, True or positions.
 
     `types` are the columns of the file's own schema. Raises `Corrupt`.
@@ -49,7 +56,9 @@ class IndexedFile:
 
     __slots__ = ("contents", "data", "path", "row_count", "types")
 
-    def __init__(self, data: bytes | memoryview, types: Mapping[str, DataType], row_count: int, path: str | None) -> None:
+    def __init__(
+        self, data: bytes | memoryview, types: Mapping[str, DataType], row_count: int, path: str | None
+    ) -> None:
         self.data, self.types, self.row_count, self.path = data, types, row_count, path
         self.contents: Mapping[str, Mapping[str, PayloadRange | None]] = container.contents(data, path=path)
 
@@ -125,7 +134,9 @@ def load_index(name: str) -> Any:
     return plugins.load("file_index", name) if name in plugins.names("file_index") else None
 
 
-def _probe(file: IndexedFile, name: str, payload_range: PayloadRange | None, t: DataType, leaves: tuple[Leaf, ...]) -> tuple[bool | BitMap, bool]:
+def _probe(
+    file: IndexedFile, name: str, payload_range: PayloadRange | None, t: DataType, leaves: tuple[Leaf, ...]
+) -> tuple[bool | BitMap, bool]:
     """Return the answer of one index, and whether no other index can improve it.
 
     Indexes that know the row of every key know the same rows.

@@ -41,7 +41,9 @@ _DAY_MS = 86_400_000
 
 def is_exact_type(t: DataType) -> bool:
     """Return whether the keys of a type are its values, one to one."""
-    return t.root not in ("FLOAT", "DOUBLE", "CHAR") and (t.root not in TIMESTAMPS or (6 if t.precision is None else t.precision) <= 6)
+    return t.root not in ("FLOAT", "DOUBLE", "CHAR") and (
+        t.root not in TIMESTAMPS or (6 if t.precision is None else t.precision) <= 6
+    )
 
 
 def select_rows(file: IndexedFile, predicate: Predicate) -> BitMap | None:
@@ -50,9 +52,16 @@ def select_rows(file: IndexedFile, predicate: Predicate) -> BitMap | None:
         return None
     match predicate:
         case And(parts):
-            every = [_column(file, part) if isinstance(part, tuple) else select_rows(file, part) for part in index_keys.group_by_column(parts)]
+            every = [
+                _column(file, part) if isinstance(part, tuple) else select_rows(file, part)
+                for part in index_keys.group_by_column(parts)
+            ]
             decided = [part for part in every if part is not None]
-            return reduce(lambda a, b: a & b, decided, roaring.rows(file.row_count)) if len(decided) == len(every) else None
+            return (
+                reduce(lambda a, b: a & b, decided, roaring.rows(file.row_count))
+                if len(decided) == len(every)
+                else None
+            )
         case Or(parts):
             union = roaring.rows(0)
             for part in parts:
@@ -68,7 +77,11 @@ def _column(file: IndexedFile, leaves: tuple[Leaf, ...]) -> BitMap | None:
     """Return the rows that satisfy all of several conditions on one column; None if no index can tell."""
     column = leaves[0].column
     t = file.types.get(column)
-    if t is None or not is_exact_type(t) or any(leaf.op == "not in" or any(isinstance(value, float) for value in leaf.literals) for leaf in leaves):
+    if (
+        t is None
+        or not is_exact_type(t)
+        or any(leaf.op == "not in" or any(isinstance(value, float) for value in leaf.literals) for leaf in leaves)
+    ):
         return None
     query = index_keys.all_of(leaves, t)
     if query is None:
@@ -89,7 +102,11 @@ def _rows(file: IndexedFile, column: str, name: str, t: DataType, query: KeyQuer
     try:
         payload = container.payload_view(file.data, payload_range, path=file.path)
         matching = index.rows(payload, t, query, file.row_count)
-        return matching - index.rows(payload, t, KeyQuery("null"), file.row_count) if matching is not None and query.kind == "unequal" else matching
+        return (
+            matching - index.rows(payload, t, KeyQuery("null"), file.row_count)
+            if matching is not None and query.kind == "unequal"
+            else matching
+        )
     except Unsupported:  # an index of a later version only costs time: the rows are read
         return None
     except Corrupt as error:
@@ -107,10 +124,18 @@ def figures(file: IndexedFile, column: str, rows: BitMap | None, *, bounded: boo
     That is if there is no bit-sliced index, or it holds values that the column's type cannot hold.
     """
     payload_range, t = file.contents.get(column, {}).get(bsi.NAME), file.types.get(column)
-    if payload_range is None or t is None or t.root not in bsi.TYPES or not is_exact_type(t) or file.row_count > MAX_ROWS:
+    if (
+        payload_range is None
+        or t is None
+        or t.root not in bsi.TYPES
+        or not is_exact_type(t)
+        or file.row_count > MAX_ROWS
+    ):
         return None
     try:
-        totals = bsi.figures(container.payload_view(file.data, payload_range, path=file.path), file.row_count, rows, bounded=bounded)
+        totals = bsi.figures(
+            container.payload_view(file.data, payload_range, path=file.path), file.row_count, rows, bounded=bounded
+        )
     except Unsupported:
         return None
     except Corrupt as error:

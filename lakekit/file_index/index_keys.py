@@ -290,7 +290,9 @@ def literal_keys(value: object, t: DataType) -> tuple[Key, ...] | None:
         precision = 6 if t.precision is None else t.precision
         if precision <= 3:
             return None if converted.nanos else (converted.millis,)
-        return None if converted.nanos % 1000 and precision <= 6 else (converted.millis * 1000 + converted.nanos // 1000,)
+        return (
+            None if converted.nanos % 1000 and precision <= 6 else (converted.millis * 1000 + converted.nanos // 1000,)
+        )
     if isinstance(converted, Decimal):
         try:
             return (to_unscaled(converted, t.scale or 0),)

@@ -124,7 +124,9 @@ def _slices(codes: NDArray[np.int64], count: int) -> bytes:
     for piece in slices:
         places += _i32(at, len(piece))
         at += len(piece)
-    return b"".join([_i32(10 + 8 * n), b"\1", bytes([n]), _i32(len(existence), 8 * n), bytes(places), existence, *slices])
+    return b"".join(
+        [_i32(10 + 8 * n), b"\1", bytes([n]), _i32(len(existence), 8 * n), bytes(places), existence, *slices]
+    )
 
 
 # ---- probing ---------------------------------------------------------------------------------------------------------
@@ -304,7 +306,9 @@ class _SliceGroup:
         return bitmap
 
 
-def _equal(payload: bytes | memoryview, t: DataType, head: _RangeBitmapHeader, query: KeyQuery, row_count: int) -> BitMap:
+def _equal(
+    payload: bytes | memoryview, t: DataType, head: _RangeBitmapHeader, query: KeyQuery, row_count: int
+) -> BitMap:
     """Return the rows with one of the keys; slices are read only if a key is in the dictionary."""
     inside = (_find(payload, t, head, key, ranked=False) for key in query.keys if head.low <= key <= head.high)
     codes = [code for code, is_present in inside if is_present]
@@ -315,7 +319,9 @@ def _equal(payload: bytes | memoryview, t: DataType, head: _RangeBitmapHeader, q
     return BitMap.union(*(bit_slices.equal(existence, slices.all(), key_code) for key_code in codes))
 
 
-def _range(payload: bytes | memoryview, t: DataType, head: _RangeBitmapHeader, query: KeyQuery, slices: _BitSlices) -> BitMap:
+def _range(
+    payload: bytes | memoryview, t: DataType, head: _RangeBitmapHeader, query: KeyQuery, slices: _BitSlices
+) -> BitMap:
     """Return the rows in a range; codes are ranks, so that a bound becomes the number of keys before it."""
     low, high = 0, head.distinct - 1
     if query.low is not None and not query.low < head.low:
@@ -338,7 +344,9 @@ class _DictionaryChunk(NamedTuple):
     lengths: tuple[int, int]
 
 
-def _find(payload: bytes | memoryview, t: DataType, head: _RangeBitmapHeader, key: Key, *, ranked: bool = True) -> tuple[int, bool]:
+def _find(
+    payload: bytes | memoryview, t: DataType, head: _RangeBitmapHeader, key: Key, *, ranked: bool = True
+) -> tuple[int, bool]:
     """Return how many keys are before `key`, and whether `key` is one of them.
 
     The chunks are searched, then one chunk. If not `ranked`, a text that is not in the bytes of its chunk has the
@@ -362,7 +370,11 @@ def _find(payload: bytes | memoryview, t: DataType, head: _RangeBitmapHeader, ke
     if candidate.first == key:
         return candidate.code, True
     begin = min(body + candidate.offset, len(payload))
-    if not ranked and t.root not in WIDTHS and not may_contain_text(memoryview(payload)[slice(*_texts(payload, candidate, begin))], key):
+    if (
+        not ranked
+        and t.root not in WIDTHS
+        and not may_contain_text(memoryview(payload)[slice(*_texts(payload, candidate, begin))], key)
+    ):
         return 0, False
     read = _number_reader(payload, t, begin, candidate.others) or partial(_read_other_key, payload, t, candidate, begin)
     chunk_number = bisect_left(range(candidate.others), key, key=read)
@@ -407,7 +419,11 @@ def _read_dictionary(cursor: Cursor, head: _RangeBitmapHeader) -> tuple[int, int
     if cursor.i32be("dictionary head length") != 13:
         raise cursor.wrong("a head of 13 bytes wanted", "dictionary head length", at=head.dictionary)
     _check_version(cursor)
-    chunks, offsets_length, heads_length = cursor.i32be("chunks"), cursor.i32be("offsets length"), cursor.i32be("heads length")
+    chunks, offsets_length, heads_length = (
+        cursor.i32be("chunks"),
+        cursor.i32be("offsets length"),
+        cursor.i32be("heads length"),
+    )
     if offsets_length != 4 * chunks or chunks < (head.distinct > 0) or heads_length < 0:
         raise cursor.wrong(f"{chunks} chunks with {offsets_length} bytes of offsets", "chunks")
     offsets = cursor.tell
@@ -434,7 +450,11 @@ def _keys(cursor: Cursor, t: DataType, chunk: _DictionaryChunk) -> list[Key]:
     if width is not None:
         begin = cursor.tell
         data = cursor.raw(width * chunk.others, "keys")
-        keys = index_keys.order_float_bits(np.frombuffer(data, f">i{width}").astype(np.int64), width).tolist() if _is_real(t) else _integers(data, width)
+        keys = (
+            index_keys.order_float_bits(np.frombuffer(data, f">i{width}").astype(np.int64), width).tolist()
+            if _is_real(t)
+            else _integers(data, width)
+        )
         if cursor.marks is not None:
             for number, key in enumerate(keys):
                 cursor.marks.add(begin + width * number, width, "key", key)

@@ -110,18 +110,32 @@ def _mask_same_head(many: Containers) -> Mask:
     if not container.HEAD < length <= _MOST_HEAD:
         return np.zeros(count, bool)
     fits = many.begins + length <= many.ends
-    heads = many.data[np.where(fits, many.begins, many.begins[0])[:, None] + np.arange(length)] if fits[0] else np.zeros((count, 0), np.uint8)
+    heads = (
+        many.data[np.where(fits, many.begins, many.begins[0])[:, None] + np.arange(length)]
+        if fits[0]
+        else np.zeros((count, 0), np.uint8)
+    )
     return fits & fits[0] & (heads == heads[0]).all(axis=1)
 
 
-def _payloads(many: Containers, contents: list[tuple[NDArray[np.int64], Contents]], column: str, name: str) -> tuple[NDArray[np.int64], Payloads]:
+def _payloads(
+    many: Containers, contents: list[tuple[NDArray[np.int64], Contents]], column: str, name: str
+) -> tuple[NDArray[np.int64], Payloads]:
     """Return the payloads of one index, and the containers they are of, ascending.
 
     Payloads that end beyond their container are left out.
     """
-    ranges = [(at, payload_range) for at, indexes in contents if (payload_range := indexes.get(column, {}).get(name)) is not None]
+    ranges = [
+        (at, payload_range)
+        for at, indexes in contents
+        if (payload_range := indexes.get(column, {}).get(name)) is not None
+    ]
     at = np.concatenate([np.zeros(0, np.int64), *(at for at, _ in ranges)])
-    starts, lengths = np.repeat(np.array([payload_range for _, payload_range in ranges], np.int64).reshape(-1, 2), [len(at) for at, _ in ranges], axis=0).T
+    starts, lengths = np.repeat(
+        np.array([payload_range for _, payload_range in ranges], np.int64).reshape(-1, 2),
+        [len(at) for at, _ in ranges],
+        axis=0,
+    ).T
     begins = many.begins[at] + starts
     ends = begins + lengths
     order = np.argsort(at)

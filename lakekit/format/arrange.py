@@ -60,9 +60,15 @@ def arrow_type(t: DataType, form: ArrowTarget) -> pa.DataType:
         case "MAP" | "MULTISET":
             key, value = map_types(t)
             if form.pairs:
-                entry = [pa.field("key", arrow_type(key, form)), pa.field("value", arrow_type(value, form), value.nullable)]
+                entry = [
+                    pa.field("key", arrow_type(key, form)),
+                    pa.field("value", arrow_type(value, form), value.nullable),
+                ]
                 return pa.list_(pa.field("entries", pa.struct(entry), nullable=False))
-            return pa.map_(pa.field("key", arrow_type(key, form), nullable=False), pa.field("value", arrow_type(value, form), value.nullable))
+            return pa.map_(
+                pa.field("key", arrow_type(key, form), nullable=False),
+                pa.field("value", arrow_type(value, form), value.nullable),
+            )
         case "ROW":
             return pa.struct([arrow_field(field, form) for field in t.fields])
     return to_arrow(t)
@@ -140,7 +146,10 @@ def _offsets(array: pa.Array) -> tuple[pa.Array, pa.Array]:
         offsets = pc.subtract(raw, first)
         values = array.values.slice(first, last - first)
     if len(values) > _INT32_MAX:
-        raise LimitExceeded(f"{len(values)} values of lists in one block: give file.block-size a smaller number", field="file.block-size")
+        raise LimitExceeded(
+            f"{len(values)} values of lists in one block: give file.block-size a smaller number",
+            field="file.block-size",
+        )
     return offsets.cast(pa.int32()), values
 
 
@@ -150,7 +159,9 @@ def _list(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Arra
     if not element.nullable and values.null_count:
         raise refuse_null(name, t)
     inner = _convert_array(values, element, name, form)
-    return pa.Array.from_buffers(arrow_type(t, form), len(array), [validity(array), offsets.buffers()[1]], children=[inner])
+    return pa.Array.from_buffers(
+        arrow_type(t, form), len(array), [validity(array), offsets.buffers()[1]], children=[inner]
+    )
 
 
 def _map(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Array:
@@ -181,8 +192,14 @@ def _drop_validity(array: pa.Array) -> pa.Array:
         parts = [array.field(i) for i in range(kind.num_fields)]
         return pa.Array.from_buffers(kind, len(array), [None], children=parts)
     if pa.types.is_list(kind) or pa.types.is_map(kind):
-        inner = array.values if pa.types.is_list(kind) else pa.StructArray.from_arrays([array.keys, array.items], fields=[kind.key_field, kind.item_field])
-        return pa.Array.from_buffers(kind, len(array), [None, array.buffers()[1]], children=[inner], offset=array.offset)
+        inner = (
+            array.values
+            if pa.types.is_list(kind)
+            else pa.StructArray.from_arrays([array.keys, array.items], fields=[kind.key_field, kind.item_field])
+        )
+        return pa.Array.from_buffers(
+            kind, len(array), [None, array.buffers()[1]], children=[inner], offset=array.offset
+        )
     return pa.Array.from_buffers(kind, len(array), [None, *array.buffers()[1:]], offset=array.offset)
 
 
@@ -190,7 +207,11 @@ def _struct(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Ar
     parts, is_present = [], array.is_valid() if array.null_count else None
     for i, field in enumerate(t.fields):
         inner = array.field(i)
-        if not field.nullable and inner.null_count and (is_present is None or pc.any(pc.and_(is_present, inner.is_null())).as_py()):  # scalar: one answer
+        if (
+            not field.nullable
+            and inner.null_count
+            and (is_present is None or pc.any(pc.and_(is_present, inner.is_null())).as_py())
+        ):  # scalar: one answer
             raise refuse_null(f"{name}.{field.name}", field.type)
         child = _convert_array(inner, field.type, f"{name}.{field.name}", form)
         parts.append(child if field.nullable else _drop_validity(child))

@@ -59,7 +59,9 @@ def scan(
     def open_file(path: str) -> external_reader.OpenFile:
         return _open(read(path), fields, path, timestamp_unit)
 
-    return external_reader.scan(paths, open_file, polars_schema(fields, timestamp_unit=timestamp_unit), name="avro", counts=counts)
+    return external_reader.scan(
+        paths, open_file, polars_schema(fields, timestamp_unit=timestamp_unit), name="avro", counts=counts
+    )
 
 
 def _open(data: bytes, fields: Sequence[Field], path: str, timestamp_unit: str | None) -> external_reader.OpenFile:
@@ -79,7 +81,11 @@ def _open(data: bytes, fields: Sequence[Field], path: str, timestamp_unit: str |
                 yield pl.DataFrame(height=height).with_columns(nulls[name] for name in columns)
                 continue
             wrapped = BytesIO(_build_container(text, bodies, counts))
-            frame = pl.read_avro(wrapped, columns=inside) if record is schema else pl.read_avro(wrapped)[_ROOT].struct.unnest()
+            frame = (
+                pl.read_avro(wrapped, columns=inside)
+                if record is schema
+                else pl.read_avro(wrapped)[_ROOT].struct.unnest()
+            )
             if frame.height != height:
                 raise Corrupt(f"{frame.height} rows decoded where the blocks say {height}", field="block count")
             yield frame.select(expressions.get(name, nulls[name]) for name in columns)
@@ -121,14 +127,19 @@ def _build_container(schema: bytes, bodies: Sequence[bytes], counts: Sequence[in
 def _schema_for_polars(schema: AvroNode, record: AvroNode) -> bytes:
     """Return the schema text that Polars gets for the same bytes."""
     if record is not schema:
-        return json.dumps({"type": "record", "name": "file", "fields": [{"name": _ROOT, "type": _type_for_polars(schema)}]}).encode()
+        return json.dumps(
+            {"type": "record", "name": "file", "fields": [{"name": _ROOT, "type": _type_for_polars(schema)}]}
+        ).encode()
     return json.dumps(_type_for_polars(schema)).encode()
 
 
 def _type_for_polars(node: AvroNode) -> Any:
     match node.kind:
         case "record":
-            parts = [{"name": name, "type": _type_for_polars(inner)} for name, inner in zip(node.names, node.parts, strict=True)]
+            parts = [
+                {"name": name, "type": _type_for_polars(inner)}
+                for name, inner in zip(node.names, node.parts, strict=True)
+            ]
             return {"type": "record", "name": "r", "fields": parts}
         case "array":
             return {"type": "array", "items": _type_for_polars(node.parts[0])}
@@ -187,14 +198,18 @@ def _children(t: DataType, node: AvroNode, where: str, path: str) -> Iterator[tu
         entry = node.parts[0].value if node.kind == "array" else node
         sides = (entry.part("key"), entry.part("value")) if node.kind == "array" else (_STRING, node.parts[0])
         if None in sides or key is None or value is None:
-            raise Corrupt(f"{path}: column {where} is {t}, the file's array has no key and value", path=path, field=where)
+            raise Corrupt(
+                f"{path}: column {where} is {t}, the file's array has no key and value", path=path, field=where
+            )
         yield key, sides[0], where + ".key"  # type: ignore[misc]
         yield value, sides[1], where + ".value"  # type: ignore[misc]
     elif t.root == "ROW":
         for f in t.fields:
             inner = node.part(f.name)
             if inner is None:
-                raise Corrupt(f"{path}: column {where} is {t}, the file's record has no {f.name}", path=path, field=where)
+                raise Corrupt(
+                    f"{path}: column {where} is {t}, the file's record has no {f.name}", path=path, field=where
+                )
             yield f.type, inner, f"{where}.{f.name}"
 
 
@@ -214,7 +229,11 @@ def _leaf(column: pl.Expr, t: DataType, micros: dict[DataType, bool], timestamp_
             return timestamps.dt.cast_time_unit(unit_of(t, timestamp_unit))
         case "DECIMAL":
             dtype = polars_type(t)
-            return column.map_batches(partial(_decimals, precision=t.precision or 10, scale=t.scale or 0), return_dtype=dtype, is_elementwise=True)
+            return column.map_batches(
+                partial(_decimals, precision=t.precision or 10, scale=t.scale or 0),
+                return_dtype=dtype,
+                is_elementwise=True,
+            )
     return None
 
 
@@ -228,7 +247,9 @@ def _decimals(column: pl.Series, *, precision: int, scale: int) -> pl.Series:
         array = array.combine_chunks()
     offsets = np.frombuffer(array.buffers()[1], np.int64, len(array) + 1, array.offset * 8)
     data_buffer = array.buffers()[2]
-    data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None and data_buffer.size else np.zeros(1, np.uint8)
+    data = (
+        np.frombuffer(data_buffer, np.uint8) if data_buffer is not None and data_buffer.size else np.zeros(1, np.uint8)
+    )
     begin, end = offsets[:-1], offsets[1:]
     if ((end - begin) > 16).any():
         raise Corrupt(f"a DECIMAL({precision}, {scale}) of more than 16 bytes", field="decimal")
@@ -238,5 +259,7 @@ def _decimals(column: pl.Series, *, precision: int, scale: int) -> pl.Series:
         at = end - 1 - i
         little[:, i] = np.where(at >= begin, data[np.clip(at, 0, len(data) - 1)], fill)
     valid = array.is_valid()
-    unscaled = pa.Array.from_buffers(pa.decimal128(38, scale), len(array), [valid.buffers()[1] if array.null_count else None, pa.py_buffer(little)])
+    unscaled = pa.Array.from_buffers(
+        pa.decimal128(38, scale), len(array), [valid.buffers()[1] if array.null_count else None, pa.py_buffer(little)]
+    )
     return decimals.from_unscaled(pl.Series(column.name, unscaled).to_physical(), precision=precision, scale=scale)

@@ -32,7 +32,16 @@ if TYPE_CHECKING:
     from lakekit.types import DataType, Field
 
 _CELL = pa.large_binary()
-_INTEGERS = {"TINYINT": "<i1", "SMALLINT": "<i2", "INT": "<i4", "DATE": "<i4", "TIME": "<i4", "BIGINT": "<i8", "TIMESTAMP": "<i8", "TIMESTAMP_LTZ": "<i8"}
+_INTEGERS = {
+    "TINYINT": "<i1",
+    "SMALLINT": "<i2",
+    "INT": "<i4",
+    "DATE": "<i4",
+    "TIME": "<i4",
+    "BIGINT": "<i8",
+    "TIMESTAMP": "<i8",
+    "TIMESTAMP_LTZ": "<i8",
+}
 _FLOATS = {"FLOAT": 4, "DOUBLE": 8}
 _NOTHING = pa.scalar(b"", _CELL)
 _ORDER = np.arange(10)
@@ -122,7 +131,9 @@ def _runs(array: pa.Array, items: pa.Array) -> list[pa.Array]:
     ends = offsets_of(items)
     item_offsets = np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4).astype(np.int64)
     counts = np.diff(item_offsets)
-    body = pa.Array.from_buffers(_CELL, len(array), [None, pa.py_buffer(ends[item_offsets]), items.buffers()[2] or pa.py_buffer(b"")])
+    body = pa.Array.from_buffers(
+        _CELL, len(array), [None, pa.py_buffer(ends[item_offsets]), items.buffers()[2] or pa.py_buffer(b"")]
+    )
     zero = _fixed_cells(np.zeros(len(array), np.uint8), 1)
     return [varints(counts, empty=counts == 0), body, zero]
 
@@ -135,14 +146,20 @@ def offsets_of(cells: pa.Array) -> NDArray[np.int64]:
 def _fixed_cells(values: NDArray[np.uint8], width: int) -> pa.Array:
     """Return cells of one length."""
     count = len(values) // width
-    return pa.Array.from_buffers(_CELL, count, [None, pa.py_buffer(np.arange(count + 1, dtype=np.int64) * width), pa.py_buffer(values)])
+    return pa.Array.from_buffers(
+        _CELL, count, [None, pa.py_buffer(np.arange(count + 1, dtype=np.int64) * width), pa.py_buffer(values)]
+    )
 
 
 def _ragged_cells(table: NDArray[np.uint8], lengths: NDArray[np.int64]) -> pa.Array:
     """Return the first `lengths[i]` bytes of each row of a table as cells."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
-    data = table[_ORDER[: table.shape[1]] < lengths[:, None]] if table.shape[1] <= len(_ORDER) else table[np.arange(table.shape[1]) < lengths[:, None]]
+    data = (
+        table[_ORDER[: table.shape[1]] < lengths[:, None]]
+        if table.shape[1] <= len(_ORDER)
+        else table[np.arange(table.shape[1]) < lengths[:, None]]
+    )
     return pa.Array.from_buffers(_CELL, len(lengths), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 

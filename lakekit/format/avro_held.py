@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
     from lakekit.codec.avro_schema import AvroNode
 
-_PLAIN_TYPES = {"boolean": DataType(root="BOOLEAN"), "float": DataType(root="FLOAT"), "double": DataType(root="DOUBLE"), "string": STRING}
+_PLAIN_TYPES = {
+    "boolean": DataType(root="BOOLEAN"),
+    "float": DataType(root="FLOAT"),
+    "double": DataType(root="DOUBLE"),
+    "string": STRING,
+}
 _INTS = {"date": DataType(root="DATE"), "time-millis": DataType(root="TIME", precision=3)}
 _LONGS = {
     f"{place}timestamp-{unit}": DataType(root=root, precision=precision)
@@ -36,19 +41,25 @@ def read_foreign_schema(path: str, read: Callable[[int, int | None], bytes], siz
     """Return the schema of a file; see `foreign_file.read_foreign_schema`."""
     container_file = container.open_blocks(read(0, size_bytes), path=path)
     if container_file.codec in _UNREAD_CODECS:
-        raise unsupported_encoding(path, f"it is compressed by {container_file.codec}, which engine 1.4.2 does not read", "file.compression")
+        raise unsupported_encoding(
+            path, f"it is compressed by {container_file.codec}, which engine 1.4.2 does not read", "file.compression"
+        )
     record = avro_schema.record_of(container_file.schema)
     return ForeignFileSchema(fields=_fields(record, "", path), row_count=container_file.count)
 
 
 def _fields(record: AvroNode, where: str, path: str) -> tuple[Field, ...]:
-    return tuple(Field(name, _type(node, f"{where}{name}", path)) for name, node in zip(record.names, record.parts, strict=True))
+    return tuple(
+        Field(name, _type(node, f"{where}{name}", path)) for name, node in zip(record.names, record.parts, strict=True)
+    )
 
 
 def _type(node: AvroNode, where: str, path: str) -> DataType:
     if node.kind == "union":
         if len(node.parts) != 2 or node.parts[0].kind != "null" or node.parts[1].kind in ("null", "union"):
-            raise refusal(path, where, "is a union other than of null, first, and one type, which engine 1.4.2 does not read")
+            raise refusal(
+                path, where, "is a union other than of null, first, and one type, which engine 1.4.2 does not read"
+            )
         return _type(node.parts[1], where, path)
     if node.kind in _PLAIN_TYPES:
         return _PLAIN_TYPES[node.kind]

@@ -101,7 +101,9 @@ class AvroEncoder:
             self._head(b"")
 
     def _encoded(self, frame: pl.DataFrame) -> pa.Array:
-        return avro_cells.record([series_to_arrow(frame.get_column(field.name), field, _FORM) for field in self._fields], self._fields)
+        return avro_cells.record(
+            [series_to_arrow(frame.get_column(field.name), field, _FORM) for field in self._fields], self._fields
+        )
 
     def _add(self, rows: pa.Array) -> None:
         offsets = avro_cells.offsets_of(rows)
@@ -155,7 +157,12 @@ def schema_text(fields: Sequence[Field]) -> bytes:
     Raises:
         Unsupported: Avro files of Paimon do not hold the type or the name of a column.
     """
-    record = {"type": "record", "name": "record", "namespace": NAMESPACE, "fields": [_field(field.name, field.type, "record") for field in fields]}
+    record = {
+        "type": "record",
+        "name": "record",
+        "namespace": NAMESPACE,
+        "fields": [_field(field.name, field.type, "record") for field in fields],
+    }
     return json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode()
 
 
@@ -166,7 +173,11 @@ def bad_name(name: str) -> str | None:
     """
     if not _is_letter(name[:1]):
         return f"Illegal initial character: {name}"
-    return None if all(_is_letter(character) or (character.isdecimal() and character <= _UNIT) for character in name) else f"Illegal character in: {name}"
+    return (
+        None
+        if all(_is_letter(character) or (character.isdecimal() and character <= _UNIT) for character in name)
+        else f"Illegal character in: {name}"
+    )
 
 
 def _is_letter(character: str) -> bool:
@@ -196,7 +207,10 @@ def _non_null_type(t: DataType, name: str) -> Any:
             return {"type": "int", "logicalType": "time-millis"}
         case "TIMESTAMP" | "TIMESTAMP_LTZ":
             unit = "micros" if avro_cells.micros(t) else "millis"
-            return {"type": "long", "logicalType": f"timestamp-{unit}" if t.root == "TIMESTAMP" else f"local-timestamp-{unit}"}
+            return {
+                "type": "long",
+                "logicalType": f"timestamp-{unit}" if t.root == "TIMESTAMP" else f"local-timestamp-{unit}",
+            }
         case "DECIMAL":
             return {"type": "bytes", "logicalType": "decimal", "precision": t.precision or 10, "scale": t.scale or 0}
         case "ARRAY":
@@ -211,7 +225,15 @@ def _non_null_type(t: DataType, name: str) -> Any:
             entry = [{"name": "key", "type": _type(key, f"{name}_key")}, _field("value", value, name)]
             return {"type": "array", "items": {"type": "record", "name": name, "fields": entry}, "logicalType": "map"}
         case "ROW":
-            return {"type": "record", "name": name, "fields": [_field(field.name, field.type, name) for field in t.fields]}
+            return {
+                "type": "record",
+                "name": name,
+                "fields": [_field(field.name, field.type, name) for field in t.fields],
+            }
         case "VARIANT":
-            return {"type": "record", "name": name, "fields": [{"name": "value", "type": "bytes"}, {"name": "metadata", "type": "bytes"}]}
+            return {
+                "type": "record",
+                "name": name,
+                "fields": [{"name": "value", "type": "bytes"}, {"name": "metadata", "type": "bytes"}],
+            }
     raise refuse_type(t, "avro")

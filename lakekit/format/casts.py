@@ -57,15 +57,22 @@ def cast(column: pl.Expr, source_type: DataType, result_type: DataType, target: 
     if expression is None:
         change = _change(source_type, result_type, target)
         if change is None:
-            msg = f"column {target.column} was changed from {source_type} to {result_type}, for which Paimon has no cast"
+            msg = (
+                f"column {target.column} was changed from {source_type} to {result_type}, for which Paimon has no cast"
+            )
             raise Unsupported(f"{msg}: select other columns, or change the type back", feature="schema.type-change")
         dtype = polars_type(result_type, timestamp_unit=target.timestamp_unit)
-        expression = column.map_batches(partial(_run, change, dtype, target.told), return_dtype=dtype, is_elementwise=True)
+        expression = column.map_batches(
+            partial(_run, change, dtype, target.told), return_dtype=dtype, is_elementwise=True
+        )
     return expression
 
 
 def _run(
-    change: Callable[[pl.Series], pl.Series], dtype: pl.DataType, convert_error: Callable[[ValueOutOfRange], ValueOutOfRange] | None, column: pl.Series
+    change: Callable[[pl.Series], pl.Series],
+    dtype: pl.DataType,
+    convert_error: Callable[[ValueOutOfRange], ValueOutOfRange] | None,
+    column: pl.Series,
 ) -> pl.Series:
     """Return the converted column, under its own name and of the promised type."""
     try:
@@ -92,11 +99,15 @@ def _polars_cast(column: pl.Expr, source_type: DataType, result_type: DataType) 
     return None
 
 
-def _change(source_type: DataType, result_type: DataType, target: CastTarget) -> Callable[[pl.Series], pl.Series] | None:
+def _change(
+    source_type: DataType, result_type: DataType, target: CastTarget
+) -> Callable[[pl.Series], pl.Series] | None:
     if result_type.root in STRINGS:
         return _to_text(source_type, result_type, target)
     if source_type.root in STRINGS:
-        return text_casts.parser(result_type, column=target.column, timestamp_unit=target.timestamp_unit, zone=target.zone)
+        return text_casts.parser(
+            result_type, column=target.column, timestamp_unit=target.timestamp_unit, zone=target.zone
+        )
     if source_type.root in BINARIES and result_type.root in BINARIES:
         return partial(texts.fit_bytes, result_type=result_type)
     if result_type.root == "DECIMAL":
@@ -111,7 +122,9 @@ def _change(source_type: DataType, result_type: DataType, target: CastTarget) ->
 # ---- text ------------------------------------------------------------------------------------------------------------
 
 
-def _to_text(source_type: DataType, result_type: DataType, target: CastTarget) -> Callable[[pl.Series], pl.Series] | None:
+def _to_text(
+    source_type: DataType, result_type: DataType, target: CastTarget
+) -> Callable[[pl.Series], pl.Series] | None:
     """Return the cast to text; None without one.
 
     Java prints dates and times only into STRING, and fits neither bytes nor nested values to a length.
@@ -162,7 +175,11 @@ def _print_parts(column: pl.Expr, t: DataType, zone: str) -> pl.Expr:
         text = pl.concat_str(pl.lit("{"), pl.concat_str(parts, separator=", ") if parts else pl.lit(""), pl.lit("}"))
         return pl.when(column.is_not_null()).then(text)
     if t.root == "MAP":
-        pair = pl.concat_str(inner(pl.element().struct.field("key"), t.key), pl.lit(" -> "), inner(pl.element().struct.field("value"), t.value))
+        pair = pl.concat_str(
+            inner(pl.element().struct.field("key"), t.key),
+            pl.lit(" -> "),
+            inner(pl.element().struct.field("value"), t.value),
+        )
         return pl.concat_str(pl.lit("{"), column.list.eval(pair).list.join(", "), pl.lit("}"))
     return pl.concat_str(pl.lit("["), column.list.eval(inner(pl.element(), t.element)).list.join(", "), pl.lit("]"))
 
@@ -170,14 +187,20 @@ def _print_parts(column: pl.Expr, t: DataType, zone: str) -> pl.Expr:
 # ---- numbers ---------------------------------------------------------------------------------------------------------
 
 
-def _to_decimal(source_type: DataType, result_type: DataType, target: CastTarget) -> Callable[[pl.Series], pl.Series] | None:
+def _to_decimal(
+    source_type: DataType, result_type: DataType, target: CastTarget
+) -> Callable[[pl.Series], pl.Series] | None:
     precision, scale = result_type.precision or 10, result_type.scale or 0
     if source_type.root == "DECIMAL":
         return partial(decimals.rescale, precision=precision, scale=scale)
     if source_type.root in (*INTEGERS, "BOOLEAN"):
-        return lambda column: decimals.rescale(column.cast(pl.Int64).cast(pl.Decimal(38, 0)), precision=precision, scale=scale)
+        return lambda column: decimals.rescale(
+            column.cast(pl.Int64).cast(pl.Decimal(38, 0)), precision=precision, scale=scale
+        )
     if source_type.root in _FLOATS:
-        return lambda column: text_casts.to_decimals(float_text(column.cast(pl.Float64)), result_type=result_type, name=target.column)
+        return lambda column: text_casts.to_decimals(
+            float_text(column.cast(pl.Float64)), result_type=result_type, name=target.column
+        )
     return None
 
 
@@ -187,7 +210,9 @@ def _from_decimal(source_type: DataType, result_type: DataType) -> Callable[[pl.
         return lambda column: column.cast(pl.String).cast(polars_type(result_type))
     if result_type.root in INTEGERS:
         return lambda column: (
-            decimals.truncate(column, source_type.scale or 0).cast(pl.Int64, wrap_numerical=True).cast(polars_type(result_type), wrap_numerical=True)
+            decimals.truncate(column, source_type.scale or 0)
+            .cast(pl.Int64, wrap_numerical=True)
+            .cast(polars_type(result_type), wrap_numerical=True)
         )
     return None
 
@@ -199,13 +224,19 @@ def _saturate(column: pl.Series, *, dtype: pl.DataType) -> pl.Series:
     value = col(column.name).cast(pl.Float64)
     inside = pl.when((value < top) & (value >= -top)).then(value).cast(wide)
     ends = pl.when(value.is_nan()).then(0).when(value >= top).then(last).when(value < -top).then(-last - 1)
-    return column.to_frame().select(pl.coalesce(inside, ends.cast(wide)).cast(dtype, wrap_numerical=True).alias(column.name)).to_series()
+    return (
+        column.to_frame()
+        .select(pl.coalesce(inside, ends.cast(wide)).cast(dtype, wrap_numerical=True).alias(column.name))
+        .to_series()
+    )
 
 
 # ---- dates and times -------------------------------------------------------------------------------------------------
 
 
-def _time_cast(source_type: DataType, result_type: DataType, target: CastTarget) -> Callable[[pl.Series], pl.Series] | None:
+def _time_cast(
+    source_type: DataType, result_type: DataType, target: CastTarget
+) -> Callable[[pl.Series], pl.Series] | None:
     """Return the cast between dates, times and seconds; None without one.
 
     All go through milliseconds of a wall clock or an instant.
@@ -216,12 +247,16 @@ def _time_cast(source_type: DataType, result_type: DataType, target: CastTarget)
     if source_type.root in ("INT", "BIGINT") and result_type.root in TIMESTAMPS:
         return lambda column: _from_seconds(column, result_type, target)
     if source_type.root in TIMESTAMPS and result_type.root in ("INT", "BIGINT"):
-        return lambda column: _divide_toward_zero(_millis(column), 1000).cast(polars_type(result_type), wrap_numerical=True)
+        return lambda column: _divide_toward_zero(_millis(column), 1000).cast(
+            polars_type(result_type), wrap_numerical=True
+        )
     if source_type.root == "TIME" and result_type.root in TIMESTAMPS:
         return lambda column: texts.from_millis(column.to_physical() // 1_000_000, _dtype(result_type, target), name)
     if source_type.root == "DATE" and result_type.root in TIMESTAMPS:
         return lambda column: _from_wall_clock(
-            texts.from_millis(column.to_physical().cast(pl.Int64) * _DAY_MS, _wall(result_type, target), name), result_type, target
+            texts.from_millis(column.to_physical().cast(pl.Int64) * _DAY_MS, _wall(result_type, target), name),
+            result_type,
+            target,
         )
     match pair:
         case "TIMESTAMP", "DATE":
@@ -253,11 +288,17 @@ def _from_seconds(column: pl.Series, result_type: DataType, target: CastTarget) 
     Java's LTZ then has the digits that a clock in its zone shows at that instant, taken for UTC.
     """
     instants = texts.from_millis(column.cast(pl.Int64) * 1000, _dtype(result_type, target), target.column)
-    return texts.clock(instants, target.zone).dt.replace_time_zone("UTC") if result_type.root == "TIMESTAMP_LTZ" else instants
+    return (
+        texts.clock(instants, target.zone).dt.replace_time_zone("UTC")
+        if result_type.root == "TIMESTAMP_LTZ"
+        else instants
+    )
 
 
 def _dtype(result_type: DataType, target: CastTarget) -> pl.Datetime:
-    return pl.Datetime(unit_of(result_type, target.timestamp_unit), "UTC" if result_type.root == "TIMESTAMP_LTZ" else None)
+    return pl.Datetime(
+        unit_of(result_type, target.timestamp_unit), "UTC" if result_type.root == "TIMESTAMP_LTZ" else None
+    )
 
 
 def _wall(result_type: DataType, target: CastTarget) -> pl.Datetime:
@@ -269,13 +310,19 @@ def _from_wall_clock(wall: pl.Series, result_type: DataType, target: CastTarget)
     return texts.instant(wall, target.zone) if result_type.root == "TIMESTAMP_LTZ" else wall
 
 
-def _cast_timestamp(column: pl.Series, *, source_type: DataType, result_type: DataType, target: CastTarget) -> pl.Series:
+def _cast_timestamp(
+    column: pl.Series, *, source_type: DataType, result_type: DataType, target: CastTarget
+) -> pl.Series:
     """Change precision and kind of timestamps.
 
     Digits are cut off toward zero down to milliseconds, toward the past below.
     """
     if source_type.root != result_type.root:
-        column = texts.clock(column, target.zone) if source_type.root == "TIMESTAMP_LTZ" else texts.instant(column, target.zone)
+        column = (
+            texts.clock(column, target.zone)
+            if source_type.root == "TIMESTAMP_LTZ"
+            else texts.instant(column, target.zone)
+        )
     digits = 6 if result_type.precision is None else result_type.precision
     dtype = _dtype(result_type, target)
     if digits < (6 if source_type.precision is None else source_type.precision):

@@ -103,14 +103,17 @@ def check_types(format_name: str, fields: Sequence[Field]) -> None:
 def _format(name: str) -> Any:
     format_names = plugins.names("format")
     if name.lower() not in format_names:
-        raise refuse(f"file.format.{name.lower()}", "the option file.format", instead=f"Choose one of {', '.join(format_names)}")
+        raise refuse(
+            f"file.format.{name.lower()}", "the option file.format", instead=f"Choose one of {', '.join(format_names)}"
+        )
     return plugins.load("format", name.lower())
 
 
 def refuse_type(t: DataType, format_name: str) -> Unsupported:
     """Return the error for a type that a format does not have."""
     return Unsupported(
-        f"{format_name} files do not hold columns of type {t}; choose another file.format", feature=f"file-format.{format_name}.{t.root.lower()}"
+        f"{format_name} files do not hold columns of type {t}; choose another file.format",
+        feature=f"file-format.{format_name}.{t.root.lower()}",
     )
 
 

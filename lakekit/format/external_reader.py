@@ -25,11 +25,22 @@ from lakekit.types import DataType, part
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-FOREIGN_FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException, OSError, UnicodeDecodeError)
+FOREIGN_FAILURES = (
+    pl.exceptions.PolarsError,
+    pl.exceptions.PanicException,
+    pa.ArrowException,
+    OSError,
+    UnicodeDecodeError,
+)
 """What Polars and pyarrow raise over bytes that break a format."""
-_MACHINE_MESSAGE = re.compile(r"os error \d|\[errno \d|too many open files|cannot allocate memory|out of memory|permission denied|no space left", re.IGNORECASE)
+_MACHINE_MESSAGE = re.compile(
+    r"os error \d|\[errno \d|too many open files|cannot allocate memory|out of memory|permission denied|no space left",
+    re.IGNORECASE,
+)
 _OTHER_TYPE = re.compile(r"data type mismatch for column (.*): incoming: (.*) != target: (.*)")
-_FILE_MESSAGE = re.compile(r"parquet|thrift|zstd|snappy|gzip|lz4|brotli|avro|utf-?8|specification|decompress|corrupt", re.IGNORECASE)
+_FILE_MESSAGE = re.compile(
+    r"parquet|thrift|zstd|snappy|gzip|lz4|brotli|avro|utf-?8|specification|decompress|corrupt", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +55,14 @@ class OpenFile:
     batches: Callable[[Sequence[str]], Iterator[pl.DataFrame]]
 
 
-def scan(paths: Sequence[str], open_file: Callable[[str], OpenFile], schema: pl.Schema, *, name: str, counts: Mapping[str, int] | None = None) -> pl.LazyFrame:
+def scan(
+    paths: Sequence[str],
+    open_file: Callable[[str], OpenFile],
+    schema: pl.Schema,
+    *,
+    name: str,
+    counts: Mapping[str, int] | None = None,
+) -> pl.LazyFrame:
     """Return all rows of `paths`, in order, with the columns `schema`.
 
     `name` is the format's, for plans that are printed. `counts` are the rows each file must have.
@@ -88,7 +106,9 @@ def may_be_of_file(error: BaseException) -> bool:
         return False
     if isinstance(error, pl.exceptions.SchemaError):
         return other_type(error) is not None
-    return not isinstance(error, pl.exceptions.PolarsError) or (isinstance(error, pl.exceptions.ComputeError) and _FILE_MESSAGE.search(str(error)) is not None)
+    return not isinstance(error, pl.exceptions.PolarsError) or (
+        isinstance(error, pl.exceptions.ComputeError) and _FILE_MESSAGE.search(str(error)) is not None
+    )
 
 
 def other_type(error: BaseException) -> tuple[str, str, str] | None:
@@ -114,7 +134,11 @@ def to_corrupt(path: str, error: BaseException, subject: str) -> LakekitError:
     if is_of_machine(error):
         return StorageFailed(f"{path} could not be read: {str(error).strip()[:300]}", path=path)
     text = str(error).strip().splitlines()
-    return Corrupt(f"{path}: its {subject} data cannot be decoded: {text[0][:300] if text else type(error).__name__}", path=path, field=subject)
+    return Corrupt(
+        f"{path}: its {subject} data cannot be decoded: {text[0][:300] if text else type(error).__name__}",
+        path=path,
+        field=subject,
+    )
 
 
 class _Builder(FileReaderBuilder):
@@ -145,7 +169,9 @@ class _Reader(FileReader):
                 raise to_corrupt(self.path, error, self.builder.name) from error
         return self.opened
 
-    def collect_batches(self, *, columns: Sequence[str], row_index: Any, pre_slice: Any, filters: Any, num_pipelines: int) -> Iterator[pl.DataFrame]:
+    def collect_batches(
+        self, *, columns: Sequence[str], row_index: Any, pre_slice: Any, filters: Any, num_pipelines: int
+    ) -> Iterator[pl.DataFrame]:
         del row_index, pre_slice, filters, num_pipelines  # never given: this reader claims no capability
         opened, decoded = self._open(), 0
         try:
@@ -156,7 +182,11 @@ class _Reader(FileReader):
         except (LakekitError, *FOREIGN_FAILURES) as error:
             raise to_corrupt(self.path, error, self.builder.name) from error
         if decoded != opened.row_count:
-            raise Corrupt(f"{self.path}: {decoded} rows were decoded, its footer says {opened.row_count}", path=self.path, field="row count")
+            raise Corrupt(
+                f"{self.path}: {decoded} rows were decoded, its footer says {opened.row_count}",
+                path=self.path,
+                field="row count",
+            )
 
     def _check_types(self, batch: pl.DataFrame) -> None:
         """Raise `Corrupt` where a file holds a column of another type than its schema says.
@@ -166,7 +196,11 @@ class _Reader(FileReader):
         for name, dtype in batch.schema.items():
             if dtype != self.builder.frame_schema[name]:
                 expected = self.builder.frame_schema[name]
-                raise Corrupt(f"{self.path}: column {name} is read as {expected}, the file holds {dtype}", path=self.path, field=name)
+                raise Corrupt(
+                    f"{self.path}: column {name} is read as {expected}, the file holds {dtype}",
+                    path=self.path,
+                    field=name,
+                )
 
     def n_rows_in_file(self, limit: int | None = None) -> int:
         del limit
@@ -189,7 +223,9 @@ def map_leaves(column: pl.Expr, t: DataType, leaf: Callable[[pl.Expr, DataType],
             inner = map_leaves(pl.element(), part(t.element), leaf)
             return None if inner is None else column.list.eval(inner)
         case "MAP" | "MULTISET":
-            key = map_leaves(pl.element().struct.field("key"), part(t.key) if t.root == "MAP" else part(t.element), leaf)
+            key = map_leaves(
+                pl.element().struct.field("key"), part(t.key) if t.root == "MAP" else part(t.element), leaf
+            )
             value = map_leaves(pl.element().struct.field("value"), part(t.value), leaf) if t.root == "MAP" else None
             if key is None and value is None:
                 return None
@@ -200,7 +236,10 @@ def map_leaves(column: pl.Expr, t: DataType, leaf: Callable[[pl.Expr, DataType],
             changed = [map_leaves(struct_field(column, f.name), f.type, leaf) for f in t.fields]
             if all(changed_part is None for changed_part in changed):
                 return None
-            parts = [struct_field(column, f.name) if changed_part is None else changed_part for f, changed_part in zip(t.fields, changed, strict=True)]
+            parts = [
+                struct_field(column, f.name) if changed_part is None else changed_part
+                for f, changed_part in zip(t.fields, changed, strict=True)
+            ]
             changed_row = pl.struct(changed_part.alias(f.name) for changed_part, f in zip(parts, t.fields, strict=True))
             return pl.when(column.is_not_null()).then(changed_row)
     return leaf(column, t)

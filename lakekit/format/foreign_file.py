@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 MAGICS = {b"PAR1": "parquet", b"PARE": "parquet", b"ORC": "orc", b"Obj\x01": "avro"}
 """The first bytes of each format."""
-_READERS = {"parquet": parquet_held.read_foreign_schema, "orc": orc_held.read_foreign_schema, "avro": avro_held.read_foreign_schema}
+_READERS = {
+    "parquet": parquet_held.read_foreign_schema,
+    "orc": orc_held.read_foreign_schema,
+    "avro": avro_held.read_foreign_schema,
+}
 _FOOTER_FAILURES = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
 """What is raised over a footer whose numbers and lists are wrong."""
 
@@ -33,7 +37,9 @@ def format_of(head: bytes) -> str | None:
     return next((name for magic, name in MAGICS.items() if head.startswith(magic)), None)
 
 
-def read_foreign_schema(format_name: str, path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> ForeignFileSchema:
+def read_foreign_schema(
+    format_name: str, path: str, read: Callable[[int, int | None], bytes], size_bytes: int
+) -> ForeignFileSchema:
     """Return the schema of a file; `read(offset, length)` returns its bytes.
 
     Raises:
@@ -52,5 +58,7 @@ def read_foreign_schema(format_name: str, path: str, read: Callable[[int, int | 
     except _FOOTER_FAILURES as error:
         raise Corrupt(f"{path}: its {format_name} footer makes no sense: {error}", path=path, field="footer") from error
     if (twice := first_duplicate(field.name for field in schema.fields)) is not None:
-        raise SchemaMismatch(f"{path} has two columns {twice}; columns are found by name. Rewrite it with other names", column=twice)
+        raise SchemaMismatch(
+            f"{path} has two columns {twice}; columns are found by name. Rewrite it with other names", column=twice
+        )
     return schema

@@ -45,9 +45,19 @@ def float_text(column: pl.Series) -> pl.Series:
     )
     frame = _as_java(shortest, column, kind).with_columns(value=column)
     text = (
-        pl.when(pl.col("digits") == "").then(pl.lit("0.0")).when(pl.col("exponent").is_between(-3, 6)).then(_plain_notation()).otherwise(_scientific_notation())
+        pl.when(pl.col("digits") == "")
+        .then(pl.lit("0.0"))
+        .when(pl.col("exponent").is_between(-3, 6))
+        .then(_plain_notation())
+        .otherwise(_scientific_notation())
     )
-    special = pl.when(pl.col("value").is_nan()).then(pl.lit("NaN")).when(pl.col("value") > 0).then(pl.lit("Infinity")).otherwise(pl.lit("-Infinity"))
+    special = (
+        pl.when(pl.col("value").is_nan())
+        .then(pl.lit("NaN"))
+        .when(pl.col("value") > 0)
+        .then(pl.lit("Infinity"))
+        .otherwise(pl.lit("-Infinity"))
+    )
     finite = pl.when(pl.col("value").is_finite()).then(pl.concat_str("sign", text)).otherwise(special)
     return frame.select(pl.when(pl.col("value").is_not_null()).then(finite).alias(column.name)).to_series()
 
@@ -62,7 +72,13 @@ def _plain_notation() -> pl.Expr:
 
 def _scientific_notation() -> pl.Expr:
     digits = pl.col("digits")
-    return pl.concat_str(digits.str.slice(0, 1), pl.lit("."), _or_zero(digits.str.slice(1)), pl.lit("E"), pl.col("exponent").cast(pl.String))
+    return pl.concat_str(
+        digits.str.slice(0, 1),
+        pl.lit("."),
+        _or_zero(digits.str.slice(1)),
+        pl.lit("E"),
+        pl.col("exponent").cast(pl.String),
+    )
 
 
 def _or_zero(text: pl.Expr) -> pl.Expr:
@@ -79,13 +95,19 @@ def _as_java(frame: pl.DataFrame, column: pl.Series, kind: type[pl.DataType]) ->
     if is_whole.any():
         frame = frame.with_columns(_whole_numbers(values, is_whole, bits))
     mantissa, _ = np.frexp(values)
-    odd = (((mantissa == 0.5) & ~is_whole) | (values < _SUBNORMAL_STEPS * 2.0 ** _MIN_EXPONENT[kind])) & (values > 0) & np.isfinite(values)
+    odd = (
+        (((mantissa == 0.5) & ~is_whole) | (values < _SUBNORMAL_STEPS * 2.0 ** _MIN_EXPONENT[kind]))
+        & (values > 0)
+        & np.isfinite(values)
+    )
     if not odd.any():
         return frame
     table = _table(kind).lazy()
     keyed = frame.lazy().with_columns(key=pl.Series(np.where(odd, values.astype(np.float64), 0.0)))
     joined = keyed.join(table, on="key", how="left", maintain_order="left")
-    return joined.select("sign", digits=pl.coalesce("java_digits", "digits"), exponent=pl.coalesce("java_exponent", "exponent")).collect()
+    return joined.select(
+        "sign", digits=pl.coalesce("java_digits", "digits"), exponent=pl.coalesce("java_exponent", "exponent")
+    ).collect()
 
 
 def _whole_numbers(values: NDArray[np.floating], mask: NDArray[np.bool_], bits: int) -> list[pl.Expr]:
@@ -117,7 +139,9 @@ def _table(kind: type[pl.DataType]) -> pl.DataFrame:
     for power in range(least, _MAX_EXPONENT[kind] + 1):
         digits_by_value[2.0**power] = _digits(1, power, min(bits, power - least + 1))
     rows = [(key, digits, exponent) for key, (digits, exponent) in digits_by_value.items()]
-    return pl.DataFrame(rows, schema={"key": pl.Float64, "java_digits": pl.String, "java_exponent": pl.Int64}, orient="row")
+    return pl.DataFrame(
+        rows, schema={"key": pl.Float64, "java_digits": pl.String, "java_exponent": pl.Int64}, orient="row"
+    )
 
 
 def _digits(mantissa: int, power: int, significant: int) -> tuple[str, int]:

@@ -61,14 +61,22 @@ def scan(
     def open_file(path: str) -> external_reader.OpenFile:
         return _open(read(path), fields, path, (timestamp_unit, ltz_zone))
 
-    return external_reader.scan(paths, open_file, polars_schema(fields, timestamp_unit=timestamp_unit), name="orc", counts=counts)
+    return external_reader.scan(
+        paths, open_file, polars_schema(fields, timestamp_unit=timestamp_unit), name="orc", counts=counts
+    )
 
 
-def _open(source: str | bytes, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None]) -> external_reader.OpenFile:
+def _open(
+    source: str | bytes, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None]
+) -> external_reader.OpenFile:
     orc_bounds.check(path, _bytes(source), {field.name for field in fields})
     file = orc.ORCFile(source if isinstance(source, str) else pa.BufferReader(source))
     columns_in_file = {f.name: f for f in fields if f.name in set(file.schema.names)}
-    missing = {f.name: pl.lit(None, polars_type(f.type, timestamp_unit=zones[0])).alias(f.name) for f in fields if f.name not in columns_in_file}
+    missing = {
+        f.name: pl.lit(None, polars_type(f.type, timestamp_unit=zones[0])).alias(f.name)
+        for f in fields
+        if f.name not in columns_in_file
+    }
 
     def batches(columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         requested = [columns_in_file[name] for name in columns if name in columns_in_file]
@@ -81,7 +89,9 @@ def _open(source: str | bytes, fields: Sequence[Field], path: str, zones: tuple[
     return external_reader.OpenFile(row_count=int(file.nrows), batches=batches)
 
 
-def _stripes(file: orc.ORCFile, source: str | bytes, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None]) -> Iterator[pl.DataFrame]:
+def _stripes(
+    file: orc.ORCFile, source: str | bytes, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None]
+) -> Iterator[pl.DataFrame]:
     names = [f.name for f in fields]
     if any(f.type.holds(_TAIL_TYPES) for f in fields):
         tail = orc_tail.parse(_bytes(source))
@@ -118,7 +128,13 @@ def _bytes(source: str | bytes) -> bytes | memoryview:
         return memoryview(file.read_buffer())
 
 
-def _frame(batch: pa.RecordBatch, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None], writer_zone: str | None = None) -> pl.DataFrame:
+def _frame(
+    batch: pa.RecordBatch,
+    fields: Sequence[Field],
+    path: str,
+    zones: tuple[str | None, str | None],
+    writer_zone: str | None = None,
+) -> pl.DataFrame:
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         _check_texts(name, column, path)
     frame = pl.from_arrow(batch)
@@ -140,7 +156,9 @@ def _check_texts(name: str, column: pa.Array, path: str) -> None:
         raise Corrupt(f"{path}: column {name}: {str(error).strip()[:200]}", path=path, field=name) from None
 
 
-def _column(field: Field, arrow: pa.DataType, path: str, zones: tuple[str | None, str | None], writer_zone: str | None) -> pl.Expr:
+def _column(
+    field: Field, arrow: pa.DataType, path: str, zones: tuple[str | None, str | None], writer_zone: str | None
+) -> pl.Expr:
     """Convert a physical column to its Paimon type.
 
     With a `writer_zone`, its timestamps are STRUCTs of seconds and nanoseconds.
@@ -153,7 +171,9 @@ def _column(field: Field, arrow: pa.DataType, path: str, zones: tuple[str | None
         return _leaf(column, t, unit, zone)
 
     if not _fits(field.type, arrow):
-        raise Corrupt(f"{path}: column {field.name} is {field.type}, the file holds {arrow}", path=path, field=field.name)
+        raise Corrupt(
+            f"{path}: column {field.name} is {field.type}, the file holds {arrow}", path=path, field=field.name
+        )
     column = col(field.name)
     column = column.cast(_polars_dtype(arrow)) if field.type.holds(MAPS) else column
     changed = external_reader.map_leaves(column, field.type, leaf)
@@ -193,7 +213,11 @@ def _fits(t: DataType, arrow: pa.DataType) -> bool:
         key, value = (part(t.key), part(t.value)) if t.root == "MAP" else (part(t.element), DataType(root="INT"))
         if checks.is_map(arrow):
             return _fits(key, arrow.key_type) and _fits(value, arrow.item_type)
-        if checks.is_list(arrow) and checks.is_struct(arrow.value_type) and [f.name for f in arrow.value_type] == ["key", "value"]:
+        if (
+            checks.is_list(arrow)
+            and checks.is_struct(arrow.value_type)
+            and [f.name for f in arrow.value_type] == ["key", "value"]
+        ):
             return _fits(key, arrow.value_type.field(0).type) and _fits(value, arrow.value_type.field(1).type)
         return False
     if t.root not in _ARROW or not _ARROW[t.root](arrow):
@@ -230,7 +254,9 @@ def _instant(column: pl.Expr, zone: str | None) -> pl.Expr:
 # ---- timestamps as seconds and nanoseconds ---------------------------------------------------------------------------
 
 
-def _by_parts(tail: orc_tail.Tail, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None], first: int) -> Iterator[pl.DataFrame]:
+def _by_parts(
+    tail: orc_tail.Tail, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None], first: int
+) -> Iterator[pl.DataFrame]:
     """Yield the stripes from `first` on, their timestamps read as seconds and nanoseconds.
 
     Arrow cannot join the two for times that 64 bits of nanoseconds do not hold, nor as Java does for writers outside of
@@ -238,10 +264,18 @@ def _by_parts(tail: orc_tail.Tail, fields: Sequence[Field], path: str, zones: tu
     """
     file = orc.ORCFile(pa.BufferReader(orc_tail.rewrite_types(tail, timestamps=True)))
     for number in range(first, file.nstripes):
-        yield _frame(file.read_stripe(number, columns=[f.name for f in fields]), fields, path, zones, orc_tail.writer_zone(tail, number))
+        yield _frame(
+            file.read_stripe(number, columns=[f.name for f in fields]),
+            fields,
+            path,
+            zones,
+            orc_tail.writer_zone(tail, number),
+        )
 
 
-def _join_timestamp(column: pl.Expr, t: DataType, field: Field, path: str, zones: tuple[str | None, str], finest: str | None) -> pl.Expr:
+def _join_timestamp(
+    column: pl.Expr, t: DataType, field: Field, path: str, zones: tuple[str | None, str], finest: str | None
+) -> pl.Expr:
     """Convert STRUCT<seconds, nanos> to a timestamp.
 
     `seconds` count from 2015-01-01 in the zone of the writer, those of instants from 2015-01-01 in UTC.
@@ -257,7 +291,9 @@ def _join_timestamp(column: pl.Expr, t: DataType, field: Field, path: str, zones
     ticks = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[unit]
     within = partial(_check_range, limit=_LAST_SECOND * 1_000_000_000 // ticks, field=field, path=path)
     seconds = seconds.map_batches(within, return_dtype=pl.Int64, is_elementwise=True)
-    joined = (seconds * ticks + nanos // (1_000_000_000 // ticks)).cast(pl.Datetime(unit, "UTC" if t.root == "TIMESTAMP_LTZ" else None))
+    joined = (seconds * ticks + nanos // (1_000_000_000 // ticks)).cast(
+        pl.Datetime(unit, "UTC" if t.root == "TIMESTAMP_LTZ" else None)
+    )
     return _instant(joined, ltz_zone) if t.root == "TIMESTAMP_LTZ" else joined
 
 
@@ -265,7 +301,9 @@ def _wall_seconds(seconds: pl.Series, *, zone: str) -> pl.Series:
     """Return what a clock in the zone shows at instants, in seconds; nulls stay."""
     instants = seconds.fill_null(0).to_numpy()
     walls = pl.Series(seconds.name, instants + orc_times.utc_offsets(instants, zone))
-    return walls if not seconds.null_count() else walls.zip_with(seconds.is_not_null(), pl.Series([None], dtype=pl.Int64))
+    return (
+        walls if not seconds.null_count() else walls.zip_with(seconds.is_not_null(), pl.Series([None], dtype=pl.Int64))
+    )
 
 
 def _check_range(seconds: pl.Series, *, limit: int, field: Field, path: str) -> pl.Series:

@@ -36,12 +36,16 @@ def read_foreign_schema(path: str, read: Callable[[int, int | None], bytes], siz
         raise error.at(path) from None
     if tail.root.kind != _STRUCT:
         raise Corrupt(f"{path}: its rows are no struct", path=path, field="types")
-    return ForeignFileSchema(fields=_fields(tail.root, "", path), row_count=sum(stripe.row_count for stripe in tail.stripes))
+    return ForeignFileSchema(
+        fields=_fields(tail.root, "", path), row_count=sum(stripe.row_count for stripe in tail.stripes)
+    )
 
 
 def _fields(column: Column, where: str, path: str) -> tuple[Field, ...]:
     names = [name.decode() for name in column.names]
-    return tuple(Field(name, _type(child, f"{where}{name}", path)) for name, child in zip(names, column.children, strict=True))
+    return tuple(
+        Field(name, _type(child, f"{where}{name}", path)) for name, child in zip(names, column.children, strict=True)
+    )
 
 
 def _type(column: Column, where: str, path: str) -> DataType:
@@ -57,8 +61,15 @@ def _type(column: Column, where: str, path: str) -> DataType:
         case 10:
             return DataType(root="ARRAY", element=_type(column.children[0], f"{where}.element", path))
         case 11:
-            key, value = (_type(child, f"{where}.{name}", path) for name, child in zip(("key", "value"), column.children, strict=True))
+            key, value = (
+                _type(child, f"{where}.{name}", path)
+                for name, child in zip(("key", "value"), column.children, strict=True)
+            )
             return DataType(root="MAP", key=key, value=value)
         case 12:
             return DataType(root="ROW", fields=_fields(column, f"{where}.", path))
-    raise refusal(path, where, "is a union, which Paimon has not" if column.kind != _DECIMAL else "is a decimal that does not say its digits")
+    raise refusal(
+        path,
+        where,
+        "is a union, which Paimon has not" if column.kind != _DECIMAL else "is a decimal that does not say its digits",
+    )

@@ -49,10 +49,17 @@ def with_maps(data: bytes | bytearray) -> bytes:
     statistics = _reorder_columns([part.value for part in tail.footer if part.number == _STATISTICS], columns)
     unchanged = [part for part in tail.footer if part.number not in (2, 3, 4, _STATISTICS)]
     types = [Part(4, message) for message in orc_tail.type_messages(columns[0])]
-    added = [Part(2, content_bytes), *(Part(3, message) for message in stripes), *types, *(Part(_STATISTICS, message) for message in statistics)]
+    added = [
+        Part(2, content_bytes),
+        *(Part(3, message) for message in stripes),
+        *types,
+        *(Part(_STATISTICS, message) for message in statistics),
+    ]
     footer = orc_tail.store_chunks(orc_tail.build_message([*added, *unchanged]), tail)
     replaced = {1: len(footer), 5: len(metadata)}
-    postscript = orc_tail.build_message([Part(part.number, replaced.get(part.number, part.value)) for part in tail.postscript])
+    postscript = orc_tail.build_message(
+        [Part(part.number, replaced.get(part.number, part.value)) for part in tail.postscript]
+    )
     return bytes(out) + metadata + footer + postscript + bytes([len(postscript)])
 
 
@@ -69,7 +76,9 @@ def _is_marked(column: Column) -> bool:
     return column.kind == STRUCT and any(isinstance(text, bytes) and MARK.encode() in text for text in texts)
 
 
-def _stripe(tail: Tail, stripe: Stripe, columns: Sequence[Column], numbers: dict[int, int]) -> tuple[bytes, bytes, bytes]:
+def _stripe(
+    tail: Tail, stripe: Stripe, columns: Sequence[Column], numbers: dict[int, int]
+) -> tuple[bytes, bytes, bytes]:
     """Return index streams, data streams and footer of a stripe, without those of dropped columns."""
     footer = orc_tail.footer_of(tail, stripe)
     index, body = bytearray(), bytearray()
@@ -94,9 +103,16 @@ def _stripe_statistics(tail: Tail, columns: Sequence[Column]) -> bytes:
     if not size:
         return b""
     end = len(tail.data) - 1 - tail.data[-1] - length
-    stripes = orc_tail.bytes_members(orc_tail.parse_members(orc_tail.inflate(bytes(tail.data[end - size : end]), tail.codec, tail.block_bytes)), 1)
+    stripes = orc_tail.bytes_members(
+        orc_tail.parse_members(orc_tail.inflate(bytes(tail.data[end - size : end]), tail.codec, tail.block_bytes)), 1
+    )
     messages = [
-        orc_tail.build_message([Part(1, message) for message in _reorder_columns(orc_tail.bytes_members(orc_tail.parse_members(text), 1), columns)])
+        orc_tail.build_message(
+            [
+                Part(1, message)
+                for message in _reorder_columns(orc_tail.bytes_members(orc_tail.parse_members(text), 1), columns)
+            ]
+        )
         for text in stripes
     ]
     return orc_tail.store_chunks(orc_tail.build_message([Part(1, message) for message in messages]), tail)

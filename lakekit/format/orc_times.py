@@ -36,7 +36,24 @@ _RULE_SECOND = 4_102_444_800
 _RULE_YEARS = range(2072, 2100)
 """Years of every kind (leap or not, by the weekday of its first day), under the last rules of each zone."""
 _YEAR_2036 = (2_082_758_400, 2_114_380_800)
-_UTC = frozenset({"", "UTC", "GMT", "Z", "UCT", "Zulu", "Universal", "Greenwich", "GMT0", "Etc/UTC", "Etc/GMT", "Etc/UCT", "Etc/Zulu", "Etc/Universal"})
+_UTC = frozenset(
+    {
+        "",
+        "UTC",
+        "GMT",
+        "Z",
+        "UCT",
+        "Zulu",
+        "Universal",
+        "Greenwich",
+        "GMT0",
+        "Etc/UTC",
+        "Etc/GMT",
+        "Etc/UCT",
+        "Etc/Zulu",
+        "Etc/Universal",
+    }
+)
 _GMT_OFFSET = re.compile(r"GMT([+-])(\d{1,2})(?::?(\d{2}))?", re.ASCII)
 _SHORT_IDS = {
     "ACT": "Australia/Darwin", "AET": "Australia/Sydney", "AGT": "America/Argentina/Buenos_Aires",

@@ -38,7 +38,14 @@ if TYPE_CHECKING:
     from lakekit.format.encoder import Encoding
     from lakekit.types import DataType, Field
 
-CODECS = {"none": "uncompressed", "uncompressed": "uncompressed", "zlib": "zlib", "snappy": "snappy", "lz4": "lz4", "zstd": "zstd"}
+CODECS = {
+    "none": "uncompressed",
+    "uncompressed": "uncompressed",
+    "zlib": "zlib",
+    "snappy": "snappy",
+    "lz4": "lz4",
+    "zstd": "zstd",
+}
 """`file.compression` -> its name in Arrow, whose zstd has one level."""
 STRIPE_BYTES = 16 << 20
 """Encoded bytes of a stripe where no option says another number.
@@ -115,7 +122,10 @@ class OrcEncoder:
     def __init__(self, sink: BinaryIO, fields: Sequence[Field], encoding: Encoding) -> None:
         codec = CODECS.get(encoding.compression.lower())
         if codec is None:
-            raise Unsupported(f"ORC files cannot be compressed by {encoding.compression!r}; known are {', '.join(CODECS)}", feature="file.compression")
+            raise Unsupported(
+                f"ORC files cannot be compressed by {encoding.compression!r}; known are {', '.join(CODECS)}",
+                feature="file.compression",
+            )
         check_types(fields)
         zoned = next((field.name for field in fields if field.type.holds(_INSTANTS)), None)
         if zoned is not None and encoding.time_zone != "UTC":
@@ -126,8 +136,16 @@ class OrcEncoder:
                 feature="file.format.orc",
             )
         self._fields, self._sink = tuple(fields), _CountingSink(sink)
-        stripe = encoding.block_bytes or _stripe(encoding) or min(STRIPE_BYTES, max(_LEAST_STRIPE_BYTES, (encoding.file_bytes or STRIPE_BYTES * 8) // 8))
-        self._how: dict[str, Any] = {"compression": codec, "stripe_size": stripe, "batch_size": max(1024, encoding.batch_rows)}
+        stripe = (
+            encoding.block_bytes
+            or _stripe(encoding)
+            or min(STRIPE_BYTES, max(_LEAST_STRIPE_BYTES, (encoding.file_bytes or STRIPE_BYTES * 8) // 8))
+        )
+        self._how: dict[str, Any] = {
+            "compression": codec,
+            "stripe_size": stripe,
+            "batch_size": max(1024, encoding.batch_rows),
+        }
         self._maps = tuple(field for field in fields if field.type.holds(_MAPS))
         self._memory: _CountingSink | None = None
         self._begin(_FORM)
@@ -204,11 +222,15 @@ def _refuse_old_fractions(array: pa.Array, t: DataType, name: str) -> None:
         is_old_fraction = (ticks < 0) & (ticks % per != 0)
         if is_old_fraction.any() and (is_old_fraction & ~nulls_of(array)).any():
             msg = f"column {name} holds a time before 1970 with parts of a millisecond"
-            raise ValueOutOfRange(f"{msg}, which ORC files of lakekit do not hold; choose another file.format", column=name)
+            raise ValueOutOfRange(
+                f"{msg}, which ORC files of lakekit do not hold; choose another file.format", column=name
+            )
     elif t.root == "ARRAY":
         _refuse_old_fractions(array.values, part(t.element), name)
     elif t.root in ("MAP", "MULTISET"):
-        parts = (array.keys, array.items) if pa.types.is_map(array.type) else (array.values.field(0), array.values.field(1))
+        parts = (
+            (array.keys, array.items) if pa.types.is_map(array.type) else (array.values.field(0), array.values.field(1))
+        )
         for inner, of_inner in zip(parts, map_types(t), strict=True):
             _refuse_old_fractions(inner, of_inner, name)
     elif t.root == "ROW":
@@ -253,8 +275,15 @@ def _with_id(name: str, t: DataType, field_id: int, parent: tuple[int, int], for
         case "MAP" | "MULTISET":
             key, value = map_types(t)
             ids = nested_id(owner, depth, key=True), nested_id(owner, depth)
-            fields = _with_id("key", key if form.pairs else key.not_null(), ids[0], below, form), _with_id("value", value, ids[1], below, form)
-            arrow = pa.list_(pa.field("entries", pa.struct(fields), nullable=False, metadata={orc_maps.MARK: "1"})) if form.pairs else pa.map_(*fields)
+            fields = (
+                _with_id("key", key if form.pairs else key.not_null(), ids[0], below, form),
+                _with_id("value", value, ids[1], below, form),
+            )
+            arrow = (
+                pa.list_(pa.field("entries", pa.struct(fields), nullable=False, metadata={orc_maps.MARK: "1"}))
+                if form.pairs
+                else pa.map_(*fields)
+            )
         case "ROW":
             arrow = pa.struct([_field_with_id(field, form) for field in t.fields])
         case _:
@@ -269,4 +298,6 @@ def _stripe(encoding: Encoding) -> int | None:
     try:
         return read_size(text)
     except ValueError:
-        raise InvalidOption(f"option 'orc.stripe.size' is {text!r}; allowed: a number of bytes", key="orc.stripe.size", value=text) from None
+        raise InvalidOption(
+            f"option 'orc.stripe.size' is {text!r}; allowed: a number of bytes", key="orc.stripe.size", value=text
+        ) from None

@@ -104,10 +104,19 @@ def scan_bytes(
 
     def open_file(path: str) -> external_reader.OpenFile:
         data = read(path)
-        parquet_bounds.check(path, lambda offset, length: data[offset : offset + length], len(data), {field.name: field.type for field in fields})
+        parquet_bounds.check(
+            path,
+            lambda offset, length: data[offset : offset + length],
+            len(data),
+            {field.name: field.type for field in fields},
+        )
         rows, refusals = row_count(data, path), find_shredded(data, fields, path)
         beyond = undecodable_columns(data, path)
-        arrow = [field.name for field in fields if any(column == field.name or column.startswith(f"{field.name}.") for column in beyond)]
+        arrow = [
+            field.name
+            for field in fields
+            if any(column == field.name or column.startswith(f"{field.name}.") for column in beyond)
+        ]
 
         def batches(columns: Sequence[str]) -> Iterator[pl.DataFrame]:
             if not columns:
@@ -119,20 +128,30 @@ def scan_bytes(
             parts = [(data, [name for name in columns if name not in arrow])]
             if by_arrow := [name for name in columns if name in arrow]:
                 parts.append((_plain_pages(data, by_arrow), by_arrow))
-            frames = [scan([content], fields, paths=[path], timestamp_unit=timestamp_unit).select(cols(names)).collect() for content, names in parts if names]
+            frames = [
+                scan([content], fields, paths=[path], timestamp_unit=timestamp_unit).select(cols(names)).collect()
+                for content, names in parts
+                if names
+            ]
             yield pl.concat(frames, how="horizontal").select(cols(columns))
 
         return external_reader.OpenFile(row_count=rows, batches=batches)
 
-    return external_reader.scan(paths, open_file, polars_schema(fields, timestamp_unit=timestamp_unit), name="parquet", counts=counts)
+    return external_reader.scan(
+        paths, open_file, polars_schema(fields, timestamp_unit=timestamp_unit), name="parquet", counts=counts
+    )
 
 
-def _check_column(field: Field, sources: Sequence[str | bytes], paths: Sequence[str], opening: Mapping[str, Any]) -> pl.Expr:
+def _check_column(
+    field: Field, sources: Sequence[str | bytes], paths: Sequence[str], opening: Mapping[str, Any]
+) -> pl.Expr:
     check = partial(_refuse_unreachable, field=field, sources=sources, paths=paths, opening=opening)
     return col(field.name).map_batches(check, return_dtype=polars_type(field.type), is_elementwise=True)
 
 
-def _refuse_unreachable(column: pl.Series, *, field: Field, sources: Sequence[str | bytes], paths: Sequence[str], opening: Mapping[str, Any]) -> pl.Series:
+def _refuse_unreachable(
+    column: pl.Series, *, field: Field, sources: Sequence[str | bytes], paths: Sequence[str], opening: Mapping[str, Any]
+) -> pl.Series:
     if _reaches(column, _LAST_NS):
         for source, path in zip(sources, paths, strict=True):
             micros = scan([source], [field], paths=[path], timestamp_unit="us", opening=opening).collect()[field.name]
@@ -184,7 +203,9 @@ def find_shredded(source: str | bytes, fields: Sequence[Field], path: str) -> di
         feature = None if at < 0 else _shredding(field.type, schema.field(at).type)
         if feature is not None:
             problem = f"column {field.name} holds {_SHREDDED_TEXTS[feature]}, which lakekit does not read"
-            errors[field.name] = Unsupported(f"{path}: {problem}. Select other columns, or rewrite the table without it", feature=feature, path=path)
+            errors[field.name] = Unsupported(
+                f"{path}: {problem}. Select other columns, or rewrite the table without it", feature=feature, path=path
+            )
     return errors
 
 
@@ -216,7 +237,9 @@ def undecodable_columns(source: str | bytes, path: str) -> frozenset[str]:
     """
     try:
         with pa.BufferReader(source) if isinstance(source, bytes) else pa.OSFile(source) as file:
-            return parquet_bounds.columns_with_encoding(path, lambda offset, length: bytes(file.read_at(length, offset)), file.size(), _BEYOND_FIXED)
+            return parquet_bounds.columns_with_encoding(
+                path, lambda offset, length: bytes(file.read_at(length, offset)), file.size(), _BEYOND_FIXED
+            )
     except (pa.ArrowException, OSError, ValueError) as error:
         raise external_reader.to_corrupt(path, error, "parquet") from error
 
@@ -228,13 +251,17 @@ def bounds(source: str | bytes, column: str) -> tuple[int, int] | None:
     than the schema says. Raises `Corrupt`, or what Arrow raises for a file that cannot be opened.
     """
     with pa.BufferReader(source) if isinstance(source, bytes) else pa.OSFile(source) as file:
-        return parquet_bounds.number_bounds(lambda offset, length: bytes(file.read_at(length, offset)), file.size(), column)
+        return parquet_bounds.number_bounds(
+            lambda offset, length: bytes(file.read_at(length, offset)), file.size(), column
+        )
 
 
 def _plain_pages(data: bytes, columns: Sequence[str]) -> bytes:
     """Return some columns of a file as a file of plain pages."""
     sink = BytesIO()
-    pq.write_table(pq.read_table(pa.BufferReader(data), columns=list(columns)), sink, use_dictionary=False, compression="none")
+    pq.write_table(
+        pq.read_table(pa.BufferReader(data), columns=list(columns)), sink, use_dictionary=False, compression="none"
+    )
     return sink.getvalue()
 
 

@@ -43,7 +43,10 @@ _HEADER_BYTES = 256
 _MOST_HEADER_BYTES = 1 << 20
 _VARINT = rb"([\x80-\xff]{0,4}[\x00-\x7f])"
 _HEADER = re.compile(
-    rb"\x15([\x00\x04\x06])\x15V\x15V(?:\x15[\x80-\xff]{0,4}[\x00-\x7f](?:\x1c|\x3c|\x4c)|(?:\x2c|\x4c|\x5c))\x15V\x15".replace(b"V", _VARINT), re.DOTALL
+    rb"\x15([\x00\x04\x06])\x15V\x15V(?:\x15[\x80-\xff]{0,4}[\x00-\x7f](?:\x1c|\x3c|\x4c)|(?:\x2c|\x4c|\x5c))\x15V\x15".replace(
+        b"V", _VARINT
+    ),
+    re.DOTALL,
 )
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
 _PARTS = {_DATA: 5, _DICTIONARY: 7, _DATA_V2: 8}
@@ -51,7 +54,16 @@ _PARTS = {_DATA: 5, _DICTIONARY: 7, _DATA_V2: 8}
 _LAST_ENCODING, _LAST_CODEC = 9, 7
 _ENCODINGS, _LEVEL_ENCODINGS = frozenset(range(_LAST_ENCODING + 1)), (3, 4)
 _FIXED_LEN_BYTE_ARRAY = 7
-_NAMES = {0: "BOOLEAN", 1: "INT32", 2: "INT64", 3: "INT96", 4: "FLOAT", 5: "DOUBLE", 6: "BYTE_ARRAY", 7: "FIXED_LEN_BYTE_ARRAY"}
+_NAMES = {
+    0: "BOOLEAN",
+    1: "INT32",
+    2: "INT64",
+    3: "INT96",
+    4: "FLOAT",
+    5: "DOUBLE",
+    6: "BYTE_ARRAY",
+    7: "FIXED_LEN_BYTE_ARRAY",
+}
 _NUMBERS = {name: number for number, name in _NAMES.items()}
 _INT_BYTES = {1: 4, 2: 8}
 _BYTES, _INTS, _INT, _TIMES = frozenset({6, 7}), frozenset({1, 2}), frozenset({1}), frozenset({2, 3})
@@ -105,12 +117,20 @@ def _check_columns(footer: Struct, leaves: Sequence[Any]) -> None:
             inner, parts = _member(facts, 3, LIST)
             if inner != BINARY or b".".join(parts) != path or _member(facts, 1) != kind:
                 stored = f"{'.'.join(_names(facts))} of {_NAMES.get(_member(facts, 1), 'no type')}"
-                raise Corrupt(f"a row group has a column {stored} in the place of {path.decode()} of {_NAMES[kind]}", field="row_groups")
+                raise Corrupt(
+                    f"a row group has a column {stored} in the place of {path.decode()} of {_NAMES[kind]}",
+                    field="row_groups",
+                )
             if not 0 <= _member(facts, 4) <= _LAST_CODEC:
-                raise Corrupt(f"column {path.decode()} is compressed by codec {_member(facts, 4)}, which there is not", field="codec")
+                raise Corrupt(
+                    f"column {path.decode()} is compressed by codec {_member(facts, 4)}, which there is not",
+                    field="codec",
+                )
             inner, encodings = _member(facts, 2, LIST)
             if inner != I32 or not _ENCODINGS.issuperset(encodings):
-                raise Corrupt(f"column {path.decode()} has the encodings {encodings}, of which one is none", field="encodings")
+                raise Corrupt(
+                    f"column {path.decode()} has the encodings {encodings}, of which one is none", field="encodings"
+                )
 
 
 def _tail(path: str, read: Read, size_bytes: int) -> tuple[bytes, int]:
@@ -121,10 +141,17 @@ def _tail(path: str, read: Read, size_bytes: int) -> tuple[bytes, int]:
     first = max(0, size_bytes - _TAIL_BYTES)
     tail = read(first, size_bytes - first)
     if tail[-4:] == b"PARE":
-        raise Unsupported(f"{path} is encrypted Parquet, which lakekit does not read", feature="parquet.encryption", path=path)
+        raise Unsupported(
+            f"{path} is encrypted Parquet, which lakekit does not read", feature="parquet.encryption", path=path
+        )
     length = int.from_bytes(tail[-END_BYTES:-4], "little") + END_BYTES
     if len(tail) < min(size_bytes, 12) or tail[-4:] != b"PAR1" or length > size_bytes - _FIRST_BYTE:
-        raise Corrupt(f"{path} is no whole Parquet file: it ends in {tail[-4:]!r}", path=path, offset=max(0, size_bytes - 4), field="magic")
+        raise Corrupt(
+            f"{path} is no whole Parquet file: it ends in {tail[-4:]!r}",
+            path=path,
+            offset=max(0, size_bytes - 4),
+            field="magic",
+        )
     return (tail if length <= len(tail) else read(size_bytes - length, length)), length
 
 
@@ -169,11 +196,16 @@ def _read_number_bounds(facts: Struct) -> tuple[int, int] | None:
     """
     size = _INT_BYTES.get(_member(facts, 1))
     statistics = _member(facts, 12, STRUCT) if 12 in facts else {}
-    low, high = (next((statistics[member][1] for member in members if member in statistics), None) for members in ((6, 2), (5, 1)))
+    low, high = (
+        next((statistics[member][1] for member in members if member in statistics), None)
+        for members in ((6, 2), (5, 1))
+    )
     if size is None or statistics.get(3, (I64, 0))[1] or not isinstance(low, bytes) or not isinstance(high, bytes):
         return None
     if len(low) != size or len(high) != size:
-        raise Corrupt(f"bounds of {len(low)} and {len(high)} bytes of a column of {_NAMES[_member(facts, 1)]}", field="statistics")
+        raise Corrupt(
+            f"bounds of {len(low)} and {len(high)} bytes of a column of {_NAMES[_member(facts, 1)]}", field="statistics"
+        )
     return int.from_bytes(low, "little", signed=True), int.from_bytes(high, "little", signed=True)
 
 
@@ -203,7 +235,9 @@ def check(path: str, read: Read, size_bytes: int, columns: Mapping[str, DataType
     except Corrupt as error:
         raise error.at(path) from None
     if group_rows != footer_rows or any(rows < 0 for rows, _ in groups):
-        raise Corrupt(f"{path}: its row groups have {group_rows} rows, the footer says {footer_rows}", path=path, field="num_rows")
+        raise Corrupt(
+            f"{path}: its row groups have {group_rows} rows, the footer says {footer_rows}", path=path, field="num_rows"
+        )
     return int(footer_rows)
 
 
@@ -267,26 +301,44 @@ def _check_chunk(chunk: ColumnChunkMeta, rows: int, read: Read, footer_at: int, 
     if not values and not stored_bytes:
         return
     if not _FIRST_BYTE <= begin <= end <= footer_at:
-        raise _corrupt_column(chunk, f"{stored_bytes} bytes from byte {begin} on, and the footer begins at byte {footer_at}", begin, "total_compressed_size")
+        raise _corrupt_column(
+            chunk,
+            f"{stored_bytes} bytes from byte {begin} on, and the footer begins at byte {footer_at}",
+            begin,
+            "total_compressed_size",
+        )
     most_bytes = chunk.number(6)
     at, left = begin, values
     while at < end:
         kind, size, stored, count, levels, length = header_of(read, at, end)
         if not 0 <= stored <= end - at - length:
-            raise _corrupt_column(chunk, f"a page of {stored} bytes, and {end - at - length} are left of the column", at, "compressed_page_size")
+            raise _corrupt_column(
+                chunk,
+                f"a page of {stored} bytes, and {end - at - length} are left of the column",
+                at,
+                "compressed_page_size",
+            )
         if not 0 <= size <= most_bytes:
-            raise _corrupt_column(chunk, f"a page of {size} bytes as it was, and all have {most_bytes}", at, "uncompressed_page_size")
+            raise _corrupt_column(
+                chunk, f"a page of {size} bytes as it was, and all have {most_bytes}", at, "uncompressed_page_size"
+            )
         if not 0 <= count <= (size if kind == _DICTIONARY else left):
-            raise _corrupt_column(chunk, f"a page of {count} values, and {left} are left of the column", at, "num_values")
+            raise _corrupt_column(
+                chunk, f"a page of {count} values, and {left} are left of the column", at, "num_values"
+            )
         if levels > min(stored, size):
-            raise _corrupt_column(chunk, f"levels of {levels} bytes in a page of {stored}", at, "definition_levels_byte_length")
+            raise _corrupt_column(
+                chunk, f"levels of {levels} bytes in a page of {stored}", at, "definition_levels_byte_length"
+            )
         if kind != _DICTIONARY:
             left -= count
         elif at != begin:
             raise _corrupt_column(chunk, "a dictionary page behind another page", at, "type")
         at += length + stored
     if left:
-        raise _corrupt_column(chunk, f"its pages hold {values - left} values, where {values} are said", begin, "num_values")
+        raise _corrupt_column(
+            chunk, f"its pages hold {values - left} values, where {values} are said", begin, "num_values"
+        )
 
 
 def header_of(read: Read, at: int, end: int) -> Page:
@@ -328,7 +380,12 @@ def _match_header(data: bytes) -> Page | None:
             at += 1
     elif page_type == _DATA:
         encoding, at = data[at], at + 1
-        if data[at] != 0x15 or data[at + 2] != 0x15 or data[at + 1] >> 1 not in _LEVEL_ENCODINGS or data[at + 3] >> 1 not in _LEVEL_ENCODINGS:
+        if (
+            data[at] != 0x15
+            or data[at + 2] != 0x15
+            or data[at + 1] >> 1 not in _LEVEL_ENCODINGS
+            or data[at + 3] >> 1 not in _LEVEL_ENCODINGS
+        ):
             return None
         at += 4
         if data[at] == 0x1C:
@@ -396,7 +453,10 @@ def _decode_header(data: bytes) -> Page:
             raise Corrupt(f"levels of {lengths} bytes", field="definition_levels_byte_length")
         levels = sum(lengths)
         if not 0 <= _member(details, 2) <= max(count, 0) or not 0 <= _member(details, 3) <= max(count, 0):
-            raise Corrupt(f"{_member(details, 2)} nulls and {_member(details, 3)} rows in a page of {count} values", field="num_nulls")
+            raise Corrupt(
+                f"{_member(details, 2)} nulls and {_member(details, 3)} rows in a page of {count} values",
+                field="num_nulls",
+            )
     return kind, size, stored, count, levels, end
 
 

@@ -76,7 +76,10 @@ class ColumnChunk:
         self._whole.pop(7, None)
         if 12 in self.facts:
             # null and distinct counts
-            self.facts[12] = (STRUCT, {number: member for number, member in self.facts[12][1].items() if number in (3, 4)})
+            self.facts[12] = (
+                STRUCT,
+                {number: member for number, member in self.facts[12][1].items() if number in (3, 4)},
+            )
 
     @property
     def encoded(self) -> bytes | Struct:

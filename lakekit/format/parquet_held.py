@@ -114,16 +114,34 @@ def read_foreign_schema(path: str, read: Callable[[int, int | None], bytes], siz
     timeless = frozenset(element.name for element in root.children if _holds_int96(element))
     file_types = _FileTypes(path, _int96(key_values), _micros(key_values.get(_ARROW, b""), timeless))
     fields = tuple(Field(element.name, _type(element, element.name, file_types)) for element in root.children)
-    leaves = [(element.name, element if not element.children else None) for element in root.children for _ in range(_leaf_count(element))]
+    leaves = [
+        (element.name, element if not element.children else None)
+        for element in root.children
+        for _ in range(_leaf_count(element))
+    ]
     for group in groups:
         _check_chunks(path, [chunk[3][1] for chunk in group[1][1][1]], leaves)
-    decimals = frozenset(field.name for field, element in zip(fields, root.children, strict=True) if _is_byte_decimal(field.type, element))
-    return ForeignFileSchema(fields=fields, row_count=footer[3][1], told=_column_stats(fields, leaves, groups), timeless=timeless, byte_decimals=decimals)
+    decimals = frozenset(
+        field.name
+        for field, element in zip(fields, root.children, strict=True)
+        if _is_byte_decimal(field.type, element)
+    )
+    return ForeignFileSchema(
+        fields=fields,
+        row_count=footer[3][1],
+        told=_column_stats(fields, leaves, groups),
+        timeless=timeless,
+        byte_decimals=decimals,
+    )
 
 
 def _is_byte_decimal(t: DataType, element: _SchemaElement) -> bool:
     """Return whether a column is a DECIMAL that Paimon writes as a number, and this file holds as bytes."""
-    return t.root == "DECIMAL" and (t.precision or 0) <= _MOST_NUMBER_DIGITS and element.own[1][1] in (_PhysicalType.FIXED, _PhysicalType.BYTES)
+    return (
+        t.root == "DECIMAL"
+        and (t.precision or 0) <= _MOST_NUMBER_DIGITS
+        and element.own[1][1] in (_PhysicalType.FIXED, _PhysicalType.BYTES)
+    )
 
 
 def footer_of(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> Struct:
@@ -139,10 +157,17 @@ def _tail(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) 
     """Return the end of a file, with its complete footer."""
     data = read(max(0, size_bytes - _TAIL_BYTES), None)
     if data[-4:] == b"PARE":
-        raise Unsupported(f"{path} is encrypted Parquet, which lakekit does not read", feature="parquet.encryption", path=path)
+        raise Unsupported(
+            f"{path} is encrypted Parquet, which lakekit does not read", feature="parquet.encryption", path=path
+        )
     length = int.from_bytes(data[-8:-4], "little") + 8
     if size_bytes < _LEAST_BYTES or data[-4:] != b"PAR1" or length > size_bytes - 4:
-        raise Corrupt(f"{path} is no whole Parquet file: it ends in {data[-4:]!r}", path=path, offset=max(0, size_bytes - 4), field="magic")
+        raise Corrupt(
+            f"{path} is no whole Parquet file: it ends in {data[-4:]!r}",
+            path=path,
+            offset=max(0, size_bytes - 4),
+            field="magic",
+        )
     return data if length <= len(data) else read(size_bytes - length, None)
 
 
@@ -168,7 +193,9 @@ def _holds_int96(element: _SchemaElement) -> bool:
 
 def _int96(key_values: Mapping[bytes, bytes]) -> DataType:
     """Return the type of INT96: Spark writes instants, in microseconds; others a wall clock."""
-    return DataType(root="TIMESTAMP_LTZ", precision=6) if _SPARK in key_values else DataType(root="TIMESTAMP", precision=9)
+    return (
+        DataType(root="TIMESTAMP_LTZ", precision=6) if _SPARK in key_values else DataType(root="TIMESTAMP", precision=9)
+    )
 
 
 def _micros(arrow: bytes, names: frozenset[str]) -> dict[str, DataType]:
@@ -179,7 +206,9 @@ def _micros(arrow: bytes, names: frozenset[str]) -> dict[str, DataType]:
     if not names or not arrow:
         return {}
     schema = pa.ipc.read_schema(pa.BufferReader(b64decode(arrow)))
-    return {name: DataType(root="TIMESTAMP", precision=6) for name in names if "[ns" not in str(schema.field(name).type)}
+    return {
+        name: DataType(root="TIMESTAMP", precision=6) for name in names if "[ns" not in str(schema.field(name).type)
+    }
 
 
 def _type(element: _SchemaElement, where: str, file_types: _FileTypes) -> DataType:
@@ -190,7 +219,12 @@ def _type(element: _SchemaElement, where: str, file_types: _FileTypes) -> DataTy
     match element.kind:
         case _LogicalType.LIST:
             inner = element.children[0]
-            plain = len(element.children) == 1 and len(inner.children) == 1 and inner.is_repeated and not inner.name.endswith(_ELEMENT_NAMES)
+            plain = (
+                len(element.children) == 1
+                and len(inner.children) == 1
+                and inner.is_repeated
+                and not inner.name.endswith(_ELEMENT_NAMES)
+            )
             if not plain:
                 raise refusal(file_types.path, where, "is a list in the form of old writers, of two levels")
             return DataType(root="ARRAY", element=_type(inner.children[0], f"{where}.element", file_types))
@@ -201,7 +235,12 @@ def _type(element: _SchemaElement, where: str, file_types: _FileTypes) -> DataTy
             key, value = (_type(part, f"{where}.{part.name}", file_types) for part in pair.children)
             return DataType(root="MAP", key=key, value=value)
         case _LogicalType.NOTHING:
-            return DataType(root="ROW", fields=tuple(Field(part.name, _type(part, f"{where}.{part.name}", file_types)) for part in element.children))
+            return DataType(
+                root="ROW",
+                fields=tuple(
+                    Field(part.name, _type(part, f"{where}.{part.name}", file_types)) for part in element.children
+                ),
+            )
         case _LogicalType.VARIANT:
             raise refusal(file_types.path, where, "is a VARIANT, which is taken over from tables of Paimon only")
     raise refusal(file_types.path, where, f"is a group of kind {element.kind}, which Paimon has not")
@@ -229,10 +268,17 @@ def _leaf(element: _SchemaElement, where: str, file_types: _FileTypes) -> DataTy
         case (_PhysicalType.BYTES, _) | (_PhysicalType.FIXED, (_LogicalType.NOTHING | _LogicalType.UUID)):
             return BYTES
         case _, _LogicalType.NULL:
-            raise refusal(file_types.path, where, "holds nothing but nulls and has no type", remedy="write it with a type, or leave it out")
+            raise refusal(
+                file_types.path,
+                where,
+                "holds nothing but nulls and has no type",
+                remedy="write it with a type, or leave it out",
+            )
         case _PhysicalType.FIXED, _LogicalType.FLOAT16:
             raise refusal(file_types.path, where, "holds floats of 16 bits, which Paimon has not")
-    raise refusal(file_types.path, where, f"is of Parquet's physical type {physical} with annotation {kind}, which Paimon has not")
+    raise refusal(
+        file_types.path, where, f"is of Parquet's physical type {physical} with annotation {kind}, which Paimon has not"
+    )
 
 
 def _integer_type(element: _SchemaElement, where: str, file_types: _FileTypes) -> DataType:
@@ -242,7 +288,9 @@ def _integer_type(element: _SchemaElement, where: str, file_types: _FileTypes) -
     elif element.kind == _LogicalType.INTEGER:
         bits, signed = 8 << (element.own[6][1] - 11) % 4, element.own[6][1] >= 15
     if not signed and bits > 16:
-        raise refusal(file_types.path, where, f"holds unsigned numbers of {bits} bits, which would have to be written anew")
+        raise refusal(
+            file_types.path, where, f"holds unsigned numbers of {bits} bits, which would have to be written anew"
+        )
     return DataType(root=_SIGNED_TYPES[bits if signed else bits * 2])
 
 
@@ -263,7 +311,11 @@ def _decimal(element: _SchemaElement, where: str, file_types: _FileTypes) -> Dat
     scale = element.told[1][1] if 1 in element.told else element.own[7][1] if 7 in element.own else 0
     precision = element.told[2][1] if 2 in element.told else element.own[8][1]
     if not 0 < precision <= _MOST_DIGITS or not 0 <= scale <= precision:
-        raise refusal(file_types.path, where, f"is a decimal of {precision} digits, {scale} of them after the point, where Paimon has {_MOST_DIGITS}")
+        raise refusal(
+            file_types.path,
+            where,
+            f"is a decimal of {precision} digits, {scale} of them after the point, where Paimon has {_MOST_DIGITS}",
+        )
     return DataType(root="DECIMAL", precision=precision, scale=scale)
 
 
@@ -274,15 +326,29 @@ def _check_chunks(path: str, chunks: Sequence[Struct], leaves: Sequence[tuple[st
     """Raise `Unsupported` for compression and encodings that engine 1.4.2 or Polars does not read."""
     for chunk, (name, _) in zip(chunks, leaves, strict=True):
         if chunk[4][1] in _CODECS:
-            raise unsupported_encoding(path, f"it is compressed by {_CODECS[chunk[4][1]]}, which engine 1.4.2 does not read", "file.compression")
+            raise unsupported_encoding(
+                path,
+                f"it is compressed by {_CODECS[chunk[4][1]]}, which engine 1.4.2 does not read",
+                "file.compression",
+            )
         encodings = chunk[2][1][1]
         if _SPLIT_STREAMS in encodings:
-            raise unsupported_encoding(path, f"column {name} is encoded as BYTE_STREAM_SPLIT, which engine 1.4.2 does not read", "parquet.encoding")
+            raise unsupported_encoding(
+                path,
+                f"column {name} is encoded as BYTE_STREAM_SPLIT, which engine 1.4.2 does not read",
+                "parquet.encoding",
+            )
         if chunk[1][1] == _PhysicalType.FIXED and _DELTA_BYTES in encodings:
-            raise unsupported_encoding(path, f"column {name} holds bytes of fixed length as DELTA_BYTE_ARRAY, which Polars does not read", "parquet.encoding")
+            raise unsupported_encoding(
+                path,
+                f"column {name} holds bytes of fixed length as DELTA_BYTE_ARRAY, which Polars does not read",
+                "parquet.encoding",
+            )
 
 
-def _column_stats(fields: Sequence[Field], leaves: Sequence[tuple[str, _SchemaElement | None]], groups: Sequence[Struct]) -> dict[str, ColumnStats]:
+def _column_stats(
+    fields: Sequence[Field], leaves: Sequence[tuple[str, _SchemaElement | None]], groups: Sequence[Struct]
+) -> dict[str, ColumnStats]:
     """Return the statistics of the footer that are reliable.
 
     A real number's bounds leave out a NaN without saying so.

@@ -50,7 +50,9 @@ class _PageRange(NamedTuple):
     end: int
 
 
-def find_damaged_pages(path: str, read: Read, size_bytes: int, unsummed: list[str] | None = None) -> Iterator[DamagedPage]:
+def find_damaged_pages(
+    path: str, read: Read, size_bytes: int, unsummed: list[str] | None = None
+) -> Iterator[DamagedPage]:
     """Yield the damaged pages of a file, of which `read(offset, length)` returns bytes.
 
     One row group is in memory at a time. `unsummed` gets the column of each page that has no CRC-32. Raises `Corrupt`,
@@ -59,7 +61,10 @@ def find_damaged_pages(path: str, read: Read, size_bytes: int, unsummed: list[st
     try:
         for group in _list(footer_of(path, read, size_bytes), _GROUPS, STRUCT):
             chunks = [_chunk(_member(chunk, _FACTS, STRUCT), size_bytes) for chunk in _list(group, _CHUNKS, STRUCT)]
-            first, end = min((chunk.begin for chunk in chunks), default=0), max((chunk.end for chunk in chunks), default=0)
+            first, end = (
+                min((chunk.begin for chunk in chunks), default=0),
+                max((chunk.end for chunk in chunks), default=0),
+            )
             data = read(first, end - first) if chunks else b""
             for chunk in chunks:
                 yield from _pages(chunk, data, first, unsummed)
@@ -74,7 +79,10 @@ def _chunk(facts: Struct, size_bytes: int) -> _PageRange:
     # a column without values may have a dictionary, or nothing
     begin = min(filter(None, (begin, dictionary_at)), default=_FIRST_BYTE)
     if not _FIRST_BYTE <= begin <= begin + length <= size_bytes - _END_BYTES:
-        raise Corrupt(f"column {column} has {length} bytes from byte {begin} on, in a file of {size_bytes}", field="total_compressed_size")
+        raise Corrupt(
+            f"column {column} has {length} bytes from byte {begin} on, in a file of {size_bytes}",
+            field="total_compressed_size",
+        )
     return _PageRange(column, begin, begin + length)
 
 
@@ -87,7 +95,9 @@ def _pages(chunk: _PageRange, data: bytes, first: int, unsummed: list[str] | Non
             length = _member(header, _PAGE_BYTES, I32)
             stored = _member(header, _CRC, I32) & 0xFFFFFFFF if _CRC in header else None
         except Corrupt as error:
-            raise Corrupt(f"column {chunk.column}: no head of a page: {error.message}", offset=first + at, field="header") from None
+            raise Corrupt(
+                f"column {chunk.column}: no head of a page: {error.message}", offset=first + at, field="header"
+            ) from None
         if not 0 <= length <= end - body:
             msg = f"column {chunk.column}: a page of {length} bytes, and {end - body} are left of the column"
             raise Corrupt(msg, offset=first + at, field="compressed_page_size")

@@ -138,7 +138,14 @@ class RowGroupStream:
         for part in self._body:
             checksum = crc32(part, checksum)
         checksum_member = thrift.encode_members({4: (I32, checksum - (checksum >> 31 << 32))}, 3)
-        grown = b"".join([head.data[: head.at], checksum_member, bytes([head.data[head.at] - 0x10]), head.data[head.at + 1 : head.end]])
+        grown = b"".join(
+            [
+                head.data[: head.at],
+                checksum_member,
+                bytes([head.data[head.at] - 0x10]),
+                head.data[head.at + 1 : head.end],
+            ]
+        )
         self._growth.append(len(grown) - head.end)
         if sum(map(len, self._body)) <= _JOINED_BYTES:
             self._put(b"".join([grown, *self._body]))
@@ -158,7 +165,10 @@ class RowGroupStream:
         if ending[-4:] != MAGIC or length > len(ending):
             raise Corrupt("an encoder's file that does not end as Parquet does", field="footer")
         indexes, begin = ending[:-length], self._seen - len(ending)
-        row_groups, offsets = parquet_chunks.read(ending[-length:-8], 0), _Offsets(self._pages, self._growth, self._start - len(MAGIC))
+        row_groups, offsets = (
+            parquet_chunks.read(ending[-length:-8], 0),
+            _Offsets(self._pages, self._growth, self._start - len(MAGIC)),
+        )
         chunks = [chunk for group in row_groups for chunk in group.chunks]
         new_offset, new_indexes = self._start - len(MAGIC) + begin + sum(self._growth), []
         for members, update in ((_COLUMN_INDEX, offsets.unchanged), (_OFFSET_INDEX, offsets.offsets)):
@@ -168,7 +178,10 @@ class RowGroupStream:
                     chunk.point(members, new_offset, len(new_indexes[-1]))
                     new_offset += len(new_indexes[-1])
         self._put(b"".join(new_indexes))
-        return [group._replace(size_bytes=group.size_bytes + sum([offsets.move(chunk) for chunk in group.chunks])) for group in row_groups]
+        return [
+            group._replace(size_bytes=group.size_bytes + sum([offsets.move(chunk) for chunk in group.chunks]))
+            for group in row_groups
+        ]
 
 
 def _kinds(data: memoryview) -> tuple[bool, bool]:

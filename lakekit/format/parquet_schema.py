@@ -27,9 +27,30 @@ INT32, INT64, INT96, BYTES, FIXED_BYTES = 1, 2, 3, 6, 7
 REQUIRED, OPTIONAL, REPEATED = 0, 1, 2
 _UNITS = {"ms": 1, "us": 2, "ns": 3}
 _NESTED_ID_BASE, _NESTED_ID_STEP = 536870911, 1024
-_UTF8, _MAP, _MAP_KEY_VALUE, _LIST, _DECIMAL, _DATE, _TIME_MILLIS, _TIMESTAMP_MILLIS, _TIMESTAMP_MICROS, _INT_8, _INT_16 = 0, 1, 2, 3, 5, 6, 7, 9, 10, 15, 16
+(
+    _UTF8,
+    _MAP,
+    _MAP_KEY_VALUE,
+    _LIST,
+    _DECIMAL,
+    _DATE,
+    _TIME_MILLIS,
+    _TIMESTAMP_MILLIS,
+    _TIMESTAMP_MICROS,
+    _INT_8,
+    _INT_16,
+) = 0, 1, 2, 3, 5, 6, 7, 9, 10, 15, 16
 _CONVERTED_TIMESTAMPS = {"ms": _TIMESTAMP_MILLIS, "us": _TIMESTAMP_MICROS}
-_PHYSICAL_TYPES = {"BOOLEAN": 0, "INT": INT32, "BIGINT": INT64, "FLOAT": 4, "DOUBLE": 5, "BINARY": BYTES, "VARBINARY": BYTES, "BLOB": BYTES}
+_PHYSICAL_TYPES = {
+    "BOOLEAN": 0,
+    "INT": INT32,
+    "BIGINT": INT64,
+    "FLOAT": 4,
+    "DOUBLE": 5,
+    "BINARY": BYTES,
+    "VARBINARY": BYTES,
+    "BLOB": BYTES,
+}
 
 
 def elements(fields: Sequence[Field]) -> list[Struct]:
@@ -59,7 +80,12 @@ def _elements(name: str, t: DataType, field_id: int, parent: tuple[int, int]) ->
 
     `parent` is the id of the field that contains it, and its depth below that.
     """
-    own: Struct = {3: (I32, OPTIONAL if t.nullable else REQUIRED), 4: (BINARY, name.encode()), 5: (I32, 1), 9: (I32, field_id)}
+    own: Struct = {
+        3: (I32, OPTIONAL if t.nullable else REQUIRED),
+        4: (BINARY, name.encode()),
+        5: (I32, 1),
+        9: (I32, field_id),
+    }
     owner, depth = parent
     match t.root:
         case "ARRAY":
@@ -138,4 +164,8 @@ def _timestamp(unit: str, *, zoned: bool) -> Struct:
     if unit == "ns":
         return {1: (I32, INT96)}
     converted: Struct = {6: (I32, _CONVERTED_TIMESTAMPS[unit])} if zoned else {}
-    return {1: (I32, INT64)} | converted | {10: _annotation(8, {1: (BOOL, zoned), 2: (STRUCT, {_UNITS[unit]: (STRUCT, {})})})}
+    return (
+        {1: (I32, INT64)}
+        | converted
+        | {10: _annotation(8, {1: (BOOL, zoned), 2: (STRUCT, {_UNITS[unit]: (STRUCT, {})})})}
+    )

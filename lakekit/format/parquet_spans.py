@@ -88,8 +88,13 @@ def _chunk(data: bytes, column: dict[str, Any], marks: SpanRecorder, path: str |
     facts = column.get("meta_data")
     if not isinstance(facts, dict):
         raise Corrupt("a column chunk without metadata", path=path, field="meta_data")
-    named = ".".join(part.decode("utf-8", "replace") for part in facts.get("path_in_schema", ()) if isinstance(part, bytes))
-    begin = min(filter(None, (_integer_member(facts, "dictionary_page_offset"), _integer_member(facts, "data_page_offset"))), default=0)
+    named = ".".join(
+        part.decode("utf-8", "replace") for part in facts.get("path_in_schema", ()) if isinstance(part, bytes)
+    )
+    begin = min(
+        filter(None, (_integer_member(facts, "dictionary_page_offset"), _integer_member(facts, "data_page_offset"))),
+        default=0,
+    )
     size = _integer_member(facts, "total_compressed_size")
     with marks.within(f"column {named}"):
         cursor = Cursor(data, path=path, at=_clamp(begin, data), end=_clamp(begin + size, data), marks=marks)
@@ -106,7 +111,9 @@ def _chunk(data: bytes, column: dict[str, Any], marks: SpanRecorder, path: str |
             if at:
                 Cursor(data, path=path, at=_clamp(at, data), marks=marks).skip(length, name)
         if at := _integer_member(facts, "bloom_filter_offset"):
-            Cursor(data, path=path, at=_clamp(at, data), marks=marks).skip(_integer_member(facts, "bloom_filter_length"), "bloom_filter")
+            Cursor(data, path=path, at=_clamp(at, data), marks=marks).skip(
+                _integer_member(facts, "bloom_filter_length"), "bloom_filter"
+            )
 
 
 def _clamp(at: int, data: bytes) -> int:

@@ -107,7 +107,10 @@ class ParquetEncoder:
     def __init__(self, sink: BinaryIO, fields: Sequence[Field], encoding: Encoding) -> None:
         codec = CODECS.get(encoding.compression.lower())
         if codec is None:
-            raise Unsupported(f"Parquet files cannot be compressed by {encoding.compression!r}; known are {', '.join(CODECS)}", feature="file.compression")
+            raise Unsupported(
+                f"Parquet files cannot be compressed by {encoding.compression!r}; known are {', '.join(CODECS)}",
+                feature="file.compression",
+            )
         self._sink, self._fields, self._codec = sink, tuple(fields), codec
         self._level = encoding.compression_level if codec == "zstd" else None
         block_bytes = encoding.block_bytes or _size(encoding, "parquet.block.size")
@@ -177,11 +180,17 @@ class ParquetEncoder:
         if self._alone:
             encoded = [(self._plan.polars, self._passed(frame))]
         else:
-            encoded = [(columns, self._laid(small_file, summed=columns is not self._plan.polars)) for columns, small_file in self._encoded(frame)]
+            encoded = [
+                (columns, self._laid(small_file, summed=columns is not self._plan.polars))
+                for columns, small_file in self._encoded(frame)
+            ]
         first = 0
         for parts in zip(*(groups for _, groups in encoded), strict=True):  # scalar: one a row group
             height = parts[0].row_count
-            self._group(frame.slice(first, height), [(columns, group) for (columns, _), group in zip(encoded, parts, strict=True)])
+            self._group(
+                frame.slice(first, height),
+                [(columns, group) for (columns, _), group in zip(encoded, parts, strict=True)],
+            )
             first += height
         self._rows += frame.height
 
@@ -200,7 +209,10 @@ class ParquetEncoder:
                 1: (LIST, (STRUCT, [chunk.encoded for chunk in all_chunks])),
                 2: (I64, sum(group.size_bytes for _, group in parts)),
                 3: (I64, rows.height),
-                5: (I64, min(fact[number][1] for fact in facts for number in (9, 11) if number in fact and fact[number][1])),
+                5: (
+                    I64,
+                    min(fact[number][1] for fact in facts for number in (9, 11) if number in fact and fact[number][1]),
+                ),
                 6: (I64, sum(fact[7][1] for fact in facts)),
                 7: (I16, len(self._groups) % 32768),
             }
@@ -249,9 +261,15 @@ class ParquetEncoder:
 
     def _by_polars(self, frame: pl.DataFrame, sink: BinaryIO, group_rows: int | None) -> None:
         fields = [self._fields[i] for i in self._plan.polars]
-        changed = {field.name: plain for field in fields if (plain := _encoded_expr(field)) is not None} if self._plan.times else {}
+        changed = (
+            {field.name: plain for field in fields if (plain := _encoded_expr(field)) is not None}
+            if self._plan.times
+            else {}
+        )
         selected = (
-            frame.select(col(field.name) for field in fields).with_columns(**changed) if changed else pl.DataFrame([frame.get_column(f.name) for f in fields])
+            frame.select(col(field.name) for field in fields).with_columns(**changed)
+            if changed
+            else pl.DataFrame([frame.get_column(f.name) for f in fields])
         )
         _refuse_nulls(selected, fields)
         selected.write_parquet(
@@ -319,7 +337,12 @@ def _plan_encoding(fields: tuple[Field, ...], dictionary: bool) -> tuple[tuple[b
             polars.append(i)
     schema = elements(fields)
     first = thrift.encode_members({1: (I32, 1), 2: (LIST, (STRUCT, schema))}, 0)
-    last = thrift.encode_members({6: (BINARY, CREATED_BY), 7: (LIST, (STRUCT, [{1: (STRUCT, {})}] * leaf_count(schema)))}, 4) + b"\0"
+    last = (
+        thrift.encode_members(
+            {6: (BINARY, CREATED_BY), 7: (LIST, (STRUCT, [{1: (STRUCT, {})}] * leaf_count(schema)))}, 4
+        )
+        + b"\0"
+    )
     plan = _EncodingPlan(
         polars=tuple(polars),
         polars_schema=_polars_schema([fields[i] for i in polars]),
@@ -361,7 +384,9 @@ def _polars_schema(fields: Sequence[Field]) -> pa.Schema:
     """Return the schema that Polars writes: its own types, and which columns are NOT NULL."""
     changed = {field.name: plain for field in fields if (plain := _encoded_expr(field)) is not None}
     empty = pl.DataFrame(schema=polars_schema(fields)).with_columns(**changed).to_arrow()
-    return pa.schema([arrow_field.with_nullable(field.nullable) for arrow_field, field in zip(empty.schema, fields, strict=True)])
+    return pa.schema(
+        [arrow_field.with_nullable(field.nullable) for arrow_field, field in zip(empty.schema, fields, strict=True)]
+    )
 
 
 def _millis(column: pl.Expr, t: DataType) -> pl.Expr | None:
@@ -393,5 +418,9 @@ def _dictionary(encoding: Encoding) -> bool:
             try:
                 return read_boolean(encoding.given[key])
             except ValueError:
-                raise InvalidOption(f"option {key!r} is {encoding.given[key]!r}; allowed: true, false", key=key, value=encoding.given[key]) from None
+                raise InvalidOption(
+                    f"option {key!r} is {encoding.given[key]!r}; allowed: true, false",
+                    key=key,
+                    value=encoding.given[key],
+                ) from None
     return True

@@ -77,7 +77,10 @@ def polars_type(t: DataType, *, timestamp_unit: str | None = None) -> pl.DataTyp
         case "ARRAY":
             return pl.List(polars_type(part(t.element), timestamp_unit=timestamp_unit))
         case "MAP":
-            return entries_type(polars_type(part(t.key), timestamp_unit=timestamp_unit), polars_type(part(t.value), timestamp_unit=timestamp_unit))
+            return entries_type(
+                polars_type(part(t.key), timestamp_unit=timestamp_unit),
+                polars_type(part(t.value), timestamp_unit=timestamp_unit),
+            )
         case "MULTISET":
             return entries_type(polars_type(part(t.element), timestamp_unit=timestamp_unit), pl.Int32())
         case "ROW":
@@ -156,12 +159,23 @@ def paimon_type(dtype: pl.DataType | pl.datatypes.DataTypeClass, column: str = "
         case pl.Time():
             return DataType(root="TIME", precision=3)
         case pl.Datetime():
-            return DataType(root="TIMESTAMP" if instance.time_zone is None else "TIMESTAMP_LTZ", precision=_UNIT_DIGITS[instance.time_unit])
+            return DataType(
+                root="TIMESTAMP" if instance.time_zone is None else "TIMESTAMP_LTZ",
+                precision=_UNIT_DIGITS[instance.time_unit],
+            )
         case pl.List() | pl.Array():
             return DataType(root="ARRAY", element=paimon_type(instance.inner, column))
         case pl.Map():
-            return DataType(root="MAP", key=paimon_type(instance.key, column), value=paimon_type(instance.value, column))
+            return DataType(
+                root="MAP", key=paimon_type(instance.key, column), value=paimon_type(instance.value, column)
+            )
         case pl.Struct():
-            return DataType(root="ROW", fields=tuple(Field(field.name, paimon_type(field.dtype, column)) for field in instance.fields))
+            return DataType(
+                root="ROW",
+                fields=tuple(Field(field.name, paimon_type(field.dtype, column)) for field in instance.fields),
+            )
     subject = f"column {column} of" if column else "a column of"
-    raise SchemaMismatch(f"no Paimon type holds {subject} Polars type {instance}; cast it, or name a Paimon type for it", column=column or None)
+    raise SchemaMismatch(
+        f"no Paimon type holds {subject} Polars type {instance}; cast it, or name a Paimon type for it",
+        column=column or None,
+    )

@@ -30,7 +30,9 @@ _BLANK = "".join(map(chr, range(33)))
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 
 
-def parser(result_type: DataType, *, column: str, timestamp_unit: str | None = None, zone: str = "UTC") -> Callable[[pl.Series], pl.Series] | None:
+def parser(
+    result_type: DataType, *, column: str, timestamp_unit: str | None = None, zone: str = "UTC"
+) -> Callable[[pl.Series], pl.Series] | None:
     """Return a function from text to values of `result_type`; None for a type that text is not cast to."""
     if result_type.root in BINARIES:
         return lambda text: texts.fit_bytes(text.cast(pl.Binary), result_type=result_type)
@@ -52,7 +54,9 @@ def parser(result_type: DataType, *, column: str, timestamp_unit: str | None = N
     return None
 
 
-def tolerant_parser(result_type: DataType, *, column: str, timestamp_unit: str | None = None, zone: str = "UTC") -> Callable[[pl.Series], pl.Series]:
+def tolerant_parser(
+    result_type: DataType, *, column: str, timestamp_unit: str | None = None, zone: str = "UTC"
+) -> Callable[[pl.Series], pl.Series]:
     """Return a parser of DATE, TIME, TIMESTAMP or DECIMAL that makes null of text that is no such value."""
     match result_type.root:
         case "DECIMAL":
@@ -89,13 +93,17 @@ def _select(text: pl.Series, expr: pl.Expr) -> pl.Series:
 
 def _booleans(text: pl.Series) -> pl.Series:
     lower = pl.col("text").str.to_lowercase()
-    return _select(text, pl.when(lower.is_in(_TRUE)).then(pl.lit(value=True)).when(lower.is_in(_FALSE)).then(pl.lit(value=False)))
+    return _select(
+        text, pl.when(lower.is_in(_TRUE)).then(pl.lit(value=True)).when(lower.is_in(_FALSE)).then(pl.lit(value=False))
+    )
 
 
 def _integers(text: pl.Series, *, result_type: DataType) -> pl.Series:
     """Parse a sign, digits, and digits behind a point, which are ignored; no blanks, no exponent."""
     integer_part = pl.col("text").str.extract(r"^([+-]?\d*)(?:\.\d*)?$", 1)
-    at_least = pl.when(integer_part.is_in(["", "+", "-"]) & pl.col("text").str.contains(".", literal=True)).then(pl.lit("0"))
+    at_least = pl.when(integer_part.is_in(["", "+", "-"]) & pl.col("text").str.contains(".", literal=True)).then(
+        pl.lit("0")
+    )
     value = pl.coalesce(at_least, integer_part).str.strip_prefix("+").cast(pl.Int64, strict=False)
     limit = 1 << (_BITS[result_type.root] - 1)
     return _select(text, pl.when((value >= -limit) & (value <= limit - 1)).then(value).cast(polars_type(result_type)))
@@ -118,19 +126,34 @@ def to_decimals(text: pl.Series, *, result_type: DataType, name: str, strict: bo
     parts = text.str.extract_groups(_NUMBER).struct.unnest()
     parts.columns = ["sign", "whole", "fraction", "exponent"]
     digits = pl.concat_str("whole", pl.col("fraction").fill_null(""))
-    frame = parts.select("sign", digits=digits, point=pl.col("whole").str.len_bytes().cast(pl.Int64) + pl.col("exponent").cast(pl.Int64).fill_null(0))
+    frame = parts.select(
+        "sign",
+        digits=digits,
+        point=pl.col("whole").str.len_bytes().cast(pl.Int64) + pl.col("exponent").cast(pl.Int64).fill_null(0),
+    )
     is_unread = (frame["digits"].is_null() | (frame["digits"] == "")) & text.is_not_null()
     if is_unread.any():
         if strict:
             raise unreadable_text(text.filter(is_unread)[0], result_type, name)
         frame = frame.with_columns(pl.when(pl.Series(~is_unread)).then(pl.col("digits")).alias("digits"))
     digit_count = (pl.col("point") + scale).clip(-1, 1000)
-    head = pl.when(digit_count >= 0).then(pl.col("digits").str.slice(0, digit_count.clip(0))).otherwise(pl.lit("")).str.strip_chars_start("0")
+    head = (
+        pl.when(digit_count >= 0)
+        .then(pl.col("digits").str.slice(0, digit_count.clip(0)))
+        .otherwise(pl.lit(""))
+        .str.strip_chars_start("0")
+    )
     missing = (digit_count - pl.col("digits").str.len_bytes().cast(pl.Int64)).clip(0)
     significant = head.str.len_bytes().cast(pl.Int64)
     fits = (significant == 0) | (significant + missing <= decimals.MOST_DIGITS)
-    padded = pl.when(fits).then(pl.when(significant == 0).then(pl.lit("0")).otherwise(head.str.pad_end((significant + missing).clip(0, 38), "0")))
-    next_digit = pl.when(digit_count >= 0).then(pl.col("digits").str.slice(digit_count.clip(0), 1)).otherwise(pl.lit(""))
+    padded = pl.when(fits).then(
+        pl.when(significant == 0)
+        .then(pl.lit("0"))
+        .otherwise(head.str.pad_end((significant + missing).clip(0, 38), "0"))
+    )
+    next_digit = (
+        pl.when(digit_count >= 0).then(pl.col("digits").str.slice(digit_count.clip(0), 1)).otherwise(pl.lit(""))
+    )
     unscaled = padded.cast(pl.Int128) + next_digit.is_in(list("56789")).cast(pl.Int128)
     signed = unscaled * pl.when(pl.col("sign") == "-").then(pl.lit(-1, pl.Int128)).otherwise(pl.lit(1, pl.Int128))
     values = frame.select(pl.when(pl.col("digits").is_not_null()).then(signed)).to_series()
@@ -172,18 +195,28 @@ def _times(text: pl.Series, *, name: str, strict: bool = True) -> pl.Series:
     hour, minute, second = (_to_int(pl.col("text").str.extract(pattern, i)).cast(pl.Int64) for i in (1, 2, 3))
     millis = pl.col("text").str.extract(pattern, 4).fill_null("0").str.pad_end(3, "0").str.slice(0, 3).cast(pl.Int64)
     clock = ((hour * 60 + minute.fill_null(0)) * 60 + second.fill_null(0)) * 1000 + millis
-    millis_of_day = _select(text, pl.when(number.is_not_null()).then(number.cast(pl.Int64, strict=False)).otherwise(clock))
-    return texts.from_time_millis(_check_all_read(text, millis_of_day, DataType(root="TIME"), name) if strict else millis_of_day, name)
+    millis_of_day = _select(
+        text, pl.when(number.is_not_null()).then(number.cast(pl.Int64, strict=False)).otherwise(clock)
+    )
+    return texts.from_time_millis(
+        _check_all_read(text, millis_of_day, DataType(root="TIME"), name) if strict else millis_of_day, name
+    )
 
 
-def _timestamps(text: pl.Series, *, result_type: DataType, name: str, unit: str | None, zone: str, strict: bool = True) -> pl.Series:
+def _timestamps(
+    text: pl.Series, *, result_type: DataType, name: str, unit: str | None, zone: str, strict: bool = True
+) -> pl.Series:
     """Parse yyyy-M-d, or with H:m:s and up to nine digits.
 
     TIMESTAMP also takes integers: seconds, milli-, micro- or nanoseconds, by its precision.
     """
     digits = 6 if result_type.precision is None else result_type.precision
     dtype = pl.Datetime(unit_of(result_type, unit))
-    number = pl.col("text").str.extract(r"^(-?\d+)$" if result_type.root == "TIMESTAMP" else r"^()$", 1).cast(pl.Int64, strict=False)
+    number = (
+        pl.col("text")
+        .str.extract(r"^(-?\d+)$" if result_type.root == "TIMESTAMP" else r"^()$", 1)
+        .cast(pl.Int64, strict=False)
+    )
     pattern = r"^(-?\d{1,10})-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{0,9}))?)?$"
     year, month, day, hour, minute, second = (_to_int(pl.col("text").str.extract(pattern, i)) for i in range(1, 7))
     first = pl.datetime(year.clip(0, 9999), month.clip(1, 12), 1).dt.date()
@@ -194,13 +227,29 @@ def _timestamps(text: pl.Series, *, result_type: DataType, name: str, unit: str 
     last = first.dt.month_end().dt.day().cast(pl.Int32)
     # 30 February is its last day, as Java resolves it
     days = pl.when(exists).then(first.to_physical() + pl.min_horizontal(day, last) - 1)
-    seconds = days.cast(pl.Int64) * 86400 + (hour.fill_null(0) * 60 + minute.fill_null(0)).cast(pl.Int64) * 60 + second.fill_null(0)
+    seconds = (
+        days.cast(pl.Int64) * 86400
+        + (hour.fill_null(0) * 60 + minute.fill_null(0)).cast(pl.Int64) * 60
+        + second.fill_null(0)
+    )
     ticks, unit_digits = texts.TICKS[dtype.time_unit], {"ms": 3, "us": 6, "ns": 9}[dtype.time_unit]
-    fraction = pl.col("text").str.extract(pattern, 7).fill_null("").str.slice(0, min(digits, unit_digits)).str.pad_end(unit_digits, "0").cast(pl.Int64)
+    fraction = (
+        pl.col("text")
+        .str.extract(pattern, 7)
+        .fill_null("")
+        .str.slice(0, min(digits, unit_digits))
+        .str.pad_end(unit_digits, "0")
+        .cast(pl.Int64)
+    )
     counted = number * 1000 if digits == 0 else number // 1000 if digits > 6 and dtype.time_unit == "us" else number
     read = text.alias("text").to_frame().select(counted=counted, seconds=seconds, fraction=fraction)
     if strict:
         _check_all_read(text, read.select(pl.coalesce("counted", "seconds")).to_series(), result_type, name)
     texts.check_seconds(read["seconds"], dtype, name)
-    timestamps = read.select(pl.coalesce("counted", pl.col("seconds") * ticks + pl.col("fraction"))).to_series().cast(dtype).alias(text.name)
+    timestamps = (
+        read.select(pl.coalesce("counted", pl.col("seconds") * ticks + pl.col("fraction")))
+        .to_series()
+        .cast(dtype)
+        .alias(text.name)
+    )
     return texts.instant(timestamps, zone) if result_type.root == "TIMESTAMP_LTZ" else timestamps

@@ -92,7 +92,11 @@ def instant(wall: pl.Series, zone: str) -> pl.Series:
     instants = wall.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
     if instants.null_count() != wall.null_count():
         hour = pl.duration(hours=1)
-        later = wall.to_frame("w").select((pl.col("w") - hour).dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null") + hour).to_series()
+        later = (
+            wall.to_frame("w")
+            .select((pl.col("w") - hour).dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null") + hour)
+            .to_series()
+        )
         instants = instants.fill_null(later)
     return instants.dt.convert_time_zone("UTC")
 
@@ -109,7 +113,10 @@ def _check_calendar(times: pl.Series) -> None:
     assert isinstance(times.dtype, pl.Datetime)
     seconds = times.to_physical() // TICKS[times.dtype.time_unit]
     if (seconds.abs() > _CALENDAR_SECONDS).any():
-        raise ValueOutOfRange(f"column {times.name}: a cast makes a time beyond the year 260,000, for which zones have no rules", column=times.name)
+        raise ValueOutOfRange(
+            f"column {times.name}: a cast makes a time beyond the year 260,000, for which zones have no rules",
+            column=times.name,
+        )
 
 
 def from_millis(millis: pl.Series, dtype: pl.Datetime, column: str) -> pl.Series:
@@ -117,7 +124,9 @@ def from_millis(millis: pl.Series, dtype: pl.Datetime, column: str) -> pl.Series
 
     Raises `ValueOutOfRange` where they do not fit.
     """
-    return to_unit(millis.cast(pl.Datetime("ms")), pl.Datetime(dtype.time_unit), column).dt.replace_time_zone(dtype.time_zone)
+    return to_unit(millis.cast(pl.Datetime("ms")), pl.Datetime(dtype.time_unit), column).dt.replace_time_zone(
+        dtype.time_zone
+    )
 
 
 def to_unit(values: pl.Series, dtype: pl.Datetime, column: str) -> pl.Series:

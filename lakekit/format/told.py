@@ -104,7 +104,12 @@ class ColumnStats:
         if bounds is None:
             return False
         self.nulls += nulls
-        self._widen(*(Decimal(bound).scaleb(-(t.scale or 0), _EXACT_CONTEXT) if t.root == "DECIMAL" else bound for bound in bounds))
+        self._widen(
+            *(
+                Decimal(bound).scaleb(-(t.scale or 0), _EXACT_CONTEXT) if t.root == "DECIMAL" else bound
+                for bound in bounds
+            )
+        )
         return True
 
     def forget(self, nulls: int) -> None:

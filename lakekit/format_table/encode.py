@@ -48,7 +48,9 @@ class TextEncoder:
     """A text file being written: an `Encoder` without null counts and bounds."""
 
     def __init__(self, sink: BinaryIO, text_format: Any, fields: Sequence[Field], how: TextOptions, codec: str) -> None:
-        prepare_series(field.name for field in fields)  # whoever wrote the first rows of a process has asked for no schema of Polars yet
+        prepare_series(
+            field.name for field in fields
+        )  # whoever wrote the first rows of a process has asked for no schema of Polars yet
         self.counted = _CountingFile(sink)
         self.sink = compression.open_compressed(self.counted, codec)  # type: ignore[arg-type] # all it needs is write
         self.text_format, self.fields, self.how = text_format, fields, how

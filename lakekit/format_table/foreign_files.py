@@ -72,20 +72,32 @@ def source(storage: Storage, root: str) -> ForeignSource:
         inside = [stat]
     elif not inside:
         what = "an empty folder" if stat is not None else "nothing"
-        raise NotFound(f'there is {what} at "{root}", where Parquet, ORC or Avro files were to be taken over', name=root)
+        raise NotFound(
+            f'there is {what} at "{root}", where Parquet, ORC or Avro files were to be taken over', name=root
+        )
     _refuse_tables(storage, root, inside)
     folders: list[str] = []
     seen = list(_walk(storage, root, inside, folders))
     files = [entry for entry in seen if entry.size_bytes and not _is_hidden(entry.name)]
     if not files:
-        raise NotFound(f'"{root}" holds no files of rows: hidden and empty ones are passed over. Name the folder that they lie in', name=root)
+        raise NotFound(
+            f'"{root}" holds no files of rows: hidden and empty ones are passed over. Name the folder that they lie in',
+            name=root,
+        )
     keys, texts = _partitions(root, files)
     heads = parallel_map(lambda entry: storage.read(entry.path, 0, _HEAD_BYTES), files, waiting=storage.is_remote)
     row_files = [
         ForeignFile(path=entry.path, size_bytes=entry.size_bytes, format_name=_format(entry, head), texts=own)
         for entry, head, own in zip(files, heads, texts, strict=True)
     ]
-    return ForeignSource(storage=storage, root=root, keys=keys, files=tuple(row_files), beside=_side_files(seen, files), folders=tuple(folders))
+    return ForeignSource(
+        storage=storage,
+        root=root,
+        keys=keys,
+        files=tuple(row_files),
+        beside=_side_files(seen, files),
+        folders=tuple(folders),
+    )
 
 
 def _is_hidden(name: str) -> bool:
@@ -103,7 +115,8 @@ def _walk(storage: Storage, folder: str, inside: Sequence[Stat], folders: list[s
             yield entry
         elif _TRANSACTIONS.fullmatch(entry.name):
             raise Unsupported(
-                f"{entry.path} is of a transactional table of Hive, whose rows are not to be seen from its files. Have Hive write them out plainly",
+                f"{entry.path} is of a transactional table of Hive, whose rows are not to be seen from its files. "
+                "Have Hive write them out plainly",
                 feature="procedure.migrate_table",
             )
         elif not _is_hidden(entry.name):
@@ -114,13 +127,28 @@ def _walk(storage: Storage, folder: str, inside: Sequence[Stat], folders: list[s
 def _refuse_tables(storage: Storage, root: str, inside: Sequence[Stat]) -> None:
     names = {entry.name for entry in inside if entry.is_dir}
     kind = next((what for name, what in _OTHER_FORMATS.items() if name in names), None)
-    if kind is None and "metadata" in names and any(entry.name.endswith(".metadata.json") for entry in storage.list(f"{root}/metadata")):
+    if (
+        kind is None
+        and "metadata" in names
+        and any(entry.name.endswith(".metadata.json") for entry in storage.list(f"{root}/metadata"))
+    ):
         kind = "Iceberg"
     if kind is not None:
-        msg = f'"{root}" is a table of {kind}: which of its files are rows says its own log. Read it with its own library and append the rows'
+        msg = (
+            f'"{root}" is a table of {kind}: which of its files are rows says its own log. Read it with its own '
+            "library and append the rows"
+        )
         raise Unsupported(msg, feature="procedure.migrate_table", path=root)
-    if any(entry.name.startswith("schema-") for name in ("schema", "_schema") if name in names for entry in storage.list(f"{root}/{name}")):
-        msg = f'"{root}" is a table of Paimon already: open it with lk.open, or copy it with cat.clone. Of a format table, name the table and not its folder'
+    if any(
+        entry.name.startswith("schema-")
+        for name in ("schema", "_schema")
+        if name in names
+        for entry in storage.list(f"{root}/{name}")
+    ):
+        msg = (
+            f'"{root}" is a table of Paimon already: open it with lk.open, or copy it with cat.clone. Of a format '
+            "table, name the table and not its folder"
+        )
         raise Unsupported(msg, feature="procedure.migrate_table", path=root)
 
 
@@ -128,7 +156,10 @@ def _format(entry: Stat, head: bytes) -> str:
     format_name = foreign_file.format_of(head)
     if format_name is None:
         raise Corrupt(
-            f"{entry.path} is no Parquet, ORC or Avro file: it begins with {head!r}. Move it away, or name a folder without it", path=entry.path, offset=0
+            f"{entry.path} is no Parquet, ORC or Avro file: it begins with {head!r}. Move it away, or name a folder "
+            "without it",
+            path=entry.path,
+            offset=0,
         )
     return format_name
 
@@ -142,7 +173,8 @@ def _side_files(seen: Sequence[Stat], files: Sequence[Stat]) -> tuple[str, ...]:
     return tuple(
         entry.path
         for entry in seen
-        if entry.path not in taken and (entry.path in sums or entry.name in marks or not (entry.size_bytes or _is_hidden(entry.name)))
+        if entry.path not in taken
+        and (entry.path in sums or entry.name in marks or not (entry.size_bytes or _is_hidden(entry.name)))
     )
 
 
@@ -156,7 +188,10 @@ def _partitions(root: str, files: Sequence[Stat]) -> tuple[tuple[str, ...], list
     for entry, spec in zip(files, specs, strict=True):
         own = tuple(name for name, _ in spec)
         if own != keys:
-            msg = f"{entry.path} lies in partitions by {', '.join(own) or 'nothing'}, {files[0].path} by {', '.join(keys) or 'nothing'}; a table has one kind"
+            msg = (
+                f"{entry.path} lies in partitions by {', '.join(own) or 'nothing'}, {files[0].path} by "
+                f"{', '.join(keys) or 'nothing'}; a table has one kind"
+            )
             raise SchemaMismatch(msg, column=next(iter(own or keys)))
         if len(set(own)) < len(own):
             raise SchemaMismatch(f"{entry.path} lies in two partitions of one column", column=own[0])

@@ -53,19 +53,27 @@ def merge_schemas(paths: Sequence[str], file_schemas: Sequence[ForeignFileSchema
             wide = field.type if have is None else wider_type(have, field.type)
             if wide is None:
                 raise SchemaMismatch(
-                    f"column {field.name} is {field.type} in {path} and {have} in {first[field.name]}, and no type holds both. Write one of them anew",
+                    f"column {field.name} is {field.type} in {path} and {have} in {first[field.name]}, and no type "
+                    "holds both. Write one of them anew",
                     column=field.name,
                 )
             types[field.name] = wide
             first.setdefault(field.name, path)
     _check_names([*types, *keys])
     if not types:
-        raise SchemaMismatch(f"{paths[0]} has no column beside those of its partition ({', '.join(keys)}), and a table needs one")
-    older = [{field.name: field.type for field in file_schema.fields if types.get(field.name, field.type) != field.type} for file_schema in file_schemas]
+        raise SchemaMismatch(
+            f"{paths[0]} has no column beside those of its partition ({', '.join(keys)}), and a table needs one"
+        )
+    older = [
+        {field.name: field.type for field in file_schema.fields if types.get(field.name, field.type) != field.type}
+        for file_schema in file_schemas
+    ]
     return MergedSchema(fields=tuple(Field(name, t) for name, t in types.items()), older=tuple(older))
 
 
-def merge_with_declared(paths: Sequence[str], file_schemas: Sequence[ForeignFileSchema], fields: Sequence[Field], keys: Sequence[str]) -> MergedSchema:
+def merge_with_declared(
+    paths: Sequence[str], file_schemas: Sequence[ForeignFileSchema], fields: Sequence[Field], keys: Sequence[str]
+) -> MergedSchema:
     """Return the merged schema where a format table declares its columns.
 
     Raises: `SchemaMismatch` for a file that holds what its column cannot.
@@ -76,10 +84,17 @@ def merge_with_declared(paths: Sequence[str], file_schemas: Sequence[ForeignFile
         own: dict[str, DataType] = {}
         for field in file_schema.fields:
             want = declared.get(field.name)
-            if want is None or _is_as(field.type, want) or (field.name in file_schema.timeless and want.root in TIMESTAMPS):
+            if (
+                want is None
+                or _is_as(field.type, want)
+                or (field.name in file_schema.timeless and want.root in TIMESTAMPS)
+            ):
                 continue
             if wider_type(field.type, want) != want.as_nullable():
-                raise SchemaMismatch(f"{path}: column {field.name} holds {field.type}, and the format table says {want}", column=field.name)
+                raise SchemaMismatch(
+                    f"{path}: column {field.name} holds {field.type}, and the format table says {want}",
+                    column=field.name,
+                )
             own[field.name] = field.type
         older.append(own)
     return MergedSchema(fields=tuple(fields), older=tuple(older))
@@ -114,7 +129,11 @@ def wider_type(a: DataType, b: DataType) -> DataType | None:
     if a.root == b.root == "DECIMAL":
         scale = max(a.scale or 0, b.scale or 0)
         integer_digits = max((t.precision or 10) - (t.scale or 0) for t in (a, b))
-        return replace(a, precision=integer_digits + scale, scale=scale) if integer_digits + scale <= _MOST_DIGITS else None
+        return (
+            replace(a, precision=integer_digits + scale, scale=scale)
+            if integer_digits + scale <= _MOST_DIGITS
+            else None
+        )
     if a.root in STRINGS and b.root in STRINGS:
         return STRING
     return BYTES if {a.root, b.root} <= {"BINARY", "VARBINARY"} else None
@@ -136,14 +155,21 @@ def _check_names(names: Sequence[str]) -> None:
     for name in names:
         other = seen.setdefault(name.lower(), name)
         if other != name:
-            raise SchemaMismatch(f"columns {other} and {name} differ in nothing but capitals, and columns are found by name. Rename one", column=name)
+            raise SchemaMismatch(
+                f"columns {other} and {name} differ in nothing but capitals, and columns are found by name. Rename one",
+                column=name,
+            )
 
 
 # ---- partition columns ---------------------------------------------------------------------------
 
 
 def partition_fields(
-    keys: Sequence[str], texts: Sequence[Sequence[str]], paths: Sequence[str], file_schemas: Sequence[ForeignFileSchema], types: Mapping[str, DataType]
+    keys: Sequence[str],
+    texts: Sequence[Sequence[str]],
+    paths: Sequence[str],
+    file_schemas: Sequence[ForeignFileSchema],
+    types: Mapping[str, DataType],
 ) -> tuple[Field, ...]:
     """Return the partition columns, with their types.
 
@@ -152,10 +178,17 @@ def partition_fields(
     Raises: `SchemaMismatch` for a type that is given for no partition column, and where files disagree.
     """
     if unknown := next((name for name in types if name not in keys), None):
-        raise SchemaMismatch(f"{unknown} is no partition column of the folders; they are {', '.join(keys) or 'none'}", column=unknown)
+        raise SchemaMismatch(
+            f"{unknown} is no partition column of the folders; they are {', '.join(keys) or 'none'}", column=unknown
+        )
     fields = []
     for at, name in enumerate(keys):
-        inside = [(path, field) for path, file_schema in zip(paths, file_schemas, strict=True) for field in file_schema.fields if field.name == name]
+        inside = [
+            (path, field)
+            for path, file_schema in zip(paths, file_schemas, strict=True)
+            for field in file_schema.fields
+            if field.name == name
+        ]
         t = types.get(name) or (_common_type(name, inside) if inside else _infer_type({row[at] for row in texts}))
         fields.append(Field(name, t))
     return tuple(fields)
@@ -197,11 +230,19 @@ def values(path: str, texts: Sequence[str], fields: Sequence[Field]) -> tuple[ob
     parsed = []
     for text, field in zip(texts, fields, strict=True):
         if partitions.is_blank(text):
-            msg = f"{path} lies in a partition whose {field.name} is blank, which in a table of Paimon is the folder of nulls. Name the folder {HIVE_NULL}"
+            msg = (
+                f"{path} lies in a partition whose {field.name} is blank, which in a table of Paimon is the folder of "
+                f"nulls. Name the folder {HIVE_NULL}"
+            )
             raise SchemaMismatch(msg, column=field.name)
         try:
-            parsed.append(None if text in (HIVE_NULL, partitions.DEFAULT_NAME) else partitions.parse_value(text, field.type))
+            parsed.append(
+                None if text in (HIVE_NULL, partitions.DEFAULT_NAME) else partitions.parse_value(text, field.type)
+            )
         except Corrupt as wrong:
-            msg = f"{path}: partition column {field.name} is {field.type}, and {wrong.message}. Name another type in partition_types"
+            msg = (
+                f"{path}: partition column {field.name} is {field.type}, and {wrong.message}. Name another type in "
+                "partition_types"
+            )
             raise SchemaMismatch(msg, column=field.name) from None
     return tuple(parsed)

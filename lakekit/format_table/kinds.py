@@ -53,7 +53,10 @@ def check(format_name: str, schema: TableSchema) -> None:
         raise Unsupported(msg, feature=f"format-table.{format_name}")
     fields = held_fields(schema)
     if not fields:
-        raise SchemaMismatch("every column is a partition column, so that files would hold nothing; leave one column out of the partition")
+        raise SchemaMismatch(
+            "every column is a partition column, so that files would hold nothing; leave one column out of the "
+            "partition"
+        )
     if format_name in TEXTS:
         TEXTS[format_name].check_types(fields)
     else:

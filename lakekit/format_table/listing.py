@@ -106,7 +106,9 @@ def list_partitions(ctx: TableContext, conditions: Sequence[pl.Expr] = ()) -> li
     return level
 
 
-def _list_subpartitions(ctx: TableContext, storage: Storage, above: PartitionFolder, field: Field) -> list[PartitionFolder]:
+def _list_subpartitions(
+    ctx: TableContext, storage: Storage, above: PartitionFolder, field: Field
+) -> list[PartitionFolder]:
     only_value, null = ctx.options.format_table_partition_path_only_value, ctx.options.partition_default_name
     children = []
     for entry in storage.list(above.directory):
@@ -120,28 +122,48 @@ def _list_subpartitions(ctx: TableContext, storage: Storage, above: PartitionFol
         try:
             [value] = partitions.parse([partitions.unescape(text)], [field.type], default_name=null)
         except Corrupt as wrong:
-            raise Corrupt(f"{entry.path}: partition column {field.name} is {field.type}: {wrong.message}", path=entry.path, field=field.name) from None
+            raise Corrupt(
+                f"{entry.path}: partition column {field.name} is {field.type}: {wrong.message}",
+                path=entry.path,
+                field=field.name,
+            ) from None
         children.append(PartitionFolder(directory=entry.path, values=(*above.values, value)))
     return children
 
 
-def _filter_partitions(level: list[PartitionFolder], fields: Sequence[Field], conditions: Sequence[pl.Expr]) -> list[PartitionFolder]:
+def _filter_partitions(
+    level: list[PartitionFolder], fields: Sequence[Field], conditions: Sequence[pl.Expr]
+) -> list[PartitionFolder]:
     """Return the folders that satisfy the conditions on the last of these columns and on no later one."""
     names = {field.name for field in fields}
-    applicable = [condition for condition in conditions if fields[-1].name in condition.meta.root_names() and set(condition.meta.root_names()) <= names]
+    applicable = [
+        condition
+        for condition in conditions
+        if fields[-1].name in condition.meta.root_names() and set(condition.meta.root_names()) <= names
+    ]
     if not applicable or not level:
         return level
-    mask = values(level, fields).select(pl.all_horizontal(condition.fill_null(value=False) for condition in applicable)).to_series()
+    mask = (
+        values(level, fields)
+        .select(pl.all_horizontal(condition.fill_null(value=False) for condition in applicable))
+        .to_series()
+    )
     return [level[at] for at in mask.alias("").arg_true()]
 
 
-def values(level: Sequence[PartitionFolder], fields: Sequence[Field], timestamp_unit: str | None = None) -> pl.DataFrame:
+def values(
+    level: Sequence[PartitionFolder], fields: Sequence[Field], timestamp_unit: str | None = None
+) -> pl.DataFrame:
     """Return the values of some partitions as a frame, a row each."""
     types = [field.type for field in fields]
-    rows = pa.array([binary_row.with_arity(binary_row.encode(folder.values, types), len(types)) for folder in level], pa.binary())
+    rows = pa.array(
+        [binary_row.with_arity(binary_row.encode(folder.values, types), len(types)) for folder in level], pa.binary()
+    )
     columns = binary_row.decode_columns(rows, types)
     wanted = polars_schema(fields, timestamp_unit=timestamp_unit)
-    return pl.DataFrame([pl.Series(field.name, column).cast(wanted[field.name]) for field, column in zip(fields, columns, strict=True)])
+    return pl.DataFrame(
+        [pl.Series(field.name, column).cast(wanted[field.name]) for field, column in zip(fields, columns, strict=True)]
+    )
 
 
 # ---- files ---------------------------------------------------------------------------------------

@@ -55,7 +55,8 @@ def objects_location(ctx: TableContext) -> tuple[Storage, str, str]:
     location = ctx.all_options.get(OBJECT_LOCATION, "").strip()
     if not location:
         raise Unsupported(
-            f"{ctx.name} is an object table without the option {OBJECT_LOCATION}: engines since 1.3 keep such tables in a REST catalog alone",
+            f"{ctx.name} is an object table without the option {OBJECT_LOCATION}: engines since 1.3 keep such tables "
+            "in a REST catalog alone",
             feature="object-table",
         )
     storage, root = listing.resolve_location(ctx, location, OBJECT_LOCATION)
@@ -72,9 +73,13 @@ def list_objects(ctx: TableContext, lists: Lists | None = None) -> Iterator[pl.D
     storage, root, location = objects_location(ctx)
     names = {field.name for field in FIELDS}
     if odd := [field.name for field in ctx.schema.fields if field.name not in names]:
-        raise Unsupported(f"{ctx.name} has the column {odd[0]!r}, which no listing of objects has", feature="object-table")
+        raise Unsupported(
+            f"{ctx.name} has the column {odd[0]!r}, which no listing of objects has", feature="object-table"
+        )
     if storage.stat(root) is None:
-        raise FileMissing(f"there is nothing at {location}, the location of {ctx.name}: nothing was refreshed", path=root)
+        raise FileMissing(
+            f"there is nothing at {location}, the location of {ctx.name}: nothing was refreshed", path=root
+        )
     rows: list[tuple[Any, ...]] = []
     count = 0
     for entry in _walk_files(storage.list if lists is None else _levels(lists, root).__getitem__, root):
@@ -109,8 +114,12 @@ def _levels(lists: Lists, root: str) -> dict[str, list[Stat]]:
 def _frame(rows: list[tuple[Any, ...]], ctx: TableContext) -> pl.DataFrame:
     schema = polars_schema(FIELDS)
     plain = {name: pl.Int64() if schema[name] == pl.Datetime("ms", "UTC") else schema[name] for name in _LISTED_COLUMNS}
-    frame = cast_columns(pl.DataFrame(rows, schema=plain, orient="row"), {name: schema[name] for name in _LISTED_COLUMNS})
-    complete = frame.with_columns(pl.lit(None, schema[field.name]).alias(field.name) for field in FIELDS if field.name not in _LISTED_COLUMNS)
+    frame = cast_columns(
+        pl.DataFrame(rows, schema=plain, orient="row"), {name: schema[name] for name in _LISTED_COLUMNS}
+    )
+    complete = frame.with_columns(
+        pl.lit(None, schema[field.name]).alias(field.name) for field in FIELDS if field.name not in _LISTED_COLUMNS
+    )
     return complete.select(col(field.name) for field in ctx.schema.fields)
 
 
@@ -125,11 +134,17 @@ def open_object(ctx: TableContext, path: str) -> BinaryIO:
     storage, root, location = objects_location(ctx)
     relative = path.removeprefix(f"{location}/") if path.startswith(f"{location}/") else path
     if not relative or not all(is_plain(part) for part in relative.split("/")):
-        raise InvalidOption(f"{path[:200]!r} is no path below {location}, the location of {ctx.name}: give a value of its column path", key="path", value=path)
+        raise InvalidOption(
+            f"{path[:200]!r} is no path below {location}, the location of {ctx.name}: give a value of its column path",
+            key="path",
+            value=path,
+        )
     try:
         size_bytes = storage.size(f"{root}/{relative}")
     except FileMissing:
-        raise NotFound(f"there is no object {relative[:200]!r} at {location}; t.refresh() lists what is there now", name=path) from None
+        raise NotFound(
+            f"there is no object {relative[:200]!r} at {location}; t.refresh() lists what is there now", name=path
+        ) from None
     return io.BufferedReader(_Object(storage, f"{root}/{relative}", size_bytes))
 
 

@@ -49,7 +49,9 @@ class FormatTableScan:
 
     def now(self) -> ResolvedSource:
         """Folders have no version: each question lists them again."""
-        return ResolvedSource(world.new_id(), lambda condition, _: _frame(self.ctx, condition.on_partition), self.ctx.schema)  # Polars stops by itself
+        return ResolvedSource(
+            world.new_id(), lambda condition, _: _frame(self.ctx, condition.on_partition), self.ctx.schema
+        )  # Polars stops by itself
 
 
 def source(ctx: TableContext) -> FormatTableScan:
@@ -64,7 +66,12 @@ def source(ctx: TableContext) -> FormatTableScan:
 
 def _lines(ctx: TableContext) -> TextOptions:
     options = ctx.options
-    return lines_of(ctx.all_options, kinds.format_of(ctx), zone=options.lakekit_java_time_zone, timestamp_unit=options.lakekit_timestamp_unit)
+    return lines_of(
+        ctx.all_options,
+        kinds.format_of(ctx),
+        zone=options.lakekit_java_time_zone,
+        timestamp_unit=options.lakekit_timestamp_unit,
+    )
 
 
 def _frame(ctx: TableContext, conditions: Sequence[pl.Expr]) -> pl.LazyFrame:
@@ -72,7 +79,11 @@ def _frame(ctx: TableContext, conditions: Sequence[pl.Expr]) -> pl.LazyFrame:
     unit = ctx.options.lakekit_timestamp_unit
     level = listing.list_partitions(ctx, conditions)
     parts = []
-    partition_values = listing.values(level, schema.partition_fields, unit) if schema.partition_keys and level else pl.DataFrame(height=len(level))
+    partition_values = (
+        listing.values(level, schema.partition_fields, unit)
+        if schema.partition_keys and level
+        else pl.DataFrame(height=len(level))
+    )
     for at, files in enumerate(listing.files(ctx, [entry.directory for entry in level])):
         nonempty = [entry for entry in files if entry.size_bytes]
         if nonempty:
@@ -94,19 +105,36 @@ def _scan(ctx: TableContext, files: Sequence[Stat]) -> pl.LazyFrame:
         case "orc":
             zone = ctx.options.lakekit_java_time_zone
             return orc.scan(paths, fields, read=partial(_path_or_whole, storage), timestamp_unit=unit, ltz_zone=zone)
-    texts = TextFiles(storage=storage, files=tuple(files), fields=tuple(fields), how=_lines(ctx), format_name=kinds.format_of(ctx))
+    texts = TextFiles(
+        storage=storage, files=tuple(files), fields=tuple(fields), how=_lines(ctx), format_name=kinds.format_of(ctx)
+    )
     return register_io_source(texts.rows, schema=polars_schema(fields, timestamp_unit=unit), is_pure=True)
 
 
-def _parquet(shared: Runtime, storage: Storage, files: Sequence[Stat], fields: Sequence[Field], unit: str | None) -> pl.LazyFrame:
+def _parquet(
+    shared: Runtime, storage: Storage, files: Sequence[Stat], fields: Sequence[Field], unit: str | None
+) -> pl.LazyFrame:
     looks = page_headers.PageHeaderChecks(shared, storage, {field.name: None for field in fields})
     world.parallel_map(partial(_check_parquet, storage, looks), files)
     looks.remember()
     paths = [native_path.path for native_path in files]
     native = [storage.polars(path) for path in paths]
-    wide = any(field.type.holds(_WIDE_TYPES) for field in fields)  # Polars cannot decode all that other writers make of such columns
-    if None not in native and not (wide and (storage.is_remote or any(parquet.undecodable_columns(_path_or_whole(storage, path), path) for path in paths))):
-        return parquet.scan([native_path or "" for native_path in native], fields, paths=paths, timestamp_unit=unit, opening=storage.polars_options())
+    wide = any(
+        field.type.holds(_WIDE_TYPES) for field in fields
+    )  # Polars cannot decode all that other writers make of such columns
+    if None not in native and not (
+        wide
+        and (
+            storage.is_remote or any(parquet.undecodable_columns(_path_or_whole(storage, path), path) for path in paths)
+        )
+    ):
+        return parquet.scan(
+            [native_path or "" for native_path in native],
+            fields,
+            paths=paths,
+            timestamp_unit=unit,
+            opening=storage.polars_options(),
+        )
     return parquet.scan_bytes(paths, fields, read=storage.read, timestamp_unit=unit)
 
 
@@ -138,7 +166,13 @@ class TextFiles:
     how: TextOptions
     format_name: str
 
-    def rows(self, with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None) -> Iterator[pl.DataFrame]:  # noqa: ARG002 - the contract of Polars' sources
+    def rows(
+        self,
+        with_columns: list[str] | None,
+        predicate: pl.Expr | None,
+        n_rows: int | None,
+        batch_size: int | None,  # noqa: ARG002 - the contract of Polars' sources
+    ) -> Iterator[pl.DataFrame]:
         """Yield the rows, in blocks."""
         names = [field.name for field in self.fields] if with_columns is None else with_columns
         filter_columns = set() if predicate is None else set(predicate.meta.root_names())
@@ -174,4 +208,6 @@ class TextFiles:
 def check_no_position(ctx: TableContext, at: object) -> None:
     """Raise `InvalidOption` for a scan of another time than now."""
     if at is not None:
-        raise InvalidOption(f"{ctx.name} is a format table, which has no snapshots: scan it without at=", key="at", value=str(at))
+        raise InvalidOption(
+            f"{ctx.name} is a format table, which has no snapshots: scan it without at=", key="at", value=str(at)
+        )

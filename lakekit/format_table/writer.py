@@ -76,7 +76,9 @@ def overwrite(ctx: TableContext, frame: object, *, partition: Mapping[str, Any] 
 def drop(ctx: TableContext, specs: Sequence[Mapping[str, Any]]) -> Commit:
     """Delete the files of every partition that matches one of some specs; an empty spec matches all."""
     wanted = [partition_spec(ctx, spec) for spec in specs]
-    matching = [folder for folder in listing.list_partitions(ctx) if any(_matches(folder.values, spec) for spec in wanted)]
+    matching = [
+        folder for folder in listing.list_partitions(ctx) if any(_matches(folder.values, spec) for spec in wanted)
+    ]
     started = ctx.world.elapsed_ms()
     removed = [file.path for files in listing.files(ctx, [folder.directory for folder in matching]) for file in files]
     listing.files_location(ctx)[0].delete(removed)
@@ -97,10 +99,15 @@ def _static_values(ctx: TableContext, partition: Mapping[str, Any]) -> dict[int,
         raise InvalidOption(msg, key="partition", value=", ".join(partition))
     spec = partition_spec(ctx, partition)
     if not spec:
-        raise InvalidOption("an empty partition spec matches everything: leave partition out", key="partition", value="")
+        raise InvalidOption(
+            "an empty partition spec matches everything: leave partition out", key="partition", value=""
+        )
     if sorted(spec) != list(range(len(spec))):
         name = ctx.schema.partition_keys[max(spec)]
-        msg = f"Static partition column '{name}' cannot be specified without its leading partition. Name the columns before it too"
+        msg = (
+            f"Static partition column '{name}' cannot be specified without its leading partition. Name the columns "
+            "before it too"
+        )
         raise InvalidOption(msg, key="partition", value=name)
     return spec
 
@@ -108,7 +115,9 @@ def _static_values(ctx: TableContext, partition: Mapping[str, Any]) -> dict[int,
 # ---- one write -----------------------------------------------------------------------------------
 
 
-def _write(ctx: TableContext, frame: object, *, cast: bool, old: str | None, static: Mapping[int, Any] | None = None) -> Commit:
+def _write(
+    ctx: TableContext, frame: object, *, cast: bool, old: str | None, static: Mapping[int, Any] | None = None
+) -> Commit:
     kinds.check_format(ctx)
     started = ctx.world.elapsed_ms()
     with _WriteSession(ctx) as writing:
@@ -135,14 +144,23 @@ def _check_static(ctx: TableContext, values: Sequence[Any], static: Mapping[int,
     if not _matches(values, static):
         names = ctx.schema.partition_keys
         wanted = ", ".join(f"{names[at]}={value}" for at, value in static.items())
-        raise ValueOutOfRange(f"a row lies in another partition of {ctx.name} than {wanted}, which is overwritten. Leave it out", column=names[min(static)])
+        raise ValueOutOfRange(
+            f"a row lies in another partition of {ctx.name} than {wanted}, which is overwritten. Leave it out",
+            column=names[min(static)],
+        )
 
 
-def _paths_to_replace(ctx: TableContext, writing: _WriteSession, old: str | None, static: Mapping[int, Any]) -> list[str]:
+def _paths_to_replace(
+    ctx: TableContext, writing: _WriteSession, old: str | None, static: Mapping[int, Any]
+) -> list[str]:
     """Return the paths of the files to delete."""
     if old is None:
         return []
-    matching = list(writing.folders) if old == "written" else [folder.directory for folder in listing.list_partitions(ctx) if _matches(folder.values, static)]
+    matching = (
+        list(writing.folders)
+        if old == "written"
+        else [folder.directory for folder in listing.list_partitions(ctx) if _matches(folder.values, static)]
+    )
     return [file.path for files in listing.files(ctx, matching) for file in files]
 
 
@@ -226,7 +244,9 @@ class _WriteSession:
         """Return the folder of a partition."""
         schema, options = self.ctx.schema, self.ctx.options
         types = [field.type for field in schema.partition_fields]
-        texts = partitions.text(values, types, default_name=options.partition_default_name, legacy=options.partition_legacy_name)
+        texts = partitions.text(
+            values, types, default_name=options.partition_default_name, legacy=options.partition_legacy_name
+        )
         if options.format_table_partition_path_only_value:
             _check_own_folders(self.ctx, texts)
             below = "/".join(partitions.escape(text) for text in texts)
@@ -251,7 +271,10 @@ class _WriteSession:
 
     def drop(self, why: BaseException) -> None:
         """Delete all files, visible and hidden."""
-        for file in [*self.done, *(partition_writer.open for partition_writer in self.folders.values() if partition_writer.open is not None)]:
+        for file in [
+            *self.done,
+            *(partition_writer.open for partition_writer in self.folders.values() if partition_writer.open is not None),
+        ]:
             if file.stack is not None:
                 with suppress(type(why), StorageFailed):
                     file.stack.__exit__(type(why), why, why.__traceback__)
@@ -293,8 +316,10 @@ def _check_own_folders(ctx: TableContext, texts: Sequence[str]) -> None:
     for name, text in zip(ctx.schema.partition_keys, texts, strict=True):
         if text in {"", ".", ".."} or (listing.is_hidden(text) and text != null):
             raise ValueOutOfRange(
-                f"{text[:80]!r} in column {name} of {ctx.name} cannot be the name of a folder of rows: format-table.partition-path-only-value has no "
-                'more in it than the value, and "." and ".." are other folders, what begins with . or _ is hidden. Reset that option, or change the value',
+                f"{text[:80]!r} in column {name} of {ctx.name} cannot be the name of a folder of rows: "
+                "format-table.partition-path-only-value has no "
+                'more in it than the value, and "." and ".." are other folders, what begins with . or _ is hidden. '
+                "Reset that option, or change the value",
                 column=name,
             )
 

@@ -62,7 +62,9 @@ class Hex:
 
         The section is that of the format's description.
         """
-        rows = [(mark.offset, mark.length, mark.field, draw.format_value(mark.value), mark.section) for mark in self.found]
+        rows = [
+            (mark.offset, mark.length, mark.field, draw.format_value(mark.value), mark.section) for mark in self.found
+        ]
         if self.error is not None:
             at = len(self.data) if self.error_at is None else self.error_at
             rows.insert(sum(row[0] < at for row in rows), (at, 0, "error", str(self.error), ""))
@@ -91,7 +93,9 @@ class Hex:
         region = None if wanted is None else self.regions.get(wanted)
         if region is None:
             offsets = ", ".join(map(str, self.opens)) or "none"
-            raise NotFound(f"{self.name}: no compressed block at byte {offset}; their offsets are {offsets}", name=str(offset))
+            raise NotFound(
+                f"{self.name}: no compressed block at byte {offset}; their offsets are {offsets}", name=str(offset)
+            )
         marks = SpanRecorder(section=hexdump_formats.FORMATS[self.format].section)
         error: LakekitError | None = None
         try:
@@ -155,33 +159,64 @@ def hex(  # noqa: A001 - the name of a contract
         if stat is not None and stat.is_dir:
             raise StorageFailed(f"{path} is a folder; lk.hex takes one of its files", path=path)
         if stat is not None and stat.size_bytes > MAX_BYTES:
-            msg = f"{path}: {stat.size_bytes} bytes; at most {MAX_BYTES} are shown one by one. lk.hex(data, format=…) takes a part of them, as bytes"
+            msg = (
+                f"{path}: {stat.size_bytes} bytes; at most {MAX_BYTES} are shown one by one. lk.hex(data, format=…) "
+                "takes a part of them, as bytes"
+            )
             raise LimitExceeded(msg, path=path)
         data = storage.read(path)
-    short, how, argument = hexdump_formats.parse_format_argument(hexdump_formats.detect_format(data, path or "") if format is None else format)
+    short, how, argument = hexdump_formats.parse_format_argument(
+        hexdump_formats.detect_format(data, path or "") if format is None else format
+    )
     fields, types = _read_table_types(path, storage_options)
     marks = SpanRecorder(section=how.section)
     regions: dict[int, Region] = {}
     error: LakekitError | None = None
     try:
-        how.walk(WalkRequest(data=data, marks=marks, argument=argument, fields=fields, types=types, regions=regions, path=path))
+        how.walk(
+            WalkRequest(
+                data=data, marks=marks, argument=argument, fields=fields, types=types, regions=regions, path=path
+            )
+        )
     except (Corrupt, Unsupported) as wrong:
         error = wrong
     view = _build_hex(name, path, short, data, marks, error)
-    return Hex(name=name, path=path, format=short, data=data, found=view.found, error=error, error_at=view.error_at, regions=FrozenDict(regions), fields=fields)
+    return Hex(
+        name=name,
+        path=path,
+        format=short,
+        data=data,
+        found=view.found,
+        error=error,
+        error_at=view.error_at,
+        regions=FrozenDict(regions),
+        fields=fields,
+    )
 
 
-def _build_hex(name: str, path: str | None, short: str, data: bytes, marks: SpanRecorder, error: LakekitError | None) -> Hex:
+def _build_hex(
+    name: str, path: str | None, short: str, data: bytes, marks: SpanRecorder, error: LakekitError | None
+) -> Hex:
     spans = leaves(marks.found, len(data))
     at = marks.wrong_at
     if at is None and isinstance(error, Corrupt):
         at = error.offset
         if at is None and error.field:  # a member of JSON: errors name it, marks know where it is
             at = next((mark.offset for mark in spans if mark.field == error.field), None)
-    return Hex(name=name, path=path, format=short, data=data, found=tuple(spans), error=error, error_at=None if at is None else min(max(at, 0), len(data)))
+    return Hex(
+        name=name,
+        path=path,
+        format=short,
+        data=data,
+        found=tuple(spans),
+        error=error,
+        error_at=None if at is None else min(max(at, 0), len(data)),
+    )
 
 
-def _read_table_types(path: str | None, storage_options: Mapping[str, Any] | None) -> tuple[Mapping[str, Sequence[Field]], Mapping[str, DataType]]:
+def _read_table_types(
+    path: str | None, storage_options: Mapping[str, Any] | None
+) -> tuple[Mapping[str, Sequence[Field]], Mapping[str, DataType]]:
     """Return the types of the rows in a file from its table: fields of partitions, keys, columns.
 
     Both mappings are empty for a file outside of a table.
@@ -202,6 +237,13 @@ def _read_table_types(path: str | None, storage_options: Mapping[str, Any] | Non
             break
         schema = ctx.schema
         day, keys = schema.partition_fields, schema.key_fields
-        rows = every | {"_PARTITION": day, "partition": day, "_PARTITION_STATS": day, "_MIN_KEY": keys, "_MAX_KEY": keys, "_KEY_STATS": keys}
+        rows = every | {
+            "_PARTITION": day,
+            "partition": day,
+            "_PARTITION_STATS": day,
+            "_MIN_KEY": keys,
+            "_MAX_KEY": keys,
+            "_KEY_STATS": keys,
+        }
         return FrozenDict(rows), FrozenDict({item.name: item.type for item in schema.fields})
     return EMPTY, EMPTY

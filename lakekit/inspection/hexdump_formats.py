@@ -19,7 +19,18 @@ from lakekit.codec.cursor import Cursor
 from lakekit.errors import Corrupt, InvalidOption, LakekitError, Unsupported
 from lakekit.file_index import container
 from lakekit.format import parquet_spans
-from lakekit.model import columnar_file, commit_message, committable_bytes, entry_files, hint, index_manifest, json_codec, json_marks, manifests, split_bytes
+from lakekit.model import (
+    columnar_file,
+    commit_message,
+    committable_bytes,
+    entry_files,
+    hint,
+    index_manifest,
+    json_codec,
+    json_marks,
+    manifests,
+    split_bytes,
+)
 from lakekit.model.consumer import Consumer
 from lakekit.model.snapshot import Snapshot
 from lakekit.model.statistics import Statistics
@@ -40,7 +51,12 @@ MARKED_BYTES = 16 << 20
 """Records of an uncompressed Avro file beyond this size are marked block by block, when a block is opened."""
 ROWS = frozenset({"_PARTITION", "_MIN_KEY", "_MAX_KEY", "_MIN_VALUES", "_MAX_VALUES", "partition"})
 """Fields of bytes that hold a serialized row."""
-INDEX_SECTIONS = {"bloom-filter": "FORMAT 9.4", "bitmap": "FORMAT 9.5", "bsi": "FORMAT 9.6", "range-bitmap": "FORMAT 9.7"}
+INDEX_SECTIONS = {
+    "bloom-filter": "FORMAT 9.4",
+    "bitmap": "FORMAT 9.5",
+    "bsi": "FORMAT 9.6",
+    "range-bitmap": "FORMAT 9.7",
+}
 
 
 class Region(NamedTuple):
@@ -108,7 +124,8 @@ def detect_format(data: bytes, name: str) -> str:
     if file in ("LATEST", "EARLIEST") or hint.decode(data) is not None:
         return "hint"
     raise InvalidOption(
-        f"{file or 'these bytes'}: begins with {data[:8].hex(' ') or 'nothing'}, which tells no format; give format= one of {', '.join(FORMATS)}",
+        f"{file or 'these bytes'}: begins with {data[:8].hex(' ') or 'nothing'}, which tells no format; give format= "
+        f"one of {', '.join(FORMATS)}",
         key="format",
         value=None,
     )
@@ -215,7 +232,9 @@ def _container(request: WalkRequest, limits: avro_container.Limits) -> None:
         first += block.count
 
 
-def mark_block(region: Region, marks: SpanRecorder, fields: Mapping[str, Sequence[Field]], *, at: int = 0) -> list[dict[str, Any]]:
+def mark_block(
+    region: Region, marks: SpanRecorder, fields: Mapping[str, Sequence[Field]], *, at: int = 0
+) -> list[dict[str, Any]]:
     """Return the records of a block, marked at their inflated bytes; serialized rows field by field."""
     since = len(marks.found)
     with marks.within(at=at):
@@ -236,11 +255,15 @@ def mark_rows(marks: SpanRecorder, since: int, fields: Mapping[str, Sequence[Fie
             continue
         before, wrong_at = len(marks.found), marks.wrong_at
         try:
-            with marks.within(mark.field, at=mark.offset, section="FORMAT 9.2" if last == "_EMBEDDED_FILE_INDEX" else "FORMAT 5.6"):
+            with marks.within(
+                mark.field, at=mark.offset, section="FORMAT 9.2" if last == "_EMBEDDED_FILE_INDEX" else "FORMAT 5.6"
+            ):
                 if last == "_EMBEDDED_FILE_INDEX":
                     _mark_container(mark.value, marks, {})
                 else:
-                    row_fields = fields.get(outer.rpartition(".")[2] if last in ("_MIN_VALUES", "_MAX_VALUES") else last)
+                    row_fields = fields.get(
+                        outer.rpartition(".")[2] if last in ("_MIN_VALUES", "_MAX_VALUES") else last
+                    )
                     mark_row(mark.value, marks, stats.get(outer, row_fields))
         except LakekitError:
             del marks.found[before:]
@@ -261,8 +284,12 @@ def _stats_fields(marks: SpanRecorder, since: int, fields: Mapping[str, Sequence
                 listed.setdefault(outer, []).append(mark.value)
         for mark in marks.found[since:]:
             outer, _, last = mark.field.rpartition(".")
-            if last == "_SCHEMA_ID" and (columns := {field.name: field for field in fields.get(f"schema {mark.value}", ())}):
-                by_stats[f"{outer}._VALUE_STATS"] = [columns[name] for name in listed.get(outer, columns) if name in columns]
+            if last == "_SCHEMA_ID" and (
+                columns := {field.name: field for field in fields.get(f"schema {mark.value}", ())}
+            ):
+                by_stats[f"{outer}._VALUE_STATS"] = [
+                    columns[name] for name in listed.get(outer, columns) if name in columns
+                ]
     return by_stats
 
 
@@ -274,7 +301,9 @@ def mark_row(data: bytes, marks: SpanRecorder, fields: Sequence[Field] | None) -
     arity, row = binary_row.strip_arity(data, marks=marks)
     with marks.within(at=4):
         if fields is not None and len(fields) == arity:
-            binary_row.decode(row, [field.type for field in fields], names=[field.name for field in fields], marks=marks)
+            binary_row.decode(
+                row, [field.type for field in fields], names=[field.name for field in fields], marks=marks
+            )
         else:
             binary_row.mark_untyped(row, arity, marks)
 
@@ -284,7 +313,9 @@ def mark_row(data: bytes, marks: SpanRecorder, fields: Sequence[Field] | None) -
 
 def _type(request: WalkRequest, *roots: str) -> DataType:
     if not request.argument:
-        raise InvalidOption(f"the bytes do not say their type: format='… : {roots[0]}<…>' says it", key="format", value=None)
+        raise InvalidOption(
+            f"the bytes do not say their type: format='… : {roots[0]}<…>' says it", key="format", value=None
+        )
     parsed = _parse_type(request.argument)
     if parsed.root not in roots:
         raise InvalidOption(f"{request.argument} is no {' or '.join(roots)}", key="format", value=request.argument)
@@ -321,7 +352,9 @@ def _map(request: WalkRequest) -> None:
 
 def _index(kind: str) -> Walk:
     def walk(request: WalkRequest) -> None:
-        plugins.load("file_index", kind).walk(Cursor(request.data, marks=request.marks), _parse_type(request.argument) if request.argument else None)
+        plugins.load("file_index", kind).walk(
+            Cursor(request.data, marks=request.marks), _parse_type(request.argument) if request.argument else None
+        )
 
     return walk
 
@@ -419,13 +452,18 @@ FORMATS: dict[str, HexFormat] = {
     "deletion_vectors": HexFormat("FORMAT 8.1", _deletions),
     "hash_index": HexFormat("FORMAT 6.4", _hashes),
     "file_index_container": HexFormat("FORMAT 9.2", _indexes),
-    **{f"file_index_{kind.replace('-', '_')}": HexFormat(section, _index(kind)) for kind, section in INDEX_SECTIONS.items()},
+    **{
+        f"file_index_{kind.replace('-', '_')}": HexFormat(section, _index(kind))
+        for kind, section in INDEX_SECTIONS.items()
+    },
     "avro": HexFormat("FORMAT 7.6", _records(None)),
     "parquet": HexFormat("FORMAT 7.4", _parquet),
     "orc": HexFormat("FORMAT 7.5", _orc),
     "data_split": HexFormat("FORMAT 12", _split),
     "commit_message": HexFormat("FORMAT 12", _message(commit_message.decode_message, commit_message.MESSAGE_VERSION)),
-    "manifest_committable": HexFormat("FORMAT 12", _message(committable_bytes.decode, committable_bytes.COMMITTABLE_VERSION)),
+    "manifest_committable": HexFormat(
+        "FORMAT 12", _message(committable_bytes.decode, committable_bytes.COMMITTABLE_VERSION)
+    ),
 }
 """The formats of `lk.hex`, by the name that its `format=` takes."""
 
@@ -440,7 +478,12 @@ def parse_format_argument(text: str) -> tuple[str, HexFormat, str]:
     name, _, argument = (piece.strip() for piece in text.partition(":"))
     if name in FORMATS:
         return name, FORMATS[name], argument
-    for root, short in {"ROW": "binary_row", "ARRAY": "binary_array", "MAP": "binary_map", "MULTISET": "binary_map"}.items():
+    for root, short in {
+        "ROW": "binary_row",
+        "ARRAY": "binary_array",
+        "MAP": "binary_map",
+        "MULTISET": "binary_map",
+    }.items():
         if text.strip().upper().startswith(f"{root}<"):
             return short, FORMATS[short], text.strip()
     raise InvalidOption(f"no format is called {name!r}; there are {', '.join(FORMATS)}", key="format", value=text)

@@ -80,7 +80,10 @@ def save(table: Table, path: str | PathLike[str], *, snapshots: int = SNAPSHOTS)
 def _facts(table: Table) -> list[tuple[str, object]]:
     """Return the facts at the head of the page."""
     fields = ", ".join(f"{field.name} {field.type}" for field in table.schema.fields)
-    facts: list[tuple[str, object]] = [("columns", fields), ("primary key", ", ".join(table.primary_keys) or "none: rows are only appended")]
+    facts: list[tuple[str, object]] = [
+        ("columns", fields),
+        ("primary key", ", ".join(table.primary_keys) or "none: rows are only appended"),
+    ]
     if table.partition_keys:
         facts.append(("partitioned by", ", ".join(table.partition_keys)))
     if table.comment:
@@ -144,14 +147,35 @@ def _buckets(table: Table, snapshot_id: int, details: dict[str, str]) -> tuple[t
     """Return the levels of each bucket, the largest where there are too many, and a note on the others."""
     files, changes = picture.read_live_files(table, snapshot_id), picture.read_snapshot_changes(table, snapshot_id)
     every = picture.list_buckets(files)
-    largest = files.group_by("partition", "bucket").agg(pl.col("size_bytes").sum()).sort("size_bytes", "partition", "bucket", descending=True)
+    largest = (
+        files.group_by("partition", "bucket")
+        .agg(pl.col("size_bytes").sum())
+        .sort("size_bytes", "partition", "bucket", descending=True)
+    )
     drawn = {*largest.head(BUCKETS).select("partition", "bucket").rows()}
-    panes = tuple(_bucket(table, snapshot_id, files, changes, bucket, details) for bucket in every if (bucket.partition, bucket.bucket) in drawn)
+    panes = tuple(
+        _bucket(table, snapshot_id, files, changes, bucket, details)
+        for bucket in every
+        if (bucket.partition, bucket.bucket) in drawn
+    )
     left = len(every) - len(panes)
-    return panes, f"The {BUCKETS} largest buckets are drawn; {plural(left, 'smaller one is', 'smaller ones are')} not in this page." if left else ""
+    return (
+        panes,
+        f"The {BUCKETS} largest buckets are drawn; {plural(left, 'smaller one is', 'smaller ones are')} not in this "
+        "page."
+        if left
+        else "",
+    )
 
 
-def _bucket(table: Table, at: int, files: pl.DataFrame, changes: SnapshotChanges, location: BucketLocation, details: dict[str, str]) -> PagePane:
+def _bucket(
+    table: Table,
+    at: int,
+    files: pl.DataFrame,
+    changes: SnapshotChanges,
+    location: BucketLocation,
+    details: dict[str, str],
+) -> PagePane:
     """Return one bucket on its key axis, each box a button."""
     schema = table.handle().schema
     is_append = not schema.primary_keys
@@ -159,8 +183,14 @@ def _bucket(table: Table, at: int, files: pl.DataFrame, changes: SnapshotChanges
     heading = " · ".join(filter(None, (location.partition, f"bucket {location.bucket}")))
     title = f"{plural(len(state.files), 'file')} · {format_size(sum(file.size_bytes for file in state.files))}"
     query = level_layout.LevelQuery(said=picture.notes(table, location, state))
-    view = levels.picture(title, [state], key_names=schema.trimmed_primary_keys, is_append=is_append, query=query, limit=BOXES)
-    details |= {f"file/{box.files[0].name}": level_layout.detail(box.files[0], is_append=is_append) for box in view.boxes if len(box.files) == 1}
+    view = levels.picture(
+        title, [state], key_names=schema.trimmed_primary_keys, is_append=is_append, query=query, limit=BOXES
+    )
+    details |= {
+        f"file/{box.files[0].name}": level_layout.detail(box.files[0], is_append=is_append)
+        for box in view.boxes
+        if len(box.files) == 1
+    }
     boxes = [
         Rect(
             key=f"{_box_kind(box)}/{box.files[0].name}",

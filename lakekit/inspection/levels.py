@@ -104,19 +104,27 @@ def read_snapshot_changes(table: Table, snapshot_id: int) -> SnapshotChanges:
     """
     ctx = table.handle()
     if not snapshot_id:
-        return SnapshotChanges(removed=_frame(table, manifest_reader.no_entries()), added=_frame(table, manifest_reader.no_entries()))
+        return SnapshotChanges(
+            removed=_frame(table, manifest_reader.no_entries()), added=_frame(table, manifest_reader.no_entries())
+        )
     snapshot = snapshot_of(ctx, snapshot_id)
     entries = manifest_reader.read_entries(ctx, manifest_reader.manifest_files(ctx, snapshot, "delta"))
     is_added = entries.numbers("kind") == ADD
     names = pc.binary_join_element_wise(entries.column("file_name"), entries.column("level").cast(pa.string()), "@")
-    both = np.asarray(pc.is_in(names, pc.filter(names, pa.array(~is_added)))) & np.asarray(pc.is_in(names, pc.filter(names, pa.array(is_added))))
-    return SnapshotChanges(removed=_frame(table, entries.filter(~is_added & ~both)), added=_frame(table, entries.filter(is_added & ~both)))
+    both = np.asarray(pc.is_in(names, pc.filter(names, pa.array(~is_added)))) & np.asarray(
+        pc.is_in(names, pc.filter(names, pa.array(is_added)))
+    )
+    return SnapshotChanges(
+        removed=_frame(table, entries.filter(~is_added & ~both)), added=_frame(table, entries.filter(is_added & ~both))
+    )
 
 
 def _frame(table: Table, entries: ManifestEntries) -> pl.DataFrame:
     """Return manifest entries with the columns that facts are made of."""
     columns = [name for name in ("partition", "bucket", *_FACTS, "min_key", "max_key") if name != "deleted_row_count"]
-    return frames.describe_entries(table.handle(), entries, columns).with_columns(pl.lit(0, pl.Int64).alias("deleted_row_count"))
+    return frames.describe_entries(table.handle(), entries, columns).with_columns(
+        pl.lit(0, pl.Int64).alias("deleted_row_count")
+    )
 
 
 def list_buckets(files: pl.DataFrame) -> list[BucketLocation]:
@@ -125,13 +133,25 @@ def list_buckets(files: pl.DataFrame) -> list[BucketLocation]:
     return [BucketLocation(partition=partition, bucket=bucket) for partition, bucket in buckets.rows()]
 
 
-def state_of(snapshot_id: int | None, files: pl.DataFrame, changes: SnapshotChanges | None, bucket: BucketLocation, *, is_append: bool) -> BucketState:
+def state_of(
+    snapshot_id: int | None,
+    files: pl.DataFrame,
+    changes: SnapshotChanges | None,
+    bucket: BucketLocation,
+    *,
+    is_append: bool,
+) -> BucketState:
     """Return one bucket of a snapshot, and what its commit changed there."""
     living = _facts(_files_of_bucket(files, bucket), is_append=is_append)
     if changes is None:
         return BucketState(snapshot_id=snapshot_id, files=living)
     added = frozenset(_files_of_bucket(changes.added, bucket)["file_name"].to_list())
-    return BucketState(snapshot_id=snapshot_id, files=living, added=added, removed=_facts(_files_of_bucket(changes.removed, bucket), is_append=is_append))
+    return BucketState(
+        snapshot_id=snapshot_id,
+        files=living,
+        added=added,
+        removed=_facts(_files_of_bucket(changes.removed, bucket), is_append=is_append),
+    )
 
 
 def _files_of_bucket(files: pl.DataFrame, bucket: BucketLocation) -> pl.DataFrame:
@@ -153,10 +173,15 @@ def _facts(files: pl.DataFrame, *, is_append: bool) -> tuple[LevelFile, ...]:
 
 def _keys(bounds: pl.Series) -> list[Key | None]:
     """Return structs of key columns as keys; None where there is none."""
-    return [key if is_known else None for key, is_known in zip(bounds.struct.unnest().rows(), bounds.is_not_null().to_list(), strict=True)]
+    return [
+        key if is_known else None
+        for key, is_known in zip(bounds.struct.unnest().rows(), bounds.is_not_null().to_list(), strict=True)
+    ]
 
 
-def _build_level_files(files: pl.DataFrame, low: Sequence[Key | None], high: Sequence[Key | None]) -> tuple[LevelFile, ...]:
+def _build_level_files(
+    files: pl.DataFrame, low: Sequence[Key | None], high: Sequence[Key | None]
+) -> tuple[LevelFile, ...]:
     facts = files.select(cols(_FACTS)).rows()
     return tuple(
         LevelFile(
@@ -174,7 +199,19 @@ def _build_level_files(files: pl.DataFrame, low: Sequence[Key | None], high: Seq
             source=source or "",
             created="" if created is None else format_cell(created),
         )
-        for at, (level, name, row_count, size_bytes, deletes, deleted, first, last, schema_id, source, created) in enumerate(facts)
+        for at, (
+            level,
+            name,
+            row_count,
+            size_bytes,
+            deletes,
+            deleted,
+            first,
+            last,
+            schema_id,
+            source,
+            created,
+        ) in enumerate(facts)
     )
 
 
@@ -205,7 +242,9 @@ def planned_files(table: Table, condition: pl.Expr | None, at: int | str | datet
     if condition is not None:
         scan_filter, _ = lazy.condition_of(lazy.filters_of(condition, scan.schema()), scan.ctx.schema)
     plans = scan.plans(scan_filter)
-    return frozenset(name for plan in plans for name in plan.entries.column("file_name").take(pa.array(plan.chosen)).to_pylist())
+    return frozenset(
+        name for plan in plans for name in plan.entries.column("file_name").take(pa.array(plan.chosen)).to_pylist()
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +270,9 @@ def probe_of(table: Table, text: str, snapshot_id: int) -> KeyProbe | None:
         ctx = time_travel.schema_of(ctx, time_travel.at_snapshot(snapshot_of(ctx, snapshot_id)))
     fields = ctx.schema.key_fields
     if not fields:
-        raise InvalidOption(f"{ctx.name} is an append table: its files have no keys; use the filter", key="probe", value=text)
+        raise InvalidOption(
+            f"{ctx.name} is an append table: its files have no keys; use the filter", key="probe", value=text
+        )
     parts = _parts(text)
     if len(parts) > len(fields):
         names = ", ".join(field.name for field in fields)
@@ -239,7 +280,9 @@ def probe_of(table: Table, text: str, snapshot_id: int) -> KeyProbe | None:
     named = list(zip(fields, parts, strict=False))
     key = tuple(_value(field, part) for field, part in named)
     types = polars_schema(fields)
-    same = [col(field.name) == pl.lit(value, dtype=types[field.name]) for (field, _), value in zip(named, key, strict=True)]
+    same = [
+        col(field.name) == pl.lit(value, dtype=types[field.name]) for (field, _), value in zip(named, key, strict=True)
+    ]
     return KeyProbe(key=key, condition=reduce(and_, same))
 
 
@@ -248,7 +291,13 @@ def _parts(text: str) -> list[str]:
     values, at = [], 0
     while (match := _PART.match(text, at)) is not None:
         single, double, plain, comma = match.groups()
-        values.append(single.replace("''", "'") if single is not None else double.replace('""', '"') if double is not None else plain)
+        values.append(
+            single.replace("''", "'")
+            if single is not None
+            else double.replace('""', '"')
+            if double is not None
+            else plain
+        )
         at = match.end()
         if not comma:
             break
@@ -260,7 +309,9 @@ def _value(field: Field, text: str) -> Any:
     try:
         return _parse_literal(field.type, text)
     except (ValueError, InvalidOperation, OverflowError):
-        raise InvalidOption(f"{text!r} is no {field.type.as_nullable()}, which key column {field.name} holds", key="probe", value=text) from None
+        raise InvalidOption(
+            f"{text!r} is no {field.type.as_nullable()}, which key column {field.name} holds", key="probe", value=text
+        ) from None
 
 
 def _parse_literal(t: DataType, text: str) -> Any:
@@ -325,7 +376,10 @@ def file_frame(table: Table, name: str, snapshot_id: int) -> pl.LazyFrame:
     plan = planner.plan_raw_files(scan.ctx, time_travel.locate(scan.ctx, at), planner.NO_FILTER)
     indices = np.flatnonzero(np.asarray(pc.equal(plan.entries.column("file_name"), name)))
     if not len(indices):
-        raise NotFound(f"snapshot {snapshot_id} of {table.name} has no data file {name}: t.files(at={at!r}) lists those it has", name=name)
+        raise NotFound(
+            f"snapshot {snapshot_id} of {table.name} has no data file {name}: t.files(at={at!r}) lists those it has",
+            name=name,
+        )
     return lazy_frames.scan_stored_versions(replace(plan, raw=indices), scan.fields)
 
 
@@ -339,7 +393,8 @@ def bucket_frame(table: Table, bucket: BucketLocation, snapshot_id: int) -> pl.L
     values = table.partitions(at=at).filter(pl.col("partition") == bucket.partition)["values"]
     types = values.struct.unnest().schema
     every = [
-        [col(name).eq_missing(pl.lit(value, dtype=types[name])) for name, value in conditions.items()] for conditions in values.to_list()
+        [col(name).eq_missing(pl.lit(value, dtype=types[name])) for name, value in conditions.items()]
+        for conditions in values.to_list()
     ]  # scalar: a partition
     # several where blank values share the name of null
     return frame.filter(reduce(or_, [reduce(and_, conditions) for conditions in every], pl.lit(False)))
@@ -350,7 +405,9 @@ def file_code(table: Table, name: str, at: int | str | None) -> str:
     return f'{format_open_call(table)}.scan(at={at!r}, raw=True).filter(pl.col("_file") == {name!r})'
 
 
-def bucket_code(table: Table, bucket: BucketLocation, at: int | str | None, keys: Sequence[Field], default_name: str) -> str:
+def bucket_code(
+    table: Table, bucket: BucketLocation, at: int | str | None, keys: Sequence[Field], default_name: str
+) -> str:
     """Return the Python that gives the rows of `bucket_frame`.
 
     It goes by `t.partitions()` where the partition's values have no literal.
@@ -362,10 +419,15 @@ def bucket_code(table: Table, bucket: BucketLocation, at: int | str | None, keys
     spec = dict(partition.spec(bucket.partition))
     texts = [spec.get(field.name, default_name) for field in keys]
     if all(field.type.root in _LITERAL and text != default_name for field, text in zip(keys, texts, strict=True)):
-        literals = [repr(text) if field.type.root == "VARCHAR" else text for field, text in zip(keys, texts, strict=True)]
+        literals = [
+            repr(text) if field.type.root == "VARCHAR" else text for field, text in zip(keys, texts, strict=True)
+        ]
         terms = [f"{_code_of(field.name)} == {literal}" for field, literal in zip(keys, literals, strict=True)]
         return f"{scanned}.filter({', '.join(terms)})"
-    partitions = f'{opened}.partitions({when}).filter(pl.col("partition") == {bucket.partition!r}).select("values").unnest("values").lazy()'
+    partitions = (
+        f'{opened}.partitions({when}).filter(pl.col("partition") == '
+        f'{bucket.partition!r}).select("values").unnest("values").lazy()'
+    )
     names = [field.name for field in keys]
     on = f"[{', '.join(map(_code_of, names))}]" if any(map(is_pattern, names)) else repr(names)
     return f'{scanned}.join({partitions}, on={on}, how="semi", nulls_equal=True)'

@@ -85,8 +85,13 @@ class TreeFilter:
         `live` are the live files. The answer is read, or why not.
         """
         read, visible = self.chosen, _plan_files(self.scan, [])
-        files_by_filter = [read] if len(self.filters) == 1 else [_plan_files(self.scan, [filter_]) for filter_ in self.filters]
-        alone = [(", ".join(sorted(set(filter_.expr.meta.root_names()))), files) for filter_, files in zip(self.filters, files_by_filter, strict=True)]
+        files_by_filter = (
+            [read] if len(self.filters) == 1 else [_plan_files(self.scan, [filter_]) for filter_ in self.filters]
+        )
+        alone = [
+            (", ".join(sorted(set(filter_.expr.meta.root_names()))), files)
+            for filter_, files in zip(self.filters, files_by_filter, strict=True)
+        ]
 
         def fate(kind: str, name: str, level: int) -> str:
             key = (name, level)
@@ -141,7 +146,11 @@ def tree(table: Table, snapshot_id: int, where: TreeFilter | None = None) -> Man
     if not snapshot_id:
         return ManifestTree(table=display_name(table), snapshot_id=0, lists=())
     ctx, snapshot = _load_snapshot(table, snapshot_id)
-    named = {"base": snapshot.base_manifest_list, "delta": snapshot.delta_manifest_list, "changelog": snapshot.changelog_manifest_list}
+    named = {
+        "base": snapshot.base_manifest_list,
+        "delta": snapshot.delta_manifest_list,
+        "changelog": snapshot.changelog_manifest_list,
+    }
     lists = tuple(_list(ctx, snapshot, which, name, where) for which in LISTS if (name := named[which]) is not None)
     indexes, index_note = _indexes(ctx, snapshot)
     return ManifestTree(
@@ -169,7 +178,10 @@ def _list(ctx: TableContext, snapshot: Snapshot, which: Which, name: str, where:
         listed = manifest_files.manifest_files(ctx, snapshot, which)
     except FileMissing:
         return ListFact(which=which, name=name, manifests=(), gone="gone: it expired with the snapshot")
-    low, high = (_structs(ctx.schema.partition_fields, [getattr(m.partition_stats, end) for m in listed]) for end in ("min_values", "max_values"))
+    low, high = (
+        _structs(ctx.schema.partition_fields, [getattr(m.partition_stats, end) for m in listed])
+        for end in ("min_values", "max_values")
+    )
     skipped = [""] * len(listed) if where is None or which == "changelog" else where.manifests(listed)
     manifests = tuple(
         ManifestFact(
@@ -218,7 +230,9 @@ def _structs(fields: Sequence[Field], rows: list[bytes]) -> list[dict[str, Any]]
 def _format_range(low: dict[str, Any], high: dict[str, Any]) -> str:
     """Return a text such as `dt 2024-01-01 .. 2024-03-31, hr 8`."""
     ends = {name: [("null" if end[name] is None else format_cell(end[name])) for end in (low, high)] for name in low}
-    return ", ".join(f"{name} {first}" + ("" if first == last else f" .. {last}") for name, (first, last) in ends.items())
+    return ", ".join(
+        f"{name} {first}" + ("" if first == last else f" .. {last}") for name, (first, last) in ends.items()
+    )
 
 
 # ---- entries ---------------------------------------------------------------------------------------------------------
@@ -259,12 +273,17 @@ def _find_manifest(ctx: TableContext, snapshot: Snapshot, name: str) -> tuple[Ma
         with suppress(FileMissing):
             by_name |= {m.name: (m, which) for m in manifest_files.manifest_files(ctx, snapshot, which)}
     if name not in by_name:
-        msg = f"snapshot {snapshot.id} of {ctx.name} has no manifest {name!r}; it has {', '.join(list(by_name)[:3]) or 'none'}"
+        msg = (
+            f"snapshot {snapshot.id} of {ctx.name} has no manifest {name!r}; it has "
+            f"{', '.join(list(by_name)[:3]) or 'none'}"
+        )
         raise InvalidOption(msg, key="manifest", value=name)
     return by_name[name]
 
 
-def entry_facts(table: Table, name: str, at: int, where: TreeFilter | None = None, *, limit: int = SHOWN_ENTRIES) -> tuple[tuple[EntryFact, ...], int]:
+def entry_facts(
+    table: Table, name: str, at: int, where: TreeFilter | None = None, *, limit: int = SHOWN_ENTRIES
+) -> tuple[tuple[EntryFact, ...], int]:
     """Return the first `limit` entries of a manifest, in its order, and how many there are.
 
     With a filter each says what a read does with its file.

@@ -51,9 +51,13 @@ def locate_file(table: Table, snapshot_id: int, name: str) -> FileLocation | Non
         with suppress(FileMissing):  # of an expired snapshot, which a tag keeps, only the base list is there
             for listed in reversed(manifest_files.manifest_files(ctx, snapshot, which)):
                 entries = manifest_files.read_entries(ctx, [listed])
-                indices = np.flatnonzero(np.asarray(pc.equal(entries.column("file_name"), name)) & (entries.numbers("kind") == ADD))
+                indices = np.flatnonzero(
+                    np.asarray(pc.equal(entries.column("file_name"), name)) & (entries.numbers("kind") == ADD)
+                )
                 if len(indices):
                     added = entries.take(indices[-1:])
                     partition = frames.partition_texts(ctx, added)[0]
-                    return FileLocation(manifest=listed.name, partition=partition, bucket=int(added.numbers("bucket")[0]))
+                    return FileLocation(
+                        manifest=listed.name, partition=partition, bucket=int(added.numbers("bucket")[0])
+                    )
     return None

@@ -27,7 +27,9 @@ def ranks(section: pl.DataFrame, rule: MergeSpec) -> list[Ints]:
 
     They sort from the oldest version to the newest, but for ties.
     """
-    comparables = [to_comparable(section[name], descending=rule.descending, as_sequence=True) for name in rule.sequence_fields]
+    comparables = [
+        to_comparable(section[name], descending=rule.descending, as_sequence=True) for name in rule.sequence_fields
+    ]
     if SEQUENCE in section.columns:
         comparables.append(section[SEQUENCE].to_numpy())
     return comparables

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from lakekit.types import DataType, Field
 
 
-def changelog_between(before: pl.DataFrame, after: pl.DataFrame, numbers: tuple[Ints, Ints], count: int, compared: Sequence[Field] | None) -> pl.DataFrame:
+def changelog_between(
+    before: pl.DataFrame, after: pl.DataFrame, numbers: tuple[Ints, Ints], count: int, compared: Sequence[Field] | None
+) -> pl.DataFrame:
     """Return the changelog between two states, each row with its own sequence number.
 
     The changed rows of `before` come first, then those of `after`. Both frames have the same columns, `_VALUE_KIND`
@@ -38,7 +40,11 @@ def changelog_between(before: pl.DataFrame, after: pl.DataFrame, numbers: tuple[
     row of both states does.
     """
     row_before, row_after = _rows_by_key(before, numbers[0], count), _rows_by_key(after, numbers[1], count)
-    is_deleted, is_inserted, in_both = (row_before >= 0) & (row_after < 0), (row_before < 0) & (row_after >= 0), (row_before >= 0) & (row_after >= 0)
+    is_deleted, is_inserted, in_both = (
+        (row_before >= 0) & (row_after < 0),
+        (row_before < 0) & (row_after >= 0),
+        (row_before >= 0) & (row_after >= 0),
+    )
     keys = np.flatnonzero(in_both)
     if compared is not None and len(keys):
         keys = keys[_differ(before[row_before[keys]], after[row_after[keys]], compared)]
@@ -62,7 +68,9 @@ def _assign_kinds(rows: pl.DataFrame, parts: Sequence[tuple[Ints, RowKind]]) -> 
     return rows[places[order]].with_columns(pl.Series(KIND, kinds[order]))
 
 
-def select_compared_fields(fields: Sequence[Field], *, deduplicated: bool, ignored: Sequence[str]) -> tuple[Field, ...] | None:
+def select_compared_fields(
+    fields: Sequence[Field], *, deduplicated: bool, ignored: Sequence[str]
+) -> tuple[Field, ...] | None:
     """Return the columns to compare, or None if rows are not compared.
 
     The options `changelog-producer.row-deduplicate` and `-ignore-fields` decide.
@@ -78,7 +86,9 @@ def _differ(before: pl.DataFrame, after: pl.DataFrame, fields: Sequence[Field]) 
     differs = np.zeros(before.height, bool)
     for field in fields:
         sides = pl.DataFrame({"before": before[field.name], "after": after[field.name]})
-        is_unequal = sort_map_entries(pl.col("before"), field.type).ne_missing(sort_map_entries(pl.col("after"), field.type))
+        is_unequal = sort_map_entries(pl.col("before"), field.type).ne_missing(
+            sort_map_entries(pl.col("after"), field.type)
+        )
         if field.type.root in ("FLOAT", "DOUBLE"):
             is_unequal |= pl.col("before").is_nan().fill_null(value=False)
         differs |= sides.select(is_unequal).to_series().to_numpy()
@@ -91,7 +101,11 @@ def sort_map_entries(column: pl.Expr, t: DataType) -> pl.Expr:
         return column
     match t.root:
         case "MAP" | "MULTISET":
-            value = sort_map_entries(pl.element().struct.field("value"), t.value) if t.value is not None else pl.element().struct.field("value")
+            value = (
+                sort_map_entries(pl.element().struct.field("value"), t.value)
+                if t.value is not None
+                else pl.element().struct.field("value")
+            )
             entry = pl.struct(pl.element().struct.field("key"), value.alias("value"))
             return column.list.eval(entry.sort_by(pl.element().struct.field("key")))
         case "ARRAY":

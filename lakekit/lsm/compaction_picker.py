@@ -44,7 +44,9 @@ class CompactionUnit:
     reason: str = ""
 
 
-def pick(levels: LsmLevels, options: TableOptions, *, now_ms: int, last_full_ms: int | None = None) -> CompactionUnit | None:
+def pick(
+    levels: LsmLevels, options: TableOptions, *, now_ms: int, last_full_ms: int | None = None
+) -> CompactionUnit | None:
     """Return what is due now; None if nothing is.
 
     `last_full_ms` is when the whole bucket was last compacted; None (unknown) counts as long ago.
@@ -86,7 +88,11 @@ def pick_or_force_level0(
 def force_up_level_0(levels: LsmLevels, options: TableOptions, *, now_ms: int) -> CompactionUnit | None:
     """Return all files of level 0, and the runs after them that are not much bigger; None if there are none."""
     count = len(levels.level_0)
-    return _drop_noop(_extend_runs(levels, options, count, forced=True, now_ms=now_ms, reason="level 0")) if count else None
+    return (
+        _drop_noop(_extend_runs(levels, options, count, forced=True, now_ms=now_ms, reason="level 0"))
+        if count
+        else None
+    )
 
 
 def pick_full(
@@ -108,16 +114,24 @@ def pick_full(
     marked = [
         file
         for file in levels.files
-        if options.compaction_force_rewrite_all_files or (is_expired is not None and is_expired(file)) or (has_vector is not None and has_vector(file))
+        if options.compaction_force_rewrite_all_files
+        or (is_expired is not None and is_expired(file))
+        or (has_vector is not None and has_vector(file))
     ]
     if not marked:
         return None
-    return CompactionUnit(output_level=levels.max_level, files=tuple(marked), each=True, reason="files of the last level")
+    return CompactionUnit(
+        output_level=levels.max_level, files=tuple(marked), each=True, reason="files of the last level"
+    )
 
 
 def last_full_ms(levels: LsmLevels) -> int | None:
     """Return when the whole bucket was last compacted: the newest creation time in the last level; None: never."""
-    times = [file.creation_time_ms for file in levels.files if file.level == levels.max_level and file.creation_time_ms is not None]
+    times = [
+        file.creation_time_ms
+        for file in levels.files
+        if file.level == levels.max_level and file.creation_time_ms is not None
+    ]
     return max(times, default=None)
 
 
@@ -150,7 +164,9 @@ def _size_amplification(levels: LsmLevels, options: TableOptions) -> CompactionU
     return None
 
 
-def _extend_runs(levels: LsmLevels, options: TableOptions, count: int, *, forced: bool, now_ms: int | None, reason: str) -> CompactionUnit | None:
+def _extend_runs(
+    levels: LsmLevels, options: TableOptions, count: int, *, forced: bool, now_ms: int | None, reason: str
+) -> CompactionUnit | None:
     """Return the first `count` runs, and those after them that are not much bigger than all before together."""
     ratio = 100.0 + options.compaction_size_ratio + _offpeak_ratio(options, now_ms)
     size = _size(levels.runs[:count])
@@ -178,7 +194,9 @@ def _unit(levels: LsmLevels, count: int, reason: str) -> CompactionUnit:
                 break
     if count == len(runs):
         return pick_all_runs(levels, reason)
-    return CompactionUnit(output_level=output, files=tuple(file for run in runs[:count] for file in run.files), reason=reason)
+    return CompactionUnit(
+        output_level=output, files=tuple(file for run in runs[:count] for file in run.files), reason=reason
+    )
 
 
 def pick_all_runs(levels: LsmLevels, reason: str) -> CompactionUnit:

@@ -98,7 +98,9 @@ class LsmLevels:
         removed = {(file.level, file.name) for file in before}
         kept_files = tuple(file for file in self.files if (file.level, file.name) not in removed)
         remaining = (*kept_files, *after)
-        return LsmLevels(runs=_runs(remaining), count=max(self.count, max((file.level for file in remaining), default=-1) + 1))
+        return LsmLevels(
+            runs=_runs(remaining), count=max(self.count, max((file.level for file in remaining), default=-1) + 1)
+        )
 
 
 def _runs(files: tuple[DataFileMeta, ...]) -> tuple[SortedRun, ...]:

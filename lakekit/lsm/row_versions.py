@@ -100,7 +100,9 @@ def split(section: pl.DataFrame, rule: MergeSpec) -> tuple[Bools, Versions]:
     the lowest level takes part. A key of which only one row remains by it still counts as merged.
     """
     keys = keyed.encode_keys(section, rule.key)
-    lone, rows, starts = (np.zeros(len(keys), bool), *keyed.blocks(keys)) if rule.merges_lone else split_single_versions(keys)
+    lone, rows, starts = (
+        (np.zeros(len(keys), bool), *keyed.blocks(keys)) if rule.merges_lone else split_single_versions(keys)
+    )
     if len(rows):
         ranks = age.ranks(section, rule)
         if not (len(ranks) == 1 and keyed.newer_runs(keys, ranks[0])):

@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 DEFAULT_FUNCTION = "last_non_null_value"
 PRIMARY_KEY = "primary-key"
 LAST_VALUE = "last_value"
-_IGNORE_DELETE = ("ignore-delete", "first-row.ignore-delete", "deduplicate.ignore-delete", "partial-update.ignore-delete")
+_IGNORE_DELETE = (
+    "ignore-delete",
+    "first-row.ignore-delete",
+    "deduplicate.ignore-delete",
+    "partial-update.ignore-delete",
+)
 _ON_DELETE = "partial-update.remove-record-on-delete"
 _ON_GROUP = "partial-update.remove-record-on-sequence-group"
 _GROUP = ".sequence-group"
@@ -79,7 +84,9 @@ class MergeSpec:
         return self.table or "the table"
 
 
-def merge_spec_from_options(schema: TableSchema, options: Mapping[str, str] | None = None, *, table: str = "") -> MergeSpec:
+def merge_spec_from_options(
+    schema: TableSchema, options: Mapping[str, str] | None = None, *, table: str = ""
+) -> MergeSpec:
     """Return the rule of a key table; `options` are the table's options if they differ from the schema's.
 
     An unknown function of a column is refused by `required_columns` and by the merge, so that other columns stay
@@ -94,7 +101,8 @@ def merge_spec_from_options(schema: TableSchema, options: Mapping[str, str] | No
     engines = plugins.names("lsm/engines")
     if engine not in engines:
         raise Unsupported(
-            f"{table or 'the table'} uses merge-engine {engine!r}; lakekit merges {', '.join(engines)}. t.scan(raw=True) reads its rows unmerged",
+            f"{table or 'the table'} uses merge-engine {engine!r}; lakekit merges {', '.join(engines)}. "
+            "t.scan(raw=True) reads its rows unmerged",
             feature=f"merge-engine.{engine}",
         )
     groups = _groups(table_options, schema) if engine == "partial-update" else ()
@@ -123,7 +131,8 @@ def merge_spec_from_options(schema: TableSchema, options: Mapping[str, str] | No
     _check_consistency(spec, table_options)
     if absent := [name for name in spec.sequence_fields if not schema.has(name)]:
         raise InvalidOption(
-            f"sequence.field of {spec.place} names column {absent[0]!r}, which is not there; columns are {', '.join(schema.names)}",
+            f"sequence.field of {spec.place} names column {absent[0]!r}, which is not there; columns are "
+            f"{', '.join(schema.names)}",
             key="sequence.field",
             value=table_options["sequence.field"],
         )
@@ -148,7 +157,9 @@ def required_columns(rule: MergeSpec, wanted: Iterable[str]) -> frozenset[str]:
 def _flag(table_options: Mapping[str, str], key: str) -> bool:
     text = table_options.get(key, "false").strip().lower()
     if text not in ("true", "false"):
-        raise InvalidOption(f"option {key!r} is {table_options[key]!r}; allowed: true, false", key=key, value=table_options[key])
+        raise InvalidOption(
+            f"option {key!r} is {table_options[key]!r}; allowed: true, false", key=key, value=table_options[key]
+        )
     return text == "true"
 
 
@@ -158,7 +169,9 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _needs_lookup(table_options: Mapping[str, str]) -> bool:
     producer = table_options.get("changelog-producer", "none").strip().lower()
-    return producer == "lookup" or _flag(table_options, "deletion-vectors.enabled") or _flag(table_options, "force-lookup")
+    return (
+        producer == "lookup" or _flag(table_options, "deletion-vectors.enabled") or _flag(table_options, "force-lookup")
+    )
 
 
 # ---- columns ---------------------------------------------------------------------------------------------------------
@@ -205,7 +218,9 @@ def _aggregation(table_options: Mapping[str, str], schema: TableSchema) -> dict[
     return functions
 
 
-def _partial_update_functions(table_options: Mapping[str, str], schema: TableSchema, groups: tuple[SequenceGroup, ...]) -> dict[str, FieldFunction]:
+def _partial_update_functions(
+    table_options: Mapping[str, str], schema: TableSchema, groups: tuple[SequenceGroup, ...]
+) -> dict[str, FieldFunction]:
     """Return the functions of a partial-update table (ENGINE 3.3).
 
     Sequence columns have none; others may, and need a group for any except `last_non_null_value`.
@@ -217,12 +232,20 @@ def _partial_update_functions(table_options: Mapping[str, str], schema: TableSch
     for part in schema.fields:
         if part.name in ordering:
             continue
-        name = PRIMARY_KEY if part.name in schema.primary_keys else table_options.get(f"fields.{part.name}.aggregate-function", default)
+        name = (
+            PRIMARY_KEY
+            if part.name in schema.primary_keys
+            else table_options.get(f"fields.{part.name}.aggregate-function", default)
+        )
         if name is None:
             continue
         if name not in (PRIMARY_KEY, DEFAULT_FUNCTION) and part.name not in protected:
             key = f"fields.{part.name}.aggregate-function"
-            raise InvalidOption(f"Must use sequence group for aggregation functions but not found for field {part.name}.", key=key, value=name)
+            raise InvalidOption(
+                f"Must use sequence group for aggregation functions but not found for field {part.name}.",
+                key=key,
+                value=name,
+            )
         functions[part.name] = _function(table_options, part, name.strip())
     return functions
 
@@ -241,12 +264,22 @@ def _groups(table_options: Mapping[str, str], schema: TableSchema) -> tuple[Sequ
             if not schema.has(name):
                 raise InvalidOption(f"Field {name} can not be found in table schema", key=key, value=table_options[key])
             if name in taken:
-                raise InvalidOption(f"Field {name} is defined repeatedly by multiple groups: {key} and {taken[name]}", key=key, value=table_options[key])
+                raise InvalidOption(
+                    f"Field {name} is defined repeatedly by multiple groups: {key} and {taken[name]}",
+                    key=key,
+                    value=table_options[key],
+                )
         taken |= dict.fromkeys((*columns, *protected), key)
-        groups.append(SequenceGroup(columns=columns, protected=protected, removes=not set(columns).isdisjoint(removers)))
+        groups.append(
+            SequenceGroup(columns=columns, protected=protected, removes=not set(columns).isdisjoint(removers))
+        )
     strays = [name for name in removers if not any(name in group.columns for group in groups)]
     if strays:
-        raise InvalidOption(f"field '{removing}' defined in '{_ON_GROUP}' option must be part of sequence groups", key=_ON_GROUP, value=removing)
+        raise InvalidOption(
+            f"field '{removing}' defined in '{_ON_GROUP}' option must be part of sequence groups",
+            key=_ON_GROUP,
+            value=removing,
+        )
     return tuple(groups)
 
 
@@ -259,7 +292,10 @@ def _check_consistency(rule: MergeSpec, table_options: Mapping[str, str]) -> Non
             (rule.remove_on_delete and bool(rule.groups), "sequence-group", _ON_DELETE),
         ]
     if rule.engine == "aggregation" and rule.remove_on_delete:
-        pairs = [(option.ignore_retract, "aggregation.remove-record-on-delete", f"fields.{option.column}.ignore-retract") for option in rule.functions.values()]
+        pairs = [
+            (option.ignore_retract, "aggregation.remove-record-on-delete", f"fields.{option.column}.ignore-retract")
+            for option in rule.functions.values()
+        ]
     for wrong, option, other_option in pairs:
         if wrong:
             raise InvalidOption(

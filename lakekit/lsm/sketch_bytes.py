@@ -58,7 +58,9 @@ def check_hll(data: bytes) -> None:
     if mode > ARRAY or bits > 2 or ints != _PREAMBLE_INTS[mode]:
         raise _make_corrupt(f"mode {mode} of type {bits} with a preamble of {ints} ints", "mode", 7)
     if version != 1 or family != _HLL_FAMILY:
-        raise _make_corrupt(f"version {version} of family {family}, where version 1 of family {_HLL_FAMILY} is expected", "family", 1)
+        raise _make_corrupt(
+            f"version {version} of family {family}, where version 1 of family {_HLL_FAMILY} is expected", "family", 1
+        )
     if not _LEAST_LG_K <= lg_k <= _MOST_LG_K:
         raise _make_corrupt(f"lg k is {lg_k}, where {_LEAST_LG_K} to {_MOST_LG_K} are allowed", "lg k", 3)
     compact = bool(flags & _COMPACT)
@@ -78,9 +80,15 @@ def check_theta(data: bytes) -> None:
         raise _make_corrupt(f"{len(data)} bytes, where a preamble has 8", "preamble", 0)
     preamble_words, version, family, flags = data[0] & 0x3F, data[1], data[2], data[5]
     if not 1 <= version <= 4 or family != _THETA_FAMILY:
-        raise _make_corrupt(f"version {version} of family {family}, where versions 1 to 4 of family {_THETA_FAMILY} are expected", "family", 1)
+        raise _make_corrupt(
+            f"version {version} of family {family}, where versions 1 to 4 of family {_THETA_FAMILY} are expected",
+            "family",
+            1,
+        )
     if not 1 <= preamble_words <= 3 or (version == 1 and preamble_words != 3) or len(data) < 8 * preamble_words:
-        raise _make_corrupt(f"a preamble of {preamble_words} words in {len(data)} bytes of version {version}", "preamble", 0)
+        raise _make_corrupt(
+            f"a preamble of {preamble_words} words in {len(data)} bytes of version {version}", "preamble", 0
+        )
     if version == 4:
         _check_packed(data, preamble_words)
     elif preamble_words > 1:
@@ -126,13 +134,19 @@ def _check_array(data: bytes, lg_k: int, bits: int, lowest: int, *, compact: boo
     slots = 1 << lg_k
     length = (slots // 2, slots * 3 // 4 + 1, slots)[bits]
     if len(data) < _ARRAY_BEGIN + length:
-        raise _make_corrupt(f"{len(data)} bytes, where an array of 2^{lg_k} slots ends at byte {_ARRAY_BEGIN + length}", "array", _ARRAY_BEGIN)
+        raise _make_corrupt(
+            f"{len(data)} bytes, where an array of 2^{lg_k} slots ends at byte {_ARRAY_BEGIN + length}",
+            "array",
+            _ARRAY_BEGIN,
+        )
     sums = struct.unpack_from("<3d", data, 8)
     if not all(math.isfinite(total) and total >= 0 for total in sums):
         raise _make_corrupt(f"sums of {sums}", "sums", 8)
     at_lowest, exceptions = _number(data, 32, 4), _number(data, 36, 4)
     if at_lowest > slots or lowest > _MOST_VALUE or (bits and (lowest or exceptions)):
-        raise _make_corrupt(f"{at_lowest} slots have the lowest value {lowest}, {exceptions} an exception, of {slots}", "counts", 32)
+        raise _make_corrupt(
+            f"{at_lowest} slots have the lowest value {lowest}, {exceptions} an exception, of {slots}", "counts", 32
+        )
     values = np.frombuffer(data, np.uint8, length, _ARRAY_BEGIN)
     if bits == 0:
         _check_exceptions(data, values, (lg_k, lowest, exceptions), compact=compact)
@@ -150,7 +164,11 @@ def _check_exceptions(data: bytes, values: NDArray[np.uint8], facts: tuple[int, 
         raise _make_corrupt(f"{count} exceptions, where {len(marked)} slots have one", "exceptions", 36)
     if count == 0:
         if int(slots.max()) + lowest > _MOST_VALUE:
-            raise _make_corrupt(f"values of up to {int(slots.max()) + lowest}, where {_MOST_VALUE} is the greatest", "array", _ARRAY_BEGIN)
+            raise _make_corrupt(
+                f"values of up to {int(slots.max()) + lowest}, where {_MOST_VALUE} is the greatest",
+                "array",
+                _ARRAY_BEGIN,
+            )
         return
     lg_table = data[4]
     if not 2 <= lg_table <= lg_k or 4 * count > 3 << lg_table:
@@ -159,7 +177,9 @@ def _check_exceptions(data: bytes, values: NDArray[np.uint8], facts: tuple[int, 
     coupons = _check_coupons(data, begin, count, count if compact else 1 << lg_table)
     at, exceptions = np.sort(coupons & ((1 << lg_k) - 1)), coupons >> 26
     if (at != marked).any() or (exceptions < lowest + _EXCEPTION).any():
-        raise _make_corrupt("exceptions of other slots than those that have one, or of values that are none", "exceptions", begin)
+        raise _make_corrupt(
+            "exceptions of other slots than those that have one, or of values that are none", "exceptions", begin
+        )
     if (slots[slots != _EXCEPTION].astype(np.int64) + lowest > _MOST_VALUE).any():
         raise _make_corrupt(f"values above {_MOST_VALUE}", "array", _ARRAY_BEGIN)
 

@@ -93,7 +93,13 @@ def sections(
     fresh = np.append(True, low[by_key][1:] > reached[:-1])
     section = np.empty(count, np.int64)
     section[by_key] = np.cumsum(fresh) - 1
-    return _order_by_age(section, low, np.asarray(levels, np.int64), np.asarray(min_sequence, np.int64), np.asarray(max_sequence, np.int64))
+    return _order_by_age(
+        section,
+        low,
+        np.asarray(levels, np.int64),
+        np.asarray(min_sequence, np.int64),
+        np.asarray(max_sequence, np.int64),
+    )
 
 
 def _frame(columns: Sequence[pa.Array | pl.Series]) -> pl.DataFrame:
@@ -156,7 +162,9 @@ def _order_by_age(section: Ints, low: Ints, levels: Ints, min_sequence: Ints, ma
     starts = np.flatnonzero(np.append(True, placed[1:] != placed[:-1]))
     placed_run = run[files]
     next_run = np.append(True, placed_run[1:] != placed_run[:-1])
-    falls = np.append(False, (placed[1:] == placed[:-1]) & next_run[1:] & (oldest[placed_run][1:] <= newest[placed_run][:-1]))
+    falls = np.append(
+        False, (placed[1:] == placed[:-1]) & next_run[1:] & (oldest[placed_run][1:] <= newest[placed_run][:-1])
+    )
     return Sections(
         files=files,
         starts=starts,
@@ -209,7 +217,9 @@ def _cuts(low: pl.Series, high: pl.Series, rows: Array, pieces: int) -> pl.Serie
     if is_whole(dtype) and dtype != pl.Boolean:
         positions = _interpolate_cuts(values(low).astype(np.float64), values(high).astype(np.float64), rows, pieces)
         limits = np.iinfo(values(low).dtype)
-        cuts = np.unique(np.clip(np.floor(positions), float(limits.min), float(limits.max)).astype(object).astype(np.int64))
+        cuts = np.unique(
+            np.clip(np.floor(positions), float(limits.min), float(limits.max)).astype(object).astype(np.int64)
+        )
         return pl.Series(cuts).cast(low.to_physical().dtype).cast(dtype)
     if dtype in (pl.String, pl.Binary):
         return _text_cuts(low, high, rows, pieces)
@@ -235,10 +245,20 @@ def _text_cuts(low: pl.Series, high: pl.Series, rows: Array, pieces: int) -> pl.
     bounds = (*low.to_list(), *high.to_list())  # scalar: two a file
     texts = [value if isinstance(value, bytes) else value.encode() for value in bounds]
     first, last = min(texts), max(texts)
-    shared = next((at for at, (first_byte, last_byte) in enumerate(zip(first, last, strict=False)) if first_byte != last_byte), min(len(first), len(last)))
-    numbers = np.array([float(int.from_bytes(text[shared : shared + WINDOW].ljust(WINDOW, b"\0"), "big")) for text in texts])
+    shared = next(
+        (at for at, (first_byte, last_byte) in enumerate(zip(first, last, strict=False)) if first_byte != last_byte),
+        min(len(first), len(last)),
+    )
+    numbers = np.array(
+        [float(int.from_bytes(text[shared : shared + WINDOW].ljust(WINDOW, b"\0"), "big")) for text in texts]
+    )
     positions = _interpolate_cuts(numbers[: len(low)], numbers[len(low) :], rows, pieces)
-    cuts = sorted({first[:shared] + min(int(position), 2 ** (8 * WINDOW) - 1).to_bytes(WINDOW, "big").rstrip(b"\0") for position in positions})
+    cuts = sorted(
+        {
+            first[:shared] + min(int(position), 2 ** (8 * WINDOW) - 1).to_bytes(WINDOW, "big").rstrip(b"\0")
+            for position in positions
+        }
+    )
     inside = [cut for cut in cuts if first < cut <= last]
     if low.dtype == pl.Binary:
         return pl.Series(inside, dtype=pl.Binary)

@@ -45,12 +45,16 @@ def z_order(columns: pl.DataFrame, text_bytes: int = 8) -> pl.Series:
 
     A column takes 8 bytes of it, a text or binary its first `text_bytes`; a null is all zero.
     """
-    return _map_blocks(columns, lambda block: _interleave_bits([_z_bytes(column, text_bytes) for column in block.get_columns()]))
+    return _map_blocks(
+        columns, lambda block: _interleave_bits([_z_bytes(column, text_bytes) for column in block.get_columns()])
+    )
 
 
 def hilbert(columns: pl.DataFrame) -> pl.Series:
     """Return each row's position on the Hilbert curve through two or more columns, Binary; null is the greatest."""
-    return _map_blocks(columns, lambda block: _hilbert_distances([_coordinate(column) for column in block.get_columns()]))
+    return _map_blocks(
+        columns, lambda block: _hilbert_distances([_coordinate(column) for column in block.get_columns()])
+    )
 
 
 def _map_blocks(columns: pl.DataFrame, encode: Callable[[pl.DataFrame], Bytes]) -> pl.Series:
@@ -60,7 +64,9 @@ def _map_blocks(columns: pl.DataFrame, encode: Callable[[pl.DataFrame], Bytes]) 
     data = np.ascontiguousarray(np.concatenate(encoded))
     count, width = data.shape
     offsets = np.arange(count + 1, dtype=np.int64) * width
-    array = pa.LargeBinaryArray.from_buffers(pa.large_binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    array = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    )
     return pl.Series("key", array, pl.Binary)
 
 
@@ -159,7 +165,9 @@ def _align_right(column: pl.Series) -> Ints:
     """Return the first 8 bytes of each value as a number."""
     left, sizes = _first_bytes(column, 8), _sizes(column)
     prefixes = left.view(">u8")[:, 0].astype(np.uint64)
-    return np.where(sizes == 0, np.uint64(0), prefixes >> (np.uint64(8) * (8 - np.clip(sizes, 1, 8)).astype(np.uint64))).view(np.int64)
+    return np.where(
+        sizes == 0, np.uint64(0), prefixes >> (np.uint64(8) * (8 - np.clip(sizes, 1, 8)).astype(np.uint64))
+    ).view(np.int64)
 
 
 # ---- values ----------------------------------------------------------------------------------------------------------

@@ -42,7 +42,11 @@ def _mask_winners(section: pl.DataFrame, rule: MergeSpec, *, newest_wins: bool) 
     if not keys.is_dense:
         mask = np.zeros(section.height, bool)
         rows, starts = keyed.blocks(keys)
-        if not ranks or (len(ranks) == 1 and keyed.newer_runs(keys, ranks[0])) or keyed.is_age_ascending(rows, starts, ranks, age.adds(section)):
+        if (
+            not ranks
+            or (len(ranks) == 1 and keyed.newer_runs(keys, ranks[0]))
+            or keyed.is_age_ascending(rows, starts, ranks, age.adds(section))
+        ):
             mask[rows[np.append(starts[1:] - 1, len(rows) - 1)] if newest_wins else rows[starts]] = True
         else:
             mask[_contest(section, version_rounds(rows, starts), ranks, newest_wins)] = True

@@ -34,14 +34,22 @@ def maintain_after_commit(ctx: TableContext, commit: Commit, messages: Sequence[
     `messages`: what the job wrote; their partitions may be complete now.
     """
     chores = [] if ctx.options.write_only else _chores(ctx, commit)
-    if ctx.options.partition_end_input_to_done and messages and commit.identifier == BATCH_IDENTIFIER and ctx.schema.partition_keys:
+    if (
+        ctx.options.partition_end_input_to_done
+        and messages
+        and commit.identifier == BATCH_IDENTIFIER
+        and ctx.schema.partition_keys
+    ):
         chores.append(("marking partitions done", lambda: expire_partitions.mark_written_done(ctx, messages)))
     for word, chore in chores:
         try:
             with suppress(Conflict, NotFound):  # another process did the same at the same time
                 chore()
         except LakekitError as wrong:
-            text = f"the commit to {ctx.name} is done; {word} afterwards failed and is tried again after the next one: {wrong}"
+            text = (
+                f"the commit to {ctx.name} is done; {word} afterwards failed and is tried again after the next one: "
+                f"{wrong}"
+            )
             warn_user(text)
     return commit
 
@@ -60,12 +68,16 @@ def _chores(ctx: TableContext, commit: Commit) -> list[tuple[str, Callable[[], o
         chores.append(("expiring partitions", lambda: expire_partitions.expire(ctx, by=commit)))
     if options.consumer_expiration_time_ms is not None:
         chores.append(("expiring consumers", lambda: consumers.expire_old(ctx, None, including=None, excluding=None)))
-    postpones = ctx.kind == "key" and options.bucket == POSTPONE_BUCKET and "COMPACT" not in commit.kinds  # it is left to who compacts
+    postpones = (
+        ctx.kind == "key" and options.bucket == POSTPONE_BUCKET and "COMPACT" not in commit.kinds
+    )  # it is left to who compacts
     if not postpones:
         chores.append(("expiring snapshots", lambda: _expire_snapshots(ctx, newest)))
     if options.changelog_outlives_snapshots and not postpones:
         chores.append(("expiring changelogs", lambda: expire.expire_changelogs(ctx, expire.changelog_limits(ctx))))
-    if options.tag_automatic_creation == "batch" and is_batch and commit.snapshot_ids:  # of what is left: jobs name their snapshot when all else is done
+    if (
+        options.tag_automatic_creation == "batch" and is_batch and commit.snapshot_ids
+    ):  # of what is left: jobs name their snapshot when all else is done
         chores.append(("making the tag of the batch", lambda: auto_tags.create_of_batch(ctx)))
     return chores
 

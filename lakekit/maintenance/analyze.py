@@ -94,7 +94,10 @@ def _fields_to_analyze(ctx: TableContext, columns: Sequence[str] | None) -> list
         return [field for field in ctx.schema.fields if _has_statistics(field)]
     names = None if isinstance(columns, str) or not isinstance(columns, Iterable) else list(columns)
     if names is None or not all(isinstance(name, str) for name in names):
-        msg = f"columns= takes a list of names such as {[field.name for field in ctx.schema.fields[:2]]}, not {ascii(columns)[:100]}"
+        msg = (
+            f"columns= takes a list of names such as {[field.name for field in ctx.schema.fields[:2]]}, not "
+            f"{ascii(columns)[:100]}"
+        )
         raise TypeError(msg)
     fields = [ctx.schema.field(name) for name in dict.fromkeys(names)]
     for field in fields:
@@ -120,7 +123,13 @@ def _look(source: TableScan, fields: Sequence[Field]) -> list[pl.DataFrame]:
     names = read_names(source, fields)
     with damage.translate_read_errors(damage.plans_of(source)), typed_refusals():
         return [
-            summarize_frames(source.ctx, fields, lazy.scan_lazily(source).select(cols(names)).collect_batches(chunk_size=_BATCH_ROWS, maintain_order=False))
+            summarize_frames(
+                source.ctx,
+                fields,
+                lazy.scan_lazily(source)
+                .select(cols(names))
+                .collect_batches(chunk_size=_BATCH_ROWS, maintain_order=False),
+            )
         ]
 
 
@@ -140,10 +149,14 @@ def summarize_frames(ctx: TableContext, fields: Sequence[Field], frames: Iterabl
     for frame in frames:
         parts.append(frame.select(pl.len().cast(pl.Int64).alias("rows"), *aggregates))
         for field in fields:
-            sketches[field.name].add(frame.get_column(field.name).cast(_SKETCH_DTYPES.get(field.type.root, frame.schema[field.name])))
+            sketches[field.name].add(
+                frame.get_column(field.name).cast(_SKETCH_DTYPES.get(field.type.root, frame.schema[field.name]))
+            )
         if len(parts) == _PARTS:
             parts = [_aggregate_parts(parts)]
-    return _aggregate_parts(parts).with_columns(pl.lit(sketch.to_bytes()).alias(f"distinct {name}") for name, sketch in sketches.items())
+    return _aggregate_parts(parts).with_columns(
+        pl.lit(sketch.to_bytes()).alias(f"distinct {name}") for name, sketch in sketches.items()
+    )
 
 
 def _empty_frame(ctx: TableContext, fields: Sequence[Field]) -> pl.DataFrame:
@@ -161,21 +174,38 @@ def _questions(field: Field) -> list[pl.Expr]:
     return aggregates
 
 
-_COMBINE_BY = {"rows": pl.Expr.sum, "nulls": pl.Expr.sum, "bytes": pl.Expr.sum, "min": pl.Expr.min, "max": pl.Expr.max, "longest": pl.Expr.max}
+_COMBINE_BY = {
+    "rows": pl.Expr.sum,
+    "nulls": pl.Expr.sum,
+    "bytes": pl.Expr.sum,
+    "min": pl.Expr.min,
+    "max": pl.Expr.max,
+    "longest": pl.Expr.max,
+}
 """How answers of parts become that of the whole, by the first word of their names."""
 
 
 def _aggregate_parts(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
     rows = pl.concat(parts)
-    return rows.select(_COMBINE_BY[name.partition(" ")[0]](col(name)) for name in rows.columns if not name.startswith("distinct "))
+    return rows.select(
+        _COMBINE_BY[name.partition(" ")[0]](col(name)) for name in rows.columns if not name.startswith("distinct ")
+    )
 
 
 def _merge_parts(ctx: TableContext, fields: Sequence[Field], parts: Sequence[pl.DataFrame]) -> Mapping[str, Any]:
     """Combine the summaries of all parts into one row, by column name."""
     every = [*parts, summarize_frames(ctx, fields, ())]
-    bounds = [_text(field, col(f"{word} {field.name}")) for field in fields if _has_bounds(field) for word in ("min", "max")]
+    bounds = [
+        _text(field, col(f"{word} {field.name}")) for field in fields if _has_bounds(field) for word in ("min", "max")
+    ]
     summary = _aggregate_parts(every).with_columns(bounds).row(0, named=True)
-    return {**summary, **{f"distinct {field.name}": count([part.item(0, f"distinct {field.name}") for part in every]) for field in fields}}
+    return {
+        **summary,
+        **{
+            f"distinct {field.name}": count([part.item(0, f"distinct {field.name}") for part in every])
+            for field in fields
+        },
+    }
 
 
 def _text(field: Field, value: pl.Expr) -> pl.Expr:
@@ -191,7 +221,11 @@ def _text(field: Field, value: pl.Expr) -> pl.Expr:
 
 
 def _answers(field: Field, summary: Mapping[str, Any]) -> ColumnStatistics:
-    nulls, average, longest = summary[f"nulls {field.name}"], fixed_length_bytes(field.type), fixed_length_bytes(field.type)
+    nulls, average, longest = (
+        summary[f"nulls {field.name}"],
+        fixed_length_bytes(field.type),
+        fixed_length_bytes(field.type),
+    )
     if field.type.root in (*_TEXTS, *_BYTES):
         values = max(1, summary["rows"] - nulls)
         average, longest = -(-summary[f"bytes {field.name}"] // values), summary[f"longest {field.name}"] or 0

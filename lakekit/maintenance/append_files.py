@@ -28,7 +28,12 @@ if TYPE_CHECKING:
 
 
 def pack(
-    ctx: TableContext, snapshot_buckets: SnapshotBuckets, partitions: Iterable[bytes], *, full: bool, shard: tuple[int, int] = (0, 1)
+    ctx: TableContext,
+    snapshot_buckets: SnapshotBuckets,
+    partitions: Iterable[bytes],
+    *,
+    full: bool,
+    shard: tuple[int, int] = (0, 1),
 ) -> list[CommitMessage]:
     """Rewrite groups of small files and return the commit messages.
 
@@ -41,7 +46,10 @@ def pack(
     try:
         for partition in sorted(partitions):
             messages += _rewrite_partition(
-                ctx, snapshot_buckets, partition, groups(ctx, snapshot_buckets.bucket(partition, UNAWARE_BUCKET), full=full)[number::count]
+                ctx,
+                snapshot_buckets,
+                partition,
+                groups(ctx, snapshot_buckets.bucket(partition, UNAWARE_BUCKET), full=full)[number::count],
             )
     except BaseException:
         abort.abort(ctx, messages)
@@ -53,9 +61,13 @@ def groups(ctx: TableContext, restored: RestoredBucket, *, full: bool) -> list[t
     """Return the files of a partition to rewrite, in groups that become one file each."""
     options = ctx.with_options({"compaction.min.file-num": "2"}).options if full else ctx.options
     summaries = {
-        part.file_name: DeletionVectorSummary(index_file=entry.file_name, deleted=part.cardinality) for entry in restored.vectors for part in entry.ranges
+        part.file_name: DeletionVectorSummary(index_file=entry.file_name, deleted=part.cardinality)
+        for entry in restored.vectors
+        for part in entry.ranges
     }
-    worth = [file for file in restored.files if append_compaction.is_worth_rewriting(file, options, summaries.get(file.name))]
+    worth = [
+        file for file in restored.files if append_compaction.is_worth_rewriting(file, options, summaries.get(file.name))
+    ]
     return list(append_compaction.pack(worth, options, summaries if ctx.options.deletion_vectors_enabled else None))
 
 
@@ -76,7 +88,12 @@ def _rewrite_partition(
     removed = {file.name for group in groups for file in group}
     vectors = vectors_of(ctx, partition, restored, removed)
     target = RewriteTarget(
-        ctx=ctx, partition=partition, bucket=UNAWARE_BUCKET, names=file_names(ctx), deletions=vectors.positions, snapshot_id=restored.snapshot_id
+        ctx=ctx,
+        partition=partition,
+        bucket=UNAWARE_BUCKET,
+        names=file_names(ctx),
+        deletions=vectors.positions,
+        snapshot_id=restored.snapshot_id,
     )
     with work(ctx.world, "compacting", "files", len(removed)) as under_way:
         for group in groups:
@@ -85,7 +102,9 @@ def _rewrite_partition(
     yield from remove_vectors(vectors, removed)
 
 
-def vectors_of(ctx: TableContext, partition: bytes, restored: RestoredBucket, removed: Collection[str]) -> BucketDeletionVectors:
+def vectors_of(
+    ctx: TableContext, partition: bytes, restored: RestoredBucket, removed: Collection[str]
+) -> BucketDeletionVectors:
     """Return the deletion vectors of all index files that hold one of the removed data files."""
     touched = [entry for entry in restored.vectors if any(part.file_name in removed for part in entry.ranges)]
     return BucketDeletionVectors.restored(ctx, partition, UNAWARE_BUCKET, touched)
@@ -93,7 +112,13 @@ def vectors_of(ctx: TableContext, partition: bytes, restored: RestoredBucket, re
 
 def message(ctx: TableContext, partition: bytes, result: CompactResult) -> CommitMessage:
     """Return the commit message of a compaction."""
-    return CommitMessage(partition=partition, bucket=UNAWARE_BUCKET, total_buckets=ctx.options.bucket, compact_before=result.before, compact_after=result.after)
+    return CommitMessage(
+        partition=partition,
+        bucket=UNAWARE_BUCKET,
+        total_buckets=ctx.options.bucket,
+        compact_before=result.before,
+        compact_after=result.after,
+    )
 
 
 def remove_vectors(vectors: BucketDeletionVectors, removed: Iterable[str]) -> Iterator[CommitMessage]:

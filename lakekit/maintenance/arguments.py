@@ -23,7 +23,9 @@ def duration_ms(value: str | timedelta, key: str) -> int:
     """
     if isinstance(value, timedelta):
         if value < timedelta():
-            raise InvalidOption(f"{key}= takes a duration, which is not below 0; found {value}", key=key, value=str(value))
+            raise InvalidOption(
+                f"{key}= takes a duration, which is not below 0; found {value}", key=key, value=str(value)
+            )
         return value // _MILLI
     if not isinstance(value, str):
         msg = f"{key}= takes a timedelta or a text such as '7 d', not {type(value).__name__}"
@@ -31,7 +33,9 @@ def duration_ms(value: str | timedelta, key: str) -> int:
     try:
         return read_duration(value)
     except ValueError:
-        raise InvalidOption(f"{key}= takes a duration such as 7 d, 36 h, 5 min, PT1H; found {value[:100]!r}", key=key, value=value) from None
+        raise InvalidOption(
+            f"{key}= takes a duration such as 7 d, 36 h, 5 min, PT1H; found {value[:100]!r}", key=key, value=value
+        ) from None
 
 
 def time_ms(value: str | datetime, key: str, *, or_age: str = "") -> int:
@@ -47,9 +51,15 @@ def time_ms(value: str | datetime, key: str, *, or_age: str = "") -> int:
         raise TypeError(msg)
     try:
         time = value if isinstance(value, datetime) else datetime.fromisoformat(value)
-        return ((time.astimezone(UTC) if time.tzinfo is None else time) - _EPOCH) // _MILLI  # a float of seconds loses thousandths
+        return (
+            (time.astimezone(UTC) if time.tzinfo is None else time) - _EPOCH
+        ) // _MILLI  # a float of seconds loses thousandths
     except (ValueError, OverflowError):
-        raise InvalidOption(f"{key}= takes a time such as 2024-03-31 12:00:00{or_age}; found {str(value)[:100]!r}", key=key, value=str(value)) from None
+        raise InvalidOption(
+            f"{key}= takes a time such as 2024-03-31 12:00:00{or_age}; found {str(value)[:100]!r}",
+            key=key,
+            value=str(value),
+        ) from None
 
 
 def before_ms(value: str | datetime | timedelta | None, key: str, now_ms: int) -> int | None:
@@ -65,7 +75,11 @@ def before_ms(value: str | datetime | timedelta | None, key: str, now_ms: int) -
     if isinstance(value, str) and any(char.isalpha() for char in value):
         with suppress(ValueError):
             return now_ms - read_duration(value)
-    return now_ms - duration_ms(value, key) if isinstance(value, timedelta) else time_ms(value, key, or_age=", or an age such as 7 d")
+    return (
+        now_ms - duration_ms(value, key)
+        if isinstance(value, timedelta)
+        else time_ms(value, key, or_age=", or an age such as 7 d")
+    )
 
 
 def parse_count(value: Any, key: str, *, least: int = 0) -> int:
@@ -78,5 +92,7 @@ def parse_count(value: Any, key: str, *, least: int = 0) -> int:
     except TypeError:
         count = None
     if count is None or count < least:
-        raise InvalidOption(f"{key}= takes a whole number, {least} or more; found {ascii(value)[:100]}", key=key, value=str(value))
+        raise InvalidOption(
+            f"{key}= takes a whole number, {least} or more; found {ascii(value)[:100]}", key=key, value=str(value)
+        )
     return count

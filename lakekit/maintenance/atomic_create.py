@@ -54,10 +54,15 @@ def check_place(target: TableLocation) -> None:
         inside = (entry for name in names if name in _METADATA for entry in target.storage.list(f"{root}/{name}"))
         names = [entry.name for entry in inside if not entry.name.startswith(".")]
     if names:
-        raise StorageFailed(f'"{root}" holds {", ".join(names[:5])} already, though no table is known there; move it away first', path=root)
+        raise StorageFailed(
+            f'"{root}" holds {", ".join(names[:5])} already, though no table is known there; move it away first',
+            path=root,
+        )
 
 
-def create_table_atomically(target: TableLocation, what: str, make: Callable[[TableLocation], InitialState]) -> TableSchema:
+def create_table_atomically(
+    target: TableLocation, what: str, make: Callable[[TableLocation], InitialState]
+) -> TableSchema:
     """Create a table whose files `make` writes, and return its newest schema.
 
     `make` gets the location to write to: the target, or a hidden folder beside it. `what` is the word in the hidden
@@ -95,7 +100,9 @@ def _publish(target: TableLocation, state: InitialState) -> None:
             is_first = is_first and create_exclusive(target.storage, path, schema.to_json())
             made += [path] if is_first else []
         if state.snapshot is not None and is_first:
-            is_first = create_exclusive(target.storage, target.layout.snapshot(state.snapshot.id), state.snapshot.to_json())
+            is_first = create_exclusive(
+                target.storage, target.layout.snapshot(state.snapshot.id), state.snapshot.to_json()
+            )
     except CommitStateUnknown:
         raise
     except LakekitError:  # an interrupt may come after the snapshot, which then stands
@@ -103,7 +110,9 @@ def _publish(target: TableLocation, state: InitialState) -> None:
             target.storage.delete(reversed(made))
         raise
     if not is_first:
-        raise StorageFailed(f'another table was made at "{target.layout.root}" at this moment, which stands', path=target.layout.root)
+        raise StorageFailed(
+            f'another table was made at "{target.layout.root}" at this moment, which stands', path=target.layout.root
+        )
     if state.snapshot is not None:
         with suppress(LakekitError):  # a hint is advice
             for path in (target.layout.latest_hint, target.layout.earliest_hint):

@@ -36,7 +36,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_MS, _END_MS = ((datetime(year, 1, 1, tzinfo=UTC) - _EPOCH) // _MILLI for year in (1001, 9999))
 """Between these times, in milliseconds since 1970, years have four digits in every zone."""
 _LOOKED_AT_BYTES = 2_000
-_OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<hours>[0-9]{2}|[0-9](?!.))(?:(?P<colon>:?)(?P<minutes>[0-9]{2})(?:(?P=colon)(?P<seconds>[0-9]{2}))?)?")
+_OFFSET = re.compile(
+    r"(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<hours>[0-9]{2}|[0-9](?!.))(?:(?P<colon>:?)(?P<minutes>[0-9]{2})(?:(?P=colon)(?P<seconds>[0-9]{2}))?)?"
+)
 _MAX_OFFSET = timedelta(hours=18)
 _MAX_PERIOD = timedelta(days=36_500)
 BATCH_PREFIX = "batch-write-"
@@ -60,9 +62,15 @@ def create(ctx: TableContext) -> list[str]:
         return []
     length, delay = auto_tags.length(ctx), timedelta(milliseconds=ctx.options.tag_creation_delay_ms)
     if delay >= length:
-        raise InvalidOption(f"tag.creation-delay is {delay}, and a period is {length}: the delay must be shorter", key="tag.creation-delay")
+        raise InvalidOption(
+            f"tag.creation-delay is {delay}, and a period is {length}: the delay must be shorter",
+            key="tag.creation-delay",
+        )
     if not _MILLI <= length <= _MAX_PERIOD:
-        msg = f"tag.creation-period-duration is {length}: a period of automatic tags takes a millisecond to {_MAX_PERIOD.days} days"
+        msg = (
+            f"tag.creation-period-duration is {length}: a period of automatic tags takes a millisecond to "
+            f"{_MAX_PERIOD.days} days"
+        )
         raise InvalidOption(msg, key="tag.creation-period-duration")
     last = _latest_automatic_tag(ctx)
     period = None if last is None else auto_tags.period_of(ctx, last.name)
@@ -70,7 +78,11 @@ def create(ctx: TableContext) -> list[str]:
     key = ("auto-tags", ctx.storage, ctx.layout.snapshot_dir)
     seen: _TagProgress | None = ctx.world.decoded.get(key)
     number = 0 if last is None else last.snapshot.id + 1
-    if seen is not None and seen.last == (None if last is None else last.name) and snapshots.find(ctx, seen.end.id) == seen.end:
+    if (
+        seen is not None
+        and seen.last == (None if last is None else last.name)
+        and snapshots.find(ctx, seen.end.id) == seen.end
+    ):
         number = max(number, seen.end.id + 1)  # nobody rolled back since
     made: list[str] = []
     end: Snapshot | None = None
@@ -98,7 +110,9 @@ def create_forced(ctx: TableContext) -> list[str]:
     made = create(ctx)
     if not _is_overdue(ctx):
         return made
-    committer.commit_changes(ctx, [], commit_user=ctx.new_commit_user(), identifier=BATCH_IDENTIFIER, ignore_empty=False, is_new_user=True)
+    committer.commit_changes(
+        ctx, [], commit_user=ctx.new_commit_user(), identifier=BATCH_IDENTIFIER, ignore_empty=False, is_new_user=True
+    )
     return [*made, *create(ctx)]
 
 
@@ -123,14 +137,21 @@ def _latest_automatic_tag(ctx: TableContext) -> Tag | None:
     automatic = _automatic_tags(ctx)
     if len(automatic) > 1 and automatic[-1].snapshot.id == automatic[-2].snapshot.id:
         names = ", ".join(tag.name for tag in automatic if tag.snapshot.id == automatic[-1].snapshot.id)
-        msg = f"snapshot {automatic[-1].snapshot.id} of {ctx.name} has several automatic tags: {names}. Delete all but one of them"
+        msg = (
+            f"snapshot {automatic[-1].snapshot.id} of {ctx.name} has several automatic tags: {names}. Delete all but "
+            "one of them"
+        )
         raise InvalidOption(msg, key="tag.automatic-creation")
     return automatic[-1] if automatic else None
 
 
 def _snapshots_from(ctx: TableContext, first_id: int) -> list[Snapshot]:
     """Return the snapshots from an id on."""
-    return [snapshot for snapshot_id in snapshots.ids(ctx) if snapshot_id >= first_id and (snapshot := snapshots.find(ctx, snapshot_id)) is not None]
+    return [
+        snapshot
+        for snapshot_id in snapshots.ids(ctx)
+        if snapshot_id >= first_id and (snapshot := snapshots.find(ctx, snapshot_id)) is not None
+    ]
 
 
 def _time(ctx: TableContext, snapshot: Snapshot) -> datetime | None:
@@ -225,7 +246,11 @@ def expire(ctx: TableContext, *, older_than_ms: int | None = None, dry_run: bool
     """
     now = wall_clock_ms(ctx.world.now_ms())
     before = None if older_than_ms is None else wall_clock_ms(older_than_ms)
-    listed = {} if before is None else {entry.path: wall_clock_ms(entry.modified_ms) for entry in ctx.storage.list(ctx.layout.tag_dir)}
+    listed = (
+        {}
+        if before is None
+        else {entry.path: wall_clock_ms(entry.modified_ms) for entry in ctx.storage.list(ctx.layout.tag_dir)}
+    )
     over: list[str] = []
     for tag in tags.all(ctx):
         made = tag.create_time.millis if tag.create_time is not None else None

@@ -56,7 +56,9 @@ def create(ctx: TableContext, name: str, *, tag: str | None = None) -> None:
         _claim(ctx, name, branch_layout.schema(number), ctx.storage.read(ctx.layout.schema(number)))
     if tag is not None and not ctx.storage.exists(ctx.layout.tag(tag)):
         delete(ctx, name)
-        raise Conflict(f"tag {tag!r} of {ctx.name} was deleted while branch {name!r} was made of it. There is no such branch now")
+        raise Conflict(
+            f"tag {tag!r} of {ctx.name} was deleted while branch {name!r} was made of it. There is no such branch now"
+        )
 
 
 def delete(ctx: TableContext, name: str, *, dry_run: bool = False) -> Expired:
@@ -115,11 +117,17 @@ def fast_forward(ctx: TableContext, name: str, *, dry_run: bool = False) -> Expi
     branch_ctx = roots.on_branch(ctx, name)
     numbers = snapshots.ids(branch_ctx)
     if not numbers:
-        raise SnapshotNotFound(f"branch {name!r} of {ctx.name} has no snapshots, so there is nothing to go forward to", name=name)
+        raise SnapshotNotFound(
+            f"branch {name!r} of {ctx.name} has no snapshots, so there is nothing to go forward to", name=name
+        )
     storage, own, other = ctx.storage, ctx.layout, branch_ctx.layout
     first, tag_names = _read_first_snapshot(branch_ctx, numbers), tags.names(branch_ctx)
     same = snapshots.find(ctx, first.id) == first
-    going = [number for number in sorted(snapshots.ids(ctx), reverse=True) if number > first.id or (number == first.id and not same)]
+    going = [
+        number
+        for number in sorted(snapshots.ids(ctx), reverse=True)
+        if number > first.id or (number == first.id and not same)
+    ]
     lost = [tag.name for tag in tags.all(ctx) if tag.snapshot.id >= first.id and tag.name not in tag_names]
     done = Expired(table=ctx.name, snapshot_ids=tuple(reversed(going)), tags=tuple(lost), dry_run=dry_run)
     if dry_run:
@@ -133,7 +141,9 @@ def fast_forward(ctx: TableContext, name: str, *, dry_run: bool = False) -> Expi
     for tag in tag_names:
         roots.write(ctx, own.tag(tag), storage.read(other.tag(tag)))
     storage.delete([own.tag(tag) for tag in lost])
-    storage.delete([own.changelog(number) for number in snapshots.changelog_ids(ctx) if number >= first.id])  # of the line that is given up
+    storage.delete(
+        [own.changelog(number) for number in snapshots.changelog_ids(ctx) if number >= first.id]
+    )  # of the line that is given up
     with suppress(LakekitError):
         storage.put(own.latest_hint, hint.encode(numbers[-1]))
         storage.put(own.earliest_hint, hint.encode(snapshots.ids(ctx)[0]))
@@ -184,16 +194,26 @@ def _check_name(ctx: TableContext, name: str) -> None:
     elif why is None and name != name.strip():
         why = "it has blanks at its ends"
     if why is not None:
-        raise InvalidOption(f"{name[:80]!a} cannot be the name of a branch of {ctx.name}: {why}", key="branch", value=name)
+        raise InvalidOption(
+            f"{name[:80]!a} cannot be the name of a branch of {ctx.name}: {why}", key="branch", value=name
+        )
 
 
 def _check_other(ctx: TableContext, name: str) -> None:
     """Raise where no such branch exists, not even what is left of one."""
     if name == MAIN:
-        raise InvalidOption(f"{MAIN!r} is the branch that every table begins with; it cannot be deleted, renamed or gone forward to", key="branch", value=name)
+        raise InvalidOption(
+            f"{MAIN!r} is the branch that every table begins with; it cannot be deleted, renamed or gone forward to",
+            key="branch",
+            value=name,
+        )
     if name not in roots.branches(ctx):
         existing = ", ".join(roots.branches(ctx)[1:])
-        raise BranchNotFound(f"{ctx.name} has no branch {name!r}; {f'its branches are {existing}' if existing else 'it has no branches'}", name=name)
+        raise BranchNotFound(
+            f"{ctx.name} has no branch {name!r}; "
+            f"{f'its branches are {existing}' if existing else 'it has no branches'}",
+            name=name,
+        )
 
 
 def find_unfinished(ctx: TableContext, name: str, before_ms: int) -> list[Stat] | None:
@@ -205,7 +225,9 @@ def find_unfinished(ctx: TableContext, name: str, before_ms: int) -> list[Stat] 
     branch_ctx = roots.on_branch(ctx, name)
     entries = _entries(ctx, branch_ctx.layout.branch_root)
     top = ctx.storage.stat(branch_ctx.layout.branch_root)
-    if schemas.ids(branch_ctx) or any(entry.modified_ms >= before_ms for entry in (*entries, *([] if top is None else [top]))):
+    if schemas.ids(branch_ctx) or any(
+        entry.modified_ms >= before_ms for entry in (*entries, *([] if top is None else [top]))
+    ):
         return None
     files = [entry for entry in entries if not entry.is_dir]
     lasting = [entry for entry in files if not (entry.name.startswith(".") and entry.name.endswith(".tmp"))]
@@ -249,7 +271,11 @@ def _check_unread(ctx: TableContext, name: str, afterwards: str) -> None:
             if branch != name and options.get(key) == name:
                 table = "t" if branch == ctx.layout.branch else f"t.branch({branch!r})"
                 whose = ctx.name if branch == MAIN else f"branch {branch!r} of {ctx.name}"
-                raise InvalidOption(f"branch {name!r} is {key} of {whose}: {table}.alter(lk.reset_option({key!r})) first{afterwards}", key=key, value=name)
+                raise InvalidOption(
+                    f"branch {name!r} is {key} of {whose}: {table}.alter(lk.reset_option({key!r})) first{afterwards}",
+                    key=key,
+                    value=name,
+                )
 
 
 def _claim(ctx: TableContext, name: str, path: str, data: bytes) -> None:
@@ -275,5 +301,9 @@ def drop(ctx: TableContext, name: str) -> None:
     directory = ctx.layout.branch_dir(name)
     files = _files(ctx, directory)
     ctx.storage.delete(sorted(files, key=lambda path: not path.startswith(f"{directory}/{_SCHEMA_FOLDER}/")))
-    inside = {path.rpartition("/")[0] for path in files} | {entry.path for entry in ctx.storage.list(directory) if entry.is_dir} | {directory}
+    inside = (
+        {path.rpartition("/")[0] for path in files}
+        | {entry.path for entry in ctx.storage.list(directory) if entry.is_dir}
+        | {directory}
+    )
     ctx.storage.remove_directories(sorted(inside, key=lambda path: (-path.count("/"), path)))

@@ -38,10 +38,18 @@ def partitions(ctx: TableContext, serialized: Iterable[bytes], where: pl.Expr | 
     partition_keys = ctx.schema.partition_keys
     if others := [name for name in expand.used_columns(wanted, every) if name not in partition_keys]:
         has = f"partition columns are {', '.join(partition_keys)}" if partition_keys else "the table is not partitioned"
-        raise InvalidOption(f"where= chooses partitions of {ctx.name}; {others[0]!r} is no partition column: {has}", key="where", value=str(where))
+        raise InvalidOption(
+            f"where= chooses partitions of {ctx.name}; {others[0]!r} is no partition column: {has}",
+            key="where",
+            value=str(where),
+        )
     schema = polars_schema(ctx.schema.partition_fields)
-    wanted = user_expressions.check_condition(user_expressions.fit_condition(wanted, where, schema), schema, ctx.name, "where")
-    numbered = partition_frame(ctx, pa.array(rows, pa.binary())).with_row_index(PLACE)  # a condition that names no column holds for each of them
+    wanted = user_expressions.check_condition(
+        user_expressions.fit_condition(wanted, where, schema), schema, ctx.name, "where"
+    )
+    numbered = partition_frame(ctx, pa.array(rows, pa.binary())).with_row_index(
+        PLACE
+    )  # a condition that names no column holds for each of them
     try:
         matching = numbered.filter(wanted.fill_null(value=False)).get_column(PLACE)
     except pl.exceptions.PolarsError as wrong:  # some of what does not fit is seen only here
@@ -56,7 +64,11 @@ def _expand_by_name(wanted: pl.Expr, where: pl.Expr | str, schema: Mapping[str, 
     """
     if isinstance(where, str):
         return expand.name_exactly(wanted, schema)
-    return user_expressions.check_condition(wanted, schema, table, "where") if wanted.meta.has_multiple_outputs() else wanted
+    return (
+        user_expressions.check_condition(wanted, schema, table, "where")
+        if wanted.meta.has_multiple_outputs()
+        else wanted
+    )
 
 
 def idle_partitions(ctx: TableContext, snapshot: Snapshot | None, wanted: set[bytes], idle_ms: int) -> set[bytes]:
@@ -67,7 +79,11 @@ def idle_partitions(ctx: TableContext, snapshot: Snapshot | None, wanted: set[by
     if snapshot is None or not wanted:
         return wanted
     entries = manifest_reader.read_live_entries(ctx, snapshot)
-    newest = pa.table({name: entries.column(name) for name in ("partition", "creation_time")}).group_by("partition").aggregate([("creation_time", "max")])
+    newest = (
+        pa.table({name: entries.column(name) for name in ("partition", "creation_time")})
+        .group_by("partition")
+        .aggregate([("creation_time", "max")])
+    )
     times = newest.column("creation_time_max").cast(pa.int64()).to_pylist()  # scalar: one a partition
     last = wall_clock_ms(ctx.world.now_ms()) - idle_ms
     last_writes = zip(newest.column("partition").to_pylist(), times, strict=True)  # scalar: one a partition

@@ -57,12 +57,15 @@ def clone(source: TableContext, target: TableLocation, at: int | str | datetime 
     atomic_create.check_place(target)
     state = _state(source, at)
     try:
-        return atomic_create.create_table_atomically(target, "clone", lambda place: state._replace(snapshot=_files(source, place, state)))
+        return atomic_create.create_table_atomically(
+            target, "clone", lambda place: state._replace(snapshot=_files(source, place, state))
+        )
     except FileMissing as missing:
         if state.snapshot is None or tagging.referencing_paths(source, state.snapshot):
             raise
         raise SnapshotNotFound(
-            f"snapshot {state.snapshot.id} of {source.name} expired while it was copied. Nothing was made; clone a tag, which keeps its files",
+            f"snapshot {state.snapshot.id} of {source.name} expired while it was copied. Nothing was made; clone a "
+            "tag, which keeps its files",
             name=str(state.snapshot.id),
         ) from missing
 
@@ -71,11 +74,16 @@ def _check(source: TableContext) -> None:
     feature_check.check_writable(source)
     if source.layout.hidden:
         kind = str(source.options.type)
-        instead = "cat.create_object_table makes another one of the same location" if kind == OBJECTS else "it is made again by its definition"
+        instead = (
+            "cat.create_object_table makes another one of the same location"
+            if kind == OBJECTS
+            else "it is made again by its definition"
+        )
         raise Unsupported(f"{source.name} is of type {kind}, and no clone is made of it: {instead}", feature=kind)
     if source.fallback_branch is not None:
         raise InvalidOption(
-            f"{source.name} is read together with its branch {source.fallback_branch!r}, and a clone is of one branch: reset scan.fallback-branch or "
+            f"{source.name} is read together with its branch {source.fallback_branch!r}, and a clone is of one "
+            "branch: reset scan.fallback-branch or "
             "scan.primary-branch first",
             key="scan.fallback-branch",
             value=source.fallback_branch,
@@ -97,7 +105,11 @@ def _clone_schema(schema: TableSchema, now_ms: int) -> TableSchema:
 
     The time also tells the schemas of two clones to one location apart.
     """
-    options = {key: value for key, value in schema.options.items() if not (key in _LOCATION_OPTIONS or key.startswith(f"{_LOCATION_OPTIONS[-1]}."))}
+    options = {
+        key: value
+        for key, value in schema.options.items()
+        if not (key in _LOCATION_OPTIONS or key.startswith(f"{_LOCATION_OPTIONS[-1]}."))
+    }
     return replace(schema, options=FrozenDict(options), time_millis=now_ms)
 
 
@@ -108,7 +120,9 @@ def _files(source: TableContext, target: TableLocation, state: InitialState) -> 
     """Copy the files of the snapshot, write manifests that name them, and return the clone's snapshot."""
     if state.snapshot is None:
         return None
-    target_ctx = replace(source, name=target.name, layout=target.layout, storage=target.storage, keeper=None, dynamic=EMPTY).with_schema(state.schemas[-1])
+    target_ctx = replace(
+        source, name=target.name, layout=target.layout, storage=target.storage, keeper=None, dynamic=EMPTY
+    ).with_schema(state.schemas[-1])
     live = manifest_reader.read_live_entries(source, state.snapshot)
     indexes = manifest_reader.index_entries(source, state.snapshot)
     moved_indexes = [replace(entry, external_path=None) for entry in indexes]
@@ -122,15 +136,32 @@ def _files(source: TableContext, target: TableLocation, state: InitialState) -> 
     if statistics is not None:
         pairs.append((source.layout.statistics(statistics), target_ctx.layout.statistics(statistics)))
     is_remote = source.storage.is_remote or target_ctx.storage.is_remote
-    parallel_map(lambda pair: atomic_create.copy_file(source.storage, pair[0], target_ctx.storage, pair[1]), dict.fromkeys(pairs), waiting=is_remote)
+    parallel_map(
+        lambda pair: atomic_create.copy_file(source.storage, pair[0], target_ctx.storage, pair[1]),
+        dict.fromkeys(pairs),
+        waiting=is_remote,
+    )
     snapshot = atomic_create.snapshot(target_ctx, live.without_external_paths(), moved_indexes)
-    return replace(snapshot, watermark=state.snapshot.watermark_or_none, statistics=statistics, next_row_id=state.snapshot.next_row_id or 0)
+    return replace(
+        snapshot,
+        watermark=state.snapshot.watermark_or_none,
+        statistics=statistics,
+        next_row_id=state.snapshot.next_row_id or 0,
+    )
 
 
 def _data(source: TableContext, target_ctx: TableContext, live: ManifestEntries) -> list[tuple[str, str]]:
     """Return the old and the new path of each data file and of its extra files."""
     pairs: list[tuple[str, str]] = []
     extra_files = live.column("extra_files").to_pylist()  # scalar: one a file
-    for old, new, extra in zip(paths.data_file_paths(source, live), paths.data_file_paths(target_ctx, live.without_external_paths()), extra_files, strict=True):
-        pairs += [(old, new), *((source.layout.extra_file(old, name), target_ctx.layout.extra_file(new, name)) for name in extra)]
+    for old, new, extra in zip(
+        paths.data_file_paths(source, live),
+        paths.data_file_paths(target_ctx, live.without_external_paths()),
+        extra_files,
+        strict=True,
+    ):
+        pairs += [
+            (old, new),
+            *((source.layout.extra_file(old, name), target_ctx.layout.extra_file(new, name)) for name in extra),
+        ]
     return pairs

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from lakekit.model.commit_message import CommitMessage
 
 
-def cluster(ctx: TableContext, snapshot_buckets: SnapshotBuckets, partitions: Collection[bytes], *, full: bool, is_chosen: bool) -> list[CommitMessage]:
+def cluster(
+    ctx: TableContext, snapshot_buckets: SnapshotBuckets, partitions: Collection[bytes], *, full: bool, is_chosen: bool
+) -> list[CommitMessage]:
     """Sort the due runs of some partitions, and return the commit messages.
 
     `is_chosen`: the caller named the partitions, so that idle ones may be added.
@@ -39,7 +41,10 @@ def cluster(ctx: TableContext, snapshot_buckets: SnapshotBuckets, partitions: Co
     is left.
     """
     order = _ordering(ctx)
-    units = {partition: clustered.pick_unit(ctx, snapshot_buckets.bucket(partition, UNAWARE_BUCKET).files, full=full) for partition in sorted(partitions)}
+    units = {
+        partition: clustered.pick_unit(ctx, snapshot_buckets.bucket(partition, UNAWARE_BUCKET).files, full=full)
+        for partition in sorted(partitions)
+    }
     if is_chosen:
         units |= {
             partition: clustered.pick_unit(ctx, snapshot_buckets.bucket(partition, UNAWARE_BUCKET).files, full=True)
@@ -68,12 +73,19 @@ def _ordering(ctx: TableContext) -> SortOrder:
     return sort_order.clustering_order(ctx)
 
 
-def _cluster_unit(ctx: TableContext, snapshot_buckets: SnapshotBuckets, partition: bytes, unit: CompactionUnit, order: SortOrder) -> Iterator[CommitMessage]:
+def _cluster_unit(
+    ctx: TableContext, snapshot_buckets: SnapshotBuckets, partition: bytes, unit: CompactionUnit, order: SortOrder
+) -> Iterator[CommitMessage]:
     restored = snapshot_buckets.bucket(partition, UNAWARE_BUCKET)
     removed = {file.name for file in unit.files}
     vectors = append_files.vectors_of(ctx, partition, restored, removed)
     target = RewriteTarget(
-        ctx=ctx, partition=partition, bucket=UNAWARE_BUCKET, names=file_names(ctx), deletions=vectors.positions, snapshot_id=restored.snapshot_id
+        ctx=ctx,
+        partition=partition,
+        bucket=UNAWARE_BUCKET,
+        names=file_names(ctx),
+        deletions=vectors.positions,
+        snapshot_id=restored.snapshot_id,
     )
     as_one = ctx.options.clustering_incremental_mode != clustered.LOCAL_SORT
     yield append_files.message(ctx, partition, clustered.rewrite(target, unit, order, as_one=as_one))
@@ -90,7 +102,11 @@ def _idle_partitions(ctx: TableContext, snapshot_buckets: SnapshotBuckets, selec
     last = options.level_count - 1
     ages: list[tuple[int, bytes]] = []
     for partition in {bucket_id[0] for bucket_id in snapshot_buckets.places()} - set(selected):
-        times = [file.creation_time_ms or 0 for file in snapshot_buckets.bucket(partition, UNAWARE_BUCKET).files if file.level < last]
+        times = [
+            file.creation_time_ms or 0
+            for file in snapshot_buckets.bucket(partition, UNAWARE_BUCKET).files
+            if file.level < last
+        ]
         if times and max(times) < before:
             ages.append((max(times), partition))
     return [partition for _, partition in sorted(ages)[: options.clustering_history_partition_limit]]

@@ -75,7 +75,11 @@ def compact(
     what compacting raises; then nothing changed.
     """
     if order_by is not None and idle_ms is not None:
-        raise InvalidOption("order_by sorts whole partitions, new files or not: leave idle out, or choose them by where", key="idle", value=str(idle_ms))
+        raise InvalidOption(
+            "order_by sorts whole partitions, new files or not: leave idle out, or choose them by where",
+            key="idle",
+            value=str(idle_ms),
+        )
     job = compact_request(ctx, full=full, where=where, order_by=order_by, strategy=strategy)
     if job.order is not None and ctx.kind == "key":
         if rewrite.waits_for_compaction(job.ctx):
@@ -87,7 +91,14 @@ def compact(
     return commit_changes_once(job.ctx, made, commit_user=job.commit_user)
 
 
-def compact_request(ctx: TableContext, *, full: bool, where: pl.Expr | str | None, order_by: str | Sequence[str] | None, strategy: Strategy) -> CompactRequest:
+def compact_request(
+    ctx: TableContext,
+    *,
+    full: bool,
+    where: pl.Expr | str | None,
+    order_by: str | Sequence[str] | None,
+    strategy: Strategy,
+) -> CompactRequest:
     """Check the arguments of a compaction, and return the request.
 
     Raises: `InvalidOption` and `Unsupported` as `compact` does, but for `where`.
@@ -99,10 +110,14 @@ def compact_request(ctx: TableContext, *, full: bool, where: pl.Expr | str | Non
     if ctx.has_buckets:
         clustered.clusters_buckets(ctx)
     order = None if order_by is None else sort_compact.ordering(ctx, order_by, strategy)
-    return CompactRequest(ctx=ctx, commit_user=ctx.new_commit_user(), full=full, order=order, is_chosen=where is not None)
+    return CompactRequest(
+        ctx=ctx, commit_user=ctx.new_commit_user(), full=full, order=order, is_chosen=where is not None
+    )
 
 
-def due_buckets(job: CompactRequest, snapshot_buckets: SnapshotBuckets, where: pl.Expr | str | None, *, idle_ms: int | None = None) -> list[BucketId]:
+def due_buckets(
+    job: CompactRequest, snapshot_buckets: SnapshotBuckets, where: pl.Expr | str | None, *, idle_ms: int | None = None
+) -> list[BucketId]:
     """Return the buckets of a snapshot that a compaction looks at.
 
     Raises: `InvalidOption` for `where`.
@@ -116,7 +131,13 @@ def due_buckets(job: CompactRequest, snapshot_buckets: SnapshotBuckets, where: p
     return [bucket_id for bucket_id in bucket_ids if bucket_id[0] in wanted]
 
 
-def messages(job: CompactRequest, snapshot_buckets: SnapshotBuckets, bucket_ids: Sequence[BucketId], *, shard: tuple[int, int] = (0, 1)) -> list[CommitMessage]:
+def messages(
+    job: CompactRequest,
+    snapshot_buckets: SnapshotBuckets,
+    bucket_ids: Sequence[BucketId],
+    *,
+    shard: tuple[int, int] = (0, 1),
+) -> list[CommitMessage]:
     """Compact some buckets and return the commit messages; all of a partition where that is the unit.
 
     `shard`: the i-th of n parts of the file groups to compact, in append tables without buckets. Raises what compacting
@@ -173,7 +194,11 @@ def compact_written(ctx: TableContext, committed: Sequence[CommitMessage], *, id
         job = compact_request(ctx, full=full, where=None, order_by=None, strategy="order")
         snapshot_buckets = SnapshotBuckets.of(job.ctx, snapshots.latest(job.ctx))
         if full and interval > 1:
-            written |= {bucket_id for bucket_id in snapshot_buckets.places() if any(file.level == 0 for file in snapshot_buckets.files(*bucket_id))}
+            written |= {
+                bucket_id
+                for bucket_id in snapshot_buckets.places()
+                if any(file.level == 0 for file in snapshot_buckets.files(*bucket_id))
+            }
         try:
             commit_changes_once(job.ctx, messages(job, snapshot_buckets, sorted(written)), commit_user=job.commit_user)
         except Conflict:

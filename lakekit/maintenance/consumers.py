@@ -57,7 +57,12 @@ def next_snapshot_ids(ctx: TableContext) -> list[int]:
 
 
 def expire(
-    ctx: TableContext, *, older_than_ms: int | None = None, including: str | None = None, excluding: str | None = None, dry_run: bool = False
+    ctx: TableContext,
+    *,
+    older_than_ms: int | None = None,
+    including: str | None = None,
+    excluding: str | None = None,
+    dry_run: bool = False,
 ) -> Expired:
     """Delete the consumers whose file was written before a time, by the storage's clock; None: all.
 
@@ -69,7 +74,11 @@ def expire(
     expired = []
     for entry in ctx.storage.list(ctx.layout.consumer_dir):
         name = entry.name.removeprefix("consumer-")
-        if entry.is_dir or name in {entry.name, ""} or (older_than_ms is not None and entry.modified_ms >= older_than_ms):
+        if (
+            entry.is_dir
+            or name in {entry.name, ""}
+            or (older_than_ms is not None and entry.modified_ms >= older_than_ms)
+        ):
             continue
         if (wanted is None or wanted.fullmatch(name)) and not (spared is not None and spared.fullmatch(name)):
             expired.append(name)
@@ -78,7 +87,9 @@ def expire(
     return Expired(table=ctx.name, consumers=tuple(expired), dry_run=dry_run)
 
 
-def expire_old(ctx: TableContext, age_ms: int | None, *, including: str | None, excluding: str | None, dry_run: bool = False) -> Expired:
+def expire_old(
+    ctx: TableContext, age_ms: int | None, *, including: str | None, excluding: str | None, dry_run: bool = False
+) -> Expired:
     """Delete the consumers older than `age_ms`; None: older than the option's age.
 
     Without any age, those that `including` names are deleted.
@@ -95,7 +106,9 @@ def expire_old(ctx: TableContext, age_ms: int | None, *, including: str | None, 
 
 def _pattern(text: str | None, key: str) -> re.Pattern[str] | None:
     if text is not None and not isinstance(text, str):
-        raise InvalidOption(f"{key}= takes a regular expression as a text, not {type(text).__name__}", key=key, value=str(text))
+        raise InvalidOption(
+            f"{key}= takes a regular expression as a text, not {type(text).__name__}", key=key, value=str(text)
+        )
     try:
         return None if text is None else re.compile(text)
     except re.error as wrong:

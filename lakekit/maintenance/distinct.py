@@ -34,7 +34,10 @@ class DistinctSketch:
     def add(self, values: pl.Series) -> None:
         """Add some values; nulls are ignored."""
         hashed = pl.Series("h", values.drop_nulls().hash(seed=0), pl.UInt64)
-        positions = hashed.to_frame().select((pl.col("h") & _REGISTER_MASK).cast(pl.UInt32) * _RANKS + (pl.col("h") | _REGISTER_MASK).bitwise_leading_zeros())
+        positions = hashed.to_frame().select(
+            (pl.col("h") & _REGISTER_MASK).cast(pl.UInt32) * _RANKS
+            + (pl.col("h") | _REGISTER_MASK).bitwise_leading_zeros()
+        )
         self.marks[positions.to_series().to_numpy()] = True
 
     def to_bytes(self) -> bytes:

@@ -43,8 +43,10 @@ class RetentionLimits:
     def __post_init__(self) -> None:
         if self.most < self.fewest or self.fewest < 1:
             msg = (
-                f"at most {self.most} and at least {self.fewest} are to be kept, which cannot be: give both retain_max and retain_min, the first not less than "
-                "the second, and neither 0 (the one that is not given is the table's option num-retained.max or num-retained.min)"
+                f"at most {self.most} and at least {self.fewest} are to be kept, which cannot be: give both "
+                "retain_max and retain_min, the first not less than "
+                "the second, and neither 0 (the one that is not given is the table's option num-retained.max or "
+                "num-retained.min)"
             )
             raise InvalidOption(msg, key="retain_max", value=str(self.most))
 
@@ -54,24 +56,38 @@ def snapshot_limits(ctx: TableContext) -> RetentionLimits:
     options = ctx.options
     since = ctx.world.now_ms() - options.snapshot_time_retained_ms
     return RetentionLimits(
-        most=options.snapshot_num_retained_max, fewest=options.snapshot_num_retained_min, since_ms=since, at_once=options.snapshot_expire_limit
+        most=options.snapshot_num_retained_max,
+        fewest=options.snapshot_num_retained_min,
+        since_ms=since,
+        at_once=options.snapshot_expire_limit,
     )
 
 
 def changelog_limits(ctx: TableContext) -> RetentionLimits:
     """Return the retention of long-lived changelogs by the table's options."""
     fewest, most, age = ctx.options.changelog_retained
-    return RetentionLimits(most=most, fewest=fewest, since_ms=ctx.world.now_ms() - age, at_once=ctx.options.snapshot_expire_limit)
+    return RetentionLimits(
+        most=most, fewest=fewest, since_ms=ctx.world.now_ms() - age, at_once=ctx.options.snapshot_expire_limit
+    )
 
 
 def override_limits(
-    retained: RetentionLimits, *, retain_max: int | None, retain_min: int | None, older_than_ms: int | None, max_deletes: int | None
+    retained: RetentionLimits,
+    *,
+    retain_max: int | None,
+    retain_min: int | None,
+    older_than_ms: int | None,
+    max_deletes: int | None,
 ) -> RetentionLimits:
     """Return the limits with a caller's arguments in place of those that are given.
 
     Raises: `InvalidOption` for a value that is no count.
     """
-    arguments = {"most": ("retain_max", retain_max), "fewest": ("retain_min", retain_min), "at_once": ("max_deletes", max_deletes)}
+    arguments = {
+        "most": ("retain_max", retain_max),
+        "fewest": ("retain_min", retain_min),
+        "at_once": ("max_deletes", max_deletes),
+    }
     counts = {name: parse_count(value, key) for name, (key, value) in arguments.items() if value is not None}
     return replace(retained, since_ms=retained.since_ms if older_than_ms is None else older_than_ms, **counts)
 
@@ -94,11 +110,21 @@ def nothing_is_old(ctx: TableContext, retained: RetentionLimits, newest_id: int)
             return False
         count = newest_id - first + 1
         oldest = snapshots.find(ctx, first)
-        return oldest is not None and count <= retained.most and (count <= retained.fewest or oldest.time_millis >= retained.since_ms)
+        return (
+            oldest is not None
+            and count <= retained.most
+            and (count <= retained.fewest or oldest.time_millis >= retained.since_ms)
+        )
     return False
 
 
-def expire_snapshots(ctx: TableContext, retained: RetentionLimits, *, dry_run: bool = False, deletes: Callable[[Sequence[str]], None] | None = None) -> Expired:
+def expire_snapshots(
+    ctx: TableContext,
+    retained: RetentionLimits,
+    *,
+    dry_run: bool = False,
+    deletes: Callable[[Sequence[str]], None] | None = None,
+) -> Expired:
     """Remove the snapshots that need not be retained.
 
     Consumers keep those that they have not read, or only their changelogs (`consumer.changelog-only`). `deletes`:
@@ -108,14 +134,26 @@ def expire_snapshots(ctx: TableContext, retained: RetentionLimits, *, dry_run: b
     roots.check_removable(ctx)
     snapshot_ids = snapshots.ids(ctx)
     low, end = _bounds(ctx, retained, snapshot_ids)
-    if not snapshot_ids or end <= snapshot_ids[0] or (low == snapshot_ids[0] and _is_young(snapshots.find(ctx, low), retained)):
+    if (
+        not snapshot_ids
+        or end <= snapshot_ids[0]
+        or (low == snapshot_ids[0] and _is_young(snapshots.find(ctx, low), retained))
+    ):
         if snapshot_ids and not dry_run and not ctx.storage.exists(ctx.layout.earliest_hint):
             _say_earliest(ctx, snapshot_ids[0])
         return Expired(table=ctx.name, dry_run=dry_run)
     everything = roots.read_all_roots(ctx)
     own = [root for root in everything if root.branch == ctx.layout.branch]
-    end = _first_young(own, "snapshot", range(low, end), retained, min([number for number in snapshot_ids if number >= end] or [snapshot_ids[-1]]))
-    expired = sorted((root for root in own if root.kind == "snapshot" and root.snapshot.id < end), key=lambda root: root.snapshot.id)
+    end = _first_young(
+        own,
+        "snapshot",
+        range(low, end),
+        retained,
+        min([number for number in snapshot_ids if number >= end] or [snapshot_ids[-1]]),
+    )
+    expired = sorted(
+        (root for root in own if root.kind == "snapshot" and root.snapshot.id < end), key=lambda root: root.snapshot.id
+    )
     stays = [_changelog_root(ctx, root) for root in expired] if _has_longer_changelogs(ctx, retained) else []
 
     def drop() -> None:
@@ -129,7 +167,9 @@ def expire_snapshots(ctx: TableContext, retained: RetentionLimits, *, dry_run: b
         _say_earliest(ctx, end)
 
     unreachable = removal.remove(ctx, expired, everything, None if dry_run else drop, stays=stays, deletes=deletes)
-    return make_expired(ctx.name, unreachable, dry_run=dry_run, snapshot_ids=tuple(root.snapshot.id for root in expired))
+    return make_expired(
+        ctx.name, unreachable, dry_run=dry_run, snapshot_ids=tuple(root.snapshot.id for root in expired)
+    )
 
 
 def _has_longer_changelogs(ctx: TableContext, retained: RetentionLimits) -> bool:
@@ -138,7 +178,11 @@ def _has_longer_changelogs(ctx: TableContext, retained: RetentionLimits) -> bool
     Limits that no option sets are those of snapshots.
     """
     options = ctx.options
-    fewest, most, age = options.changelog_num_retained_min, options.changelog_num_retained_max, options.changelog_time_retained_ms
+    fewest, most, age = (
+        options.changelog_num_retained_min,
+        options.changelog_num_retained_max,
+        options.changelog_time_retained_ms,
+    )
     longer = age is not None and ctx.world.now_ms() - age < retained.since_ms
     return longer or (fewest or 0) > retained.fewest or (most or 0) > retained.most
 
@@ -150,7 +194,9 @@ def _bounds(ctx: TableContext, retained: RetentionLimits, snapshot_ids: Sequence
     low = max(snapshot_ids[-1] - retained.most + 1, snapshot_ids[0])
     end = min(snapshot_ids[-1] - retained.fewest + 1, snapshot_ids[0] + retained.at_once)
     options = ctx.options
-    if not (options.consumer_changelog_only and options.changelog_outlives_snapshots):  # where changelogs go with their snapshots, one keeps the other
+    if not (
+        options.consumer_changelog_only and options.changelog_outlives_snapshots
+    ):  # where changelogs go with their snapshots, one keeps the other
         end = min([end, *consumers.next_snapshot_ids(ctx)])
     return low, end
 
@@ -160,13 +206,21 @@ def _is_young(snapshot: Snapshot | None, retained: RetentionLimits) -> bool:
     return snapshot is not None and snapshot.time_millis >= retained.since_ms
 
 
-def _first_young(own: Sequence[GcRoot], kind: Literal["snapshot", "changelog"], numbers: range, retained: RetentionLimits, otherwise: int) -> int:
+def _first_young(
+    own: Sequence[GcRoot],
+    kind: Literal["snapshot", "changelog"],
+    numbers: range,
+    retained: RetentionLimits,
+    otherwise: int,
+) -> int:
     """Return the first of those numbers whose snapshot or long-lived changelog stays for its age.
 
     `otherwise` where all are too old.
     """
     by_id = {root.snapshot.id: root.snapshot for root in own if root.kind == kind}
-    return next((number for number in sorted(by_id) if number in numbers and _is_young(by_id[number], retained)), otherwise)
+    return next(
+        (number for number in sorted(by_id) if number in numbers and _is_young(by_id[number], retained)), otherwise
+    )
 
 
 def _say_earliest(ctx: TableContext, number: int) -> None:
@@ -188,13 +242,21 @@ def _keep_latest(ctx: TableContext, end: int, newest: int) -> None:
 
 def _changelog_root(ctx: TableContext, root: GcRoot) -> GcRoot:
     number = root.snapshot.id
-    return roots.GcRoot(kind="changelog", branch=root.branch, name=str(number), path=ctx.layout.changelog(number), snapshot=root.snapshot)
+    return roots.GcRoot(
+        kind="changelog",
+        branch=root.branch,
+        name=str(number),
+        path=ctx.layout.changelog(number),
+        snapshot=root.snapshot,
+    )
 
 
 # ---- changelogs ----------------------------------------------------------------------------------
 
 
-def expire_changelogs(ctx: TableContext, retained: RetentionLimits, *, delete_all: bool = False, dry_run: bool = False) -> Expired:
+def expire_changelogs(
+    ctx: TableContext, retained: RetentionLimits, *, delete_all: bool = False, dry_run: bool = False
+) -> Expired:
     """Remove the long-lived changelogs that need not be retained; `delete_all`: every one.
 
     Snapshots count among the changelogs that are kept. Raises as `expire_snapshots` does.
@@ -220,7 +282,9 @@ def expire_changelogs(ctx: TableContext, retained: RetentionLimits, *, delete_al
                 ctx.storage.put(ctx.layout.changelog_earliest_hint, hint.encode(end))
 
     unreachable = removal.remove(ctx, expired, everything, None if dry_run else drop)
-    return make_expired(ctx.name, unreachable, dry_run=dry_run, snapshot_ids=tuple(root.snapshot.id for root in expired))
+    return make_expired(
+        ctx.name, unreachable, dry_run=dry_run, snapshot_ids=tuple(root.snapshot.id for root in expired)
+    )
 
 
 def _changelog_bounds(ctx: TableContext, retained: RetentionLimits, changelog_ids: Sequence[int], newest: int) -> range:
@@ -229,4 +293,15 @@ def _changelog_bounds(ctx: TableContext, retained: RetentionLimits, changelog_id
     The last of the range stays whatever its age; the newest changelog always does.
     """
     low = max(newest - retained.most + 1, changelog_ids[0])
-    return range(low, min([newest - retained.fewest + 1, changelog_ids[0] + retained.at_once, changelog_ids[-1], *consumers.next_snapshot_ids(ctx)]) + 1)
+    return range(
+        low,
+        min(
+            [
+                newest - retained.fewest + 1,
+                changelog_ids[0] + retained.at_once,
+                changelog_ids[-1],
+                *consumers.next_snapshot_ids(ctx),
+            ]
+        )
+        + 1,
+    )

@@ -64,33 +64,62 @@ def expire(
     options = ctx.options
     age = options.partition_expiration_time_ms if expiration_ms is None else expiration_ms
     how = strategy or options.partition_expiration_strategy
-    if not ctx.schema.partition_keys:
-        raise InvalidOption(f"{ctx.name} is not partitioned, so no partition expires", key="partition.expiration-time")
-    if age is None:
-        raise InvalidOption(f"{ctx.name} has no partition.expiration-time: say expiration='30 d'", key="partition.expiration-time")
-    if how not in STRATEGIES:
-        raise InvalidOption(
-            f"partition.expiration-strategy is {how!r}; lakekit knows {' and '.join(STRATEGIES)}", key="partition.expiration-strategy", value=how
-        )
-    for key, text in (("timestamp_pattern", pattern), ("timestamp_formatter", formatter)):
-        if not isinstance(text, str | None):
-            raise InvalidOption(f"{key}= takes a text, such as the option partition.{key.replace('_', '-')} has; found {ascii(text)[:100]}", key=key)
+    age = _check_arguments(ctx, age, how, {"timestamp_pattern": pattern, "timestamp_formatter": formatter})
     before = wall_clock_ms(ctx.world.now_ms()) - age
     update_times = _last_update_times(ctx)
     texts = {row: _texts(ctx, row) for row in update_times}
     if how == "values-time":
-        time_format = (pattern or options.partition_timestamp_pattern, formatter or options.partition_timestamp_formatter)
-        over = [row for row in update_times if (time := _time(ctx, row, texts[row], *time_format)) is not None and time < before]
+        time_format = (
+            pattern or options.partition_timestamp_pattern,
+            formatter or options.partition_timestamp_formatter,
+        )
+        over = [
+            row
+            for row in update_times
+            if (time := _time(ctx, row, texts[row], *time_format)) is not None and time < before
+        ]
     else:
         over = [row for row, time in update_times.items() if time is not None and time < before]
     over.sort(key=lambda row: ",".join(texts[row]))
     over = over[: options.partition_expiration_max_num if most is None else parse_count(most, "max_expires")]
     if not dry_run:
-        size = options.partition_expiration_batch_size or len(over) or 1
-        for at in range(0, len(over), size):
-            user, identifier = (ctx.new_commit_user(), BATCH_IDENTIFIER) if by is None else (by.commit_user, by.identifier)
-            commit_changes(ctx, (), commit_user=user, identifier=identifier, overwrite=Overwrite.exactly(over[at : at + size]), is_new_user=True)
-    return Expired(table=ctx.name, partitions=tuple(partition_path(ctx, row).strip("/") for row in over), dry_run=dry_run)
+        _drop(ctx, over, by)
+    return Expired(
+        table=ctx.name, partitions=tuple(partition_path(ctx, row).strip("/") for row in over), dry_run=dry_run
+    )
+
+
+def _drop(ctx: TableContext, partitions: Sequence[bytes], by: Commit | None) -> None:
+    """Drop partitions, at most `partition.expiration-batch-size` in one commit."""
+    size = ctx.options.partition_expiration_batch_size or len(partitions) or 1
+    for at in range(0, len(partitions), size):
+        user, identifier = (ctx.new_commit_user(), BATCH_IDENTIFIER) if by is None else (by.commit_user, by.identifier)
+        overwrite = Overwrite.exactly(partitions[at : at + size])
+        commit_changes(ctx, (), commit_user=user, identifier=identifier, overwrite=overwrite, is_new_user=True)
+
+
+def _check_arguments(ctx: TableContext, age: int | None, strategy: str, formats: Mapping[str, object]) -> int:
+    """Return the age in milliseconds, or raise `InvalidOption` for arguments that expire cannot use."""
+    if not ctx.schema.partition_keys:
+        raise InvalidOption(f"{ctx.name} is not partitioned, so no partition expires", key="partition.expiration-time")
+    if age is None:
+        raise InvalidOption(
+            f"{ctx.name} has no partition.expiration-time: say expiration='30 d'", key="partition.expiration-time"
+        )
+    if strategy not in STRATEGIES:
+        raise InvalidOption(
+            f"partition.expiration-strategy is {strategy!r}; lakekit knows {' and '.join(STRATEGIES)}",
+            key="partition.expiration-strategy",
+            value=strategy,
+        )
+    for key, text in formats.items():
+        if not isinstance(text, str | None):
+            raise InvalidOption(
+                f"{key}= takes a text, such as the option partition.{key.replace('_', '-')} has; found "
+                f"{ascii(text)[:100]}",
+                key=key,
+            )
+    return age
 
 
 def is_due(ctx: TableContext, *, ends: bool) -> bool:
@@ -122,10 +151,16 @@ def _last_update_times(ctx: TableContext) -> dict[bytes, int | None]:
     latest = snapshots.latest(ctx)
     if latest is None:
         return {}
-    entries = manifest_reader.read_entries(ctx, manifest_reader.manifest_files(ctx, latest), columns=("kind", "partition", "creation_time"))
+    entries = manifest_reader.read_entries(
+        ctx, manifest_reader.manifest_files(ctx, latest), columns=("kind", "partition", "creation_time")
+    )
     frame: pl.DataFrame = pl.from_arrow(entries.table)  # type: ignore[assignment]
     sign = pl.when(pl.col("kind") == ADD).then(1).otherwise(-1)
-    live = frame.group_by("partition").agg(sign.sum().alias("files"), pl.col("creation_time").max().cast(pl.Int64)).filter(pl.col("files") > 0)
+    live = (
+        frame.group_by("partition")
+        .agg(sign.sum().alias("files"), pl.col("creation_time").max().cast(pl.Int64))
+        .filter(pl.col("files") > 0)
+    )
     return dict(live.select("partition", "creation_time").iter_rows())  # scalar: one a partition
 
 
@@ -140,7 +175,9 @@ def _texts(ctx: TableContext, row: bytes) -> tuple[str, ...]:
     return tuple(value if isinstance(value, str) else text for value, text in zip(values, spelt, strict=True))
 
 
-def _time(ctx: TableContext, row: bytes, texts: Sequence[str], pattern: str | None, formatter: str | None) -> int | None:
+def _time(
+    ctx: TableContext, row: bytes, texts: Sequence[str], pattern: str | None, formatter: str | None
+) -> int | None:
     values = partition_values(ctx, row)
     if any(value is None for value in (values if pattern is not None else values[:1])):
         return None
@@ -186,7 +223,8 @@ def _load_actions(ctx: TableContext) -> list[Any]:
     for action in dict.fromkeys(action.strip() for action in ctx.options.partition_mark_done_action.split(",")):
         if action not in available:
             raise Unsupported(
-                f"partition.mark-done-action of {ctx.name} is {action!r}, which needs a metastore or Java; lakekit does {' and '.join(available)}",
+                f"partition.mark-done-action of {ctx.name} is {action!r}, which needs a metastore or Java; lakekit "
+                f"does {' and '.join(available)}",
                 feature="procedure.mark_partition_done",
             )
         way: Any = plugins.load("maintenance/mark_done", action)
@@ -204,7 +242,10 @@ def _mark_directories(ctx: TableContext, ways: Sequence[Any], directories: list[
 
 def _directory(ctx: TableContext, spec: Mapping[str, Any]) -> str:
     if not isinstance(spec, Mapping):
-        raise InvalidOption(f"{ascii(spec)[:100]} is no partition: one is a dict of column and value, such as {{'dt': '2024-03-31'}}", key="partitions")
+        raise InvalidOption(
+            f"{ascii(spec)[:100]} is no partition: one is a dict of column and value, such as {{'dt': '2024-03-31'}}",
+            key="partitions",
+        )
     keys = ctx.schema.partition_keys
     if set(spec) != set(keys) or not keys:
         has = f"partition columns are {', '.join(keys)}" if keys else "the table is not partitioned"
@@ -213,5 +254,7 @@ def _directory(ctx: TableContext, spec: Mapping[str, Any]) -> str:
     types = [field.type for field in ctx.schema.partition_fields]
     options = ctx.options
     values = [from_spec[at] for at in range(len(keys))]
-    texts = partitions.text(values, types, default_name=options.partition_default_name, legacy=options.partition_legacy_name)
+    texts = partitions.text(
+        values, types, default_name=options.partition_default_name, legacy=options.partition_legacy_name
+    )
     return partitions.path(keys, texts).strip("/")

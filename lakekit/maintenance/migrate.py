@@ -86,7 +86,14 @@ class _PlacedFile:
     file: DataFileMeta
 
 
-def migrate(storage: Storage, files: Sequence[MigratedFile], schemas: Sequence[TableSchema], target: TableLocation, *, move: bool) -> TableSchema:
+def migrate(
+    storage: Storage,
+    files: Sequence[MigratedFile],
+    schemas: Sequence[TableSchema],
+    target: TableLocation,
+    *,
+    move: bool,
+) -> TableSchema:
     """Make a table of files at an empty location, and return its schema.
 
     `move`: files may be hard-linked in place of a copy; the original name stays.
@@ -103,12 +110,21 @@ def migrate(storage: Storage, files: Sequence[MigratedFile], schemas: Sequence[T
     contexts = {schema.id: replace(load_context(target, schema), storage=storage) for schema in schemas}
     plain = [_file(source, names.next(source.format_name), ctx.world.now_ms()) for source in rows]
     described = parallel_map(
-        lambda at: _with_statistics(contexts[rows[at].schema_id], rows[at], partitions[at], plain[at]), range(len(rows)), waiting=storage.is_remote
+        lambda at: _with_statistics(contexts[rows[at].schema_id], rows[at], partitions[at], plain[at]),
+        range(len(rows)),
+        waiting=storage.is_remote,
     )
-    placed = [_PlacedFile(taken=source, partition=row, file=file) for source, row, file in zip(rows, partitions, described, strict=True)]
+    placed = [
+        _PlacedFile(taken=source, partition=row, file=file)
+        for source, row, file in zip(rows, partitions, described, strict=True)
+    ]
     try:
         return atomic_create.create_table_atomically(
-            target, "migrate", lambda place: InitialState(schemas, _snapshot(storage, load_context(place, schemas[-1]), placed, move=move))
+            target,
+            "migrate",
+            lambda place: InitialState(
+                schemas, _snapshot(storage, load_context(place, schemas[-1]), placed, move=move)
+            ),
         )
     except CommitStateUnknown:
         raise
@@ -120,7 +136,9 @@ def migrate(storage: Storage, files: Sequence[MigratedFile], schemas: Sequence[T
 
 
 def _paths(ctx: TableContext, placed: Sequence[_PlacedFile]) -> list[str]:
-    return [paths.data_file_path(ctx, placed_file.partition, _UNAWARE_BUCKET, placed_file.file) for placed_file in placed]
+    return [
+        paths.data_file_path(ctx, placed_file.partition, _UNAWARE_BUCKET, placed_file.file) for placed_file in placed
+    ]
 
 
 def _partition(ctx: TableContext, source: MigratedFile) -> bytes:
@@ -140,11 +158,17 @@ def _snapshot(storage: Storage, ctx: TableContext, placed: Sequence[_PlacedFile]
         if not (move and hard_link(storage, source, ctx.storage, paths[at])):
             atomic_create.copy_file(storage, source, ctx.storage, paths[at])
         if ctx.storage.size(paths[at]) != placed[at].file.size_bytes:
-            raise StorageFailed(f"{source} changed while it was taken over. Nothing was made; try again when nobody writes there", path=source)
+            raise StorageFailed(
+                f"{source} changed while it was taken over. Nothing was made; try again when nobody writes there",
+                path=source,
+            )
 
     parallel_map(put, range(len(placed)), waiting=is_remote)
     return atomic_create.snapshot(
-        ctx, columns_of.of_rows([(ADD, placed_file.partition, _UNAWARE_BUCKET, _NO_BUCKETS, placed_file.file) for placed_file in placed])
+        ctx,
+        columns_of.of_rows(
+            [(ADD, placed_file.partition, _UNAWARE_BUCKET, _NO_BUCKETS, placed_file.file) for placed_file in placed]
+        ),
     )
 
 
@@ -176,14 +200,22 @@ def _with_statistics(ctx: TableContext, source: MigratedFile, partition: bytes, 
     file_fields = [field for field in ctx.schema.fields if field.name in source.names and field.name not in keys]
     stats = {name: source.stats[name] for name in source.stats.keys() - set(keys)}
     stats |= {name: _stats_of_nulls(source) for name in ctx.schema.names if name not in source.names}
-    stats |= {name: _stats_of_constant(column, ctx.schema.field(name), source) for name, column in _constants(ctx, partition).items()}
-    modes = [NONE if field.name in keys and field.name not in source.names else mode for field, mode in zip(shape.valued, shape.value_modes, strict=True)]
+    stats |= {
+        name: _stats_of_constant(column, ctx.schema.field(name), source)
+        for name, column in _constants(ctx, partition).items()
+    }
+    modes = [
+        NONE if field.name in keys and field.name not in source.names else mode
+        for field, mode in zip(shape.valued, shape.value_modes, strict=True)
+    ]
     unmeasured = [field for field in file_fields if field in shape.collected and field.name not in stats]
     collecting = StatsCollector(shape.collected, stats)
     with _name_file_in_failures(ctx, source):
         reader.scan_files(ctx, [file], [source.path], file_fields).head(1).collect()
         if unmeasured:
-            for frame in reader.scan_files(ctx, [file], [source.path], unmeasured).collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True):
+            for frame in reader.scan_files(ctx, [file], [source.path], unmeasured).collect_batches(
+                chunk_size=_BATCH_ROWS, maintain_order=True
+            ):
                 collecting.add(frame)
         _check_inside(ctx, source, partition, file)
     return replace(file, value_stats=collecting.stats(shape.valued, modes), value_stats_cols=shape.value_stats_cols)
@@ -193,7 +225,10 @@ def _constants(ctx: TableContext, partition: bytes) -> dict[str, pl.Series]:
     """Return the values of a partition, a series of one row for each column."""
     fields = ctx.schema.partition_fields
     columns = binary_row.decode_columns(pa.array([partition], pa.binary()), [field.type for field in fields])
-    return {field.name: pl.Series(field.name, column).cast(polars_type(field.type)) for field, column in zip(fields, columns, strict=True)}
+    return {
+        field.name: pl.Series(field.name, column).cast(polars_type(field.type))
+        for field, column in zip(fields, columns, strict=True)
+    }
 
 
 def _stats_of_constant(column: pl.Series, field: Field, source: MigratedFile) -> ColumnStats:
@@ -214,13 +249,24 @@ def _check_inside(ctx: TableContext, source: MigratedFile, partition: bytes, fil
     """Raise `SchemaMismatch` where a row has another partition value than its folder: it would be lost."""
     if not source.inside:
         return
-    own = replace(ctx.schema, fields=tuple(replace(field, type=source.inside.get(field.name, field.type)) for field in ctx.schema.fields))
+    own = replace(
+        ctx.schema,
+        fields=tuple(replace(field, type=source.inside.get(field.name, field.type)) for field in ctx.schema.fields),
+    )
     frame = reader.scan_files(ctx.with_schema(own), [file], [source.path], own.fields_of(source.inside))
     constants = _constants(ctx, partition)
-    differs = [col(name).cast(constants[name].dtype, strict=False).ne_missing(pl.lit(constants[name]).first()).any() for name in source.inside]
-    for name, wrong in frame.select(differs).collect().to_dict(as_series=False).items():  # scalar: one a partition column
+    differs = [
+        col(name).cast(constants[name].dtype, strict=False).ne_missing(pl.lit(constants[name]).first()).any()
+        for name in source.inside
+    ]
+    for name, wrong in (
+        frame.select(differs).collect().to_dict(as_series=False).items()
+    ):  # scalar: one a partition column
         if wrong[0]:
-            msg = f"{source.path}: rows have another value in column {name} than their folder says, {constants[name].item()!r}, which the table would go by"
+            msg = (
+                f"{source.path}: rows have another value in column {name} than their folder says, "
+                f"{constants[name].item()!r}, which the table would go by"
+            )
             raise SchemaMismatch(f"{msg}. Move the file to the right folder, or drop the column from it", column=name)
 
 
@@ -233,4 +279,7 @@ def _name_file_in_failures(ctx: TableContext, source: MigratedFile) -> Iterator[
     except LakekitError:
         raise
     except external_reader.FOREIGN_FAILURES as wrong:
-        raise SchemaMismatch(f"{source.path}: Polars does not read its columns as Paimon's: {str(wrong).splitlines()[0][:300]}. Write it anew") from wrong
+        raise SchemaMismatch(
+            f"{source.path}: Polars does not read its columns as Paimon's: {str(wrong).splitlines()[0][:300]}. Write "
+            "it anew"
+        ) from wrong

@@ -113,7 +113,10 @@ def remove(
         (listing.kind, file)
         for listing in listed
         for file in _stat_files(
-            ctx, listing if listing.kind == "temporary" else listing.only(lambda name: name not in needed and not name.endswith(_BLOB_SUFFIXES))
+            ctx,
+            listing
+            if listing.kind == "temporary"
+            else listing.only(lambda name: name not in needed and not name.endswith(_BLOB_SUFFIXES)),
         )
         if file.modified_ms < limit_ms
     ]
@@ -142,7 +145,10 @@ def _unfinished_branches(ctx: TableContext, limit_ms: int) -> dict[str, list[Sta
             continue
         files = branches.find_unfinished(ctx, branch, limit_ms)
         if files is None:
-            msg = f"branch {branch!r} of {ctx.name} has no schema: what it needs cannot be told, and nothing is removed. Delete or repair it first"
+            msg = (
+                f"branch {branch!r} of {ctx.name} has no schema: what it needs cannot be told, and nothing is "
+                "removed. Delete or repair it first"
+            )
             raise Corrupt(msg, path=roots.on_branch(ctx, branch).layout.schema_dir)
         unfinished[branch] = files
     return unfinished
@@ -182,8 +188,15 @@ def _check_suspicious(ctx: TableContext, count: int, total: int, needed: set[str
     _check_history(ctx)
     if needed and (count <= _SUSPICIOUS_COUNT or 2 * count <= total):
         return
-    why = f"{count} of {total} files of {ctx.name} would go" if needed else f"no snapshot, tag or changelog of {ctx.name} refers to any file"
-    msg = f"{why}, which looks like a table whose metadata is lost: nothing was removed. Look at t.snapshots(); force=True removes them all the same"
+    why = (
+        f"{count} of {total} files of {ctx.name} would go"
+        if needed
+        else f"no snapshot, tag or changelog of {ctx.name} refers to any file"
+    )
+    msg = (
+        f"{why}, which looks like a table whose metadata is lost: nothing was removed. Look at t.snapshots(); "
+        "force=True removes them all the same"
+    )
     raise Conflict(msg)
 
 
@@ -193,7 +206,8 @@ def _check_history(ctx: TableContext) -> None:
         history.check(roots.on_branch(ctx, branch), notes)
         for problem in notes.problems:
             raise Conflict(
-                f"{problem.what} in branch {branch} of {ctx.name}: {problem.found}. Files of snapshots that are lost would "
+                f"{problem.what} in branch {branch} of {ctx.name}: {problem.found}. Files of snapshots that are lost "
+                "would "
                 f"go: nothing was removed. {problem.remedy}; force=True removes them all the same"
             )
 
@@ -207,7 +221,10 @@ def _limit_ms(older_than: str | datetime | timedelta | None, now_ms: int) -> int
     if limit_ms is None:
         return now_ms - AGE_MS
     if limit_ms > now_ms:
-        msg = f"older_than= is in the future ({older_than}): files of commits under way would go. Give a time in the past; without one it is a day ago"
+        msg = (
+            f"older_than= is in the future ({older_than}): files of commits under way would go. Give a time in the "
+            "past; without one it is a day ago"
+        )
         raise InvalidOption(msg, key="older_than", value=str(older_than))
     return limit_ms
 
@@ -226,21 +243,37 @@ def _storage_time_ms(ctx: TableContext) -> int:
 # ---- what there is -------------------------------------------------------------------------------
 
 
-def _list_candidates(ctx: TableContext, outside: Sequence[str], lists: Lists | None) -> tuple[list[_DirectoryListing], list[Stat]]:
+def _list_candidates(
+    ctx: TableContext, outside: Sequence[str], lists: Lists | None
+) -> tuple[list[_DirectoryListing], list[Stat]]:
     """Return every file that could be an orphan, and the directories of buckets and partitions."""
     layout = ctx.layout
     listings = [
         _files(ctx, kind, directory)
-        for kind, directory in (("manifest", layout.manifest_dir), ("index", layout.index_dir), ("statistics", layout.statistics_dir))
+        for kind, directory in (
+            ("manifest", layout.manifest_dir),
+            ("index", layout.index_dir),
+            ("statistics", layout.statistics_dir),
+        )
     ]
     for branch in roots.branches(ctx):
         branch_layout = roots.on_branch(ctx, branch).layout
-        listings += [_list_temporary_files(ctx, branch_layout.snapshot_dir, "snapshot-"), _list_temporary_files(ctx, branch_layout.changelog_dir, "changelog-")]
+        listings += [
+            _list_temporary_files(ctx, branch_layout.snapshot_dir, "snapshot-"),
+            _list_temporary_files(ctx, branch_layout.changelog_dir, "changelog-"),
+        ]
         listings += [
             _list_unfinished_writes(ctx, directory, prefix)
-            for directory, prefix in ((branch_layout.tag_dir, ".tag-"), (branch_layout.schema_dir, ".schema-"), (branch_layout.consumer_dir, ".consumer-"))
+            for directory, prefix in (
+                (branch_layout.tag_dir, ".tag-"),
+                (branch_layout.schema_dir, ".schema-"),
+                (branch_layout.consumer_dir, ".consumer-"),
+            )
         ]
-    listings += [_list_unfinished_writes(ctx, layout.root, _CLOCK, ""), _list_unfinished_writes(ctx, layout.root, f".{_CLOCK}")]
+    listings += [
+        _list_unfinished_writes(ctx, layout.root, _CLOCK, ""),
+        _list_unfinished_writes(ctx, layout.root, f".{_CLOCK}"),
+    ]
     files, directories = _data(ctx, outside, lists)
     return [*listings, *files], directories
 
@@ -252,7 +285,9 @@ def _files(ctx: TableContext, kind: str, directory: str) -> _DirectoryListing:
     """
     storage = ctx.storage
     if isinstance(storage, LocalStorage):
-        return _DirectoryListing(kind=kind, directory=directory.rstrip("/"), names=storage.file_names(directory), seen=None)
+        return _DirectoryListing(
+            kind=kind, directory=directory.rstrip("/"), names=storage.file_names(directory), seen=None
+        )
     return _directory_listing(kind, directory, storage.list(directory))
 
 
@@ -263,7 +298,9 @@ def _directory_listing(kind: str, directory: str, listed: Sequence[Stat]) -> _Di
 
 def _list_temporary_files(ctx: TableContext, directory: str, prefix: str) -> _DirectoryListing:
     """Files among snapshots that are neither one nor a hint."""
-    return _files(ctx, "temporary", directory).only(lambda name: name not in _HINTS and not name.removeprefix(prefix).isdecimal())
+    return _files(ctx, "temporary", directory).only(
+        lambda name: name not in _HINTS and not name.removeprefix(prefix).isdecimal()
+    )
 
 
 def _list_unfinished_writes(ctx: TableContext, directory: str, prefix: str, suffix: str = ".tmp") -> _DirectoryListing:
@@ -280,7 +317,10 @@ def _external_roots(ctx: TableContext, *, external: bool) -> list[str]:
     if not external:
         if named:
             shown = ", ".join(named)[:200]
-            warn_user(f"{shown} of {ctx.name} was not looked at: other tables may keep files there, too. Where none does, external=True looks there")
+            warn_user(
+                f"{shown} of {ctx.name} was not looked at: other tables may keep files there, too. Where none does, "
+                "external=True looks there"
+            )
         return []
     external_roots = []
     for location in named:
@@ -291,7 +331,8 @@ def _external_roots(ctx: TableContext, *, external: bool) -> list[str]:
         other = next((folder for folder in above if _has_schema(ctx, folder)), None)
         if other is not None:
             raise Conflict(
-                f"the external root {location} of {ctx.name} lies in {other}, the folder of another table, whose files would be taken for orphans: "
+                f"the external root {location} of {ctx.name} lies in {other}, the folder of another table, whose "
+                "files would be taken for orphans: "
                 f"nothing was removed. Take it out of {EXTERNAL_PATHS}, or leave external out"
             )
         external_roots.append(root)
@@ -301,7 +342,9 @@ def _external_roots(ctx: TableContext, *, external: bool) -> list[str]:
 def _has_schema(ctx: TableContext, directory: str) -> bool:
     layouts = (TablePaths(root=directory), TablePaths(root=directory, hidden=True))
     storage = confine(ctx.storage, directory)
-    return any(storage.stat(layout.schema(0)) is not None or storage.stat(layout.schema_dir) is not None for layout in layouts)
+    return any(
+        storage.stat(layout.schema(0)) is not None or storage.stat(layout.schema_dir) is not None for layout in layouts
+    )
 
 
 def _data(ctx: TableContext, outside: Sequence[str], lists: Lists | None) -> tuple[list[_DirectoryListing], list[Stat]]:
@@ -312,18 +355,27 @@ def _data(ctx: TableContext, outside: Sequence[str], lists: Lists | None) -> tup
     layout, storage = ctx.layout, ctx.storage
     side_by_side = partial(map_io, is_remote=storage.is_remote)
     below = partial(side_by_side, storage.list) if lists is None else lists
-    tops = [f"{layout.root.rstrip('/')}/{layout.directory}", *outside, *(f"{root}/{layout.directory}" for root in outside)]  # the reference writes there
+    tops = [
+        f"{layout.root.rstrip('/')}/{layout.directory}",
+        *outside,
+        *(f"{root}/{layout.directory}" for root in outside),
+    ]  # the reference writes there
     directories: list[str] = list(dict.fromkeys(top.rstrip("/") for top in tops))
     seen: list[Stat] = []
     for _ in ctx.schema.partition_keys:
         partitions = [stat for listing in below(directories) for stat in listing if stat.is_dir and "=" in stat.name]
         seen += partitions
         directories = [stat.path for stat in partitions]
-    buckets = [stat for listing in below(directories) for stat in listing if stat.is_dir and stat.name.startswith("bucket-")]
+    buckets = [
+        stat for listing in below(directories) for stat in listing if stat.is_dir and stat.name.startswith("bucket-")
+    ]
     paths = [bucket.path for bucket in buckets]
     if lists is None:
         return side_by_side(partial(_files, ctx, "data"), paths), [*seen, *buckets]
-    return [_directory_listing("data", path, listing) for path, listing in zip(paths, lists(paths), strict=True)], [*seen, *buckets]
+    return [_directory_listing("data", path, listing) for path, listing in zip(paths, lists(paths), strict=True)], [
+        *seen,
+        *buckets,
+    ]
 
 
 # ---- what is needed ------------------------------------------------------------------------------
@@ -346,13 +398,18 @@ def _collect_referenced_names(ctx: TableContext) -> set[str]:
         except FileMissing as missing:
             if any(ctx.storage.stat(root.path) is None for root in fresh):
                 continue  # expired while it was read: it is looked at again which roots there are
-            msg = f"{missing.path} is missing, which a snapshot, tag or changelog of {ctx.name} needs: what else is lost cannot be told, and nothing is \
-removed. t.check() says more"
+            msg = (
+                f"{missing.path} is missing, which a snapshot, tag or changelog of {ctx.name} needs: what else is "
+                "lost cannot be told, and nothing is removed. t.check() says more"
+            )
             raise Corrupt(msg, path=missing.path) from missing
         roots_read |= {root.path: root.snapshot for root in now}
         if not now:
             return names
-    raise Conflict(f"snapshots of {ctx.name} come and go faster than they can be read; nothing was removed. Try again when fewer commit")
+    raise Conflict(
+        f"snapshots of {ctx.name} come and go faster than they can be read; nothing was removed. Try again when fewer "
+        "commit"
+    )
 
 
 def _names(ctx: TableContext, gc_roots: Sequence[GcRoot], oldest: Collection[str]) -> set[str]:
@@ -369,15 +426,23 @@ def _names(ctx: TableContext, gc_roots: Sequence[GcRoot], oldest: Collection[str
         if snapshot.index_manifest is not None and root.kind != "changelog":
             index[snapshot.index_manifest] = snapshot
     deltas = [root.snapshot for root in gc_roots if root.kind == "changelog" and is_changelog(ctx, root)]
-    pairs: list[tuple[Snapshot, Which]] = [(root.snapshot, which) for root in gc_roots for which in _kept_lists(ctx, root)]
+    pairs: list[tuple[Snapshot, Which]] = [
+        (root.snapshot, which) for root in gc_roots for which in _kept_lists(ctx, root)
+    ]
     manifest_reader.read_lists(ctx, [*pairs, *((snapshot, "base") for snapshot in deltas)])
     for snapshot in deltas:  # the base stays as expiry lets it stay, manifests without their files
         with suppress(FileMissing):
-            names |= {name for file in manifest_reader.manifest_files(ctx, snapshot, "base") for name in (file.name, *file.extra_files)}
+            names |= {
+                name
+                for file in manifest_reader.manifest_files(ctx, snapshot, "base")
+                for name in (file.name, *file.extra_files)
+            }
     listed = {file.name: file for root in gc_roots for file in _kept_manifests(ctx, root, oldest)}
     entries = manifest_reader.read_entries(ctx, list(listed.values()), columns=("file_name", "extra_files"))
     names.update(name for file in listed.values() for name in file.extra_files)
-    names.update(listed, entries.column("file_name").to_pylist(), entries.column("extra_files").flatten().to_pylist())  # scalar: one a file
+    names.update(
+        listed, entries.column("file_name").to_pylist(), entries.column("extra_files").flatten().to_pylist()
+    )  # scalar: one a file
     for snapshot in index.values():
         names |= {entry.file_name for entry in manifest_reader.index_entries(ctx, snapshot)}
     return names
@@ -405,5 +470,11 @@ def _kept_lists(ctx: TableContext, root: GcRoot) -> tuple[Which, ...]:
     changelog producer it is nothing, and what is left of its delta is the remainder of an expiry that died.
     """
     if root.kind == "changelog":
-        return ("delta",) if is_changelog(ctx, root) else () if root.snapshot.changelog_manifest_list is None else ("changelog",)
+        return (
+            ("delta",)
+            if is_changelog(ctx, root)
+            else ()
+            if root.snapshot.changelog_manifest_list is None
+            else ("changelog",)
+        )
     return ("all", "changelog") if root.kind == "snapshot" else ("all",)

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 _WRITER_FILE_NAME = re.compile(r"(.*-w-.*)-(\d+)\.[^.]+")
 
 
-def move_to_buckets(ctx: TableContext, snapshot_buckets: SnapshotBuckets, partitions: Iterable[bytes], commit_user: str, *, full: bool) -> list[CommitMessage]:
+def move_to_buckets(
+    ctx: TableContext, snapshot_buckets: SnapshotBuckets, partitions: Iterable[bytes], commit_user: str, *, full: bool
+) -> list[CommitMessage]:
     """Move the postponed rows of some partitions into buckets, compact these, and return the messages.
 
     Raises what writing raises; then no new file is left.
@@ -50,20 +52,28 @@ def move_to_buckets(ctx: TableContext, snapshot_buckets: SnapshotBuckets, partit
     return messages
 
 
-def _move_partition(ctx: TableContext, snapshot_buckets: SnapshotBuckets, partition: bytes, commit_user: str, *, full: bool) -> Iterator[CommitMessage]:
+def _move_partition(
+    ctx: TableContext, snapshot_buckets: SnapshotBuckets, partition: bytes, commit_user: str, *, full: bool
+) -> Iterator[CommitMessage]:
     files = sorted(snapshot_buckets.bucket(partition, POSTPONE_BUCKET).files, key=_write_order)
     total = snapshot_buckets.bucket(partition, 0).total_buckets or _bucket_count(ctx, files)
     writers = BucketWriters(ctx.with_options({"bucket": str(total)}), commit_user=commit_user)
     try:
         for frame in _rows(ctx, partition, files):
             writers.write(frame)
-        existing = {bucket_id for bucket_id in snapshot_buckets.places() if bucket_id[0] == partition and bucket_id[1] != POSTPONE_BUCKET}
+        existing = {
+            bucket_id
+            for bucket_id in snapshot_buckets.places()
+            if bucket_id[0] == partition and bucket_id[1] != POSTPONE_BUCKET
+        }
         writers.compact_places(sorted(existing | set(writers.open_places)), full=full)
         messages = writers.prepare()
     finally:
         writers.drop()
     if files:
-        yield CommitMessage(partition=partition, bucket=POSTPONE_BUCKET, total_buckets=POSTPONE_BUCKET, compact_before=tuple(files))
+        yield CommitMessage(
+            partition=partition, bucket=POSTPONE_BUCKET, total_buckets=POSTPONE_BUCKET, compact_before=tuple(files)
+        )
     for message in messages:
         yield _as_compaction(ctx, message)
 
@@ -87,7 +97,9 @@ def _rows(ctx: TableContext, partition: bytes, files: list[DataFileMeta]) -> Ite
     for file in files:
         paths = [places.data_file_path(ctx, partition, POSTPONE_BUCKET, file)]
         with translate_polars_errors(ctx, paths):
-            yield from scan_files(ctx, [file], paths, ctx.schema.fields, system=[KIND]).collect_batches(maintain_order=True)
+            yield from scan_files(ctx, [file], paths, ctx.schema.fields, system=[KIND]).collect_batches(
+                maintain_order=True
+            )
 
 
 def _as_compaction(ctx: TableContext, message: CommitMessage) -> CommitMessage:
@@ -95,7 +107,9 @@ def _as_compaction(ctx: TableContext, message: CommitMessage) -> CommitMessage:
 
     Files that were written and compacted away at once are deleted: no snapshot will name them.
     """
-    new, before, after = ({file.name for file in files} for files in (message.new_files, message.compact_before, message.compact_after))
+    new, before, after = (
+        {file.name for file in files} for files in (message.new_files, message.compact_before, message.compact_after)
+    )
     nobodys = [file for file in message.new_files if file.name in before and file.name not in after]
     ctx.storage.delete(places.every_path(ctx, message.partition, message.bucket, nobodys))
     return replace(

@@ -133,7 +133,10 @@ def _starts(ctx: TableContext, retained: Sequence[GcRoot]) -> tuple[list[GcRoot]
             starts.append(root)
     before: tuple[tuple[str, int], set[str]] | None = None
     for (branch, number), root in sorted(places_of.items()):
-        base, delta = ({file.name for file in manifest_reader.manifest_files(ctx, root.snapshot, which)} for which in ("base", "delta"))
+        base, delta = (
+            {file.name for file in manifest_reader.manifest_files(ctx, root.snapshot, which)}
+            for which in ("base", "delta")
+        )
         (steps if before == ((branch, number - 1), base) else starts).append(root)
         before = (branch, number), base | delta
     return starts, steps
@@ -158,14 +161,18 @@ class _FileEntries:
         """From now on only entries of these files count."""
         self._names = pa.concat_arrays([wanted.column("file_name"), wanted.column("extra_files").flatten()]).unique()
         fields = self.ctx.schema.partition_fields
-        self._partitions = partition_ranges.values_of(wanted.column("partition").unique().to_pylist(), fields) if fields else []
+        self._partitions = (
+            partition_ranges.values_of(wanted.column("partition").unique().to_pylist(), fields) if fields else []
+        )
 
     def of(self, listed: Iterable[ManifestFileMeta]) -> ManifestEntries:
         """Return the entries of some manifests, in their order."""
         files = self._concerned(listed)
         for batch in _batch_manifests([file for file in files if file.name not in self._found]):
             parts = manifest_reader.read_each(self.ctx, batch)
-            self._found |= {file.name: part.filter(self._concerns(part)) for file, part in zip(batch, parts, strict=True)}
+            self._found |= {
+                file.name: part.filter(self._concerns(part)) for file, part in zip(batch, parts, strict=True)
+            }
         return columns_of.concat([columns_of.empty(), *(self._found[file.name] for file in files)])
 
     def once(self, listed: Iterable[ManifestFileMeta]) -> Iterator[ManifestEntries]:
@@ -182,7 +189,9 @@ class _FileEntries:
         mask: NDArray[np.bool_] = np.array(pc.is_in(part.column("file_name"), value_set=self._names))
         beside = part.column("extra_files")
         if len(beside.flatten()):
-            mask[pc.list_parent_indices(beside).filter(pc.is_in(beside.flatten(), value_set=self._names)).to_numpy()] = True
+            mask[
+                pc.list_parent_indices(beside).filter(pc.is_in(beside.flatten(), value_set=self._names)).to_numpy()
+            ] = True
         return mask
 
 
@@ -211,14 +220,18 @@ def _read(ctx: TableContext, listed: Iterable[ManifestFileMeta]) -> Iterator[Man
                     yield manifest_reader.read_entries(ctx, [file])
 
 
-def _data(ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoot], files: _FileEntries) -> dict[str, int | None]:
+def _data(
+    ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoot], files: _FileEntries
+) -> dict[str, int | None]:
     """Return data files and their extra files that a removed root, or one before it, needed last."""
     leaving = _possibly_unneeded_entries(ctx, removed, retained)
     if not len(leaving):
         return {}
     sizes: dict[str, int | None] = {}
     names: dict[str, str] = {}
-    columns = (leaving.column(name).to_pylist() for name in ("file_name", "file_size", "extra_files"))  # scalar: one a file
+    columns = (
+        leaving.column(name).to_pylist() for name in ("file_name", "file_size", "extra_files")
+    )  # scalar: one a file
     for path, name, size, extra in zip(paths.data_file_paths(ctx, leaving), *columns, strict=True):
         sizes[path], names[path] = size, name
         for beside in extra:
@@ -229,13 +242,17 @@ def _data(ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoo
     return {path: size for path, size in sizes.items() if names[path] not in needed}
 
 
-def _possibly_unneeded_entries(ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoot]) -> ManifestEntries:
+def _possibly_unneeded_entries(
+    ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoot]
+) -> ManifestEntries:
     """Return the entries of files that may be unneeded after the removal.
 
     These are what the next snapshot deleted; all live files, where there is no next one.
     """
     after = _snapshots_by_id([*removed, *retained])
-    changelogs = {(root.branch, root.snapshot.id) for root in retained if root.kind == "changelog" and is_changelog(ctx, root)}
+    changelogs = {
+        (root.branch, root.snapshot.id) for root in retained if root.kind == "changelog" and is_changelog(ctx, root)
+    }
     deltas: list[ManifestFileMeta] = []
     merged: list[ManifestFileMeta] = []  # where the files of a flush are a changelog that stays
     parts: list[ManifestEntries] = [columns_of.empty()]
@@ -269,7 +286,10 @@ def _needed_names(ctx: TableContext, retained: Sequence[GcRoot], files: _FileEnt
                 part = files.of(manifest_reader.manifest_files(ctx, root.snapshot, "delta"))
                 parts.append(part.filter(_flush_mask(part)))
     entries = columns_of.concat([columns_of.empty(), *parts])
-    return {*entries.column("file_name").to_pylist(), *entries.column("extra_files").flatten().to_pylist()}  # scalar: one a file
+    return {
+        *entries.column("file_name").to_pylist(),
+        *entries.column("extra_files").flatten().to_pylist(),
+    }  # scalar: one a file
 
 
 def _flush_mask(part: ManifestEntries) -> NDArray[np.bool_]:
@@ -311,7 +331,9 @@ def _changelogs(ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence
 
 def _read_lists(ctx: TableContext, gc_roots: Sequence[GcRoot]) -> None:
     """Read all manifest lists that are needed below, concurrently."""
-    manifest_reader.read_lists(ctx, [(root.snapshot, which) for root in gc_roots for which, _, _ in _kept_lists(ctx, root)])
+    manifest_reader.read_lists(
+        ctx, [(root.snapshot, which) for root in gc_roots for which, _, _ in _kept_lists(ctx, root)]
+    )
 
 
 def _kept_lists(ctx: TableContext, root: GcRoot) -> list[tuple[Which, str, int | None]]:
@@ -324,12 +346,16 @@ def _kept_lists(ctx: TableContext, root: GcRoot) -> list[tuple[Which, str, int |
     )
     lists: list[tuple[Which, str, int | None]] = []
     for which, name, size_bytes in own:
-        if name is not None and (root.kind == "snapshot" or (which == "changelog") == (root.kind == "changelog") or is_changelog(ctx, root)):
+        if name is not None and (
+            root.kind == "snapshot" or (which == "changelog") == (root.kind == "changelog") or is_changelog(ctx, root)
+        ):
             lists.append((which, name, size_bytes))
     return lists
 
 
-def _lists(ctx: TableContext, gc_roots: Sequence[GcRoot], *, missing_ok: bool, oldest: Collection[str] = ()) -> dict[str, int | None]:
+def _lists(
+    ctx: TableContext, gc_roots: Sequence[GcRoot], *, missing_ok: bool, oldest: Collection[str] = ()
+) -> dict[str, int | None]:
     """Return the manifest lists and manifests that roots need, by path.
 
     The `oldest` snapshots may have lost their changelogs.
@@ -348,7 +374,9 @@ def _lists(ctx: TableContext, gc_roots: Sequence[GcRoot], *, missing_ok: bool, o
     return {ctx.layout.manifest(name): size_bytes for name, size_bytes in sizes.items()}
 
 
-def _index(ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoot]) -> tuple[dict[str, int | None], dict[str, int | None]]:
+def _index(
+    ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoot]
+) -> tuple[dict[str, int | None], dict[str, int | None]]:
     """Return the index files, and the index manifests, that only removed roots need."""
     named, retained_manifests = _by_index_manifest(removed), _by_index_manifest(retained)
     sizes: dict[str, int | None] = {}
@@ -360,13 +388,21 @@ def _index(ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRo
                 path = deletion_vector_reader.index_path(ctx, entry)
                 sizes[path], names[path] = entry.file_size_bytes, entry.file_name
     if sizes:
-        needed = {entry.file_name for root in retained_manifests.values() for entry in manifest_reader.index_entries(ctx, root.snapshot)}
+        needed = {
+            entry.file_name
+            for root in retained_manifests.values()
+            for entry in manifest_reader.index_entries(ctx, root.snapshot)
+        }
         sizes = {path: size for path, size in sizes.items() if names[path] not in needed}
     return sizes, {ctx.layout.manifest(name): None for name in fresh}
 
 
 def _by_index_manifest(gc_roots: Iterable[GcRoot]) -> dict[str, GcRoot]:
-    return {name: root for root in gc_roots if root.kind != "changelog" and (name := root.snapshot.index_manifest) is not None}
+    return {
+        name: root
+        for root in gc_roots
+        if root.kind != "changelog" and (name := root.snapshot.index_manifest) is not None
+    }
 
 
 def _statistics(ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoot]) -> dict[str, int | None]:

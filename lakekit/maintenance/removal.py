@@ -56,7 +56,9 @@ def remove(
     return unreachable
 
 
-def _find_unreachable(ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoot], stays: Sequence[GcRoot]) -> UnreachableFiles:
+def _find_unreachable(
+    ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoot], stays: Sequence[GcRoot]
+) -> UnreachableFiles:
     """Return the files that only removed roots need.
 
     Raises: `Conflict` where another process deletes meanwhile, `Corrupt` where a file is lost that a retained root
@@ -66,11 +68,16 @@ def _find_unreachable(ctx: TableContext, removed: Sequence[GcRoot], retained: Se
         return reachable_only_from(ctx, removed, [*retained, *stays])
     except FileMissing as missing:
         if any(ctx.storage.stat(root.path) is None for root in retained):
-            msg = f"{missing.path} vanished while it was looked at: another process deletes in {ctx.name} too. Do it again when that is done"
+            msg = (
+                f"{missing.path} vanished while it was looked at: another process deletes in {ctx.name} too. Do it "
+                "again when that is done"
+            )
             raise Conflict(msg) from missing
         lost = missing.message.partition(". ")[0]
         remedy = "put it back from a copy, or give up what needs it (t.delete_tag, t.delete_branch, t.rollback)"
-        raise Corrupt(f"{lost}: what else is needed cannot be told, so no file is deleted. Remedy: {remedy}", path=missing.path) from missing
+        raise Corrupt(
+            f"{lost}: what else is needed cannot be told, so no file is deleted. Remedy: {remedy}", path=missing.path
+        ) from missing
 
 
 def _clean(ctx: TableContext, unreachable: UnreachableFiles) -> None:

@@ -37,7 +37,12 @@ class Expired:
     @property
     def _title(self) -> str:
         parts = [plural(len(self.snapshot_ids), "snapshot")] if self.snapshot_ids else []
-        for noun, names in (("tag", self.tags), ("branch", self.branches), ("consumer", self.consumers), ("partition", self.partitions)):
+        for noun, names in (
+            ("tag", self.tags),
+            ("branch", self.branches),
+            ("consumer", self.consumers),
+            ("partition", self.partitions),
+        ):
             parts += [plural(len(names), noun, "branches" if noun == "branch" else None)] if names else []
         if not parts and (self.data_file_count or self.manifest_file_count or self.index_file_count):
             parts = ["files"]
@@ -49,10 +54,19 @@ class Expired:
         if self.snapshot_ids:
             ids = self.snapshot_ids
             facts.append(("snapshots", str(ids[0]) if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"))
-        for word, names in (("tags", self.tags), ("branches", self.branches), ("consumers", self.consumers), ("partitions", self.partitions)):
+        for word, names in (
+            ("tags", self.tags),
+            ("branches", self.branches),
+            ("consumers", self.consumers),
+            ("partitions", self.partitions),
+        ):
             more = f" and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else ""
             facts += [(word, ", ".join(names[:_MAX_SHOWN]) + more)] if names else []
-        parts = (plural(self.data_file_count, "data file"), plural(self.manifest_file_count, "manifest file"), plural(self.index_file_count, "index file"))
+        parts = (
+            plural(self.data_file_count, "data file"),
+            plural(self.manifest_file_count, "manifest file"),
+            plural(self.index_file_count, "index file"),
+        )
         return [*facts, ("files", f"{', '.join(parts)}, {format_size(self.size_bytes)}")]
 
     def __str__(self) -> str:
@@ -67,7 +81,14 @@ class Expired:
 _MAX_SHOWN = 8
 
 
-def make_expired(table: str, unreachable: UnreachableFiles, *, dry_run: bool, snapshot_ids: tuple[int, ...] = (), tags: tuple[str, ...] = ()) -> Expired:
+def make_expired(
+    table: str,
+    unreachable: UnreachableFiles,
+    *,
+    dry_run: bool,
+    snapshot_ids: tuple[int, ...] = (),
+    tags: tuple[str, ...] = (),
+) -> Expired:
     """Return the result for the files that were removed with some roots."""
     return Expired(
         table=table,

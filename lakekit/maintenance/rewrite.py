@@ -36,7 +36,11 @@ def check(ctx: TableContext, buckets: int) -> None:
     feature_check.check_writable(ctx)
     bucket_count = ctx.options.bucket
     if bucket_count < 1:
-        raise InvalidOption(f"{ctx.name} has bucket={bucket_count}: its buckets are not counted by an option, and it cannot be rescaled", key="bucket")
+        raise InvalidOption(
+            f"{ctx.name} has bucket={bucket_count}: its buckets are not counted by an option, and it cannot be "
+            "rescaled",
+            key="bucket",
+        )
     if parse_count(buckets, "buckets") < 1:
         raise InvalidOption(f"{buckets} buckets are none; a table has 1 or more", key="bucket", value=str(buckets))
 
@@ -49,7 +53,9 @@ def waits_for_compaction(ctx: TableContext) -> bool:
 def is_used(ctx: TableContext, buckets: int) -> bool:
     """Return whether live files are of that many buckets, by another rescale or a writer's new partition."""
     latest = snapshots.latest(ctx)
-    return latest is not None and bool((manifest_reader.read_live_entries(ctx, latest).numbers("total_buckets") == buckets).any())
+    return latest is not None and bool(
+        (manifest_reader.read_live_entries(ctx, latest).numbers("total_buckets") == buckets).any()
+    )
 
 
 def rescale(ctx: TableContext, where: pl.Expr | str | None = None) -> Commit:

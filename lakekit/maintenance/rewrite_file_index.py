@@ -99,7 +99,12 @@ def preview_rewrite(ctx: TableContext, where: pl.Expr | str | None, *, rebuild: 
             made, dropped = should.keys() - (() if rebuild else has), has - should.keys()
             if made or dropped or old is None:
                 changes.append((path, file.row_count, _format_indexes(made), _format_indexes(dropped)))
-    schema = {"path": pl.String(), "row_count": pl.Int64(), "made": pl.List(pl.String()), "dropped": pl.List(pl.String())}
+    schema = {
+        "path": pl.String(),
+        "row_count": pl.Int64(),
+        "made": pl.List(pl.String()),
+        "dropped": pl.List(pl.String()),
+    }
     return pl.DataFrame(changes, schema, orient="row").sort("path")
 
 
@@ -121,9 +126,13 @@ def plan_batches(ctx: TableContext, where: pl.Expr | str | None, count: int = 1)
     every = manifest_reader.read_entries(ctx, manifest_reader.manifest_files(ctx, latest))
     live, before = live_entries([every]), _identities(every.filter(every.numbers("kind") == DELETE))
     wanted = chosen.partitions(ctx, live.column("partition").to_pylist(), where)
-    mask = pc.is_in(live.column("partition"), value_set=pa.array(sorted(wanted), pa.binary())).to_numpy(zero_copy_only=False)
+    mask = pc.is_in(live.column("partition"), value_set=pa.array(sorted(wanted), pa.binary())).to_numpy(
+        zero_copy_only=False
+    )
     live = live.filter(mask & (live.numbers("bucket") != POSTPONE_BUCKET))
-    most_bytes = max(ctx.options.source_split_open_file_cost_bytes, -(-int(live.numbers("file_size").sum()) // max(1, count)))
+    most_bytes = max(
+        ctx.options.source_split_open_file_cost_bytes, -(-int(live.numbers("file_size").sum()) // max(1, count))
+    )
     batches: dict[tuple[bytes, int, int, int], list[DataFileMeta]] = {}
     filled: dict[tuple[bytes, int, int], int] = {}
     columns = (live.column(name).to_pylist() for name in ("partition", "bucket", "total_buckets"))  # scalar: one a file
@@ -135,14 +144,22 @@ def plan_batches(ctx: TableContext, where: pl.Expr | str | None, count: int = 1)
     return [_make_batch(bucket_key[:3], files, before) for bucket_key, files in batches.items()]
 
 
-def _make_batch(bucket_key: tuple[bytes, int, int], files: Sequence[DataFileMeta], before: Mapping[str, frozenset[Identity]]) -> FileBatch:
+def _make_batch(
+    bucket_key: tuple[bytes, int, int], files: Sequence[DataFileMeta], before: Mapping[str, frozenset[Identity]]
+) -> FileBatch:
     earlier = (before.get(file.name, frozenset[Identity]()) for file in files)
     return FileBatch(
-        partition=bucket_key[0], bucket=bucket_key[1], total_buckets=bucket_key[2], files=tuple(files), before=frozenset[Identity]().union(*earlier)
+        partition=bucket_key[0],
+        bucket=bucket_key[1],
+        total_buckets=bucket_key[2],
+        files=tuple(files),
+        before=frozenset[Identity]().union(*earlier),
     )
 
 
-def rewrite_batch(ctx: TableContext, batch: FileBatch, on_file: Callable[[], None] = lambda: None, *, rebuild: bool = False) -> list[CommitMessage]:
+def rewrite_batch(
+    ctx: TableContext, batch: FileBatch, on_file: Callable[[], None] = lambda: None, *, rebuild: bool = False
+) -> list[CommitMessage]:
     """Return a message for the files of a batch that change; none if no file does.
 
     Calls `on_file` after each file. `rebuild`: as in `rewrite`. Raises what reading and writing raise: then no new file
@@ -152,7 +169,14 @@ def rewrite_batch(ctx: TableContext, batch: FileBatch, on_file: Callable[[], Non
     new_paths: list[str] = []
     try:
         for old in batch.files:
-            new = _rewrite_entry(ctx, old, data_file_path(ctx, batch.partition, batch.bucket, old), batch.before, new_paths, rebuild=rebuild)
+            new = _rewrite_entry(
+                ctx,
+                old,
+                data_file_path(ctx, batch.partition, batch.bucket, old),
+                batch.before,
+                new_paths,
+                rebuild=rebuild,
+            )
             if new is not None:
                 changed.append((old, new))
             on_file()
@@ -179,7 +203,14 @@ def commit(ctx: TableContext, messages: Sequence[CommitMessage]) -> Commit:
     Raises what a commit raises: then no new file is left, unless the outcome of the commit is unknown.
     """
     try:
-        return committer.commit_changes(ctx, messages, commit_user=ctx.new_commit_user(), identifier=BATCH_IDENTIFIER, ignore_empty=True, is_new_user=True)
+        return committer.commit_changes(
+            ctx,
+            messages,
+            commit_user=ctx.new_commit_user(),
+            identifier=BATCH_IDENTIFIER,
+            ignore_empty=True,
+            is_new_user=True,
+        )
     except CommitStateUnknown:
         raise
     except BaseException:
@@ -205,7 +236,9 @@ def _identities(deleted: ManifestEntries) -> dict[str, frozenset[Identity]]:
 
     An identical entry must not be added again, or manifests contradict each other (`FileEntry.mergeEntries`).
     """
-    columns = (deleted.column(name).to_pylist() for name in ("file_name", "embedded_index", "extra_files"))  # scalar: one a file
+    columns = (
+        deleted.column(name).to_pylist() for name in ("file_name", "embedded_index", "extra_files")
+    )  # scalar: one a file
     identities: dict[str, set[Identity]] = {}
     for name, embedded, extra in zip(*columns, strict=True):
         identities.setdefault(name, set()).add((name, embedded, tuple(extra)))
@@ -213,7 +246,13 @@ def _identities(deleted: ManifestEntries) -> dict[str, frozenset[Identity]]:
 
 
 def _rewrite_entry(
-    ctx: TableContext, file: DataFileMeta, path: str, before: Collection[Identity], new_paths: list[str], *, rebuild: bool
+    ctx: TableContext,
+    file: DataFileMeta,
+    path: str,
+    before: Collection[Identity],
+    new_paths: list[str],
+    *,
+    rebuild: bool,
 ) -> DataFileMeta | None:
     """Return the entry of a file with the indexes that it should have; None: it has them.
 
@@ -248,7 +287,10 @@ def _rewrite_entry(
 
 def _wanted_indexes(ctx: TableContext, file: DataFileMeta) -> dict[IndexKey, IndexDefinition]:
     """Return the indexes that a file should have."""
-    return {(index.name, index.kind): index for index in _indexes_under_schema(ctx, schemas.schema_of_file(ctx, file.schema_id))}
+    return {
+        (index.name, index.kind): index
+        for index in _indexes_under_schema(ctx, schemas.schema_of_file(ctx, file.schema_id))
+    }
 
 
 def _index_keys(contents: Contents | None) -> set[IndexKey]:
@@ -286,7 +328,9 @@ def _contents(ctx: TableContext, file: DataFileMeta, path: str) -> Contents | No
         return None
 
 
-def _build_indexes(written: TableContext, file: DataFileMeta, path: str, indexes: Sequence[IndexDefinition]) -> Contents:
+def _build_indexes(
+    written: TableContext, file: DataFileMeta, path: str, indexes: Sequence[IndexDefinition]
+) -> Contents:
     """Indexes of the rows of a file as they lie, deleted ones included: positions count them all."""
     fields = [written.schema.field(name) for name in dict.fromkeys(index.column for index in indexes)]
     indexing = IndexBuilder(indexes)

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from lakekit.model.snapshot import Snapshot
 
 
-def rollback(ctx: TableContext, to: int | str | datetime | None = None, *, watermark: int | None = None, dry_run: bool = False) -> Expired:
+def rollback(
+    ctx: TableContext, to: int | str | datetime | None = None, *, watermark: int | None = None, dry_run: bool = False
+) -> Expired:
     """Make an older snapshot the newest one again: by its id, a tag, a time, or a watermark.
 
     A time or watermark means the newest snapshot at or before it. Where every watermark is greater, nothing is changed:
@@ -41,7 +43,11 @@ def rollback(ctx: TableContext, to: int | str | datetime | None = None, *, water
     """
     roots.check_removable(ctx)
     if (to is None) == (watermark is None):
-        raise InvalidOption(f"{ctx.name} goes back to one state: give a snapshot, a tag or a time, or else a watermark", key="to", value=str(to))
+        raise InvalidOption(
+            f"{ctx.name} goes back to one state: give a snapshot, a tag or a time, or else a watermark",
+            key="to",
+            value=str(to),
+        )
     target = tagging.source(ctx, to) if watermark is None else snapshots.before_watermark(ctx, watermark)
     check_whole(ctx, target)
     every = roots.read_branch_roots(ctx)
@@ -70,7 +76,10 @@ def rollback(ctx: TableContext, to: int | str | datetime | None = None, *, water
         storage.delete([tagging.success_path(ctx, name) for name in names])
     newer = [number for number in snapshots.ids(ctx) if number > target.id]
     if newer:
-        raise Conflict(f"a writer committed snapshot {newer[-1]} of {ctx.name} meanwhile, which stands. Stop writers, and roll back again")
+        raise Conflict(
+            f"a writer committed snapshot {newer[-1]} of {ctx.name} meanwhile, which stands. Stop writers, and roll "
+            "back again"
+        )
     with suppress(LakekitError):
         storage.put(layout.latest_hint, hint.encode(target.id))
     return done
@@ -80,15 +89,21 @@ def check_whole(ctx: TableContext, target: Snapshot) -> None:
     """Raise `Corrupt` where no read of the snapshot could be planned, so that newer ones must be kept."""
     schemas.read(ctx, target.schema_id)
     storage, layout = ctx.storage, ctx.layout
-    lists = [name for name in (target.base_manifest_list, target.delta_manifest_list, target.index_manifest) if name is not None]
+    lists = [
+        name
+        for name in (target.base_manifest_list, target.delta_manifest_list, target.index_manifest)
+        if name is not None
+    ]
     lost = [name for name in lists if not storage.exists(layout.manifest(name))]
     if not lost:
         names = [file.name for file in manifest_reader.manifest_files(ctx, target)]
         presence = parallel_map(lambda name: storage.exists(layout.manifest(name)), names, waiting=storage.is_remote)
         lost = [name for name, is_present in zip(names, presence, strict=True) if not is_present]
     if lost:
-        msg = f"snapshot {target.id} of {ctx.name} needs {lost[0]}, which is not there: nobody could read it, and nothing was changed. Go back to another \
-snapshot or tag, or put the file back from a copy"
+        msg = (
+            f"snapshot {target.id} of {ctx.name} needs {lost[0]}, which is not there: nobody could read it, and "
+            "nothing was changed. Go back to another snapshot or tag, or put the file back from a copy"
+        )
         raise Corrupt(msg, path=layout.manifest(lost[0]))
     manifest_reader.read_live_entries(ctx, target)
     manifest_reader.index_entries(ctx, target)
@@ -104,7 +119,9 @@ def _bring_back(ctx: TableContext, target: Snapshot) -> None:
     ctx.storage.put_if_absent(path, target.to_json())
     if not any(map(ctx.storage.exists, keep)):
         ctx.storage.delete([path])
-        raise Conflict(f"the tag that kept snapshot {target.id} of {ctx.name} was deleted meanwhile. Nothing was changed")
+        raise Conflict(
+            f"the tag that kept snapshot {target.id} of {ctx.name} was deleted meanwhile. Nothing was changed"
+        )
 
 
 def _without_lost_changelog(ctx: TableContext, target: Snapshot) -> Snapshot:

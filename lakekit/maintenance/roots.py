@@ -50,7 +50,14 @@ class GcRoot:
 def branches(ctx: TableContext) -> list[str]:
     """Return the names of all branches, main first, also those that are incomplete."""
     listed = ctx.storage.list(ctx.layout.branches_dir)
-    return [MAIN, *(entry.name.removeprefix(PREFIX) for entry in listed if entry.is_dir and entry.name.startswith(PREFIX) and entry.name != PREFIX)]
+    return [
+        MAIN,
+        *(
+            entry.name.removeprefix(PREFIX)
+            for entry in listed
+            if entry.is_dir and entry.name.startswith(PREFIX) and entry.name != PREFIX
+        ),
+    ]
 
 
 def check_removable(ctx: TableContext) -> None:
@@ -93,9 +100,19 @@ def list_roots(ctx: TableContext) -> list[tuple[Kind, str, Stat]]:
     """Return the files of the branch's roots: kind, number or name, and what the listing says of each."""
     layout = ctx.layout
     return [
-        *(("snapshot", str(number), seen) for number, seen in metadata_io.list_numbered(ctx, layout.snapshot_dir, "snapshot-")),
-        *(("tag", entry.name.removeprefix(_TAG), entry) for entry in ctx.storage.list(layout.tag_dir) if entry.name.startswith(_TAG) and not entry.is_dir),
-        *(("changelog", str(number), seen) for number, seen in metadata_io.list_numbered(ctx, layout.changelog_dir, "changelog-")),
+        *(
+            ("snapshot", str(number), seen)
+            for number, seen in metadata_io.list_numbered(ctx, layout.snapshot_dir, "snapshot-")
+        ),
+        *(
+            ("tag", entry.name.removeprefix(_TAG), entry)
+            for entry in ctx.storage.list(layout.tag_dir)
+            if entry.name.startswith(_TAG) and not entry.is_dir
+        ),
+        *(
+            ("changelog", str(number), seen)
+            for number, seen in metadata_io.list_numbered(ctx, layout.changelog_dir, "changelog-")
+        ),
     ]
 
 
@@ -104,10 +121,16 @@ def _read(ctx: TableContext, kind: Kind, name: str, seen: Stat) -> GcRoot:
         return read(ctx, kind, name, seen)
     except Corrupt as damaged:
         raise unreadable_root(
-            damaged, f"a {kind}", seen.path, "put it back from a copy, or delete it: the files that only it needed are orphans then"
+            damaged,
+            f"a {kind}",
+            seen.path,
+            "put it back from a copy, or delete it: the files that only it needed are orphans then",
         ) from damaged
     except FileMissing:
-        msg = f"{seen.path} vanished while it was looked at: another process deletes in {ctx.name} too. Do it again when that is done"
+        msg = (
+            f"{seen.path} vanished while it was looked at: another process deletes in {ctx.name} too. Do it again "
+            "when that is done"
+        )
         raise Conflict(msg) from None
 
 
@@ -138,7 +161,9 @@ def oldest_snapshot_paths(gc_roots: Iterable[GcRoot]) -> set[str]:
     """
     oldest: dict[str, GcRoot] = {}
     for root in gc_roots:
-        if root.kind == "snapshot" and (root.branch not in oldest or root.snapshot.id < oldest[root.branch].snapshot.id):
+        if root.kind == "snapshot" and (
+            root.branch not in oldest or root.snapshot.id < oldest[root.branch].snapshot.id
+        ):
             oldest[root.branch] = root
     return {root.path for root in oldest.values()}
 

@@ -56,7 +56,12 @@ if TYPE_CHECKING:
     from lakekit.types import Field
 
 NO_BUCKETS = -1
-_ONE_RUN = {"write-only": "true", "write-buffer-spillable": "true", "write-buffer-spill.max-disk-size": None, "overwrite-upgrade": "true"}
+_ONE_RUN = {
+    "write-only": "true",
+    "write-buffer-spillable": "true",
+    "write-buffer-spill.max-disk-size": None,
+    "overwrite-upgrade": "true",
+}
 """Each bucket is written as one run of the last level: also where readers do not look at level 0."""
 
 
@@ -69,28 +74,40 @@ def ordering(ctx: TableContext, order_by: str | Sequence[str], strategy: Strateg
     options = ctx.options
     if options.bucket != NO_BUCKETS:
         raise InvalidOption(
-            f"Sort Compact only supports bucket=-1 yet, and {ctx.name} has bucket={options.bucket}: rows of a bucket do not move", key="order_by"
+            f"Sort Compact only supports bucket=-1 yet, and {ctx.name} has bucket={options.bucket}: rows of a bucket "
+            "do not move",
+            key="order_by",
         )
     if ctx.schema.cross_partition:
         raise InvalidOption(
-            f"Sort Compact only supports keys that stay in their partition, and those of {ctx.name} do not name {', '.join(ctx.schema.partition_keys)}",
+            f"Sort Compact only supports keys that stay in their partition, and those of {ctx.name} do not name "
+            f"{', '.join(ctx.schema.partition_keys)}",
             key="order_by",
         )
     if options.clustering_incremental:
         raise InvalidOption(
-            f"{ctx.name} has enabled incremental clustering, which does not support sort compact: t.compact() sorts by clustering.columns",
+            f"{ctx.name} has enabled incremental clustering, which does not support sort compact: t.compact() sorts "
+            "by clustering.columns",
             key="order_by",
         )
-    for option, is_on in (("row-tracking.enabled", options.row_tracking_enabled), ("data-evolution.enabled", options.data_evolution_enabled)):
+    for option, is_on in (
+        ("row-tracking.enabled", options.row_tracking_enabled),
+        ("data-evolution.enabled", options.data_evolution_enabled),
+    ):
         if is_on:
-            raise Unsupported(f"{ctx.name} has {option}=true: sorting would give its rows new ids, which lakekit does not keep", feature="row-tracking")
+            raise Unsupported(
+                f"{ctx.name} has {option}=true: sorting would give its rows new ids, which lakekit does not keep",
+                feature="row-tracking",
+            )
     return order
 
 
 # ---- append tables -------------------------------------------------------------------------------
 
 
-def sort(ctx: TableContext, snapshot_buckets: SnapshotBuckets, order: SortOrder, partitions: Iterable[bytes]) -> list[CommitMessage]:
+def sort(
+    ctx: TableContext, snapshot_buckets: SnapshotBuckets, order: SortOrder, partitions: Iterable[bytes]
+) -> list[CommitMessage]:
     """Rewrite whole partitions in order, and return the messages.
 
     Raises what reading and writing raise; then no new file is left.
@@ -114,7 +131,9 @@ def _sort_bucket(ctx: TableContext, partition: bytes, bucket: RestoredBucket, or
     rows = SortInput(
         ctx=ctx,
         order=order,
-        scan=lambda fields: scan_files(ctx, bucket.files, paths, fields, deletions=vectors.positions, snapshot_id=bucket.snapshot_id),
+        scan=lambda fields: scan_files(
+            ctx, bucket.files, paths, fields, deletions=vectors.positions, snapshot_id=bucket.snapshot_id
+        ),
         row_count=sum(file.row_count for file in bucket.files),
         size_bytes=sum(file.size_bytes for file in bucket.files),
         paths=paths,
@@ -184,10 +203,14 @@ def keys(ctx: TableContext, order: SortOrder, where: pl.Expr | str | None) -> So
     latest = snapshots.latest(ctx)
     ctx = with_strict_reads(ctx.with_options({**_ONE_RUN, STRICT_MODE: str(latest.id if latest else 0)}))
     wanted = chosen.partitions(ctx, (partition for partition, _ in SnapshotBuckets.of(ctx, latest).places()), where)
-    return SortedPartitions(ctx=ctx, order=order, commit_user=ctx.new_commit_user(), snapshot=latest, partitions=tuple(sorted(wanted)))
+    return SortedPartitions(
+        ctx=ctx, order=order, commit_user=ctx.new_commit_user(), snapshot=latest, partitions=tuple(sorted(wanted))
+    )
 
 
-def write_sorted_partitions(job: SortedPartitions, partitions: Sequence[bytes], on_partition: Callable[[], None] = lambda: None) -> list[CommitMessage]:
+def write_sorted_partitions(
+    job: SortedPartitions, partitions: Sequence[bytes], on_partition: Callable[[], None] = lambda: None
+) -> list[CommitMessage]:
     """Write the rows of some partitions in order to new files, and return the messages.
 
     Calls `on_partition` after each. Raises what reading and writing raise: then no new file is left.
@@ -206,10 +229,17 @@ def write_sorted_partitions(job: SortedPartitions, partitions: Sequence[bytes], 
         writers.drop()
 
 
-def _merged_rows(ctx: TableContext, snapshot_buckets: SnapshotBuckets, latest: Snapshot, partition: bytes, order: SortOrder) -> SortInput:
+def _merged_rows(
+    ctx: TableContext, snapshot_buckets: SnapshotBuckets, latest: Snapshot, partition: bytes, order: SortOrder
+) -> SortInput:
     """Return the rows of one partition as readers see them."""
     source = lazy.scan_lazily(table_scan.scan_snapshot(ctx, latest.id)).filter(*_partition_conditions(ctx, partition))
-    files = [file for bucket_id in snapshot_buckets.places() if bucket_id[0] == partition for file in snapshot_buckets.bucket(*bucket_id).files]
+    files = [
+        file
+        for bucket_id in snapshot_buckets.places()
+        if bucket_id[0] == partition
+        for file in snapshot_buckets.bucket(*bucket_id).files
+    ]
     return SortInput(
         ctx=ctx,
         order=order,
@@ -226,4 +256,7 @@ def _columns_of(source: pl.LazyFrame) -> Callable[[Sequence[Field]], pl.LazyFram
 def _partition_conditions(ctx: TableContext, partition: bytes) -> list[pl.Expr]:
     """Return the conditions that exactly the rows of a partition satisfy."""
     values = partition_frame(ctx, pa.array([partition], pa.binary()))
-    return [col(column.name).is_null() if column.null_count() else col(column.name) == pl.lit(column) for column in values.get_columns()]
+    return [
+        col(column.name).is_null() if column.null_count() else col(column.name) == pl.lit(column)
+        for column in values.get_columns()
+    ]

@@ -57,7 +57,11 @@ def create(
     check_name(name)
     arguments = [key for key, value in (("at", at), ("since", since_ms), ("watermark", watermark)) if value is not None]
     if len(arguments) > 1:
-        raise InvalidOption(f"tag {name!r} of {ctx.name} names one snapshot: give {arguments[0]} or {arguments[1]}, not both", key=arguments[1], value=None)
+        raise InvalidOption(
+            f"tag {name!r} of {ctx.name} names one snapshot: give {arguments[0]} or {arguments[1]}, not both",
+            key=arguments[1],
+            value=None,
+        )
     existing = tags.find(ctx, name)
     if existing is not None:
         if if_not_exists:
@@ -94,7 +98,14 @@ def put(ctx: TableContext, tag: Tag, *, if_not_exists: bool = False) -> Tag:
     return tag
 
 
-def replace(ctx: TableContext, name: str, *, at: int | str | datetime | None = None, retain_ms: int | None = None, dry_run: bool = False) -> Expired:
+def replace(
+    ctx: TableContext,
+    name: str,
+    *,
+    at: int | str | datetime | None = None,
+    retain_ms: int | None = None,
+    dry_run: bool = False,
+) -> Expired:
     """Move a tag to another snapshot, and delete the files that only the old one needed.
 
     Without `retain_ms` it lives for ever: as in the reference, `tag.default-time-retained` is for new tags.
@@ -125,7 +136,9 @@ def rename(ctx: TableContext, name: str, new: str) -> None:
     tag = tags.read(ctx, name)
     check_name(new)
     path = ctx.layout.tag(new)
-    if tags.find(ctx, new) is not None or not ctx.storage.put_if_absent(path, ctx.storage.read(ctx.layout.tag(tag.name))):
+    if tags.find(ctx, new) is not None or not ctx.storage.put_if_absent(
+        path, ctx.storage.read(ctx.layout.tag(tag.name))
+    ):
         raise _exists(ctx, new)
     ctx.storage.delete([ctx.layout.tag(name)])
 
@@ -201,7 +214,9 @@ def source(ctx: TableContext, at: int | str | datetime | None) -> Snapshot:
     return snapshot
 
 
-def _find_snapshot(ctx: TableContext, at: int | str | datetime | None, since_ms: int | None, watermark: int | None) -> Snapshot:
+def _find_snapshot(
+    ctx: TableContext, at: int | str | datetime | None, since_ms: int | None, watermark: int | None
+) -> Snapshot:
     if since_ms is not None:
         return _first_snapshot_since(ctx, since_ms)
     return source(ctx, at) if watermark is None else _first_snapshot_at_watermark(ctx, watermark)
@@ -236,11 +251,18 @@ def _first_snapshot_at_watermark(ctx: TableContext, watermark: int) -> Snapshot:
 def _tag(ctx: TableContext, name: str, snapshot: Snapshot, retain_ms: int | None) -> Tag:
     if retain_ms is None:
         return Tag(name=name, snapshot=snapshot)  # readers of 0.7 and older know no more
-    return Tag(name=name, snapshot=snapshot, create_time=Instant(wall_clock_ms(ctx.world.now_ms()), 0), time_retained_ns=retain_ms * _NANOS)
+    return Tag(
+        name=name,
+        snapshot=snapshot,
+        create_time=Instant(wall_clock_ms(ctx.world.now_ms()), 0),
+        time_retained_ns=retain_ms * _NANOS,
+    )
 
 
 def _exists(ctx: TableContext, name: str) -> TagAlreadyExists:
-    return TagAlreadyExists(f"{ctx.name} has a tag {name!r}; t.replace_tag({name!r}) lets it name another snapshot", name=name)
+    return TagAlreadyExists(
+        f"{ctx.name} has a tag {name!r}; t.replace_tag({name!r}) lets it name another snapshot", name=name
+    )
 
 
 def _refuse_second(ctx: TableContext, tag: Tag) -> None:
@@ -250,10 +272,15 @@ def _refuse_second(ctx: TableContext, tag: Tag) -> None:
     """
     if ctx.options.tag_automatic_creation not in auto_tags.BY_CLOCK or auto_tags.period_of(ctx, tag.name) is None:
         return
-    same = [other.name for other in tags.all(ctx) if other.snapshot.id == tag.snapshot.id and auto_tags.period_of(ctx, other.name) is not None]
+    same = [
+        other.name
+        for other in tags.all(ctx)
+        if other.snapshot.id == tag.snapshot.id and auto_tags.period_of(ctx, other.name) is not None
+    ]
     if same:
         raise Conflict(
-            f"snapshot {tag.snapshot.id} of {ctx.name} has the automatic tag {same[0]!r}, and {tag.name!r} is the name of another one. Give another name"
+            f"snapshot {tag.snapshot.id} of {ctx.name} has the automatic tag {same[0]!r}, and {tag.name!r} is the "
+            "name of another one. Give another name"
         )
 
 
@@ -265,7 +292,8 @@ def referencing_paths(ctx: TableContext, snapshot: Snapshot) -> list[str]:
 
 def _snapshot_expired(ctx: TableContext, tag: Tag) -> SnapshotNotFound:
     return SnapshotNotFound(
-        f"snapshot {tag.snapshot.id} of {ctx.name} expired while tag {tag.name!r} was made. Nothing was changed. {snapshots.describe_range(ctx)}",
+        f"snapshot {tag.snapshot.id} of {ctx.name} expired while tag {tag.name!r} was made. Nothing was changed. "
+        f"{snapshots.describe_range(ctx)}",
         name=str(tag.snapshot.id),
     )
 

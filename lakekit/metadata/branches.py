@@ -24,7 +24,9 @@ def all(location: MetadataLocation) -> list[Branch]:  # noqa: A001 - branches.al
     return [
         Branch(name=entry.name.removeprefix("branch-"), created_ms=entry.modified_ms)
         for entry in location.storage.list(location.layout.branches_dir)
-        if entry.is_dir and entry.name.startswith("branch-") and metadata_io.numbers(location, f"{entry.path}/schema", "schema-")
+        if entry.is_dir
+        and entry.name.startswith("branch-")
+        and metadata_io.numbers(location, f"{entry.path}/schema", "schema-")
     ]
 
 

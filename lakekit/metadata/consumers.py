@@ -27,7 +27,11 @@ def check_id(consumer_id: str) -> None:
 def ids(location: MetadataLocation) -> list[str]:
     """Return the ids of all consumers, sorted."""
     listed = location.storage.list(location.layout.consumer_dir)
-    return [entry.name.removeprefix("consumer-") for entry in listed if entry.name.startswith("consumer-") and not entry.is_dir and entry.name != "consumer-"]
+    return [
+        entry.name.removeprefix("consumer-")
+        for entry in listed
+        if entry.name.startswith("consumer-") and not entry.is_dir and entry.name != "consumer-"
+    ]
 
 
 def find(location: MetadataLocation, consumer_id: str) -> Consumer | None:

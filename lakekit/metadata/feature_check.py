@@ -52,7 +52,9 @@ def check_removable(ctx: TableContext) -> None:
     Raises:
         Unsupported: with the name of the feature.
     """
-    refusal = _find_read_refusal(ctx) or next((_refusal(ctx, key) for key, _ in _enabled_options(ctx.schema.options) if key == ICEBERG), None)
+    refusal = _find_read_refusal(ctx) or next(
+        (_refusal(ctx, key) for key, _ in _enabled_options(ctx.schema.options) if key == ICEBERG), None
+    )
     if refusal is not None:
         raise refusal
 
@@ -60,7 +62,9 @@ def check_removable(ctx: TableContext) -> None:
 def _find_read_refusal(ctx: TableContext) -> Unsupported | None:
     """Return the error for a table whose stored options or types lakekit cannot read; None if it can."""
     table_text = f"table {ctx.name}"
-    refusal = find_read_refusal(ctx.schema.options, table_text, instead=_DO) or find_read_refusal(ctx.all_options, table_text, instead=_DO)
+    refusal = find_read_refusal(ctx.schema.options, table_text, instead=_DO) or find_read_refusal(
+        ctx.all_options, table_text, instead=_DO
+    )
     return refusal or next(_unreadable_types(ctx.schema), None)
 
 

@@ -74,7 +74,9 @@ def manifest_files(location: MetadataLocation, snapshot: Snapshot, which: Which 
     for kind in _lists(which):
         name, size_bytes = _list(snapshot, kind)
         if name is not None:
-            manifest_metas += _read_once(location, _LIST, name, size_bytes, f"snapshot {snapshot.id} of {location.name}", manifests.decode_list)
+            manifest_metas += _read_once(
+                location, _LIST, name, size_bytes, f"snapshot {snapshot.id} of {location.name}", manifests.decode_list
+            )
     return manifest_metas
 
 
@@ -117,7 +119,10 @@ def read_lists(location: MetadataLocation, lists: Iterable[tuple[Snapshot, Which
     for (path, _), files in zip(files_read, manifests.decode_lists(files_read), strict=True):
         fresh = {id(file) for file in files} - counted_ids
         counted_ids |= fresh
-        cache.put({_cache_key(location, _LIST, missing[path][0]): files}, _FACT_BYTES * (len(fresh) + 1) + _SHARED_BYTES * len(files))
+        cache.put(
+            {_cache_key(location, _LIST, missing[path][0]): files},
+            _FACT_BYTES * (len(fresh) + 1) + _SHARED_BYTES * len(files),
+        )
 
 
 def index_entries(location: MetadataLocation, snapshot: Snapshot) -> list[IndexManifestEntry]:
@@ -127,7 +132,16 @@ def index_entries(location: MetadataLocation, snapshot: Snapshot) -> list[IndexM
     """
     if snapshot.index_manifest is None:
         return []
-    return list(_read_once(location, _INDEX, snapshot.index_manifest, None, f"snapshot {snapshot.id} of {location.name}", index_manifest.decode))
+    return list(
+        _read_once(
+            location,
+            _INDEX,
+            snapshot.index_manifest,
+            None,
+            f"snapshot {snapshot.id} of {location.name}",
+            index_manifest.decode,
+        )
+    )
 
 
 def read_live_entries(
@@ -155,7 +169,11 @@ def read_live_entries(
     try:
         if keep_entries is None and keep_partitions is None:
             return _live_entries(location, files, columns)
-        entries = read_entries(location, files, columns=columns) if keep_partitions is None else _read_where(location, files, keep_partitions, columns)
+        entries = (
+            read_entries(location, files, columns=columns)
+            if keep_partitions is None
+            else _read_where(location, files, keep_partitions, columns)
+        )
         if keep_entries is not None:
             entries = entries.filter(keep_entries(entries))
         return columns_of.live_entries([entries])
@@ -176,7 +194,9 @@ def _find_contradiction(location: MetadataLocation, files: Sequence[ManifestFile
     return None
 
 
-def _live_entries(location: MetadataLocation, files: Sequence[ManifestFileMeta], columns: Sequence[str] | None) -> ManifestEntries:
+def _live_entries(
+    location: MetadataLocation, files: Sequence[ManifestFileMeta], columns: Sequence[str] | None
+) -> ManifestEntries:
     """Return the live entries of manifests.
 
     The last result is cached, since every read of a snapshot needs it again. If it is everything that the manifests
@@ -202,7 +222,9 @@ def _live_entries(location: MetadataLocation, files: Sequence[ManifestFileMeta],
     return live
 
 
-def _live_mask(location: MetadataLocation, files: Sequence[ManifestFileMeta], entries: ManifestEntries) -> NDArray[np.bool_]:
+def _live_mask(
+    location: MetadataLocation, files: Sequence[ManifestFileMeta], entries: ManifestEntries
+) -> NDArray[np.bool_]:
     """Return a mask of the live entries among all entries of the manifests.
 
     Cached as the live entries are.
@@ -215,7 +237,9 @@ def _live_mask(location: MetadataLocation, files: Sequence[ManifestFileMeta], en
     return mask
 
 
-def read_entries(location: MetadataLocation, files: Sequence[ManifestFileMeta], *, columns: Iterable[str] | None = None) -> ManifestEntries:
+def read_entries(
+    location: MetadataLocation, files: Sequence[ManifestFileMeta], *, columns: Iterable[str] | None = None
+) -> ManifestEntries:
     """Return the entries of manifests in order, ADD and DELETE alike.
 
     `columns`: those to return (None: all). Raises `Corrupt` with path, offset and field if a manifest is torn or
@@ -253,7 +277,10 @@ def _pieces(location: MetadataLocation, files: Sequence[ManifestFileMeta]) -> li
 
 def read_bytes(location: MetadataLocation, files: Sequence[ManifestFileMeta]) -> list[bytes]:
     """Return the bytes of manifests, each as long as its list says. Raises `FileMissing`, `Corrupt`."""
-    return [_read(location, file.name, location.layout.manifest(file.name), file.size_bytes, "the manifest list") for file in files]
+    return [
+        _read(location, file.name, location.layout.manifest(file.name), file.size_bytes, "the manifest list")
+        for file in files
+    ]
 
 
 def remember_list(location: MetadataLocation, name: str, files: Sequence[ManifestFileMeta]) -> None:
@@ -268,11 +295,17 @@ def remember_index(location: MetadataLocation, name: str, entries: Sequence[Inde
 
 def remember_entries(location: MetadataLocation, name: str, written: ManifestEntries | EntryFacts) -> None:
     """Cache the entries of a manifest that was just written; rows become columns when they are needed."""
-    piece = _EntrySlice(written, 0, len(written)) if isinstance(written, columns_of.ManifestEntries) else _LazySlice(written)
+    piece = (
+        _EntrySlice(written, 0, len(written))
+        if isinstance(written, columns_of.ManifestEntries)
+        else _LazySlice(written)
+    )
     location.world.decoded.put({_cache_key(location, _ENTRIES, name): piece}, _FACT_BYTES * (len(written) + 1))
 
 
-def _read_where(location: MetadataLocation, files: Sequence[ManifestFileMeta], keep: Keep, columns: Sequence[str] | None = None) -> ManifestEntries:
+def _read_where(
+    location: MetadataLocation, files: Sequence[ManifestFileMeta], keep: Keep, columns: Sequence[str] | None = None
+) -> ManifestEntries:
     """Return the entries of some partitions.
 
     A manifest read for the first time is decoded in part and not cached; the second time it is decoded in full and
@@ -280,12 +313,18 @@ def _read_where(location: MetadataLocation, files: Sequence[ManifestFileMeta], k
     """
     cache = location.world.decoded
     paths = [(location.layout.manifest(file.name), file) for file in files]
-    if any(cache.get(_cache_key(location, _ENTRIES, file.name)) is not None or cache.get(_cache_key(location, _PARTLY_READ, file.name)) for file in files):
+    if any(
+        cache.get(_cache_key(location, _ENTRIES, file.name)) is not None
+        or cache.get(_cache_key(location, _PARTLY_READ, file.name))
+        for file in files
+    ):
         entries = read_entries(location, files, columns=columns)
         return entries.filter(keep(entries.column("partition"))) if len(entries) else entries
     cache.put({_cache_key(location, _PARTLY_READ, file.name): True for file in files}, _MARK_BYTES * len(paths))
     with _report_planning(location, len(paths)) as under_way:
-        parts = [entry_files.decode_where(_read_all(location, group, under_way), keep) for group in _group_by_size(paths)]
+        parts = [
+            entry_files.decode_where(_read_all(location, group, under_way), keep) for group in _group_by_size(paths)
+        ]
     entries = columns_of.concat([columns_of.empty(), *parts])
     return entries if columns is None else entries.select(columns)
 
@@ -319,14 +358,18 @@ class _LazySlice:
         return self.facts.entries
 
 
-def _decode(location: MetadataLocation, files: list[tuple[str, ManifestFileMeta]], under_way: Work) -> dict[str, _EntrySlice]:
+def _decode(
+    location: MetadataLocation, files: list[tuple[str, ManifestFileMeta]], under_way: Work
+) -> dict[str, _EntrySlice]:
     """Read, decode and cache manifests, given with their paths."""
     entries, counts = entry_files.decode(_read_all(location, files, under_way))
     pieces = _keep(location, [file.name for _, file in files], entries, counts)
     return {file.name: piece for (_, file), piece in zip(files, pieces, strict=True)}
 
 
-def _keep(location: MetadataLocation, names: Sequence[str], entries: ManifestEntries, counts: Iterable[int]) -> list[_EntrySlice]:
+def _keep(
+    location: MetadataLocation, names: Sequence[str], entries: ManifestEntries, counts: Iterable[int]
+) -> list[_EntrySlice]:
     """Cache the entries of consecutive manifests in `entries`, with the count of each, and return them."""
     pieces = [_EntrySlice(entries, start, end) for start, end in pairwise(accumulate(counts, initial=0))]
     keys: list[Hashable] = [_cache_key(location, _ENTRIES, name) for name in names]
@@ -352,7 +395,9 @@ def _report_planning(location: MetadataLocation, total: int) -> Work:
     return work(location.world, "planning", "manifests", total, extra_unit="files")
 
 
-def _read_all(location: MetadataLocation, files: list[tuple[str, ManifestFileMeta]], under_way: Work) -> list[ManifestBytes]:
+def _read_all(
+    location: MetadataLocation, files: list[tuple[str, ManifestFileMeta]], under_way: Work
+) -> list[ManifestBytes]:
     def read(path_and_file: tuple[str, ManifestFileMeta]) -> ManifestBytes:
         path, file = path_and_file
         return ManifestBytes(path, _read(location, file.name, path, file.size_bytes, "the manifest list"))
@@ -366,7 +411,9 @@ def _read_all(location: MetadataLocation, files: list[tuple[str, ManifestFileMet
     return parallel_map(read, files, after=report, waiting=location.storage.is_remote)
 
 
-def _concat_pieces(location: MetadataLocation, files: Sequence[ManifestFileMeta], pieces: Sequence[_EntrySlice | _LazySlice]) -> ManifestEntries:
+def _concat_pieces(
+    location: MetadataLocation, files: Sequence[ManifestFileMeta], pieces: Sequence[_EntrySlice | _LazySlice]
+) -> ManifestEntries:
     """Return the entries of all pieces.
 
     Concatenation copies them, embedded indexes too: the result is cached for the next read, unless most of the decoded
@@ -403,7 +450,9 @@ def _cache_key(location: MetadataLocation, kind: str, name: str) -> tuple[object
     return kind, location.storage, location.layout.manifest(name)
 
 
-def _read_once(location: MetadataLocation, kind: str, name: str, size_bytes: int | None, owner: str, decode: Callable[..., list[T]]) -> list[T]:
+def _read_once(
+    location: MetadataLocation, kind: str, name: str, size_bytes: int | None, owner: str, decode: Callable[..., list[T]]
+) -> list[T]:
     """Return the decoded contents of a small metadata file, from the cache if possible."""
     path = location.layout.manifest(name)
     key = _cache_key(location, kind, name)
@@ -420,11 +469,14 @@ def _read(location: MetadataLocation, name: str, path: str, size_bytes: int | No
         data = location.storage.read(path)
     except FileMissing:
         raise FileMissing(
-            f"{owner} names {name}, which is not there. Was the snapshot expired by another writer? Open a newer one, or a tag", path=path
+            f"{owner} names {name}, which is not there. Was the snapshot expired by another writer? Open a newer one, "
+            "or a tag",
+            path=path,
         ) from None
     if size_bytes is not None and len(data) != size_bytes:
         raise Corrupt(
-            f"{name} is {_format_thousands(len(data))} bytes, {owner} says {_format_thousands(size_bytes)}. Nothing was read",
+            f"{name} is {_format_thousands(len(data))} bytes, {owner} says {_format_thousands(size_bytes)}. Nothing "
+            "was read",
             path=path,
             offset=len(data),
             field="_FILE_SIZE",

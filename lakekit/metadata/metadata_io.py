@@ -85,7 +85,11 @@ def read_listed(location: MetadataLocation, stat: Stat, decode: Callable[[bytes,
 def numbers(location: MetadataLocation, directory: str, prefix: str) -> list[int]:
     """Return the ids N of the files `<prefix>N` in a directory, ascending; other names are ignored."""
     storage = location.storage
-    names = storage.file_names(directory) if isinstance(storage, LocalStorage) else [entry.name for entry in storage.list(directory) if not entry.is_dir]
+    names = (
+        storage.file_names(directory)
+        if isinstance(storage, LocalStorage)
+        else [entry.name for entry in storage.list(directory) if not entry.is_dir]
+    )
     return sorted(file_id for file_id in (_number(name, prefix) for name in names) if file_id is not None)
 
 

@@ -66,10 +66,18 @@ def read(location: MetadataLocation, schema_id: int, *, stat: Stat | None = None
     """
     path = location.layout.schema(schema_id)
     try:
-        schema = _read_cached(location, path) if stat is None else metadata_io.read_listed(location, stat, TableSchema.from_json)
+        schema = (
+            _read_cached(location, path)
+            if stat is None
+            else metadata_io.read_listed(location, stat, TableSchema.from_json)
+        )
     except FileMissing:
         existing = ", ".join(map(str, ids(location))) or "none"
-        raise Corrupt(f"{location.name} refers to schema {schema_id}, which is not there; schemas are {existing}", path=path, field="schemaId") from None
+        raise Corrupt(
+            f"{location.name} refers to schema {schema_id}, which is not there; schemas are {existing}",
+            path=path,
+            field="schemaId",
+        ) from None
     if schema.id != schema_id:
         raise Corrupt(f"{path} says it is schema {schema.id}", path=path, field="id")
     return schema
@@ -105,7 +113,11 @@ def is_same_table(ctx: TableContext) -> bool:
     more.
     """
     own_schema = ctx.schema
-    listed = dict(metadata_io.list_numbered(ctx, ctx.layout.schema_dir, ctx.layout.schema_prefix)) if ctx.storage.is_remote else {}
+    listed = (
+        dict(metadata_io.list_numbered(ctx, ctx.layout.schema_dir, ctx.layout.schema_prefix))
+        if ctx.storage.is_remote
+        else {}
+    )
     try:
         current = read(ctx, own_schema.id, stat=listed.get(own_schema.id))
     except Corrupt:
@@ -177,7 +189,11 @@ def table_not_found(location: MetadataLocation, given_path: str) -> TableNotFoun
     """Return the error for a location without schema, with what the location looks like instead."""
     layout, storage = location.layout, location.storage
     if layout.branch != MAIN and metadata_io.numbers(location, f"{layout.root}/schema", "schema-"):
-        from_list = [entry.name.removeprefix("branch-") for entry in storage.list(layout.branches_dir) if entry.is_dir and entry.name.startswith("branch-")]
+        from_list = [
+            entry.name.removeprefix("branch-")
+            for entry in storage.list(layout.branches_dir)
+            if entry.is_dir and entry.name.startswith("branch-")
+        ]
         hint = f"its branches are {', '.join(from_list)}" if from_list else "it has no branches"
         return BranchNotFound(f"{location.name} has no branch {layout.branch!r}; {hint}", name=layout.branch)
     return TableNotFound(f'no Paimon table at "{given_path}": {_describe_location(location)}', name=given_path)
@@ -215,7 +231,11 @@ def _is_table(location: MetadataLocation, directory: str) -> bool:
         listed = confine(location.storage, directory).list(f"{directory}/schema")
     except OutsideRoot:
         return False
-    return any(not entry.is_dir and entry.name.removeprefix("schema-").isdecimal() for entry in listed if entry.name.startswith("schema-"))
+    return any(
+        not entry.is_dir and entry.name.removeprefix("schema-").isdecimal()
+        for entry in listed
+        if entry.name.startswith("schema-")
+    )
 
 
 def _join_names(names: list[str]) -> str:

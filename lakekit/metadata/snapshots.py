@@ -90,7 +90,11 @@ def find(location: MetadataLocation, snapshot_id: int, *, stat: Stat | None = No
     """Return the snapshot of an id, `stat` if it was just listed; None if it does not exist."""
     path = location.layout.snapshot(snapshot_id)
     try:
-        snapshot = metadata_io.read(location, path, Snapshot.from_json) if stat is None else metadata_io.read_listed(location, stat, Snapshot.from_json)
+        snapshot = (
+            metadata_io.read(location, path, Snapshot.from_json)
+            if stat is None
+            else metadata_io.read_listed(location, stat, Snapshot.from_json)
+        )
     except FileMissing:
         return None
     if snapshot.id != snapshot_id:
@@ -142,7 +146,9 @@ def latest(location: MetadataLocation) -> Snapshot | None:
         snapshot = find(location, hinted_id)
         if snapshot is not None:
             if hint_tag is not None and stat is not None and stat.tag is not None:
-                location.world.decoded.put({_hinted_key(location): _HintedSnapshot(snapshot, stat.tag, hint_tag)}, _KNOWN_BYTES)
+                location.world.decoded.put(
+                    {_hinted_key(location): _HintedSnapshot(snapshot, stat.tag, hint_tag)}, _KNOWN_BYTES
+                )
             return snapshot
     return _read_first_or_last(location, -1)
 
@@ -208,7 +214,11 @@ def find_all(location: MetadataLocation, snapshot_ids: Sequence[int]) -> list[Sn
 
     A remote storage is asked for all at once.
     """
-    return parallel_map(lambda snapshot_id: find(location, snapshot_id), snapshot_ids, waiting=location.storage.is_remote and len(snapshot_ids) > 1)
+    return parallel_map(
+        lambda snapshot_id: find(location, snapshot_id),
+        snapshot_ids,
+        waiting=location.storage.is_remote and len(snapshot_ids) > 1,
+    )
 
 
 def with_latest(location: MetadataLocation, look: Callable[[Snapshot | None], T]) -> T:
@@ -275,7 +285,8 @@ def _read_first_or_last(location: MetadataLocation, end: int) -> Snapshot | None
         if snapshot is not None:
             return snapshot
     raise SnapshotNotFound(
-        f"the snapshots of {location.name} vanish as they are listed, {snapshot_id} last; is the table being dropped?", name=str(snapshot_id)
+        f"the snapshots of {location.name} vanish as they are listed, {snapshot_id} last; is the table being dropped?",
+        name=str(snapshot_id),
     )
 
 
@@ -284,7 +295,9 @@ def all(location: MetadataLocation) -> list[Snapshot]:  # noqa: A001 - snapshots
     listed = metadata_io.list_numbered(location, location.layout.snapshot_dir, "snapshot-")
     return [
         snapshot
-        for snapshot in parallel_map(lambda pair: find(location, pair[0], stat=pair[1]), listed, waiting=location.storage.is_remote)
+        for snapshot in parallel_map(
+            lambda pair: find(location, pair[0], stat=pair[1]), listed, waiting=location.storage.is_remote
+        )
         if snapshot is not None
     ]
 
@@ -302,7 +315,9 @@ def change_at_time(location: MetadataLocation, time_ms: int) -> Snapshot | None:
 
     None if there is none.
     """
-    return at_time(location, time_ms) or _bisect_newest(location, lambda snapshot: snapshot.time_millis <= time_ms, changelog_ids, find_changelog)
+    return at_time(location, time_ms) or _bisect_newest(
+        location, lambda snapshot: snapshot.time_millis <= time_ms, changelog_ids, find_changelog
+    )
 
 
 def first_since(location: MetadataLocation, time_ms: int) -> Snapshot | None:
@@ -329,7 +344,10 @@ def at_watermark(location: MetadataLocation, watermark: int) -> Snapshot:
     if found_id is None:
         newest = latest(location)
         has = "none" if newest is None or newest.watermark_or_none is None else str(newest.watermark_or_none)
-        raise SnapshotNotFound(f"{location.name} has no snapshot with a watermark of {watermark} or later; its newest watermark is {has}", name=str(watermark))
+        raise SnapshotNotFound(
+            f"{location.name} has no snapshot with a watermark of {watermark} or later; its newest watermark is {has}",
+            name=str(watermark),
+        )
     return read(location, found_id)
 
 
@@ -351,10 +369,13 @@ def before_watermark(location: MetadataLocation, watermark: int) -> Snapshot:
         marks = [
             older_watermark
             for snapshot_id in snapshot_ids[:_MAX_SHOWN]
-            if (snapshot := find(location, snapshot_id)) is not None and (older_watermark := snapshot.watermark_or_none) is not None
+            if (snapshot := find(location, snapshot_id)) is not None
+            and (older_watermark := snapshot.watermark_or_none) is not None
         ]
         has = f"its first watermark is {marks[0]}" if marks else "its first snapshots have none"
-        raise SnapshotNotFound(f"{location.name} has no snapshot with a watermark of {watermark} or earlier; {has}", name=str(watermark))
+        raise SnapshotNotFound(
+            f"{location.name} has no snapshot with a watermark of {watermark} or earlier; {has}", name=str(watermark)
+        )
     return read(location, found_id)
 
 
@@ -421,18 +442,30 @@ def describe_range(location: MetadataLocation) -> str:
     snapshot_ids = ids(location)
     if not snapshot_ids:
         return "it has no snapshots yet"
-    return f"snapshot {snapshot_ids[0]} remains" if len(snapshot_ids) == 1 else f"snapshots {snapshot_ids[0]} to {snapshot_ids[-1]} remain"
+    return (
+        f"snapshot {snapshot_ids[0]} remains"
+        if len(snapshot_ids) == 1
+        else f"snapshots {snapshot_ids[0]} to {snapshot_ids[-1]} remain"
+    )
 
 
 def snapshot_not_found(location: MetadataLocation, snapshot_id: int) -> SnapshotNotFound:
     """Return the error for a missing snapshot: which remain, and which tags keep one."""
     snapshot_ids = ids(location)
     if not snapshot_ids:
-        return SnapshotNotFound(f"{location.name} has no snapshot {snapshot_id}: it has no snapshots yet", name=str(snapshot_id))
-    description = f"is gone: {describe_range(location)}" if snapshot_id < snapshot_ids[-1] else f"does not exist: {describe_range(location)}"
+        return SnapshotNotFound(
+            f"{location.name} has no snapshot {snapshot_id}: it has no snapshots yet", name=str(snapshot_id)
+        )
+    description = (
+        f"is gone: {describe_range(location)}"
+        if snapshot_id < snapshot_ids[-1]
+        else f"does not exist: {describe_range(location)}"
+    )
     if snapshot_id < 1:
         description = f"does not exist: ids begin at 1 and {describe_range(location)}"
-    return SnapshotNotFound(f"snapshot {snapshot_id} of {location.name} {description}.{_describe_tags(location)}", name=str(snapshot_id))
+    return SnapshotNotFound(
+        f"snapshot {snapshot_id} of {location.name} {description}.{_describe_tags(location)}", name=str(snapshot_id)
+    )
 
 
 def _describe_tags(location: MetadataLocation) -> str:

@@ -64,7 +64,9 @@ class TableContext:
     @property
     def ground(self) -> TableLocation:
         """The location of the table."""
-        return TableLocation(name=self.name, storage=self.storage, layout=self.layout, world=self.world, keeper=self.keeper)
+        return TableLocation(
+            name=self.name, storage=self.storage, layout=self.layout, world=self.world, keeper=self.keeper
+        )
 
     @property
     def branch(self) -> str:
@@ -132,9 +134,14 @@ class TableContext:
         """
         if schema.id < self.newest_schema_id:
             own, given_options = (
-                renaming.translate_options(options, self.schema.fields, schema.fields) for options in (self.schema.options, self.options.given)
+                renaming.translate_options(options, self.schema.fields, schema.fields)
+                for options in (self.schema.options, self.options.given)
             )
-            options = self.options if given_options is self.options.given else TableOptions.parse(given_options, kind=self.kind)
+            options = (
+                self.options
+                if given_options is self.options.given
+                else TableOptions.parse(given_options, kind=self.kind)
+            )
             return replace(self, schema=replace(schema, options=FrozenDict(own)), options=options)
         return load_context(self.ground, schema, self.dynamic)
 
@@ -148,9 +155,18 @@ class TableContext:
         is_same = by_id.keys() == {field.id for field in own_fields}
         names = [by_id[field.id] for field in own_fields] if is_same else schema.names
         fields = tuple(replace(field, name=name) for field, name in zip(own_fields, names, strict=True))
-        own, given_options = (renaming.translate_options(options, own_fields, fields) for options in (self.schema.options, self.options.given))
+        own, given_options = (
+            renaming.translate_options(options, own_fields, fields)
+            for options in (self.schema.options, self.options.given)
+        )
         renamed = replace(schema, id=-1 - self.schema.id, fields=fields, options=FrozenDict(own))
-        return replace(self, schema=renamed, options=self.options if given_options is self.options.given else TableOptions.parse(given_options, kind=self.kind))
+        return replace(
+            self,
+            schema=renamed,
+            options=self.options
+            if given_options is self.options.given
+            else TableOptions.parse(given_options, kind=self.kind),
+        )
 
     def with_options(self, options: Mapping[str, Any]) -> TableContext:
         """Return the same table with more of the caller's options, each checked.
@@ -203,7 +219,9 @@ def open_context(
         root = path_text.rstrip("/")
         storage = storages.confine(storage, root)
     name = name or name_of(root)
-    layout = _branch_layout(name, TablePaths(root=root, locations=locations), branch or str(dynamic.get("branch") or MAIN))
+    layout = _branch_layout(
+        name, TablePaths(root=root, locations=locations), branch or str(dynamic.get("branch") or MAIN)
+    )
     location = TableLocation(name=name, storage=storage, layout=layout, world=runtime, keeper=catalog_env)
     try:
         return load_context(location, schemas.latest(location, given_path=path_text), dynamic)
@@ -243,7 +261,10 @@ def load_context(location: TableLocation, schema: TableSchema, dynamic: Mapping[
 def _layout(layout: TablePaths, options: TableOptions, dynamic: Mapping[str, Any]) -> TablePaths:
     directory = options.data_file_path_directory or ""
     if directory and not all(is_plain(part) for part in directory.strip("/").split("/")):
-        raise Corrupt(f"option data-file.path-directory is {directory[:200]!a}, which leaves the table's folder", field="data-file.path-directory")
+        raise Corrupt(
+            f"option data-file.path-directory is {directory[:200]!a}, which leaves the table's folder",
+            field="data-file.path-directory",
+        )
     return replace(
         layout,
         directory=directory.strip("/"),

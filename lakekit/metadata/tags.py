@@ -27,7 +27,11 @@ def names(location: MetadataLocation) -> list[str]:
 def _list_tag_files(location: MetadataLocation) -> list[tuple[str, Stat]]:
     """Return the names of all tags with the listing's stat of each file."""
     listed = location.storage.list(location.layout.tag_dir)
-    return [(entry.name.removeprefix("tag-"), entry) for entry in listed if entry.name.startswith("tag-") and not entry.is_dir and entry.name != "tag-"]
+    return [
+        (entry.name.removeprefix("tag-"), entry)
+        for entry in listed
+        if entry.name.startswith("tag-") and not entry.is_dir and entry.name != "tag-"
+    ]
 
 
 def find(location: MetadataLocation, name: str) -> Tag | None:
@@ -49,7 +53,11 @@ def all(location: MetadataLocation) -> list[Tag]:  # noqa: A001 - tags.all(ctx) 
     """Return every tag, by snapshot and name, without those deleted meanwhile."""
     found_tags = [
         tag
-        for tag in parallel_map(lambda name_and_stat: _find_listed(location, *name_and_stat), _list_tag_files(location), waiting=location.storage.is_remote)
+        for tag in parallel_map(
+            lambda name_and_stat: _find_listed(location, *name_and_stat),
+            _list_tag_files(location),
+            waiting=location.storage.is_remote,
+        )
         if tag is not None
     ]
     return sorted(found_tags, key=lambda tag: (tag.snapshot.id, tag.name))

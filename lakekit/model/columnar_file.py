@@ -39,7 +39,12 @@ def read_table(data: bytes, *, limits: Limits, path: str | None = None) -> pa.Ta
         raise
     except (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
         kind = "ORC" if data.startswith(ORC_MAGIC) else "Parquet"
-        raise Corrupt(f"{prefix}not a readable {kind} file of {len(data)} bytes: {str(error)[:_MAX_SHOWN]}", path=path, offset=0, field="footer") from None
+        raise Corrupt(
+            f"{prefix}not a readable {kind} file of {len(data)} bytes: {str(error)[:_MAX_SHOWN]}",
+            path=path,
+            offset=0,
+            field="footer",
+        ) from None
 
 
 def _read_orc(data: bytes, limits: Limits, prefix: str, path: str | None) -> pa.Table:
@@ -65,7 +70,10 @@ def _validate(table: pa.Table) -> pa.Table:
 def _allow(rows: int, inflated: int, size: int, limits: Limits, prefix: str, path: str | None) -> None:
     if rows > limits.values(size) or inflated > limits.inflated_bytes(size):
         raise LimitExceeded(
-            f"{prefix}{rows} rows in {inflated} bytes from a file of {size} bytes, more than lakekit reads from one so small", path=path, field="footer"
+            f"{prefix}{rows} rows in {inflated} bytes from a file of {size} bytes, more than lakekit reads from one "
+            "so small",
+            path=path,
+            field="footer",
         )
 
 
@@ -81,5 +89,8 @@ def write_table(table: pa.Table, kind: str, compression: str = "zstd") -> bytes:
         else:
             parquet.write_table(table, sink, compression=compression, store_schema=False, write_page_checksum=True)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise Unsupported(f"{kind} files cannot be compressed by {compression!r}: {str(error)[:_MAX_SHOWN]}", feature=f"{kind}.codec.{compression}") from None
+        raise Unsupported(
+            f"{kind} files cannot be compressed by {compression!r}: {str(error)[:_MAX_SHOWN]}",
+            feature=f"{kind}.codec.{compression}",
+        ) from None
     return sink.getvalue().to_pybytes()

@@ -24,7 +24,17 @@ from zlib import crc32
 
 from lakekit.codec.cursor import Cursor, jutf
 from lakekit.errors import Unsupported
-from lakekit.model.message_rows import MessageVersion, read_file, read_index, read_list, read_partition, write_file, write_index, write_list, write_partition
+from lakekit.model.message_rows import (
+    MessageVersion,
+    read_file,
+    read_index,
+    read_list,
+    read_partition,
+    write_file,
+    write_index,
+    write_list,
+    write_partition,
+)
 
 if TYPE_CHECKING:
     from lakekit.codec.marks import SpanRecorder
@@ -85,14 +95,20 @@ class CommitMessage:
     keys_known_at: int | None = None
 
     def __repr__(self) -> str:
-        removed, indexes = (*self.deleted_files, *self.compact_before), (*self.new_index_files, *self.compact_new_index_files)
+        removed, indexes = (
+            (*self.deleted_files, *self.compact_before),
+            (*self.new_index_files, *self.compact_new_index_files),
+        )
         parts = {
             "added": (*self.new_files, *self.compact_after),
             "removed": removed,
             "changelog": (*self.changelog_files, *self.compact_changelog),
             "index": indexes,
         }
-        return f"CommitMessage(bucket {self.bucket}{''.join(f', {len(files)} {label}' for label, files in parts.items() if files)})"
+        return (
+            "CommitMessage(bucket "
+            f"{self.bucket}{''.join(f', {len(files)} {label}' for label, files in parts.items() if files)})"
+        )
 
     @property
     def is_empty(self) -> bool:
@@ -102,19 +118,32 @@ class CommitMessage:
     @property
     def has_new(self) -> bool:
         """Return whether rows were written, deleted, or indexed."""
-        return bool(self.new_files or self.deleted_files or self.changelog_files or self.new_index_files or self.deleted_index_files)
+        return bool(
+            self.new_files
+            or self.deleted_files
+            or self.changelog_files
+            or self.new_index_files
+            or self.deleted_index_files
+        )
 
     @property
     def has_compaction(self) -> bool:
         """Return whether files were compacted."""
-        after = self.compact_after or self.compact_changelog or self.compact_new_index_files or self.compact_deleted_index_files
+        after = (
+            self.compact_after
+            or self.compact_changelog
+            or self.compact_new_index_files
+            or self.compact_deleted_index_files
+        )
         return bool(self.compact_before or after)
 
     def to_bytes(self) -> bytes:
         """Return the message as bytes, with a checksum, for another process or machine."""
         body = encode_message(self)
         known_state = b"\0" if self.hash_index_base is None else b"\1" + write_list(self.hash_index_base, jutf)
-        known_state += b"\0" if self.keys_known_at is None else b"\1" + self.keys_known_at.to_bytes(8, "big", signed=True)
+        known_state += (
+            b"\0" if self.keys_known_at is None else b"\1" + self.keys_known_at.to_bytes(8, "big", signed=True)
+        )
         data = _MAGIC + bytes([_OWN_VERSION]) + _i32(MESSAGE_VERSION) + _i32(len(body)) + body + known_state
         return data + crc32(data).to_bytes(4, "big")
 
@@ -130,10 +159,18 @@ class CommitMessage:
             raise Unsupported(msg, feature="file.commit-message")
         stored, computed = data[-_CRC_BYTES:], crc32(data[:-_CRC_BYTES]).to_bytes(_CRC_BYTES, "big")
         if stored != computed:
-            raise cursor.wrong(f"checksum {stored.hex()} stored, {computed.hex()} computed: the message is damaged", "checksum", at=len(data) - _CRC_BYTES)
+            raise cursor.wrong(
+                f"checksum {stored.hex()} stored, {computed.hex()} computed: the message is damaged",
+                "checksum",
+                at=len(data) - _CRC_BYTES,
+            )
         form = cursor.i32be("message version")
         message = decode_message(cursor.raw(cursor.i32be("message length"), "message"), form)
-        base = tuple(cursor.jutf("hash index") for _ in range(cursor.count("hash indexes", each=2))) if cursor.flag("has hash indexes") else None
+        base = (
+            tuple(cursor.jutf("hash index") for _ in range(cursor.count("hash indexes", each=2)))
+            if cursor.flag("has hash indexes")
+            else None
+        )
         known_at = cursor.i64be("keys known at") if cursor.flag("has keys known at") else None
         cursor.raw(_CRC_BYTES, "checksum")
         cursor.finish("commit message")
@@ -147,10 +184,18 @@ def encode_message(message: CommitMessage) -> bytes:
     """Return the bytes of a message, version 11."""
     total = b"\0" if message.total_buckets is None else b"\1" + _i32(message.total_buckets)
     out = [write_partition(message.partition), _i32(message.bucket), total]
-    out += [write_list(files, write_file) for files in (message.new_files, message.deleted_files, message.changelog_files)]
+    out += [
+        write_list(files, write_file) for files in (message.new_files, message.deleted_files, message.changelog_files)
+    ]
     out += [write_list(files, write_index) for files in (message.new_index_files, message.deleted_index_files)]
-    out += [write_list(files, write_file) for files in (message.compact_before, message.compact_after, message.compact_changelog)]
-    out += [write_list(files, write_index) for files in (message.compact_new_index_files, message.compact_deleted_index_files)]
+    out += [
+        write_list(files, write_file)
+        for files in (message.compact_before, message.compact_after, message.compact_changelog)
+    ]
+    out += [
+        write_list(files, write_index)
+        for files in (message.compact_new_index_files, message.compact_deleted_index_files)
+    ]
     return b"".join(out)
 
 
@@ -158,7 +203,9 @@ def _i32(number: int) -> bytes:
     return number.to_bytes(4, "big", signed=True)
 
 
-def decode_message(data: bytes, version: int = MESSAGE_VERSION, *, path: str | None = None, marks: SpanRecorder | None = None) -> CommitMessage:
+def decode_message(
+    data: bytes, version: int = MESSAGE_VERSION, *, path: str | None = None, marks: SpanRecorder | None = None
+) -> CommitMessage:
     """Decode a message of version 1 to 11. Raises `Corrupt`, `Unsupported`."""
     cursor = Cursor(data, path=path, marks=marks)
     message = read_message(cursor, version)
@@ -187,7 +234,10 @@ def read_message(cursor: Cursor, version: int) -> CommitMessage:
     new, deleted, changelog = files("new files"), files("deleted files"), files("changelog files")
     new_index, deleted_index = ((), ()) if late else (indexes("new index files"), indexes("deleted index files"))
     before, after, compact_changelog = files("compacted before"), files("compacted after"), files("compacted changelog")
-    compact_new, compact_deleted = indexes("compacted new index files"), indexes("compacted deleted index files") if version > 2 else ()
+    compact_new, compact_deleted = (
+        indexes("compacted new index files"),
+        indexes("compacted deleted index files") if version > 2 else (),
+    )
     if late and not (before or after or compact_changelog):
         new_index, deleted_index, compact_new, compact_deleted = compact_new, compact_deleted, (), ()
     return CommitMessage(

@@ -49,12 +49,17 @@ def _i64(number: int) -> bytes:
 
 def encode(committable: Committable) -> bytes:
     """Return the bytes of a committable, version 5."""
-    out = [_i64(committable.identifier), b"\1" if committable.watermark is None else b"\0" + _i64(committable.watermark)]
+    out = [
+        _i64(committable.identifier),
+        b"\1" if committable.watermark is None else b"\0" + _i64(committable.watermark),
+    ]
     out.append(write_list(list(committable.properties.items()), lambda item: jutf(item[0]) + jutf(item[1])))
     return b"".join([*out, _i32(MESSAGE_VERSION), write_list(committable.messages, encode_message)])
 
 
-def decode(data: bytes, version: int = COMMITTABLE_VERSION, *, path: str | None = None, marks: SpanRecorder | None = None) -> Committable:
+def decode(
+    data: bytes, version: int = COMMITTABLE_VERSION, *, path: str | None = None, marks: SpanRecorder | None = None
+) -> Committable:
     """Decode a committable of version 1 to 5. Raises `Corrupt`, `Unsupported`."""
     if not 1 <= version <= COMMITTABLE_VERSION:
         msg = f"a committable of version {version}: lakekit reads versions 1 to {COMMITTABLE_VERSION}"
@@ -65,7 +70,11 @@ def decode(data: bytes, version: int = COMMITTABLE_VERSION, *, path: str | None 
     if version <= 4:
         for _ in range(cursor.count("log offsets", each=12)):
             cursor.raw(12, "log offset")
-    properties = {cursor.jutf("key"): cursor.jutf("value") for _ in range(cursor.count("properties", each=4))} if version >= 4 else {}
+    properties = (
+        {cursor.jutf("key"): cursor.jutf("value") for _ in range(cursor.count("properties", each=4))}
+        if version >= 4
+        else {}
+    )
     message_version = cursor.i32be("message version")
     messages = tuple(read_message(cursor, message_version) for _ in range(cursor.count("messages", each=36)))
     cursor.finish("committable")

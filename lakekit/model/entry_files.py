@@ -91,11 +91,16 @@ def decode(manifests: Sequence[ManifestBytes]) -> tuple[ManifestEntries, list[in
         counts[index] = container.count
         if container.blocks:
             groups.setdefault(id(container.schema), []).append((index, container))
-    decoded += [([index for index, _ in group], _decode_batches([container for _, container in group])) for group in groups.values()]
+    decoded += [
+        ([index for index, _ in group], _decode_batches([container for _, container in group]))
+        for group in groups.values()
+    ]
     if len(decoded) < 2:
         return (decoded[0][1] if decoded else manifest_entries.empty()), counts
     ordered = manifest_entries.concat([part for _, part in decoded])
-    indices = np.repeat([index for group, _ in decoded for index in group], [counts[index] for group, _ in decoded for index in group])
+    indices = np.repeat(
+        [index for group, _ in decoded for index in group], [counts[index] for group, _ in decoded for index in group]
+    )
     return ordered.take(np.argsort(indices, kind="stable")), counts
 
 
@@ -126,7 +131,11 @@ def _decode_avro(containers: list[Container], keep: Keep | None) -> ManifestEntr
     record = record_of(schema)
     as_usual = record.names[:3] == ("_VERSION", "_KIND", "_PARTITION")
     branch = None if record is schema else schema.parts.index(record)  # some writers wrap records in a union with null
-    columns = avro_columns.decode(containers, guess=partial(_guess, branch=branch) if as_usual else None, where=None if keep is None else ("_PARTITION", keep))
+    columns = avro_columns.decode(
+        containers,
+        guess=partial(_guess, branch=branch) if as_usual else None,
+        where=None if keep is None else ("_PARTITION", keep),
+    )
     file = record.part("_FILE")
     return _table(columns, None if file is None else file.value, _EntryOrigin(containers))
 
@@ -166,7 +175,9 @@ class _EntryOrigin:
         for container in self.containers:
             for block in container.blocks:
                 if row < block.count:
-                    return avro_columns.with_block_offset(Corrupt(f"{why}, in record {row}", field=field), container, block)
+                    return avro_columns.with_block_offset(
+                        Corrupt(f"{why}, in record {row}", field=field), container, block
+                    )
                 row -= block.count
         return invalid_field(why, field, self.path)
 
@@ -185,7 +196,10 @@ def _table(source_columns: Mapping[str, pa.Array], file_type: AvroNode | None, o
         if stats is None or not pa.types.is_struct(stats.type) or stats.null_count:
             raise origin.wrong(f"{name} is not a record", name)
         parts = {f.name: part for f, part in zip(stats.type, stats.flatten(), strict=True)}
-        columns |= {f"{ours}_{end}": _column(parts.get(part), f"{name}.{part}", f"{ours}_{end}", size, origin) for part, end in _STATS.items()}
+        columns |= {
+            f"{ours}_{end}": _column(parts.get(part), f"{name}.{part}", f"{ours}_{end}", size, origin)
+            for part, end in _STATS.items()
+        }
     _check(source_columns.get("_VERSION"), columns, origin)
     fields, arrays = list(SCHEMA), [columns[name] for name in SCHEMA.names]
     for name, part in zip(file_type.names, file_type.parts, strict=True) if file_type is not None else ():
@@ -202,7 +216,9 @@ def _column(column: pa.Array | None, name: str, ours: str, size: int, origin: _E
             raise origin.wrong(f"{name} is not there", name)
         return pa.nulls(size, field.type)
     if column.null_count and not field.nullable:
-        raise origin.wrong(f"{name} is null", name, int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0]))
+        raise origin.wrong(
+            f"{name} is null", name, int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+        )
     if column.type == field.type:
         return column
     if _type_family(column.type) != _type_family(field.type) and not pa.types.is_null(column.type):
@@ -232,7 +248,12 @@ def _check(version: pa.Array | None, columns: Mapping[str, pa.Array], origin: _E
     if (versions != VERSION).any():
         path = origin.containers[0].path if origin.containers else origin.path
         metadata_records.check_version([int(versions[versions != VERSION][0])], VERSION, "manifest entry", path)
-    for name, ours in (("_KIND", "kind"), ("_FILE_SIZE", "file_size"), ("_ROW_COUNT", "row_count"), ("_LEVEL", "level")):
+    for name, ours in (
+        ("_KIND", "kind"),
+        ("_FILE_SIZE", "file_size"),
+        ("_ROW_COUNT", "row_count"),
+        ("_LEVEL", "level"),
+    ):
         values = columns[ours].to_numpy()
         broken = (values < 0) | (values > manifest_entries.DELETE) if ours == "kind" else values < 0
         if broken.any():
@@ -257,7 +278,9 @@ def encode(entries: ManifestEntries, **write_options: Any) -> bytes:
 def records(entries: ManifestEntries, added: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Yield entries as records of a manifest; `added` names columns of newer writers to put into `_FILE`."""
     time_index = entries.table.schema.get_field_index("creation_time")
-    table = entries.table.set_column(time_index, "creation_time", entries.table.column("creation_time").cast(pa.int64()))
+    table = entries.table.set_column(
+        time_index, "creation_time", entries.table.column("creation_time").cast(pa.int64())
+    )
     for batch in table.to_batches(max_chunksize=10_000):
         columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
         for i in range(batch.num_rows):
@@ -299,4 +322,11 @@ def _record_of_row(row: Row) -> dict[str, Any]:
         "_FIRST_ROW_ID": file.first_row_id,
         "_WRITE_COLS": file.write_cols,
     }
-    return {"_VERSION": VERSION, "_KIND": kind, "_PARTITION": partition, "_BUCKET": bucket, "_TOTAL_BUCKETS": total_buckets, "_FILE": record}
+    return {
+        "_VERSION": VERSION,
+        "_KIND": kind,
+        "_PARTITION": partition,
+        "_BUCKET": bucket,
+        "_TOTAL_BUCKETS": total_buckets,
+        "_FILE": record,
+    }

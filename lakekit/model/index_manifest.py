@@ -31,7 +31,9 @@ def decode(data: bytes, *, path: str | None = None) -> list[IndexManifestEntry]:
     Raises `Corrupt`, `LimitExceeded`, or `Unsupported` for another version.
     """
     file_records = metadata_records.records(data, path)
-    metadata_records.check_version(file_records.facts(lambda row: value(row, "_VERSION", int, path)), VERSION, "index manifest", path)
+    metadata_records.check_version(
+        file_records.facts(lambda row: value(row, "_VERSION", int, path)), VERSION, "index manifest", path
+    )
 
     def fact(row: dict[str, Any]) -> IndexManifestEntry:
         return IndexManifestEntry(
@@ -42,7 +44,11 @@ def decode(data: bytes, *, path: str | None = None) -> list[IndexManifestEntry]:
             file_name=checked_name(value(row, "_FILE_NAME", str, path), path=path, field="_FILE_NAME"),
             file_size_bytes=count(row, "_FILE_SIZE", path),
             row_count=count(row, "_ROW_COUNT", path),
-            ranges=tuple(_range(part, path) for part in value(row, "_DELETIONS_VECTORS_RANGES", list, path, default=()) if part is not None),
+            ranges=tuple(
+                _range(part, path)
+                for part in value(row, "_DELETIONS_VECTORS_RANGES", list, path, default=())
+                if part is not None
+            ),
             external_path=value(row, "_EXTERNAL_PATH", str, path, default=None),
             global_index=_global_index(value(row, "_GLOBAL_INDEX", dict, path, default=None), path),
             extra=file_records.others(row, _KNOWN_FIELDS),
@@ -60,7 +66,9 @@ def _kind(row: dict[str, Any], path: str | None) -> int:
 
 def _range(row: object, path: str | None) -> DeletionRange:
     if not isinstance(row, dict):
-        raise invalid_field("_DELETIONS_VECTORS_RANGES holds something else than records", "_DELETIONS_VECTORS_RANGES", path)
+        raise invalid_field(
+            "_DELETIONS_VECTORS_RANGES holds something else than records", "_DELETIONS_VECTORS_RANGES", path
+        )
     return DeletionRange(
         file_name=value(row, "f0", str, path),
         offset=count(row, "f1", path),
@@ -92,9 +100,14 @@ def encode(entries: Sequence[IndexManifestEntry], **write_options: Any) -> bytes
     values.
     """
     added = extra_fields(entry.extra for entry in entries)
-    source_meta = any(entry.global_index is not None and entry.global_index.source_meta is not None for entry in entries)
+    source_meta = any(
+        entry.global_index is not None and entry.global_index.source_meta is not None for entry in entries
+    )
     extra = tuple((name, json.loads(declared)) for name, declared in added.items())
-    rows = (dict.fromkeys(added) | record(entry) | {e.name: e.value for e in entry.extra if e.declared == added[e.name]} for entry in entries)
+    rows = (
+        dict.fromkeys(added) | record(entry) | {e.name: e.value for e in entry.extra if e.declared == added[e.name]}
+        for entry in entries
+    )
     return metadata_records.write(record_schemas.index_entry(extra, source_meta=source_meta), rows, **write_options)
 
 

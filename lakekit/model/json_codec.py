@@ -36,7 +36,15 @@ MAX_DEPTH = 200
 SYNTAX = "json"
 """The `field` of errors about text that is not JSON at all, as a half-written file's is not."""
 _LONG = 2**63
-_ESCAPES = {code: f"\\u{code:04X}" for code in range(32)} | {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
+_ESCAPES = {code: f"\\u{code:04X}" for code in range(32)} | {
+    8: "\\b",
+    9: "\\t",
+    10: "\\n",
+    12: "\\f",
+    13: "\\r",
+    34: '\\"',
+    92: "\\\\",
+}
 
 
 # ---- bytes -> values -------------------------------------------------------------------------------------------------
@@ -48,9 +56,13 @@ def loads(data: bytes, path: str | None = None) -> dict[str, Any]:
     Raises `Corrupt` with `field` = `SYNTAX` if the text is not JSON.
     """
     if len(data) > MAX_BYTES:
-        raise LimitExceeded(_at(path, f"{len(data)} bytes of JSON, at most {MAX_BYTES} are read"), path=path, field=SYNTAX)
+        raise LimitExceeded(
+            _at(path, f"{len(data)} bytes of JSON, at most {MAX_BYTES} are read"), path=path, field=SYNTAX
+        )
     if (values := sum(map(data.count, (b",", b"[", b"{")))) > MAX_VALUES:
-        raise LimitExceeded(_at(path, f"{values} values of JSON, at most {MAX_VALUES} are read"), path=path, field=SYNTAX)
+        raise LimitExceeded(
+            _at(path, f"{values} values of JSON, at most {MAX_VALUES} are read"), path=path, field=SYNTAX
+        )
     try:
         text = data.decode()
         members = _DECODER.decode(text)
@@ -59,12 +71,16 @@ def loads(data: bytes, path: str | None = None) -> dict[str, Any]:
     except Corrupt as wrong:
         raise (wrong.at(path) if path else wrong) from None
     except UnicodeDecodeError as wrong:
-        raise Corrupt(_at(path, f"byte {wrong.start} is not UTF-8"), path=path, offset=wrong.start, field=SYNTAX) from None
+        raise Corrupt(
+            _at(path, f"byte {wrong.start} is not UTF-8"), path=path, offset=wrong.start, field=SYNTAX
+        ) from None
     except UnicodeEncodeError:
         raise Corrupt(_at(path, "text holds half of a surrogate pair"), path=path, field=SYNTAX) from None
     except json.JSONDecodeError as wrong:
         offset = len(wrong.doc[: wrong.pos].encode())
-        raise Corrupt(_at(path, f"not JSON at byte {offset} of {len(data)}: {wrong.msg}"), path=path, offset=offset, field=SYNTAX) from None
+        raise Corrupt(
+            _at(path, f"not JSON at byte {offset} of {len(data)}: {wrong.msg}"), path=path, offset=offset, field=SYNTAX
+        ) from None
     except RecursionError:
         raise LimitExceeded(_at(path, f"JSON nested deeper than {MAX_DEPTH} levels"), path=path, field=SYNTAX) from None
     except ValueError:
@@ -104,7 +120,12 @@ def _check_depth(value: Any, path: str | None) -> None:
         depth += 1
         if depth > MAX_DEPTH:
             raise LimitExceeded(_at(path, f"JSON nested deeper than {MAX_DEPTH} levels"), path=path, field=SYNTAX)
-        layer = [part for outer in layer for part in (outer.values() if isinstance(outer, dict) else outer) if isinstance(part, (dict, list))]
+        layer = [
+            part
+            for outer in layer
+            for part in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(part, (dict, list))
+        ]
 
 
 def kind(value: object) -> str:
@@ -183,7 +204,9 @@ def any_value(name: str, value: Any) -> Any:  # noqa: ARG001 - same signature as
 # ---- facts -----------------------------------------------------------------------------------------------------------
 
 
-def member(name: str, take: Callable[[str, Any], Any], *, default: Any = MISSING, put: Callable[[Any], Any] | None = None) -> Any:
+def member(
+    name: str, take: Callable[[str, Any], Any], *, default: Any = MISSING, put: Callable[[Any], Any] | None = None
+) -> Any:
     """Declare a dataclass field that is the JSON member `name`.
 
     `take(name, value)` checks and converts what was read, `put(value)` converts it back to JSON. A member with a
@@ -227,7 +250,9 @@ def decode(cls: type[T], members: Mapping[str, Any], path: str | None = None) ->
             if value is not None:
                 values[field_name] = take(name, value)
             elif is_required:
-                raise Corrupt(f"member {name!r} is missing" if name not in members else f"member {name!r} is null", field=name)  # noqa: TRY301 - the path joins below
+                raise Corrupt(  # noqa: TRY301 - the path joins below
+                    f"member {name!r} is missing" if name not in members else f"member {name!r} is null", field=name
+                )
     except Corrupt as damaged:
         raise (damaged.at(path) if path else damaged) from None
     if len(members) > len(values):  # some are null, or nobody knows them
@@ -250,7 +275,10 @@ def _takes(cls: type) -> tuple[tuple[str, str, Callable[[str, Any], Any], bool],
     """
     decoders = _TAKES.get(cls)
     if decoders is None:
-        decoders = _TAKES[cls] = tuple((part.metadata["member"], part.name, part.metadata["take"], part.default is MISSING) for part in _members(cls))
+        decoders = _TAKES[cls] = tuple(
+            (part.metadata["member"], part.name, part.metadata["take"], part.default is MISSING)
+            for part in _members(cls)
+        )
     return decoders
 
 

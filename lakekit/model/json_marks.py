@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from lakekit.codec.marks import SpanRecorder
 
 PUNCTUATION = "punctuation"
-_TOKEN = re.compile(rb'"(?:[^"\\\x00-\x1f]|\\.)*"|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null|[{}\[\],:]')
+_TOKEN = re.compile(
+    rb'"(?:[^"\\\x00-\x1f]|\\.)*"|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null|[{}\[\],:]'
+)
 _BLANK = re.compile(rb"[ \t\r\n]*")
 
 

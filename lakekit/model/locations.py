@@ -86,7 +86,11 @@ class Locations:
         could lead to another table; the place itself, which the caller, the catalog or the table's own folder names,
         may be one.
         """
-        bases = (base for base in (_base(root), *self.configured, *self.named) if base is not None and is_at_or_below(location, base))
+        bases = (
+            base
+            for base in (_base(root), *self.configured, *self.named)
+            if base is not None and is_at_or_below(location, base)
+        )
         return max(bases, key=len, default=None) or self._warehouse_of(location)
 
     def _warehouse_of(self, location: str) -> str | None:
@@ -110,7 +114,9 @@ class Locations:
 def not_allowed(location: str, *, table: str, option: str) -> LocationNotAllowed:
     """Return the error about a location that a table names and neither the caller nor the catalog allows."""
     location_text = _without_query(location)[:200]
-    trusted_text = location_text if location_text.isprintable() and normalize_location(location_text) is not None else "…"
+    trusted_text = (
+        location_text if location_text.isprintable() and normalize_location(location_text) is not None else "…"
+    )
     return LocationNotAllowed(
         f"table {table} names the location {location_text!a} by its option {option}, and a table's own word is not "
         "enough, also where lk.create or ALTER TABLE wrote it: nothing there is read, written, listed, deleted or "
@@ -140,7 +146,13 @@ def named_locations(options: Mapping[str, Any]) -> tuple[str, ...]:
         locations += location
     for key in LOCATION_OPTIONS:
         value = options.get(key)
-        texts = _split(value) if key == EXTERNAL_PATHS else [value.strip()] if isinstance(value, str) and value.strip() else []
+        texts = (
+            _split(value)
+            if key == EXTERNAL_PATHS
+            else [value.strip()]
+            if isinstance(value, str) and value.strip()
+            else []
+        )
         for text in texts:
             locations += _normalize_named(text)
     return tuple(dict.fromkeys(locations))
@@ -191,7 +203,11 @@ def normalize_location(location: str) -> str | None:
         return _normalize_web(location)
     authority, _, path = after_scheme.lstrip("/").partition("/")
     parts = _plain_parts(path)
-    return None if not authority or parts is None else "/".join([f"{SCHEME_ALIASES.get(kind, kind)}://{authority}", *parts])
+    return (
+        None
+        if not authority or parts is None
+        else "/".join([f"{SCHEME_ALIASES.get(kind, kind)}://{authority}", *parts])
+    )
 
 
 _base = lru_cache(maxsize=256)(normalize_location)
@@ -247,4 +263,8 @@ def check_not_in_hint(keys: Iterable[str], source: str) -> None:
 
 def _without_query(location: str) -> str:
     """Return a location without what may hold tokens: the query of a web address, and its user."""
-    return re.sub(r"://[^/@]*@", "://", location.partition("?")[0]) if location.lower().startswith(("http:", "https:")) else location
+    return (
+        re.sub(r"://[^/@]*@", "://", location.partition("?")[0])
+        if location.lower().startswith(("http:", "https:"))
+        else location
+    )

@@ -94,7 +94,11 @@ class ManifestEntries:
         """Return the entries where the mask is true; adjacent entries are not copied."""
         indices = np.flatnonzero(mask)
         if not len(indices) or indices[-1] - indices[0] + 1 == len(indices):
-            return self.slice(int(indices[0]), int(indices[-1]) + 1) if len(indices) else ManifestEntries(self.table.slice(0, 0))
+            return (
+                self.slice(int(indices[0]), int(indices[-1]) + 1)
+                if len(indices)
+                else ManifestEntries(self.table.slice(0, 0))
+            )
         return self.take(indices)
 
     def take(self, indices: Ints | Sequence[int]) -> ManifestEntries:
@@ -113,7 +117,12 @@ class ManifestEntries:
         """Return the same entries without value statistics (FORMAT 4.3)."""
         rows: list[Any] = [EMPTY_ROW] * len(self)
         empty_lists: list[Any] = [[]] * len(self)
-        columns = {"value_min": rows, "value_max": rows, "value_null_counts": empty_lists, "value_stats_cols": empty_lists}
+        columns = {
+            "value_min": rows,
+            "value_max": rows,
+            "value_null_counts": empty_lists,
+            "value_stats_cols": empty_lists,
+        }
         entries = self
         for name, values in columns.items():
             entries = entries._with(name, values)
@@ -143,7 +152,9 @@ class ManifestEntries:
         """
         columns = [_to_list(self.column(name)) for name in _READ_COLUMNS]
         nulls_column = [None] * len(self)
-        counts, covered = [self.column(name).to_pylist() for name in _NULL_COUNT_COLUMNS] if counted else (nulls_column, nulls_column)  # scalar: one a file
+        counts, covered = (
+            [self.column(name).to_pylist() for name in _NULL_COUNT_COLUMNS] if counted else (nulls_column, nulls_column)
+        )  # scalar: one a file
         return [
             DataFileMeta(
                 name=name,
@@ -158,7 +169,9 @@ class ManifestEntries:
                 value_stats_cols=_names(names),
                 external_path=path,
             )
-            for name, size_bytes, row_count, first, last, schema_id, level, deletes, path, nulls, names in zip(*columns, counts, covered, strict=True)
+            for name, size_bytes, row_count, first, last, schema_id, level, deletes, path, nulls, names in zip(
+                *columns, counts, covered, strict=True
+            )
         ]
 
     def files(self, indices: Ints | Sequence[int] | None = None) -> list[DataFileMeta]:
@@ -167,7 +180,10 @@ class ManifestEntries:
         if indices is not None:
             table = table.take(pa.array(indices, pa.int64()))
         creation_times = table.column("creation_time").cast(pa.int64()).to_pylist()
-        return [_file(row, ms) for row, ms in zip(table.drop_columns("creation_time").to_pylist(), creation_times, strict=True)]
+        return [
+            _file(row, ms)
+            for row, ms in zip(table.drop_columns("creation_time").to_pylist(), creation_times, strict=True)
+        ]
 
 
 _FILE_COLUMNS = [name for name in SCHEMA.names if name not in {"kind", "partition", "bucket", "total_buckets"}]
@@ -189,7 +205,9 @@ def _to_list(column: pa.Array) -> list[Any]:
     """Return the values of a column; numpy lists numbers in a tenth of Arrow's time."""
     if column.null_count == len(column):
         return [None] * len(column)
-    return column.to_pylist() if column.null_count or column.type == pa.string() else column.to_numpy().tolist()  # scalar: one a file
+    return (
+        column.to_pylist() if column.null_count or column.type == pa.string() else column.to_numpy().tolist()
+    )  # scalar: one a file
 
 
 def empty() -> ManifestEntries:
@@ -250,7 +268,9 @@ def _names(names: list[str] | None) -> tuple[str, ...] | None:
     return None if names is None else tuple(names)
 
 
-def of_files(files: Sequence[DataFileMeta], *, kind: int = ADD, partition: bytes, bucket: int, total_buckets: int) -> ManifestEntries:
+def of_files(
+    files: Sequence[DataFileMeta], *, kind: int = ADD, partition: bytes, bucket: int, total_buckets: int
+) -> ManifestEntries:
     """Entries that add (or delete) files of one bucket, to be written."""
     return of_rows([(kind, partition, bucket, total_buckets, file) for file in files])
 
@@ -361,7 +381,9 @@ def identities(entries: ManifestEntries) -> Ints:
         column = entries.column(name)
         if column.null_count < len(column):  # what every entry lacks tells nothing apart
             shared_values = column.take(indices)
-            members.append(shared_values.to_numpy().astype(np.int64) if pa.types.is_integer(column.type) else _codes(shared_values))
+            members.append(
+                shared_values.to_numpy().astype(np.int64) if pa.types.is_integer(column.type) else _codes(shared_values)
+            )
     extra = entries.column("extra_files")
     if len(extra.flatten()):
         extra = extra.take(indices)
@@ -392,4 +414,6 @@ def _codes(column: pa.Array) -> Ints:
 
 def _duplicate_file(entries: ManifestEntries, group: Ints, number: int) -> Corrupt:
     name = entries.table.column("file_name")[int(np.flatnonzero(group == number)[0])].as_py()
-    return Corrupt(f"file {name[:120]!a} is added twice; the manifests of this snapshot contradict each other", field="_FILE_NAME")
+    return Corrupt(
+        f"file {name[:120]!a} is added twice; the manifests of this snapshot contradict each other", field="_FILE_NAME"
+    )

@@ -81,7 +81,9 @@ def decode_list(data: bytes, *, path: str | None = None) -> list[ManifestFileMet
     Raises `Corrupt`, `LimitExceeded`, or `Unsupported` for another version.
     """
     file_records = metadata_records.records(data, path, max_records=_max_records(len(data)))
-    metadata_records.check_version(file_records.facts(lambda row: value(row, "_VERSION", int, path)), VERSION, "manifest list", path)
+    metadata_records.check_version(
+        file_records.facts(lambda row: value(row, "_VERSION", int, path)), VERSION, "manifest list", path
+    )
     files = file_records.facts(lambda row: _fact(row, file_records.others(row, _KNOWN_FIELDS), path))
     if (repeated := first_duplicate(file.name for file in files)) is not None:
         raise invalid_field(f"_FILE_NAME {repeated} occurs twice: its entries would count twice", "_FILE_NAME", path)
@@ -138,7 +140,10 @@ def decode_lists(lists: Sequence[tuple[str | None, bytes]]) -> list[list[Manifes
                 files = list(chain.from_iterable([facts[number] for number in numbers]))
                 if first_duplicate(file.name for file in files) is None:
                     decoded[index] = files
-    return [decode_list(data, path=path) if files_of_list is None else files_of_list for files_of_list, (path, data) in zip(decoded, lists, strict=True)]
+    return [
+        decode_list(data, path=path) if files_of_list is None else files_of_list
+        for files_of_list, (path, data) in zip(decoded, lists, strict=True)
+    ]
 
 
 class _Runs:
@@ -193,24 +198,36 @@ def _decode_runs(sample: Container, blocks: Sequence[Block]) -> list[list[Manife
             if not distinct.take(pa.array(codes)).equals(table):  # those of one name do not say the same
                 return None
             facts = _facts(distinct)
-            decoded += [[facts[code] for code in codes[start:end]] for start, end in zip((0, *ends[:-1]), ends, strict=True)]
+            decoded += [
+                [facts[code] for code in codes[start:end]] for start, end in zip((0, *ends[:-1]), ends, strict=True)
+            ]
         return decoded
     return None
 
 
-_USUAL_COLUMNS = [(name, avro_columns.arrow_type(part)) for name, part in zip(_CURRENT_SCHEMA.names, _CURRENT_SCHEMA.parts, strict=True)]
+_USUAL_COLUMNS = [
+    (name, avro_columns.arrow_type(part))
+    for name, part in zip(_CURRENT_SCHEMA.names, _CURRENT_SCHEMA.parts, strict=True)
+]
 _COUNTS = ("_FILE_SIZE", "_NUM_ADDED_FILES", "_NUM_DELETED_FILES", "_SCHEMA_ID")
-_BOUNDS = {name: name.lower().removeprefix("_") for name in ("_MIN_BUCKET", "_MAX_BUCKET", "_MIN_LEVEL", "_MAX_LEVEL", "_MIN_ROW_ID", "_MAX_ROW_ID")}
+_BOUNDS = {
+    name: name.lower().removeprefix("_")
+    for name in ("_MIN_BUCKET", "_MAX_BUCKET", "_MIN_LEVEL", "_MAX_LEVEL", "_MIN_ROW_ID", "_MAX_ROW_ID")
+}
 
 
 def _facts(table: pa.Table) -> list[ManifestFileMeta]:
     """Convert many records; those of today's schema a column at a time. Raises `Corrupt`, `Unsupported`."""
     if [(part.name, part.type) for part in table.schema] != _USUAL_COLUMNS:
         rows = table.to_pylist()
-        metadata_records.check_version([value(row, "_VERSION", int, None) for row in rows], VERSION, "manifest list", None)
+        metadata_records.check_version(
+            [value(row, "_VERSION", int, None) for row in rows], VERSION, "manifest list", None
+        )
         return [_fact(row, (), None) for row in rows]
     metadata_records.check_version(table.column("_VERSION").unique().to_pylist(), VERSION, "manifest list", None)
-    columns = {name: table.column(name).to_pylist() for name in ("_FILE_NAME", *_COUNTS, *_BOUNDS)}  # scalar: one a manifest, as all below
+    columns = {
+        name: table.column(name).to_pylist() for name in ("_FILE_NAME", *_COUNTS, *_BOUNDS)
+    }  # scalar: one a manifest, as all below
     if any(min(columns[name], default=0) < 0 for name in _COUNTS):
         raise Corrupt("a number below 0", field="_FILE_SIZE")
     low, high, nulls = (part.to_pylist() for part in table.column("_PARTITION_STATS").combine_chunks().flatten())
@@ -229,7 +246,9 @@ def _facts(table: pa.Table) -> list[ManifestFileMeta]:
             schema_id=schema_id,
             **{field: columns[own][index] for own, field in _BOUNDS.items()},
         )
-        for index, (name, (size_bytes, added, deleted, schema_id)) in enumerate(zip(columns["_FILE_NAME"], counts_, strict=True))
+        for index, (name, (size_bytes, added, deleted, schema_id)) in enumerate(
+            zip(columns["_FILE_NAME"], counts_, strict=True)
+        )
     ]
 
 
@@ -262,10 +281,16 @@ def encode_list(files: Sequence[ManifestFileMeta], **write_options: Any) -> byte
     added = extra_fields(file.extra for file in files)
     if not added and write_options.get("kind", "avro") == "avro" and "sync" not in write_options:
         return metadata_records.write_encoded(
-            record_schemas.LIST, map(_encode_file, files), codec=write_options.get("codec", "zstandard"), level=write_options.get("level", ZSTD_LEVEL)
+            record_schemas.LIST,
+            map(_encode_file, files),
+            codec=write_options.get("codec", "zstandard"),
+            level=write_options.get("level", ZSTD_LEVEL),
         )
     fields = (*record_schemas.LIST, *((name, json.loads(declared)) for name, declared in added.items()))
-    rows = (dict.fromkeys(added) | record(file) | {e.name: e.value for e in file.extra if e.declared == added[e.name]} for file in files)
+    rows = (
+        dict.fromkeys(added) | record(file) | {e.name: e.value for e in file.extra if e.declared == added[e.name]}
+        for file in files
+    )
     return metadata_records.write(fields, rows, **write_options)
 
 

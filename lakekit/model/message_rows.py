@@ -34,11 +34,29 @@ FILE_TYPES = tuple(
     parse(text)
     for text in (
         *("STRING", "BIGINT", "BIGINT", "BYTES", "BYTES", _STATS, _STATS, "BIGINT", "BIGINT", "BIGINT", "INT"),
-        *("ARRAY<STRING>", "TIMESTAMP(3)", "BIGINT", "BYTES", "TINYINT", "ARRAY<STRING>", "STRING", "BIGINT", "ARRAY<STRING>"),
+        *(
+            "ARRAY<STRING>",
+            "TIMESTAMP(3)",
+            "BIGINT",
+            "BYTES",
+            "TINYINT",
+            "ARRAY<STRING>",
+            "STRING",
+            "BIGINT",
+            "ARRAY<STRING>",
+        ),
     )
 )
 FILE_NAMES = tuple(name for name, _ in FILE)
-INDEX_NAMES = ("_INDEX_TYPE", "_FILE_NAME", "_FILE_SIZE", "_ROW_COUNT", "_DELETIONS_VECTORS_RANGES", "_EXTERNAL_PATH", "_GLOBAL_INDEX")
+INDEX_NAMES = (
+    "_INDEX_TYPE",
+    "_FILE_NAME",
+    "_FILE_SIZE",
+    "_ROW_COUNT",
+    "_DELETIONS_VECTORS_RANGES",
+    "_EXTERNAL_PATH",
+    "_GLOBAL_INDEX",
+)
 _RANGE_3 = "ROW<f0 STRING, f1 INT, f2 INT>"
 _RANGE_4 = "ROW<f0 STRING, f1 INT, f2 INT, c BIGINT>"
 _GLOBAL = "ROW<s BIGINT, e BIGINT, f INT, x ARRAY<INT>, m BYTES>"
@@ -66,9 +84,22 @@ class MessageVersion(NamedTuple):
 
 def write_file(file: DataFileMeta) -> bytes:
     """Encode a data file in the newest version."""
-    values: list[Any] = [file.name, file.size_bytes, file.row_count, file.min_key, file.max_key, _stats_row(file.key_stats), _stats_row(file.value_stats)]
+    values: list[Any] = [
+        file.name,
+        file.size_bytes,
+        file.row_count,
+        file.min_key,
+        file.max_key,
+        _stats_row(file.key_stats),
+        _stats_row(file.value_stats),
+    ]
     values += [file.min_sequence_number, file.max_sequence_number, file.schema_id, file.level, file.extra_files]
-    values += [None if file.creation_time_ms is None else Instant(file.creation_time_ms, 0), file.delete_row_count, file.embedded_index, file.source]
+    values += [
+        None if file.creation_time_ms is None else Instant(file.creation_time_ms, 0),
+        file.delete_row_count,
+        file.embedded_index,
+        file.source,
+    ]
     values += [file.value_stats_cols, file.external_path, file.first_row_id, file.write_cols]
     return _with_length(binary_row.encode(values, FILE_TYPES))
 
@@ -79,7 +110,12 @@ def read_file(cursor: Cursor, shape: MessageVersion) -> DataFileMeta:
     row = cursor.raw(cursor.i32be("file length"), "file")
     values = [*_decode_row(cursor, offset, row, FILE_TYPES[: shape.file_fields], FILE_NAMES), *[None] * 8]
     needed = [values[i] for i in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)]
-    if any(value is None for value in needed) or None in values[11] or None in (values[16] or []) or None in (values[19] or []):
+    if (
+        any(value is None for value in needed)
+        or None in values[11]
+        or None in (values[16] or [])
+        or None in (values[19] or [])
+    ):
         raise cursor.wrong("a required field is null", "file", at=offset)
     created: Instant | None = values[12]
     return DataFileMeta(
@@ -143,7 +179,15 @@ def write_index(index: IndexFileMeta) -> bytes:
         extra = None if covers.extra_field_ids is None else list(covers.extra_field_ids)
         rows = (covers.row_range_start, covers.row_range_end, covers.index_field_id, extra, covers.index_meta)
     listed = ranges if ranges or index.index_type == DELETION_VECTORS else None
-    values = (index.index_type, index.file_name, index.file_size_bytes, index.row_count, listed, index.external_path, rows)
+    values = (
+        index.index_type,
+        index.file_name,
+        index.file_size_bytes,
+        index.row_count,
+        listed,
+        index.external_path,
+        rows,
+    )
     return _with_length(binary_row.encode(values, INDEX_TYPES[4]))
 
 
@@ -154,7 +198,11 @@ def read_index(cursor: Cursor, shape: MessageVersion) -> IndexFileMeta:
     values = [*_decode_row(cursor, offset, row, INDEX_TYPES[shape.index_version], INDEX_NAMES), None, None]
     covers = values[6]
     ranges = [(*item, None)[:4] if item is not None else (None,) for item in values[4] or []]
-    required = [*values[:4], *(value for item in ranges for value in item[:3]), *(covers[:3] if covers is not None else ())]
+    required = [
+        *values[:4],
+        *(value for item in ranges for value in item[:3]),
+        *(covers[:3] if covers is not None else ()),
+    ]
     if any(value is None for value in required) or (covers is not None and None in (covers[3] or [])):
         raise cursor.wrong("a required field is null", "index", at=offset)
     return IndexFileMeta(
@@ -170,7 +218,13 @@ def read_index(cursor: Cursor, shape: MessageVersion) -> IndexFileMeta:
 
 def _global_index(values: tuple[Any, ...]) -> GlobalIndex:
     start, end, field, extra, meta = values
-    return GlobalIndex(row_range_start=start, row_range_end=end, index_field_id=field, extra_field_ids=None if extra is None else tuple(extra), index_meta=meta)
+    return GlobalIndex(
+        row_range_start=start,
+        row_range_end=end,
+        index_field_id=field,
+        extra_field_ids=None if extra is None else tuple(extra),
+        index_meta=meta,
+    )
 
 
 # ---- lists and partitions --------------------------------------------------------------------------------------------

@@ -60,7 +60,9 @@ class Records:
             try:
                 decoded.append(fact(row))
             except Corrupt as error:
-                raise type(error)(f"{error.message}, in record {i}", path=error.path, offset=self.offset, field=error.field) from None
+                raise type(error)(
+                    f"{error.message}, in record {i}", path=error.path, offset=self.offset, field=error.field
+                ) from None
         return decoded
 
     def others(self, row: dict[str, Any], known_fields: Collection[str]) -> tuple[ExtraField, ...]:
@@ -143,7 +145,9 @@ def write(
     """
     if kind != "avro":
         compression = _COMPRESSIONS.get(codec, (codec, codec))[kind == "parquet"]
-        return columnar_file.write_table(pa.Table.from_pylist(list(rows), record_schemas.arrow(fields)), kind, compression)
+        return columnar_file.write_table(
+            pa.Table.from_pylist(list(rows), record_schemas.arrow(fields)), kind, compression
+        )
     text, put = _writer(fields)
     return avro_container.write(text, (_encode_row(put, row) for row in rows), codec=codec, level=level, sync=sync)
 
@@ -213,7 +217,8 @@ def check_version(versions: Sequence[int], expected: int, subject: str, path: st
         if version != expected:
             prefix = "" if path is None else f"{path}: "
             raise Unsupported(
-                f"{prefix}{subject} of version {version}; lakekit knows {expected}. {'A newer' if version > expected else 'An older'} engine wrote it",
+                f"{prefix}{subject} of version {version}; lakekit knows {expected}. "
+                f"{'A newer' if version > expected else 'An older'} engine wrote it",
                 feature=f"{subject.replace(' ', '-')}.version-{version}",
                 path=path,
             )

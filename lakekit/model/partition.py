@@ -29,7 +29,10 @@ DEFAULT_NAME = "__DEFAULT_PARTITION__"
 _ESCAPED_BYTES = frozenset([*range(0x20), 0x7F, *b"\"#%'*/:=?\\{}[]^"])
 _ESCAPES = {code: f"%{code:02X}" for code in _ESCAPED_BYTES}
 _HEX = re.compile("%([0-9a-fA-F]{2})")
-BLANK = "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a\u2028\u2029\u205f\u3000"
+BLANK = (
+    "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f "
+    "\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a\u2028\u2029\u205f\u3000"
+)
 """What Java calls white space."""
 _BLANK = frozenset(BLANK)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -65,7 +68,10 @@ def spec(directory: str) -> tuple[tuple[str, str], ...]:
     for part in directory.strip("/").split("/") if directory.strip("/") else ():
         name, equals, value = part.partition("=")
         if not equals:
-            raise Corrupt(f"{part[:80]!r} in the partition path {directory[:200]!r} is not of the form name=value", field="partition path")
+            raise Corrupt(
+                f"{part[:80]!r} in the partition path {directory[:200]!r} is not of the form name=value",
+                field="partition path",
+            )
         pairs.append((unescape(name), unescape(value)))
     return tuple(pairs)
 
@@ -78,7 +84,9 @@ def is_blank(text: str) -> bool:
 # ---- values -> texts -------------------------------------------------------------------------------------------------
 
 
-def text(values: Sequence[Any], types: Sequence[DataType], *, default_name: str = DEFAULT_NAME, legacy: bool = True) -> tuple[str, ...]:
+def text(
+    values: Sequence[Any], types: Sequence[DataType], *, default_name: str = DEFAULT_NAME, legacy: bool = True
+) -> tuple[str, ...]:
     """Return internal values (FORMAT 0.2) as directory texts; null and blank become `default_name`."""
     texts = []
     for value, t in zip(values, types, strict=True):
@@ -107,7 +115,11 @@ def print_value(value: Any, t: DataType, *, legacy: bool = True) -> str:
         case root if root in STRINGS:
             return str(value)
         case root if root in TIMESTAMPS:
-            return iso_timestamp(value) if legacy else sql_timestamp(_to_local_clock(value) if root == "TIMESTAMP_LTZ" else value, _digits(t))
+            return (
+                iso_timestamp(value)
+                if legacy
+                else sql_timestamp(_to_local_clock(value) if root == "TIMESTAMP_LTZ" else value, _digits(t))
+            )
         case root if root in BINARIES and not legacy:
             return bytes(value).decode("utf-8", "replace")
         case root if root in BINARIES:

@@ -73,7 +73,10 @@ def _to_millis(parts: dict[str, int], millis: int, *, lenient: bool) -> int | No
     else:
         # the end of the day
         midnight = parts.get("H") == 24 and not parts.get("m") and not parts.get("s") and not millis
-        if any(not low <= parts.get(letter, low) <= high and not (letter == "H" and midnight) for letter, (low, high) in _RANGES.items()):
+        if any(
+            not low <= parts.get(letter, low) <= high and not (letter == "H" and midnight)
+            for letter, (low, high) in _RANGES.items()
+        ):
             return None
         number = epoch_day(year, month, day)
         while civil(number)[1] != month:  # 30 February is its last day
@@ -86,7 +89,8 @@ def _expression(formatter: str) -> re.Pattern[str]:
     """Compile a formatter to a regular expression."""
     if formatter.count("[") > _MAX_OPTIONAL_PARTS:
         raise InvalidOption(
-            f"partition.timestamp-formatter has {formatter.count('[')} optional parts, at most {_MAX_OPTIONAL_PARTS} are read",
+            f"partition.timestamp-formatter has {formatter.count('[')} optional parts, at most {_MAX_OPTIONAL_PARTS} "
+            "are read",
             key="partition.timestamp-formatter",
             value=formatter,
         )

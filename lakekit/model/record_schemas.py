@@ -68,7 +68,13 @@ FILE: Fields = (
     ("_FIRST_ROW_ID", ("null", "long")),
     ("_WRITE_COLS", ("null", ("array", "string"))),
 )
-ENTRY_HEAD: Fields = (("_VERSION", "int"), ("_KIND", "int"), ("_PARTITION", "bytes"), ("_BUCKET", "int"), ("_TOTAL_BUCKETS", "int"))
+ENTRY_HEAD: Fields = (
+    ("_VERSION", "int"),
+    ("_KIND", "int"),
+    ("_PARTITION", "bytes"),
+    ("_BUCKET", "int"),
+    ("_TOTAL_BUCKETS", "int"),
+)
 """The reference decodes these and `_FILE` by position: nothing may be added among them."""
 RANGE: Fields = (("f0", "string"), ("f1", "int"), ("f2", "int"), ("_CARDINALITY", ("null", "long")))
 GLOBAL_INDEX: Fields = (

@@ -125,5 +125,9 @@ def from_members(members: Mapping[str, Any], path: str | None = None) -> Snapsho
         )
     if snapshot.commit_kind not in COMMIT_KINDS:
         kind = snapshot.commit_kind[:40]
-        raise Unsupported(f"{subject} is of commit kind {kind!r}; lakekit knows {', '.join(COMMIT_KINDS)}", feature=f"commit-kind.{kind}", path=path)
+        raise Unsupported(
+            f"{subject} is of commit kind {kind!r}; lakekit knows {', '.join(COMMIT_KINDS)}",
+            feature=f"commit-kind.{kind}",
+            path=path,
+        )
     return snapshot

@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING
 
 from lakekit.codec.cursor import Cursor, jutf
 from lakekit.errors import Unsupported
-from lakekit.model.message_rows import MessageVersion, read_file, read_list, read_partition, write_file, write_list, write_partition
+from lakekit.model.message_rows import (
+    MessageVersion,
+    read_file,
+    read_list,
+    read_partition,
+    write_file,
+    write_list,
+    write_partition,
+)
 from lakekit.model.split import DeletionFile, Split
 from lakekit.options.frozendict import FrozenDict
 
@@ -44,7 +52,15 @@ _SHAPES = {
 def encode(split: Split) -> bytes:
     """Return the bytes of a split, version 8."""
     total = b"\0" if split.total_buckets is None else b"\1" + _i32(split.total_buckets)
-    out = [_i64(MAGIC), _i32(VERSION), _i64(split.snapshot_id), write_partition(split.partition), _i32(split.bucket), jutf(split.bucket_path), total]
+    out = [
+        _i64(MAGIC),
+        _i32(VERSION),
+        _i64(split.snapshot_id),
+        write_partition(split.partition),
+        _i32(split.bucket),
+        jutf(split.bucket_path),
+        total,
+    ]
     out += [_i32(0), b"\0", write_list(split.files, write_file)]
     if split.deletions:
         out += [b"\1", write_list([split.deletions.get(file.name) for file in split.files], _write_deletion)]
@@ -114,5 +130,7 @@ def _read_deletions(cursor: Cursor, files: tuple[DataFileMeta, ...], version: in
         if cursor.flag("has deletion"):
             path, offset, length = cursor.jutf("path"), cursor.i64be("offset"), cursor.i64be("length")
             cardinality = cursor.i64be("cardinality") if version >= 4 else -1
-            deletions[file.name] = DeletionFile(path=path, offset=offset, length=length, cardinality=None if cardinality == -1 else cardinality)
+            deletions[file.name] = DeletionFile(
+                path=path, offset=offset, length=length, cardinality=None if cardinality == -1 else cardinality
+            )
     return deletions

@@ -21,7 +21,9 @@ POSTPONE_BUCKET = -2
 UNAWARE_BUCKET = 0
 """The directory of the files of a table without fixed buckets (Paimon: `BucketMode.UNAWARE_BUCKET`)."""
 MAX_NAME_BYTES = 255
-_METADATA = frozenset({"schema", "_schema", "snapshot", "changelog", "tag", "branch", "consumer", "manifest", "statistics"})
+_METADATA = frozenset(
+    {"schema", "_schema", "snapshot", "changelog", "tag", "branch", "consumer", "manifest", "statistics"}
+)
 """Folders of a table that hold neither data nor indexes."""
 _MAX_SHOWN = 80
 
@@ -35,7 +37,11 @@ def checked_name(name: str, *, path: str | None = None, field: str = "file name"
         return name
     name_text = ascii(name if len(name) <= _MAX_SHOWN else name[:_MAX_SHOWN] + "…")
     prefix = "" if path is None else f"{path}: "
-    raise Corrupt(f"{prefix}{field} {name_text} is not a plain file name: nothing outside its directory is opened", path=path, field=field)
+    raise Corrupt(
+        f"{prefix}{field} {name_text} is not a plain file name: nothing outside its directory is opened",
+        path=path,
+        field=field,
+    )
 
 
 @lru_cache(maxsize=8192)
@@ -202,7 +208,11 @@ class TablePaths:
         checked_name(name, field="index file name")
         if external_path is not None:
             return self._external(external_path, name)
-        return f"{self.bucket_dir(partition_path, bucket)}/{name}" if self.index_beside_data else f"{self.index_dir}/{name}"
+        return (
+            f"{self.bucket_dir(partition_path, bucket)}/{name}"
+            if self.index_beside_data
+            else f"{self.index_dir}/{name}"
+        )
 
     def bucket_dir(self, partition_path: str, bucket: int, *, directory: str | None = None) -> str:
         """Return the directory of a bucket's files; `partition_path` is "dt=…/hr=…/" or empty."""
@@ -239,16 +249,25 @@ class TablePaths:
         if location is not None and location != normalize_location(self.root):
             if self.locations.base_of(location, self.root) not in {None, location}:
                 if self._is_metadata(location):
-                    raise Corrupt(f"_EXTERNAL_PATH {path[:200]!a} is metadata of the table, and no data file", field="_EXTERNAL_PATH")
+                    raise Corrupt(
+                        f"_EXTERNAL_PATH {path[:200]!a} is metadata of the table, and no data file",
+                        field="_EXTERNAL_PATH",
+                    )
                 if path.rpartition("/")[2] != name:
-                    raise Corrupt(f"_EXTERNAL_PATH {path[:200]!a} is not of the file {name!a} that it stands for", field="_EXTERNAL_PATH")
+                    raise Corrupt(
+                        f"_EXTERNAL_PATH {path[:200]!a} is not of the file {name!a} that it stands for",
+                        field="_EXTERNAL_PATH",
+                    )
                 return without_scheme(path)
             for root in self.external_roots:
                 base = normalize_location(root)
                 if base is not None and location != base and is_at_or_below(location, base):
                     raise not_allowed(root, table=self.root, option=EXTERNAL_PATHS)
         roots = ", ".join(self.external_roots) or "none"
-        raise Corrupt(f"_EXTERNAL_PATH {path[:200]!a} lies below no root that {EXTERNAL_PATHS} names ({roots})", field="_EXTERNAL_PATH")
+        raise Corrupt(
+            f"_EXTERNAL_PATH {path[:200]!a} lies below no root that {EXTERNAL_PATHS} names ({roots})",
+            field="_EXTERNAL_PATH",
+        )
 
 
 def without_scheme(path: str) -> str:

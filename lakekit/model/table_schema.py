@@ -139,12 +139,18 @@ def _decode_schema(data: bytes, path: str | None) -> TableSchema:
     schema = json_codec.decode(TableSchema, members, path)
     if schema.version > CURRENT_VERSION:
         raise Unsupported(
-            f"{path or 'the schema'} has version {schema.version}; lakekit knows 1 to {CURRENT_VERSION}. A newer engine wrote it",
+            f"{path or 'the schema'} has version {schema.version}; lakekit knows 1 to {CURRENT_VERSION}. A newer "
+            "engine wrote it",
             feature=f"schema.version-{schema.version}",
             path=path,
         )
     if (own := find_internal(schema.fields)) is not None:
-        raise refuse("column-name.u001f", f"column {own!r} of {path or 'the schema'}", instead="Rename it with the engine that made the table", path=path)
+        raise refuse(
+            "column-name.u001f",
+            f"column {own!r} of {path or 'the schema'}",
+            instead="Rename it with the engine that made the table",
+            path=path,
+        )
     try:
         _check(schema)
     except Corrupt as damaged:
@@ -170,9 +176,15 @@ def _check(schema: TableSchema) -> None:
     for member_name, keys in (("partitionKeys", schema.partition_keys), ("primaryKeys", schema.primary_keys)):
         for key in keys:
             if key not in by_name:
-                raise Corrupt(f"{member_name} names {key!r}, which is no column; columns are {', '.join(names)}", field=member_name)
+                raise Corrupt(
+                    f"{member_name} names {key!r}, which is no column; columns are {', '.join(names)}",
+                    field=member_name,
+                )
             if by_name[key].type.is_nested:
-                raise Corrupt(f"{member_name} names {key!r}, which is a {by_name[key].type}; keys have no parts", field=member_name)
+                raise Corrupt(
+                    f"{member_name} names {key!r}, which is a {by_name[key].type}; keys have no parts",
+                    field=member_name,
+                )
         if first_duplicate(keys) is not None:
             raise Corrupt(f"{member_name} names a column twice: {', '.join(keys)}", field=member_name)
     ids = [part.id for part in schema.fields]
@@ -217,6 +229,8 @@ def highest_id(fields: Iterable[Field]) -> int:
     highest = -1
     for part in fields:
         own = part.id if part.id < SYSTEM_FIELD_ID_START else -1
-        inner = [p for t in (part.type.element, part.type.key, part.type.value) if t is not None for p in (Field("", t),)]
+        inner = [
+            p for t in (part.type.element, part.type.key, part.type.value) if t is not None for p in (Field("", t),)
+        ]
         highest = max(highest, own, highest_id([*part.type.fields, *inner]))
     return highest

@@ -48,13 +48,17 @@ class Tag:
     def from_json(data: bytes, name: str, path: str | None = None) -> Tag:
         """Decode a tag file. Raises `Corrupt` or `Unsupported`."""
         members = json_codec.loads(data, path)
-        nulls = tuple(member for member in (CREATE_TIME, TIME_RETAINED) if member in members and members[member] is None)
+        nulls = tuple(
+            member for member in (CREATE_TIME, TIME_RETAINED) if member in members and members[member] is None
+        )
         try:
             created = _take(members, CREATE_TIME, _time)
             retained = _take(members, TIME_RETAINED, _duration_ns)
         except Corrupt as damaged:
             raise (damaged.at(path) if path else damaged) from None
-        return Tag(name=name, snapshot=from_members(members, path), create_time=created, time_retained_ns=retained, nulls=nulls)
+        return Tag(
+            name=name, snapshot=from_members(members, path), create_time=created, time_retained_ns=retained, nulls=nulls
+        )
 
     def to_json(self) -> bytes:
         """Return the file's bytes, as the reference prints them."""
@@ -83,7 +87,14 @@ def _time(name: str, value: Any) -> Instant:
     else:
         raise invalid_member(name, "a date and time as a list of 5 to 7 numbers or as text", value)
     year, month, day, hour, minute, second, nano = parts
-    if not (1 <= month <= 12 and 1 <= day <= 31 and 0 <= hour <= 23 and 0 <= minute <= 59 and 0 <= second <= 59 and nano >= 0):
+    if not (
+        1 <= month <= 12
+        and 1 <= day <= 31
+        and 0 <= hour <= 23
+        and 0 <= minute <= 59
+        and 0 <= second <= 59
+        and nano >= 0
+    ):
         raise Corrupt(f"member {name!r} is no date and time: {parts}", field=name)
     since = epoch_day(year, month, day)
     if civil(since) != (year, month, day):

@@ -64,9 +64,18 @@ class Browser(PictureWidget):
         self._following = False
         self._places: dict[str, tuple[str, int]] = {}
         wide = ipywidgets.Layout(width="auto", max_width="60em")
-        self._box = ipywidgets.Text(description="filter", placeholder="a condition in SQL, such as id > 100", continuous_update=False, layout=wide)
+        self._box = ipywidgets.Text(
+            description="filter",
+            placeholder="a condition in SQL, such as id > 100",
+            continuous_update=False,
+            layout=wide,
+        )
         self._box.tooltip = "which manifests and which files would a scan with this condition read?"
-        self._entries = ipywidgets.Dropdown(options=[_NO_FILE], description="file", layout=ipywidgets.Layout(width="auto", max_width="60em", display="none"))
+        self._entries = ipywidgets.Dropdown(
+            options=[_NO_FILE],
+            description="file",
+            layout=ipywidgets.Layout(width="auto", max_width="60em", display="none"),
+        )
         self._entries.tooltip = "the data files of the chosen manifest; choose one to see it among the levels"
         for view in (self.manifests, self.levels):
             _hide_filter(view)
@@ -93,7 +102,9 @@ class Browser(PictureWidget):
 
     def drawing(self) -> Drawing:
         """Return the three pictures, one below another."""
-        return stack_vertically(stack_vertically(self.timeline.drawing(), self.manifests.drawing()), self.levels.drawing())
+        return stack_vertically(
+            stack_vertically(self.timeline.drawing(), self.manifests.drawing()), self.levels.drawing()
+        )
 
     def as_html(self) -> str:
         """Return the tables of the three views."""

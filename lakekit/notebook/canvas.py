@@ -80,7 +80,9 @@ class Canvas(ipywidgets.Box):
 
         The x of what is behind is a fraction of the width.
         """
-        same = [(box.key, box.name, box.hint) for box in boxes] == [(box.key, box.name, box.hint) for box in self._spots]
+        same = [(box.key, box.name, box.hint) for box in boxes] == [
+            (box.key, box.name, box.hint) for box in self._spots
+        ]
         self._spots = tuple(boxes)
         wanted = self.chosen if any(box.key == self.chosen for box in boxes) else ""
         self._sheet.value = f"<style>{self._style(height)}</style>{''.join(map(_shape_html, behind))}"
@@ -111,7 +113,10 @@ class Canvas(ipywidgets.Box):
             f"{c}>*,{c} .widget-html-content{{position:static!important;width:100%;margin:0;overflow:visible}}",
             f"{c} .widget-label{{display:none}}",
             f"{c} i{{position:absolute;font-style:normal;white-space:pre;line-height:14px;pointer-events:none}}",
-            f"{c} button{{position:absolute;min-width:0;margin:0!important;padding:0;border:0;font-size:0;cursor:pointer;box-shadow:none}}",
+            (
+                f"{c} "
+                f"button{{position:absolute;min-width:0;margin:0!important;padding:0;border:0;font-size:0;cursor:pointer;box-shadow:none}}"
+            ),
             f"{c} button:hover{{filter:brightness(1.15)}}",
             f"{c} button:focus-visible{{outline:2.5px dashed {css('text')}!important;outline-offset:1px;z-index:3}}",
             f"{c} button.mod-active{{outline:2.5px solid {css('text')}!important;z-index:2}}",
@@ -123,7 +128,10 @@ class Canvas(ipywidgets.Box):
 def _place(box: CanvasBox) -> str:
     if box.sign:
         return _marker_style(box)
-    geometry = f"left:{box.left * 100:.3f}%;width:max(3px,calc({box.width * 100:.3f}% - 1px));top:{box.top:.1f}px;height:{box.height:.1f}px"
+    geometry = (
+        f"left:{box.left * 100:.3f}%;width:max(3px,calc({box.width * 100:.3f}% - "
+        f"1px));top:{box.top:.1f}px;height:{box.height:.1f}px"
+    )
     color = css(box.color)
     if box.gone > 0 and color.startswith("#"):
         color = f"linear-gradient({color}{_LIGHT_ALPHA} max(2px,{min(box.gone, 1) * 100:.1f}%),{color} 0)"
@@ -143,7 +151,10 @@ def _marker_style(box: CanvasBox) -> str:
     Nothing is clipped: the outline of the selected one goes around it.
     """
     side = box.height
-    geometry = f"left:calc({(box.left + box.width / 2) * 100:.3f}% - {side / 2:.1f}px);width:{side:.1f}px;top:{box.top:.1f}px;height:{side:.1f}px"
+    geometry = (
+        f"left:calc({(box.left + box.width / 2) * 100:.3f}% - "
+        f"{side / 2:.1f}px);width:{side:.1f}px;top:{box.top:.1f}px;height:{side:.1f}px"
+    )
     looks = {"dim": f";opacity:{_FAINT_OPACITY}", "lit": f";box-shadow:0 0 0 3px {css('probe')}!important;z-index:1"}
     return f"{geometry};{_paint(box.sign, css(box.color), side)}{looks.get(box.look, '')}"
 
@@ -153,7 +164,10 @@ def _paint(sign: str, color: str, side: float) -> str:
         halves = ", ".join(f"linear-gradient(to bottom {to},transparent 50%,{color} 50%)" for to in ("right", "left"))
         places = "background-position:left,right;background-size:50% 100%;background-repeat:no-repeat"
         return f"background-color:transparent!important;background-image:{halves};{places}"
-    looks = {"circle": f"border-radius:{side / 2:g}px", "diamond": "transform:rotate(45deg) scale(0.72);border-radius:1px"}
+    looks = {
+        "circle": f"border-radius:{side / 2:g}px",
+        "diamond": "transform:rotate(45deg) scale(0.72);border-radius:1px",
+    }
     return f"background:{color};{looks.get(sign, 'border-radius:1px')}"
 
 
@@ -170,10 +184,14 @@ def _shape_html(shape: Shape) -> str:
         look = f"left:{shape.x * 100:.3f}%;top:{shape.y - 7:.1f}px;transform:translateX({shift});{font}"
         return f"<i style='{look}{';font-weight:600' if shape.bold else ''}'>{escape(escape_controls(shape.text))}</i>"
     if isinstance(shape, Rect):
-        look = f"left:{shape.x * 100:.3f}%;top:{shape.y:.1f}px;width:{shape.width * 100:.3f}%;height:{shape.height:.1f}px"
+        look = (
+            f"left:{shape.x * 100:.3f}%;top:{shape.y:.1f}px;width:{shape.width * 100:.3f}%;height:{shape.height:.1f}px"
+        )
         paint = f"border:1px solid {css(shape.color)}" if shape.outline else f"background:{css(shape.color)}"
         return f"<i style='{look};{paint};opacity:{_FAINT_OPACITY if shape.faint else 1}'></i>"
     width = f"calc({abs(shape.to_x - shape.x) * 100:.3f}% + {shape.thickness:g}px)"
     height = f"{abs(shape.to_y - shape.y) + shape.thickness:.1f}px"
-    look = f"left:{min(shape.x, shape.to_x) * 100:.3f}%;top:{min(shape.y, shape.to_y):.1f}px;width:{width};height:{height}"
+    look = (
+        f"left:{min(shape.x, shape.to_x) * 100:.3f}%;top:{min(shape.y, shape.to_y):.1f}px;width:{width};height:{height}"
+    )
     return f"<i style='{look};background:{css(shape.color)}'></i>"

@@ -40,9 +40,22 @@ class Cells(Canvas):
         page = data[start : start + PAGE]
         self.start, self.frame = start, selected
         self.marks = draw.find_overlapping(marks, start, start + len(page))
-        hints = [escape_controls(draw.format_span(mark)) for mark in self.marks for _ in range(max(start, mark.offset), min(start + len(page), mark.end))]
+        hints = [
+            escape_controls(draw.format_span(mark))
+            for mark in self.marks
+            for _ in range(max(start, mark.offset), min(start + len(page), mark.end))
+        ]
         boxes = [
-            CanvasBox(key=str(start + at), name=f"{byte:02x}", hint=f"byte {format_count(start + at)}: {hint}", left=0, width=0, top=0, height=0, color="text")
+            CanvasBox(
+                key=str(start + at),
+                name=f"{byte:02x}",
+                hint=f"byte {format_count(start + at)}: {hint}",
+                left=0,
+                width=0,
+                top=0,
+                height=0,
+                color="text",
+            )
             for at, (byte, hint) in enumerate(zip(page, hints, strict=True))
         ]
         lines = range(0, len(page), LINE)
@@ -52,18 +65,29 @@ class Cells(Canvas):
     def _style(self, height: float) -> str:
         c = f".{self.css_class}"
         cell_width = (1 - _LEFT) / LINE * 100
-        look = f"width:{cell_width - 0.2:.2f}%;height:21px;font:12px/17px ui-monospace,monospace;color:{css('text')};background:transparent"
+        look = (
+            f"width:{cell_width - 0.2:.2f}%;height:21px;font:12px/17px "
+            f"ui-monospace,monospace;color:{css('text')};background:transparent"
+        )
         rules = [
             super()._style(height).partition(f"{c} button:nth-of-type(")[0],
             f"{c} button{{{look};border-bottom:3px solid {draw.QUIET_COLOR};border-radius:0}}",
         ]
-        rules += [f"{c} button:nth-of-type({LINE}n+{at + 1}){{left:{_LEFT * 100 + at * cell_width:.2f}%}}" for at in range(LINE)]
-        rules += [f"{_button_selector(c, at, at + LINE)}{{top:{at // LINE * _HEIGHT}px}}" for at in range(0, len(self._spots), LINE)]
+        rules += [
+            f"{c} button:nth-of-type({LINE}n+{at + 1}){{left:{_LEFT * 100 + at * cell_width:.2f}%}}"
+            for at in range(LINE)
+        ]
+        rules += [
+            f"{_button_selector(c, at, at + LINE)}{{top:{at // LINE * _HEIGHT}px}}"
+            for at in range(0, len(self._spots), LINE)
+        ]
         for mark in self.marks:
             low, high = max(mark.offset - self.start, 0), min(mark.end - self.start, len(self._spots))
             rules.append(f"{_button_selector(c, low, high)}{{border-color:{draw.color(mark.field)}}}")
             if mark == self.frame:
-                rules.append(f"{_button_selector(c, low, high)}{{font-weight:700;box-shadow:0 -2px 0 0 {css('text')}!important}}")
+                rules.append(
+                    f"{_button_selector(c, low, high)}{{font-weight:700;box-shadow:0 -2px 0 0 {css('text')}!important}}"
+                )
         return "".join(rules)
 
 
@@ -94,7 +118,10 @@ class Bytes(PictureWidget):
         self._list.tooltip = "the fields on this page"
         self._earlier, self._later = _button("◀ page", "the 512 bytes before"), _button("page ▶", "the next 512 bytes")
         self._previous, self._next = _button("◀ field", "the field before"), _button("field ▶", "the next field")
-        self._open, self._close = _button("open", "the inflated bytes of this block"), _button("close", "back to the file")
+        self._open, self._close = (
+            _button("open", "the inflated bytes of this block"),
+            _button("close", "back to the file"),
+        )
         buttons = [self._earlier, self._place, self._later, self._previous, self._next, self._open, self._close]
         super().__init__([self._heading, ipywidgets.HBox(buttons), self._cells, self._list, self._detail])
         self._earlier.on_click(lambda _: self._turn(-PAGE))
@@ -173,14 +200,19 @@ class Bytes(PictureWidget):
             self._cells.fill(view.data, view.found, self.page, mark)
             chosen_key = str(self.offset) if mark is not None else ""
             self._cells.chosen = chosen_key if self.page <= self.offset < self.page + PAGE else ""
-            options = [(truncate(f"{span.offset:08x}  {draw.format_span(span)}", _OPTION_WIDTH), span.offset) for span in self._cells.marks]
+            options = [
+                (truncate(f"{span.offset:08x}  {draw.format_span(span)}", _OPTION_WIDTH), span.offset)
+                for span in self._cells.marks
+            ]
             with self._list.hold_sync():
                 self._list.options = options
                 self._list.value = mark.offset if mark is not None and mark in self._cells.marks else None
         finally:
             self._quiet = False
         last = min(self.page + PAGE, len(view.data))
-        self._place.value = f"bytes {format_count(self.page)} to {format_count(max(last - 1, 0))} of {format_count(len(view.data))}"
+        self._place.value = (
+            f"bytes {format_count(self.page)} to {format_count(max(last - 1, 0))} of {format_count(len(view.data))}"
+        )
         self._earlier.disabled, self._later.disabled = self.page == 0, last >= len(view.data)
         self._open.disabled, self._close.disabled = mark is None or mark.offset not in view.opens, not self._outer
         self.selected = "" if mark is None else mark.field

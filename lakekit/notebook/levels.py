@@ -43,8 +43,14 @@ _CACHED_SNAPSHOTS = 64
 _MAX_PARTITIONS = 1000
 """The most partitions that a box offers; others are set from Python."""
 _ROWS = 10
-_ARGUMENTS = {"at": "the number of a snapshot", "partition": "the path of a partition, as t.files() tells it", "bucket": "the number of a bucket"}
-_MONOSPACE_STYLE = "font-family:ui-monospace,monospace;font-size:12px;line-height:1.5;white-space:pre-wrap;overflow-wrap:anywhere"
+_ARGUMENTS = {
+    "at": "the number of a snapshot",
+    "partition": "the path of a partition, as t.files() tells it",
+    "bucket": "the number of a bucket",
+}
+_MONOSPACE_STYLE = (
+    "font-family:ui-monospace,monospace;font-size:12px;line-height:1.5;white-space:pre-wrap;overflow-wrap:anywhere"
+)
 
 
 class Levels(PictureWidget):
@@ -66,7 +72,9 @@ class Levels(PictureWidget):
     lit = traitlets.Tuple(read_only=True)
     code = traitlets.Unicode("", read_only=True)
 
-    def __init__(self, table: Table, *, at: int | None = None, partition: str | None = None, bucket: int | None = None) -> None:
+    def __init__(
+        self, table: Table, *, at: int | None = None, partition: str | None = None, bucket: int | None = None
+    ) -> None:
         for name, value, kind in (("at", at, int), ("partition", partition, str), ("bucket", bucket, int)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, kind)):
                 msg = f"{name}= of Levels is {_ARGUMENTS[name]}, not {value!r}"
@@ -105,7 +113,9 @@ class Levels(PictureWidget):
         if not self.selected:
             return picture.bucket_frame(self.table, self._place, self.at)
         if reason := self._gone():
-            raise NotFound(f"{self.selected} of {self.table.name} {reason}: a tag would have kept it", name=self.selected)
+            raise NotFound(
+                f"{self.selected} of {self.table.name} {reason}: a tag would have kept it", name=self.selected
+            )
         return picture.file_frame(self.table, self.selected, self._home())
 
     def drawing(self) -> Drawing:
@@ -138,7 +148,10 @@ class Levels(PictureWidget):
         none.
         """
         compactions = [number for number, kind in self._kinds.items() if kind == "COMPACT"]
-        last = max((number for number in compactions if number <= self.at), default=min(compactions, default=max(self._kinds, default=0)))
+        last = max(
+            (number for number in compactions if number <= self.at),
+            default=min(compactions, default=max(self._kinds, default=0)),
+        )
         before = max((number for number in compactions if number < last), default=0)
         return tuple(number for number in sorted(self._kinds) if before <= number <= last)
 
@@ -163,21 +176,31 @@ class Levels(PictureWidget):
     def _build(self) -> None:
         """Build the controls, each linked with a trait."""
         auto_width = ipywidgets.Layout(width="auto")
-        self._slider = ipywidgets.SelectionSlider(options=[("none", 0)], description="snapshot", continuous_update=False)
+        self._slider = ipywidgets.SelectionSlider(
+            options=[("none", 0)], description="snapshot", continuous_update=False
+        )
         back, forward = (ipywidgets.Button(description=label, layout=auto_width) for label in ("◀ earlier", "later ▶"))
         back.on_click(lambda _: self.back())
         forward.on_click(lambda _: self.forward())
-        self._play = ipywidgets.Play(min=0, max=max(0, len(self._kinds) - 1), interval=1200, layout=ipywidgets.Layout(display="none"))
+        self._play = ipywidgets.Play(
+            min=0, max=max(0, len(self._kinds) - 1), interval=1200, layout=ipywidgets.Layout(display="none")
+        )
         self._play.observe(self._played, "value")
-        self._run = ipywidgets.ToggleButton(description="▷ play", tooltip="step from snapshot to snapshot; again to stop", layout=auto_width)
+        self._run = ipywidgets.ToggleButton(
+            description="▷ play", tooltip="step from snapshot to snapshot; again to stop", layout=auto_width
+        )
         self._run.observe(self._pressed, "value")  # the buttons of Play have no names: it only keeps the time
         self._play.observe(lambda change: setattr(self._run, "value", change["new"]), "playing")
         self._partition = ipywidgets.Dropdown(description="partition")
         self._bucket = ipywidgets.Dropdown(description="bucket")
         self._compare_with = ipywidgets.Dropdown(description="compare to")
-        self._probe = ipywidgets.Text(description="probe key", placeholder=", ".join(self._key_names), continuous_update=False)
+        self._probe = ipywidgets.Text(
+            description="probe key", placeholder=", ".join(self._key_names), continuous_update=False
+        )
         self._filter = ipywidgets.Text(description="filter", placeholder="a condition in SQL", continuous_update=False)
-        self._first_rows = ipywidgets.Button(description="first rows", layout=auto_width, tooltip="the first rows of the chosen file, as they lie")
+        self._first_rows = ipywidgets.Button(
+            description="first rows", layout=auto_width, tooltip="the first rows of the chosen file, as they lie"
+        )
         self._first_rows.on_click(lambda _: self._show_rows())
         self._stage = Canvas()
         self._stage.observe(self._clicked, "chosen")
@@ -186,7 +209,13 @@ class Levels(PictureWidget):
         places = [*([self._partition] if self._schema.partition_keys else []), self._bucket, self._compare_with]
         asks = [*([] if self._is_append else [self._probe]), self._filter, self._first_rows]
         rows = [[self._slider, back, forward, self._run, self._play], places, asks]
-        self.children = (*(ipywidgets.HBox(row, layout=wraps) for row in rows), self._stage, self._said, self._detail, self._rows)
+        self.children = (
+            *(ipywidgets.HBox(row, layout=wraps) for row in rows),
+            self._stage,
+            self._said,
+            self._detail,
+            self._rows,
+        )
         self._offer()
         links = {
             "at": self._slider,
@@ -220,9 +249,19 @@ class Levels(PictureWidget):
         buckets = [location.bucket for location in locations if location.partition == self.partition]
         with self._still():
             _set_options(self._slider, [(str(number), number) for number in numbers] or [("none", 0)], self.at)
-            _set_options(self._partition, [(escape_controls(value), value) for value in _include_chosen(partitions, self.partition)], self.partition)
-            _set_options(self._bucket, [(str(value), value) for value in _include_chosen(buckets, self.bucket)], self.bucket)
-            _set_options(self._compare_with, [("nothing", 0), *((f"snapshot {number}", number) for number in numbers)], self.compare_to)
+            _set_options(
+                self._partition,
+                [(escape_controls(value), value) for value in _include_chosen(partitions, self.partition)],
+                self.partition,
+            )
+            _set_options(
+                self._bucket, [(str(value), value) for value in _include_chosen(buckets, self.bucket)], self.bucket
+            )
+            _set_options(
+                self._compare_with,
+                [("nothing", 0), *((f"snapshot {number}", number) for number in numbers)],
+                self.compare_to,
+            )
             self._probe.value, self._filter.value = self.probe, self.filter
             order = sorted(self._kinds)
             if self.at in self._kinds and self._play.min <= (at := order.index(self.at)) <= self._play.max:
@@ -249,7 +288,11 @@ class Levels(PictureWidget):
         locations: list[BucketLocation] = []
         with suppress(*timeline.REFUSED):  # told when the picture is drawn
             locations = picture.list_buckets(self._read(self.at))
-        fits = [location for location in locations if partition in (None, location.partition) and bucket in (None, location.bucket)]
+        fits = [
+            location
+            for location in locations
+            if partition in (None, location.partition) and bucket in (None, location.bucket)
+        ]
         return fits[0] if fits else BucketLocation(partition=partition or "", bucket=bucket or 0)
 
     # ---- answers -----------------------------------------------------------------------------------------------------
@@ -319,11 +362,18 @@ class Levels(PictureWidget):
             f"snapshot {self.at}" if self.at else "no snapshot",
         ]
         self._title = " · ".join(filter(None, parts))
-        self._found = levels.picture(self._title, self._states, key_names=self._key_names, is_append=self._is_append, query=self._asked)
+        self._found = levels.picture(
+            self._title, self._states, key_names=self._key_names, is_append=self._is_append, query=self._asked
+        )
         self.set_trait("lit", tuple(file.name for file in state.files if file.name in (state.lit or ())))
         self._offer()
-        self._stage.show([_to_canvas_box(box) for box in self._found.boxes], height=self._found.height, behind=self._found.marks)
-        self._said.value = "".join(f'<p role="alert">{escape(escape_controls(timeline.first_line(error)))}</p>' for error in troubles) + self._funnel()
+        self._stage.show(
+            [_to_canvas_box(box) for box in self._found.boxes], height=self._found.height, behind=self._found.marks
+        )
+        self._said.value = (
+            "".join(f'<p role="alert">{escape(escape_controls(timeline.first_line(error)))}</p>' for error in troubles)
+            + self._funnel()
+        )
         self._choose()
 
     def _funnel(self) -> str:
@@ -335,11 +385,15 @@ class Levels(PictureWidget):
             return (self._state(self.at, self._changed(self.at)),)
         other, this = (self._state(number, None) for number in (self.compare_to, self.at))
         other_files, these_files = ({(file.name, file.level) for file in state.files} for state in (other, this))
-        leaving, added = (frozenset(name for name, _ in state) for state in (other_files - these_files, these_files - other_files))
+        leaving, added = (
+            frozenset(name for name, _ in state) for state in (other_files - these_files, these_files - other_files)
+        )
         return (replace(other, leaving=leaving), replace(this, added=added))
 
     def _state(self, snapshot_id: int, changes: picture.SnapshotChanges | None) -> BucketState:
-        return picture.state_of(snapshot_id or None, self._read(snapshot_id), changes, self._place, is_append=self._is_append)
+        return picture.state_of(
+            snapshot_id or None, self._read(snapshot_id), changes, self._place, is_append=self._is_append
+        )
 
     def _ask(self) -> None:
         """Evaluate probe and filter by the planner."""
@@ -347,7 +401,13 @@ class Levels(PictureWidget):
         self._asked = LevelQuery(said=notes)
         probe = picture.probe_of(self.table, self.probe, self.at)
         filter_condition = timeline.condition(self.table, self.filter)
-        condition = filter_condition if probe is None else probe.condition if filter_condition is None else probe.condition & filter_condition
+        condition = (
+            filter_condition
+            if probe is None
+            else probe.condition
+            if filter_condition is None
+            else probe.condition & filter_condition
+        )
         if condition is None or not self.at:
             return
         lines, states = [], []
@@ -362,7 +422,9 @@ class Levels(PictureWidget):
 
     def _counted(self, state: BucketState, count: int, elsewhere: int) -> str:
         """Return a text on how many files a read opens."""
-        what = " and ".join(filter(None, (self.probe and f"probe key {self.probe}", self.filter and f"filter {self.filter}")))
+        what = " and ".join(
+            filter(None, (self.probe and f"probe key {self.probe}", self.filter and f"filter {self.filter}"))
+        )
         at = f" at snapshot {state.snapshot_id}" if len(self._states) > 1 else ""
         more = f", {plural(elsewhere, 'file')} in other buckets" if elsewhere else ""
         return f"{what}{at}: {count} of {plural(len(state.files), 'file')} to be read{more}"
@@ -414,7 +476,9 @@ class Levels(PictureWidget):
         at = self._at_of(home) if home else None
         bucket = picture.bucket_code(self.table, self._place, at, self._schema.partition_fields, self._default_name)
         self.set_trait("code", picture.file_code(self.table, self.selected, at) if self.selected else bucket)
-        self._detail.value = f'<div style="{_MONOSPACE_STYLE}">{escape(self._told(box))}\n{escape(escape_controls(self.code))}</div>'
+        self._detail.value = (
+            f'<div style="{_MONOSPACE_STYLE}">{escape(self._told(box))}\n{escape(escape_controls(self.code))}</div>'
+        )
 
     def _told(self, box: levels.LevelBox | None) -> str:
         if not self.selected:

@@ -49,8 +49,15 @@ class Manifests(PictureWidget):
         self._entries: tuple[EntryFact, ...] = ()
         self._total = 0
         self._shown: dict[str, int] = {}
-        self._heading, self._said, self._detail, self._stage = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML(), Canvas()
-        self._box = ipywidgets.Text(description="filter", placeholder="a condition in SQL, such as id > 100", continuous_update=False)
+        self._heading, self._said, self._detail, self._stage = (
+            ipywidgets.HTML(),
+            ipywidgets.HTML(),
+            ipywidgets.HTML(),
+            Canvas(),
+        )
+        self._box = ipywidgets.Text(
+            description="filter", placeholder="a condition in SQL, such as id > 100", continuous_update=False
+        )
         self._box.layout.width = "38em"
         self._box.tooltip = "a condition in SQL: which manifests and files would a scan open?"
         super().__init__([self._heading, self._box, self._said, self._stage, self._detail], at=self.tree.snapshot_id)
@@ -95,7 +102,10 @@ class Manifests(PictureWidget):
         try:
             self.tree = manifest_tree.tree(self.table, self.at, self._where)
         except timeline.REFUSED as error:
-            message, self.tree = timeline.first_line(error), manifests.ManifestTree(table=timeline.display_name(self.table), snapshot_id=0, lists=())
+            message, self.tree = (
+                timeline.first_line(error),
+                manifests.ManifestTree(table=timeline.display_name(self.table), snapshot_id=0, lists=()),
+            )
         self._said.value = f'<p role="alert">{escape(message)}</p>' if message else ""
         if self.selected and self.tree.manifest(self.selected) is None and self.tree.index(self.selected) is None:
             self.selected = ""
@@ -106,10 +116,19 @@ class Manifests(PictureWidget):
         """Show the tree, and the selection below it."""
         self._placed = manifests.place(self.tree, limits=self._shown, selected=self.selected)
         description = manifests.describe_filter(self.tree)
-        self._heading.value = f"<b>{escape(manifests.title(self.tree))}</b>" + (f"<div>{escape(description)}</div>" if description else "")
+        self._heading.value = f"<b>{escape(manifests.title(self.tree))}</b>" + (
+            f"<div>{escape(description)}</div>" if description else ""
+        )
         boxes = [
             CanvasBox(
-                key=row.key, name=row.cells[0][1], hint=row.hint, left=_INSET, width=1 - _INSET, top=row.top + 1, height=manifests.ROW - 2, color=_TRANSPARENT
+                key=row.key,
+                name=row.cells[0][1],
+                hint=row.hint,
+                left=_INSET,
+                width=1 - _INSET,
+                top=row.top + 1,
+                height=manifests.ROW - 2,
+                color=_TRANSPARENT,
             )
             for row in self._placed.rows
             if row.key
@@ -124,7 +143,10 @@ class Manifests(PictureWidget):
         at = timeline.at_of(self.table, self.at) if self.at else 0
         self._entries, self._total, alert = (), 0, ""
         if self.tree.manifest(self.selected) is not None:
-            self.code = f"from lakekit.inspection import manifest_tree; manifest_tree.entries({opened}, {self.selected!r}, {self.at})"
+            self.code = (
+                f"from lakekit.inspection import manifest_tree; manifest_tree.entries({opened}, {self.selected!r}, "
+                f"{self.at})"
+            )
             try:
                 self._entries, self._total = manifest_tree.entry_facts(self.table, self.selected, self.at, self._where)
             except timeline.REFUSED as error:
@@ -140,7 +162,9 @@ class Manifests(PictureWidget):
             return manifests.index_html(index, limit=limit)
         if (fact := self.tree.manifest(self.selected)) is None:
             return ""
-        return manifests.entries_html(self.selected, fact, self._entries, self._total, filtered=self._where is not None, limit=limit)
+        return manifests.entries_html(
+            self.selected, fact, self._entries, self._total, filtered=self._where is not None, limit=limit
+        )
 
     def _chosen(self, change: dict[str, Any]) -> None:
         key = str(change["new"])

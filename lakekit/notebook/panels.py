@@ -45,9 +45,13 @@ class Timeline(PictureWidget):
         self._slider = ipywidgets.SelectionSlider(options=[("–", 0)], description="snapshot", continuous_update=False)
         self._slider.tooltip = "arrow keys step from snapshot to snapshot"
         self._switch = ipywidgets.ToggleButtons(
-            options=[("evenly", False), ("by time", True)], value=by_time, tooltips=["a mark beside a mark", "by commit time"]
+            options=[("evenly", False), ("by time", True)],
+            value=by_time,
+            tooltips=["a mark beside a mark", "by commit time"],
         )
-        super().__init__([self._heading, ipywidgets.HBox([self._slider, self._switch]), self._stage, self._detail], by_time=by_time)
+        super().__init__(
+            [self._heading, ipywidgets.HBox([self._slider, self._switch]), self._stage, self._detail], by_time=by_time
+        )
         self.refresh()
         self._stage.observe(self._chosen, "chosen")
         ipywidgets.link((self._switch, "value"), (self, "by_time"))

@@ -48,7 +48,9 @@ def _read_tables() -> dict[str, Feature]:
     for (read, write, words), keys in OPTIONS.items():
         for key in keys.split():
             name = f"option.{key}"
-            features[name] = Feature(name=name, area="option", read=read, write=write, words=words, specified="ENGINE 12")
+            features[name] = Feature(
+                name=name, area="option", read=read, write=write, words=words, specified="ENGINE 12"
+            )
     return features
 
 
@@ -78,11 +80,28 @@ def refuse(feature: str, subject: str, *, instead: str | None = None, path: str 
         sentence = f"{subject} uses {feature}, which lakekit does not support"
     else:
         sentence = f"{subject} uses {feature} ({known_feature.words}), which lakekit does not support"
-    return Unsupported(f"{sentence}. {instead or 'Read it with the Java engine; lk.features() lists what lakekit reads'}", feature=feature, path=path)
+    return Unsupported(
+        f"{sentence}. {instead or 'Read it with the Java engine; lk.features() lists what lakekit reads'}",
+        feature=feature,
+        path=path,
+    )
 
 
-_SWITCHES = ("data-evolution.enabled", "chain-table.enabled", "pk-clustering-override", "postpone.merge-on-read", "query-auth.enabled")
-_NAMES = ("blob-field", "blob-descriptor-field", "blob-view-field", "vector-field", "scan.fallback-snapshot-branch", "scan.fallback-delta-branch")
+_SWITCHES = (
+    "data-evolution.enabled",
+    "chain-table.enabled",
+    "pk-clustering-override",
+    "postpone.merge-on-read",
+    "query-auth.enabled",
+)
+_NAMES = (
+    "blob-field",
+    "blob-descriptor-field",
+    "blob-view-field",
+    "vector-field",
+    "scan.fallback-snapshot-branch",
+    "scan.fallback-delta-branch",
+)
 _KINDS = ("format-table", "lance-table", "iceberg-table")
 OBJECTS = "object-table"
 """Engines up to 1.2 stored an object table's listing as an append table, which reads like one; later ones store
@@ -105,7 +124,11 @@ def find_read_refusal(options: Mapping[str, str], subject: str, *, instead: str 
     if kind in _KINDS:
         return refuse(kind, subject, instead=instead)
     format_feature = find(f"file.format.{options.get('file.format', 'parquet').strip().lower()}")
-    return refuse(format_feature.name, subject, instead=instead) if format_feature is not None and format_feature.read == "refused" else None
+    return (
+        refuse(format_feature.name, subject, instead=instead)
+        if format_feature is not None and format_feature.read == "refused"
+        else None
+    )
 
 
 def check_readable(options: Mapping[str, str], subject: str) -> None:
@@ -131,4 +154,8 @@ def check_supported(options: Mapping[str, str]) -> None:
         feature = FEATURES.get(f"option.{key}")
         refused = feature is not None and feature.read != "yes" and "refused" in (feature.read, feature.write)
         if refused and text.strip().lower() not in OFF_TEXTS:
-            raise refuse(f"option.{key}", f"{key}={text!r}", instead="Leave the option out; lk.features() lists what lakekit does with each")
+            raise refuse(
+                f"option.{key}",
+                f"{key}={text!r}",
+                instead="Leave the option out; lk.features() lists what lakekit does with each",
+            )

@@ -26,10 +26,17 @@ def immutable_reason(before: TableOptions, key: str, value: object) -> str | Non
     `before` are the table's options.
     """
     if key == "bucket" and before.bucket == -1 and value != -1:
-        return "Cannot change bucket when it is -1. Rows lie where no number of buckets finds them; write them to a new table"
+        return (
+            "Cannot change bucket when it is -1. Rows lie where no number of buckets finds them; write them to a new "
+            "table"
+        )
     if key == "bucket" and before.bucket != -1 and value == -1:
         return "Cannot change bucket to -1. Rows lie in fixed buckets; write them to a new table"
-    if key == "deletion-vectors.enabled" and not before.deletion_vectors_modifiable and value != before.deletion_vectors_enabled:
+    if (
+        key == "deletion-vectors.enabled"
+        and not before.deletion_vectors_modifiable
+        and value != before.deletion_vectors_enabled
+    ):
         return (
             f"Cannot change deletion vectors mode from {str(before.deletion_vectors_enabled).lower()} to "
             f"{str(value).lower()}. If modifying table deletion-vectors mode without full-compaction, this may result "

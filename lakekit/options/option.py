@@ -26,10 +26,18 @@ INFINITE = 2**63 - 1
 _INT = 2**31
 _SIZE = re.compile(r"\s*([0-9]{1,19})\s*([A-Za-z]*)\s*")
 _DURATION = re.compile(r"\s*([0-9]{1,19})\s*([A-Za-zµ]*)\s*")
-_ISO = re.compile(r"(?i)([+-]?)P(?:([+-]?[0-9]{1,9})D)?(?:T(?:([+-]?[0-9]{1,9})H)?(?:([+-]?[0-9]{1,9})M)?(?:([+-]?[0-9]{1,9}(?:\.[0-9]{1,9})?)S)?)?")
+_ISO = re.compile(
+    r"(?i)([+-]?)P(?:([+-]?[0-9]{1,9})D)?(?:T(?:([+-]?[0-9]{1,9})H)?(?:([+-]?[0-9]{1,9})M)?(?:([+-]?[0-9]{1,9}(?:\.[0-9]{1,9})?)S)?)?"
+)
 _SIZES = {
     word: 1 << shift
-    for shift, words in ((0, "b bytes"), (10, "k kb kibibytes"), (20, "m mb mebibytes"), (30, "g gb gibibytes"), (40, "t tb tebibytes"))
+    for shift, words in (
+        (0, "b bytes"),
+        (10, "k kb kibibytes"),
+        (20, "m mb mebibytes"),
+        (30, "g gb gibibytes"),
+        (40, "t tb tebibytes"),
+    )
     for word in words.split()
 }
 _DURATIONS_NS = {
@@ -78,7 +86,9 @@ class Option:
         except ValueError as wrong:
             allowed = ", ".join(self.choices) if self.choices else _ALLOWED_TEXTS[self.type]
             shown_text = text if len(text) <= 100 else text[:100] + "…"
-            raise InvalidOption(f"option {key or self.key!r} is {shown_text!r}; allowed: {allowed}", key=key or self.key, value=text) from wrong
+            raise InvalidOption(
+                f"option {key or self.key!r} is {shown_text!r}; allowed: {allowed}", key=key or self.key, value=text
+            ) from wrong
 
     def find(self, texts: Mapping[str, str]) -> tuple[str, str] | None:
         """Return the key and text of the option in a mapping, its own key first, then older ones.
@@ -221,18 +231,31 @@ def _field(option: Option) -> Any:
 def flag(key: str, default: bool | None, description: str, *older: str, fixed: bool = False) -> Any:
     """Declare a boolean option."""
     text = None if default is None else str(default).lower()
-    return _field(Option(key=key, type="boolean", read=read_boolean, default=text, words=description, older=older, fixed=fixed))
+    return _field(
+        Option(key=key, type="boolean", read=read_boolean, default=text, words=description, older=older, fixed=fixed)
+    )
 
 
 def integer(key: str, default: int | None, description: str, *older: str, fixed: bool = False) -> Any:
     """Declare an integer option of 32 bits."""
     text = None if default is None else str(default)
-    return _field(Option(key=key, type="integer", read=read_integer, default=text, words=description, older=older, fixed=fixed))
+    return _field(
+        Option(key=key, type="integer", read=read_integer, default=text, words=description, older=older, fixed=fixed)
+    )
 
 
 def long(key: str, default: int | None, description: str, *older: str) -> Any:
     """Declare an integer option of 64 bits."""
-    return _field(Option(key=key, type="long", read=read_long, default=None if default is None else str(default), words=description, older=older))
+    return _field(
+        Option(
+            key=key,
+            type="long",
+            read=read_long,
+            default=None if default is None else str(default),
+            words=description,
+            older=older,
+        )
+    )
 
 
 def number(key: str, default: float, description: str) -> Any:
@@ -257,7 +280,9 @@ def text(key: str, default: str | None, description: str, *older: str, fixed: bo
 
 def names(key: str, description: str, *older: str, fixed: bool = False) -> Any:
     """Declare an option of comma-separated column names."""
-    return _field(Option(key=key, type="names", read=read_names, default=None, words=description, older=older, fixed=fixed))
+    return _field(
+        Option(key=key, type="names", read=read_names, default=None, words=description, older=older, fixed=fixed)
+    )
 
 
 def levels(key: str, description: str) -> Any:
@@ -269,7 +294,18 @@ def choice(key: str, default: str | None, description: str, choices: str, *older
     """Declare an option with one of a few words, given separated by blanks."""
     allowed = {normalize_choice(word): word for word in choices.split()}
     read = lambda text: _look_up(allowed, normalize_choice(text))  # noqa: E731 - it is the option's reader
-    return _field(Option(key=key, type="choice", read=read, default=default, words=description, choices=tuple(allowed.values()), older=older, fixed=fixed))
+    return _field(
+        Option(
+            key=key,
+            type="choice",
+            read=read,
+            default=default,
+            words=description,
+            choices=tuple(allowed.values()),
+            older=older,
+            fixed=fixed,
+        )
+    )
 
 
 def options_of(cls: type) -> dict[str, Option]:

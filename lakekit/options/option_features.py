@@ -149,7 +149,11 @@ OPTIONS = {
         vector-index.search-mode vector-search.distribute.enabled vector-search.lateral-join.batch-size
         vector.file.format vector.target-file-size
     """,
-    ("-", "-", "no effect here: says more of callbacks, partitions in a metastore and visibility, which are refused"): """
+    (
+        "-",
+        "-",
+        "no effect here: says more of callbacks, partitions in a metastore and visibility, which are refused",
+    ): """
         commit.callback.#.param metastore.tag-to-partition.preview tag.callback.#.param
         visibility-callback.check-interval visibility-callback.timeout
     """,
@@ -169,7 +173,11 @@ OPTIONS = {
         materialized-table.refresh-handler-bytes materialized-table.refresh-handler-description
         materialized-table.refresh-mode materialized-table.refresh-status
     """,
-    ("-", "-", "no effect here: threads, buffers and caches of the reference engine; rows and files are the same without"): """
+    (
+        "-",
+        "-",
+        "no effect here: threads, buffers and caches of the reference engine; rows and files are the same without",
+    ): """
         async-file-write auto-create cache-page-size compaction.file-num-limit data-file.external-paths.weights
         file-operation.thread-num file-reader-async-threshold format-table.implementation
         format-table.scan.list-parallelism key-value.sequence_number.enabled local-kv-db.block-size

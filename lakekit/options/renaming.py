@@ -59,16 +59,27 @@ def translate_options(options: Mapping[str, str], today: Sequence[Field], then: 
     """
     by_id, ids_today = {field.id: field.name for field in then}, {field.id for field in today}
     lost = {field.name for field in then if field.id not in ids_today}
-    names = {field.name: by_id.get(field.id, field.name if field.name in lost else INTERNAL_PREFIX + field.name) for field in today}
+    names = {
+        field.name: by_id.get(field.id, field.name if field.name in lost else INTERNAL_PREFIX + field.name)
+        for field in today
+    }
     changed = {name: other for name, other in names.items() if name != other}
-    return _drop_absent(rename_columns(options, changed), {name for name in changed.values() if is_internal(name)}) if changed else options
+    return (
+        _drop_absent(rename_columns(options, changed), {name for name in changed.values() if is_internal(name)})
+        if changed
+        else options
+    )
 
 
 def _drop_absent(options: Mapping[str, str], absent: Collection[str]) -> Mapping[str, str]:
     """Return the options without mentions of absent columns; `bucket-key`, which is required, stays."""
     remaining: dict[str, str] = {}
     for key, value in options.items():
-        option = (key, value) if key == "bucket-key" or not any(name in key or name in value for name in absent) else _drop_from_option(key, value, absent)
+        option = (
+            (key, value)
+            if key == "bucket-key" or not any(name in key or name in value for name in absent)
+            else _drop_from_option(key, value, absent)
+        )
         if option is not None:
             remaining[option[0]] = option[1]
     return remaining

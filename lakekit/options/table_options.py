@@ -20,7 +20,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lakekit.errors import InvalidOption
 from lakekit.options import modes
-from lakekit.options.definitions import FIELD_OPTIONS, IGNORED_KEYS, NO_FIELD_OPTIONS, SEQUENCE_GROUP, TARGET_FILE_SIZE_BYTES, DeclaredOptions, FieldOptions
+from lakekit.options.definitions import (
+    FIELD_OPTIONS,
+    IGNORED_KEYS,
+    NO_FIELD_OPTIONS,
+    SEQUENCE_GROUP,
+    TARGET_FILE_SIZE_BYTES,
+    DeclaredOptions,
+    FieldOptions,
+)
 from lakekit.options.features import check_supported
 from lakekit.options.frozendict import EMPTY, FrozenDict
 from lakekit.options.option import Option, nearest_key, options_of, read_names
@@ -86,7 +94,8 @@ class TableOptions(DeclaredOptions):
         after = getattr(changed, name)
         if described.fixed and after != getattr(self, name):
             raise InvalidOption(
-                f"option {key!r} is fixed when a table is made: it is {getattr(self, name)!r} and cannot be read as {after!r}",
+                f"option {key!r} is fixed when a table is made: it is {getattr(self, name)!r} and cannot be read as "
+                f"{after!r}",
                 key=key,
                 value=changed.given.get(key),
             )
@@ -138,7 +147,9 @@ class TableOptions(DeclaredOptions):
     def stop_trigger(self) -> int:
         """Sorted runs that stall writing."""
         trigger = self.num_sorted_run_compaction_trigger
-        return max(trigger, trigger + 3 if self.num_sorted_run_stop_trigger is None else self.num_sorted_run_stop_trigger)
+        return max(
+            trigger, trigger + 3 if self.num_sorted_run_stop_trigger is None else self.num_sorted_run_stop_trigger
+        )
 
     @property
     def spill_threshold(self) -> int:
@@ -149,12 +160,18 @@ class TableOptions(DeclaredOptions):
     def gentle_interval(self) -> int:
         """Triggers between forced moves of level 0 in gentle lookup compaction."""
         trigger = self.num_sorted_run_compaction_trigger
-        return max(trigger, 2 * trigger if self.lookup_compact_max_interval is None else self.lookup_compact_max_interval)
+        return max(
+            trigger, 2 * trigger if self.lookup_compact_max_interval is None else self.lookup_compact_max_interval
+        )
 
     @property
     def changelog_retained(self) -> tuple[int, int, int]:
         """Fewest, most and oldest (in ms) changelogs kept; as snapshots where nothing is said."""
-        fewest, most, age = self.changelog_num_retained_min, self.changelog_num_retained_max, self.changelog_time_retained_ms
+        fewest, most, age = (
+            self.changelog_num_retained_min,
+            self.changelog_num_retained_max,
+            self.changelog_time_retained_ms,
+        )
         return (
             self.snapshot_num_retained_min if fewest is None else fewest,
             self.snapshot_num_retained_max if most is None else most,
@@ -165,7 +182,11 @@ class TableOptions(DeclaredOptions):
     def changelog_outlives_snapshots(self) -> bool:
         """Return whether changelogs have a life of their own: expiring a snapshot then keeps its changelog."""
         fewest, most, age = self.changelog_retained
-        return fewest > self.snapshot_num_retained_min or most > self.snapshot_num_retained_max or age > self.snapshot_time_retained_ms
+        return (
+            fewest > self.snapshot_num_retained_min
+            or most > self.snapshot_num_retained_max
+            or age > self.snapshot_time_retained_ms
+        )
 
     @property
     def full_compaction_interval(self) -> int:
@@ -178,14 +199,21 @@ class TableOptions(DeclaredOptions):
 
         A reader then takes, of the levels above 0, only the lowest row of a key (ENGINE 2.7).
         """
-        return self.merge_engine == "first-row" or self.changelog_producer == "lookup" or self.deletion_vectors_enabled or self.force_lookup
+        return (
+            self.merge_engine == "first-row"
+            or self.changelog_producer == "lookup"
+            or self.deletion_vectors_enabled
+            or self.force_lookup
+        )
 
 
 OPTIONS: dict[str, Option] = options_of(TableOptions)
 """Every option by attribute."""
 BY_KEY: dict[str, tuple[str, Option]] = {option.key: (name, option) for name, option in OPTIONS.items()}
 """Every option by its own key, with its attribute."""
-OLDER_KEYS: dict[str, str] = {old: option.key for option in OPTIONS.values() for old in option.older if old not in BY_KEY}
+OLDER_KEYS: dict[str, str] = {
+    old: option.key for option in OPTIONS.values() for old in option.older if old not in BY_KEY
+}
 """Keys of older releases and what they are called now."""
 
 
@@ -232,7 +260,11 @@ def check_known(key: str, value_text: str) -> None:
     """Raise `InvalidOption` for an unknown key, with the nearest known one."""
     if not is_known(key):
         near = nearest_key(key, [*BY_KEY, *OLDER_KEYS])
-        raise InvalidOption(f"no option is called {key!r}" + (f"; did you mean {near!r}?" if near else "; lk.options() lists them"), key=key, value=value_text)
+        raise InvalidOption(
+            f"no option is called {key!r}" + (f"; did you mean {near!r}?" if near else "; lk.options() lists them"),
+            key=key,
+            value=value_text,
+        )
 
 
 def spell(key: str, value: object) -> str:
@@ -240,7 +272,9 @@ def spell(key: str, value: object) -> str:
     if isinstance(value, bool):
         value = "true" if value else "false"
     if not isinstance(value, (str, int, float)):
-        raise InvalidOption(f"option {key!r} takes a text, found {type(value).__name__}", key=key, value=repr(value)[:100])
+        raise InvalidOption(
+            f"option {key!r} takes a text, found {type(value).__name__}", key=key, value=repr(value)[:100]
+        )
     text = str(value)
     check_known(key, text)
     if key in BY_KEY:
@@ -250,7 +284,13 @@ def spell(key: str, value: object) -> str:
 
 def is_known(key: str) -> bool:
     """Return whether lakekit or the reference has an option of that key."""
-    return key in BY_KEY or key in OLDER_KEYS or key in IGNORED_KEYS or _column_key(key) is not None or (key.startswith("file-index.") and key.count(".") >= 2)
+    return (
+        key in BY_KEY
+        or key in OLDER_KEYS
+        or key in IGNORED_KEYS
+        or _column_key(key) is not None
+        or (key.startswith("file-index.") and key.count(".") >= 2)
+    )
 
 
 def _column_key(key: str) -> tuple[str, str] | None:
@@ -296,7 +336,14 @@ def _file_indexes(texts: Mapping[str, str]) -> Mapping[str, Mapping[str, Mapping
         for column in columns:
             of_map = column.partition("[")[0] if column.endswith("]") else column
             starts = [f"file-index.{kind}.{name}." for name in dict.fromkeys((of_map, column))]
-            columns[column] = FrozenDict({key.removeprefix(start): value for start in starts for key, value in texts.items() if key.startswith(start)})
+            columns[column] = FrozenDict(
+                {
+                    key.removeprefix(start): value
+                    for start in starts
+                    for key, value in texts.items()
+                    if key.startswith(start)
+                }
+            )
     return FrozenDict({kind: FrozenDict(columns) for kind, columns in indexes.items()})
 
 

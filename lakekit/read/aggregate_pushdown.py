@@ -120,15 +120,27 @@ def aggregate(scan: TableScan, aggregates: Sequence[pl.Expr], where: pl.Expr | N
     result = answer_from_indexes(scan, aggregates, where)
     if result.understood is None or not result.parts:
         return _compute_aggregates(scan, result, where, aggregates)
-    answered = pl.DataFrame([_series(str(at), result.wanted[request.name], _summary(request, result.parts)) for at, request in enumerate(result.understood)])
+    answered = pl.DataFrame(
+        [
+            _series(str(at), result.wanted[request.name], _summary(request, result.parts))
+            for at, request in enumerate(result.understood)
+        ]
+    )
     if any(len(plan.chosen) for plan in result.plans):
-        read = _compute_aggregates(scan, result, where, [request.of(str(at)) for at, request in enumerate(result.understood)])
+        read = _compute_aggregates(
+            scan, result, where, [request.of(str(at)) for at, request in enumerate(result.understood)]
+        )
         answered = pl.concat([answered, read.cast({pl.get_index_type(): pl.UInt64})])
-    totals = answered.select(_combine_partials(pl.col(str(at)), request.kind).alias(request.name) for at, request in enumerate(result.understood))
+    totals = answered.select(
+        _combine_partials(pl.col(str(at)), request.kind).alias(request.name)
+        for at, request in enumerate(result.understood)
+    )
     return totals.select(_narrow_count(column) for column in totals.get_columns())
 
 
-def _compute_aggregates(scan: TableScan, result: AggregateResult, where: pl.Expr | None, aggregates: Sequence[pl.Expr]) -> pl.DataFrame:
+def _compute_aggregates(
+    scan: TableScan, result: AggregateResult, where: pl.Expr | None, aggregates: Sequence[pl.Expr]
+) -> pl.DataFrame:
     """Return the aggregates of the rows that no index answered.
 
     Raises:
@@ -171,7 +183,9 @@ def answer_from_indexes(scan: TableScan, aggregates: Sequence[pl.Expr], where: p
     if understood is None or not is_whole or len(certain) < len(predicates) or not _may_answer(scan.ctx):
         return AggregateResult(None, schema, (), tuple(plans))
     wanted = {request.column: False for request in understood if request.column is not None}
-    wanted |= {request.column: True for request in understood if request.column is not None and request.kind in ("min", "max")}
+    wanted |= {
+        request.column: True for request in understood if request.column is not None and request.kind in ("min", "max")
+    }
     parts: list[FileAggregate] = []
     with damage.translate_read_errors(lambda: plans):
         left = [_remove_answered_files(plan, wanted, conjunction(certain), parts) for plan in plans]
@@ -180,13 +194,17 @@ def answer_from_indexes(scan: TableScan, aggregates: Sequence[pl.Expr], where: p
 
 def _may_answer(ctx: TableContext) -> bool:
     options = ctx.options
-    return options.file_index_read_enabled and not options.scan_ignore_lost_files and not options.scan_ignore_corrupt_files
+    return (
+        options.file_index_read_enabled and not options.scan_ignore_lost_files and not options.scan_ignore_corrupt_files
+    )
 
 
 # ---- requests --------------------------------------------------------------------------------------------------------
 
 
-def _parse_aggregates(scan: TableScan, aggregates: Sequence[pl.Expr]) -> tuple[pl.Schema, tuple[AggregateRequest, ...] | None]:
+def _parse_aggregates(
+    scan: TableScan, aggregates: Sequence[pl.Expr]
+) -> tuple[pl.Schema, tuple[AggregateRequest, ...] | None]:
     """Return the types of the aggregates, and each aggregate; None if indexes may not answer one of them.
 
     Raises Polars' own error for a column that does not exist.
@@ -232,7 +250,9 @@ def _apply_aggregate(column: pl.Expr, kind: str) -> pl.Expr:
 # ---- what indexes say ------------------------------------------------------------------------------------------------
 
 
-def _remove_answered_files(plan: Plan, wanted: Mapping[str, bool], certain: Predicate, parts: list[FileAggregate]) -> Plan:
+def _remove_answered_files(
+    plan: Plan, wanted: Mapping[str, bool], certain: Predicate, parts: list[FileAggregate]
+) -> Plan:
     """Return the plan without the files whose indexes answer everything; their answers are added to `parts`.
 
     `wanted` are columns, and whether their bounds are needed.
@@ -250,7 +270,10 @@ def _remove_answered_files(plan: Plan, wanted: Mapping[str, bool], certain: Pred
     is_answered[answered] = True
     left = plan.raw[~is_answered[plan.raw]]
     count = len(plan.chosen)
-    named = f"answered by {'bsi ' + ', '.join(sorted(wanted)) if wanted else 'their index' if certain != TRUE else 'their row counts'}"
+    named = (
+        "answered by "
+        f"{'bsi ' + ', '.join(sorted(wanted)) if wanted else 'their index' if certain != TRUE else 'their row counts'}"
+    )
     return replace(plan, raw=left, steps=(*plan.steps, Step("files", count, count - len(answered), named)))
 
 
@@ -268,14 +291,18 @@ def _by_row_count(plan: Plan, able: Ints, parts: list[FileAggregate]) -> Ints:
     counts, have = plan.entries.numbers("row_count")[able], _deleted_of(plan, able)
     rows = sum(counts[~have].tolist())  # scalar: one a file; as Python numbers, which do not wrap
     if rows > _MAX_ROWS:
-        raise Corrupt(f"the row counts of {plan.ctx.name} add up to {rows}, more than any table holds", field="_ROW_COUNT")
+        raise Corrupt(
+            f"the row counts of {plan.ctx.name} add up to {rows}, more than any table holds", field="_ROW_COUNT"
+        )
     for count, deleted in zip(counts[have].tolist(), _vectors(plan, able[have]), strict=True):  # scalar: one a file
         rows += count if deleted is None else len(roaring.rows(count) - deleted)  # scalar: a set
     parts.append(FileAggregate(rows, {}))
     return able
 
 
-def _by_index(plan: Plan, able: Ints, wanted: Mapping[str, bool], certain: Predicate, parts: list[FileAggregate]) -> Ints:
+def _by_index(
+    plan: Plan, able: Ints, wanted: Mapping[str, bool], certain: Predicate, parts: list[FileAggregate]
+) -> Ints:
     """Read the indexes without a cached answer; return the positions of the files that were answered."""
     ctx, entries = plan.ctx, plan.entries
     paths = data_file_paths(ctx, entries.select(_PATH_COLUMNS).take(able))
@@ -289,18 +316,26 @@ def _by_index(plan: Plan, able: Ints, wanted: Mapping[str, bool], certain: Predi
     if not len(missing):
         return able
     with work(ctx.world, "reading", "file indexes", len(missing)) as under_way:
-        read_index = _make_index_reader(plan, able[missing], [paths[nth] for nth in missing], wanted, certain, keeps=not full_files[missing].all())
-        aggregates = world.map_io(read_index, range(len(missing)), is_remote=ctx.storage.is_remote, after=lambda _: under_way.advance())
+        read_index = _make_index_reader(
+            plan, able[missing], [paths[nth] for nth in missing], wanted, certain, keeps=not full_files[missing].all()
+        )
+        aggregates = world.map_io(
+            read_index, range(len(missing)), is_remote=ctx.storage.is_remote, after=lambda _: under_way.advance()
+        )
     parts += [part for part in aggregates if part is not None]
     answered = np.array([part is not None for part in aggregates])
     fresh = {
-        paths[nth]: part.figures for nth, part in zip(missing.tolist(), aggregates, strict=True) if part is not None and full_files[nth]
+        paths[nth]: part.figures
+        for nth, part in zip(missing.tolist(), aggregates, strict=True)
+        if part is not None and full_files[nth]
     }  # scalar: one a file
     totals.remember(ctx, wanted, paths, fresh)
     return np.concatenate([able[is_cached], able[missing[answered]]])
 
 
-def _select_possibly_indexed(plan: Plan, able: Ints, paths: list[str], wanted: Mapping[str, bool]) -> tuple[Ints, list[str]]:
+def _select_possibly_indexed(
+    plan: Plan, able: Ints, paths: list[str], wanted: Mapping[str, bool]
+) -> tuple[Ints, list[str]]:
     """Return the files, and their paths, that may have an index for all columns.
 
     If no option says so, the heads of their indexes are read, once.
@@ -313,14 +348,19 @@ def _select_possibly_indexed(plan: Plan, able: Ints, paths: list[str], wanted: M
     # scalar: few schemas
     file_schemas = {number: _resolve_file_schema(ctx, number) for number in np.unique(ids).tolist()}
     promised = [
-        number for number, file_schema in file_schemas.items() if _BSI_COLUMNS_OPTION in file_schema.schema.options or _BSI_COLUMNS_OPTION in ctx.all_options
+        number
+        for number, file_schema in file_schemas.items()
+        if _BSI_COLUMNS_OPTION in file_schema.schema.options or _BSI_COLUMNS_OPTION in ctx.all_options
     ]
     doubtful = np.flatnonzero(~lacks & ~np.isin(ids, promised))
     # scalar: one a file
     files = dict(zip(doubtful.tolist(), entries.files(able[doubtful]), strict=True)) if len(doubtful) else {}
 
     def has(nth: int) -> bool:
-        names, index_contents = file_schemas[files[nth].schema_id].names, file_index_pruning.contents(ctx, paths[nth], files[nth])
+        names, index_contents = (
+            file_schemas[files[nth].schema_id].names,
+            file_index_pruning.contents(ctx, paths[nth], files[nth]),
+        )
         return all(name in names and exact.sums(index_contents, names[name]) for name in wanted)
 
     has_index = np.array(world.map_io(has, files, is_remote=ctx.storage.is_remote), bool)
@@ -343,7 +383,9 @@ def _deleted_of(plan: Plan, places: Ints) -> Mask:
 def _vectors(plan: Plan, places: Ints) -> list[BitMap | None]:
     """Return the deleted rows of some files, as sets. Raises `Corrupt`, `FileMissing`."""
     names = plan.entries.column("file_name").take(pa.array(places)).to_pylist()  # scalar: one a file
-    positions = deletion_vector_reader.load(plan.ctx, {name: plan.vectors[name] for name in names if name in plan.vectors})
+    positions = deletion_vector_reader.load(
+        plan.ctx, {name: plan.vectors[name] for name in names if name in plan.vectors}
+    )
     return [roaring.roaring_of(positions[name]) if name in positions else None for name in names]
 
 
@@ -374,7 +416,9 @@ def _make_index_reader(
     """
     ctx, entries = plan.ctx, plan.entries
     # scalar: one a file
-    names, ids, counts = (entries.column(name).take(pa.array(places)).to_pylist() for name in ("file_name", "schema_id", "row_count"))
+    names, ids, counts = (
+        entries.column(name).take(pa.array(places)).to_pylist() for name in ("file_name", "schema_id", "row_count")
+    )
     files = [_FileIndexes(*facts) for facts in zip(names, paths, ids, counts, _vectors(plan, places), strict=True)]
     file_schemas = {number: _resolve_file_schema(ctx, number) for number in set(ids)}
     cached = _find_cached_indexes(plan, places) if keeps else {}
@@ -384,15 +428,26 @@ def _make_index_reader(
     def read_index(nth: int) -> FileAggregate | None:
         file = files[nth]
         written = file_schemas[file.schema_id]
-        if not all(name in written.names and _has_exact_index_values(file.name, ctx, name) for name in {*wanted, *columns(certain)}):
+        if not all(
+            name in written.names and _has_exact_index_values(file.name, ctx, name)
+            for name in {*wanted, *columns(certain)}
+        ):
             return None
         if nth in cached:
             with suppress(Corrupt):  # it is read again, and said where it is
-                return _aggregate_from_indexes(IndexedFile(cached[nth], written.types, file.row_count, None), written.names, wanted, certain, file.deleted)
+                return _aggregate_from_indexes(
+                    IndexedFile(cached[nth], written.types, file.row_count, None),
+                    written.names,
+                    wanted,
+                    certain,
+                    file.deleted,
+                )
         own = alone[nth] if nth in alone else entries.file(int(places[nth]))
         try:
             index = file_index_pruning.open_indexes(ctx, file.path, own, written.schema)
-            return None if index is None else _aggregate_from_indexes(index, written.names, wanted, certain, file.deleted)
+            return (
+                None if index is None else _aggregate_from_indexes(index, written.names, wanted, certain, file.deleted)
+            )
         except Corrupt as damaged:
             raise beside.add_advice(damaged) from None
 
@@ -405,9 +460,13 @@ def _find_cached_indexes(plan: Plan, places: Ints) -> dict[int, memoryview]:
     order = np.argsort(places)
     for batch in file_index_pruning.load_index_batches(plan.ctx, plan.entries, places[order]):
         at = np.searchsorted(batch.places, places)
-        mine = np.flatnonzero((at < len(batch.places)) & (batch.places[np.minimum(at, len(batch.places) - 1)] == places))
+        mine = np.flatnonzero(
+            (at < len(batch.places)) & (batch.places[np.minimum(at, len(batch.places) - 1)] == places)
+        )
         # scalar: one a file
-        for nth, begin, end in zip(mine.tolist(), batch.begins[at[mine]].tolist(), batch.ends[at[mine]].tolist(), strict=True):
+        for nth, begin, end in zip(
+            mine.tolist(), batch.begins[at[mine]].tolist(), batch.ends[at[mine]].tolist(), strict=True
+        ):
             cached[nth] = batch.data.data[begin:end]
     return cached
 
@@ -425,7 +484,9 @@ def _aggregate_from_indexes(
         return None  # before rows are looked for in vain
     left = None if deleted is None else roaring.rows(index.row_count) - deleted  # scalar: a set
     if certain != TRUE:
-        matching = exact.select_rows(index, restrict(certain, lambda leaf: Leaf(then[leaf.column], leaf.op, leaf.literals)))
+        matching = exact.select_rows(
+            index, restrict(certain, lambda leaf: Leaf(then[leaf.column], leaf.op, leaf.literals))
+        )
         if matching is None:
             return None
         left = matching if left is None else left & matching
@@ -440,10 +501,14 @@ def _has_exact_index_values(file_name: str, ctx: TableContext, column: str) -> b
     return format_of(file_name) != "orc" or ctx.schema.field(column).type.root not in TIMESTAMPS
 
 
-def _read_column_totals(index: IndexedFile, then: Mapping[str, str], wanted: Mapping[str, bool], rows: BitMap | None) -> FileAggregate | None:
+def _read_column_totals(
+    index: IndexedFile, then: Mapping[str, str], wanted: Mapping[str, bool], rows: BitMap | None
+) -> FileAggregate | None:
     figures: dict[str, ColumnTotals] = {}
     for name, bounded in wanted.items():
-        column_totals = _EMPTY if rows is not None and not rows else exact.figures(index, then[name], rows, bounded=bounded)
+        column_totals = (
+            _EMPTY if rows is not None and not rows else exact.figures(index, then[name], rows, bounded=bounded)
+        )
         if column_totals is None:
             return None
         figures[name] = column_totals
@@ -469,8 +534,12 @@ def _summary(request: AggregateRequest, parts: Sequence[FileAggregate]) -> int |
         case "null_count":
             return sum(part.rows - column_totals.count for part, column_totals in zip(parts, figures, strict=True))
         case "min":
-            return min((column_totals.least for column_totals in figures if column_totals.least is not None), default=None)
-    return max((column_totals.greatest for column_totals in figures if column_totals.greatest is not None), default=None)
+            return min(
+                (column_totals.least for column_totals in figures if column_totals.least is not None), default=None
+            )
+    return max(
+        (column_totals.greatest for column_totals in figures if column_totals.greatest is not None), default=None
+    )
 
 
 def _series(name: str, dtype: pl.DataType, value: int | None) -> pl.Series:

@@ -43,7 +43,10 @@ def refresh_if_recreated(
         current = current_fields.get(field.name)
         if current is None or str(current.type.as_nullable()) != str(field.type.as_nullable()):
             what = "it is not there" if current is None else f"it is {current.type} there"
-            msg = f"column {field.name!r} of {ctx.name} was {field.type} when {method} was called; the table was made anew since, or moved \
-forward to a branch, and {what}: its columns are {', '.join(current_fields)}; call t.{method} again"
+            msg = (
+                f"column {field.name!r} of {ctx.name} was {field.type} when {method} was called; the table was made "
+                f"anew since, or moved forward to a branch, and {what}: its columns are {', '.join(current_fields)}; "
+                f"call t.{method} again"
+            )
             raise SchemaChanged(msg, column=field.name)
     return fresh, tuple(current_fields[field.name] for field in fields)

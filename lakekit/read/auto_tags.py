@@ -71,5 +71,9 @@ def find_previous_tag(ctx: TableContext, name: str) -> str | None:
         raise InvalidOption(msg, key="incremental-to-auto-tag", value=name)
     if tags.find(ctx, name) is None:
         return None
-    earlier = [(other_period, other) for other in tags.names(ctx) if (other_period := period_of(ctx, other)) is not None and other_period < period]
+    earlier = [
+        (other_period, other)
+        for other in tags.names(ctx)
+        if (other_period := period_of(ctx, other)) is not None and other_period < period
+    ]
     return max(earlier)[1] if earlier else None

@@ -49,7 +49,10 @@ class IndexBatch(NamedTuple):
     ends: NDArray[np.int64]
 
 
-ADVICE = "Rows are safe: t.rewrite_file_index(anew=True) makes the indexes anew, and with the option file-index.read.enabled=false reads do without them"
+ADVICE = (
+    "Rows are safe: t.rewrite_file_index(anew=True) makes the indexes anew, and with the option "
+    "file-index.read.enabled=false reads do without them"
+)
 """What to do about an index that is lost or damaged."""
 
 
@@ -98,7 +101,9 @@ def load_batches(ctx: TableContext, entries: ManifestEntries, places: NDArray[np
     return batches
 
 
-def _index_paths(ctx: TableContext, entries: ManifestEntries, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[str]]:
+def _index_paths(
+    ctx: TableContext, entries: ManifestEntries, places: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], list[str]]:
     """Return which of the places have an index file, and its path."""
     subset = entries.take(places) if len(places) < len(entries) else entries
     extra = subset.column("extra_files").to_pylist()  # scalar: one a file
@@ -161,17 +166,23 @@ def _fetch_remote(ctx: TableContext, paths: Sequence[str], room: int) -> tuple[l
     return list(paths[: len(data)]), data
 
 
-def _cache_concatenated(ctx: TableContext, paths: Sequence[str], data: Sequence[bytes | NDArray[np.uint8]]) -> dict[str, Span]:
+def _cache_concatenated(
+    ctx: TableContext, paths: Sequence[str], data: Sequence[bytes | NDArray[np.uint8]]
+) -> dict[str, Span]:
     """Cache some indexes as one buffer."""
     lengths = [len(index) for index in data]
     buffer = np.concatenate([np.zeros(0, np.uint8), *(np.frombuffer(index, np.uint8) for index in data)])
     return _cache_buffer(ctx, paths, buffer, np.cumsum(lengths, dtype=np.int64) - lengths, lengths)
 
 
-def _cache_buffer(ctx: TableContext, paths: Sequence[str], data: NDArray[np.uint8], begins: NDArray[np.int64], lengths: Sequence[int]) -> dict[str, Span]:
+def _cache_buffer(
+    ctx: TableContext, paths: Sequence[str], data: NDArray[np.uint8], begins: NDArray[np.int64], lengths: Sequence[int]
+) -> dict[str, Span]:
     if not len(paths):
         return {}
     places = zip(paths, begins.tolist(), lengths, strict=True)  # scalar: one a file
     spans: dict[str, Span] = {path: (data, begin, begin + length) for path, begin, length in places}
-    ctx.world.indexes.put({(ctx.storage, path): span for path, span in spans.items()}, len(data) + _FACT_BYTES * len(spans))
+    ctx.world.indexes.put(
+        {(ctx.storage, path): span for path, span in spans.items()}, len(data) + _FACT_BYTES * len(spans)
+    )
     return spans

@@ -58,7 +58,9 @@ def may_match_files(ctx: TableContext, entries: ManifestEntries, predicate: Pred
     wanted = set(columns(predicate))
     fields = tuple(f for f in ctx.schema.fields if f.name in wanted)
     key = tuple(ctx.schema.trimmed_primary_keys) if which == "key" else ()
-    cached = get_or_compute(ctx.world, entries, ("bounds", which, fields, key), partial(_collect_bounds, ctx, entries, fields, which))
+    cached = get_or_compute(
+        ctx.world, entries, ("bounds", which, fields, key), partial(_collect_bounds, ctx, entries, fields, which)
+    )
     masks = [
         (rows, pruning.may_match(predicate, bounds.get, len(rows)))
         for rows, bounds in (_collect_bounds(ctx, entries, fields, which) if cached is None else cached)
@@ -88,7 +90,9 @@ def _collect_bounds(
     return groups
 
 
-def _group_by_stats_columns(ctx: TableContext, entries: ManifestEntries, which: str) -> list[tuple[NDArray[np.int64], list[Field], frozenset[int]]]:
+def _group_by_stats_columns(
+    ctx: TableContext, entries: ManifestEntries, which: str
+) -> list[tuple[NDArray[np.int64], list[Field], frozenset[int]]]:
     """Return groups of entries whose statistics cover the same columns.
 
     A group is the indices of its entries, those columns as written, and the ids of all columns of the files' schema.
@@ -123,7 +127,10 @@ def _codes_of_lists(lists: pa.ListArray) -> NDArray[np.int64]:
 
 
 def _decode_bounds(
-    fields: Sequence[Field], written: Sequence[Field], stored: tuple[pa.Array, pa.Array, pa.Array], rows: NDArray[np.int64]
+    fields: Sequence[Field],
+    written: Sequence[Field],
+    stored: tuple[pa.Array, pa.Array, pa.Array],
+    rows: NDArray[np.int64],
 ) -> dict[str, PruningStatistics]:
     """Return the bounds of the fields that the statistics cover.
 
@@ -135,7 +142,10 @@ def _decode_bounds(
         return {}
     lowest, highest, counts = stored
     types, only = [f.type for f in written], [i for _, i in covered]
-    lows, highs = binary_row.decode_columns(lowest, types, only=only), binary_row.decode_columns(highest, types, only=only)
+    lows, highs = (
+        binary_row.decode_columns(lowest, types, only=only),
+        binary_row.decode_columns(highest, types, only=only),
+    )
     nulls = _null_counts(counts, len(written), only)
     decoded = {}
     for (field, i), smallest, largest, absent in zip(covered, lows, highs, nulls, strict=True):
@@ -186,7 +196,9 @@ def _lift(statistics: PruningStatistics, t: DataType) -> PruningStatistics | Non
     if old.root in INTEGERS and t.root in INTEGERS and INTEGERS.index(old.root) <= INTEGERS.index(t.root):
         return replace(statistics, type=t, low=statistics.low.cast(to_arrow(t)), high=statistics.high.cast(to_arrow(t)))
     longer = (old.length or 0) <= (t.length or 0)
-    if longer and ((old.root in ("CHAR", "VARCHAR") and t.root == "VARCHAR") or (old.root in BINARIES and t.root == "VARBINARY")):
+    if longer and (
+        (old.root in ("CHAR", "VARCHAR") and t.root == "VARCHAR") or (old.root in BINARIES and t.root == "VARBINARY")
+    ):
         return replace(_trim_char_bounds(statistics) if old.root == "CHAR" else statistics, type=t)
     return None
 
@@ -202,7 +214,9 @@ def _trim_char_bounds(statistics: PruningStatistics) -> PruningStatistics:
     ORC pads CHAR with blanks on disk and in its bounds. A lower bound with characters below the blank becomes unknown.
     """
     odd = pc.fill_null(pc.match_substring_regex(statistics.low, "[\\x00-\\x1f]"), False)
-    return replace(statistics, low=pc.if_else(odd, pa.scalar(None, statistics.low.type), pc.utf8_rtrim(statistics.low, " ")))
+    return replace(
+        statistics, low=pc.if_else(odd, pa.scalar(None, statistics.low.type), pc.utf8_rtrim(statistics.low, " "))
+    )
 
 
 @lru_cache(maxsize=64)

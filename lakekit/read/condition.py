@@ -21,7 +21,14 @@ from lakekit.types import Instant
 if TYPE_CHECKING:
     import polars as pl
 
-_COMPARISONS: dict[type[ast.cmpop], str] = {ast.Eq: "=", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+_COMPARISONS: dict[type[ast.cmpop], str] = {
+    ast.Eq: "=",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+}
 _MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _UNIT_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000}
 _MAX_TEXT = 1 << 20
@@ -58,7 +65,11 @@ def parse_exact(text: str | None) -> Predicate | None:
     """Return the predicate that is equivalent to a filter's text; None if some of it was not understood."""
     try:
         node = _parse_expression(text)
-        predicate = _condition(node) if node is not None and _is_fully_understood(node) and not _has_inexact_negation(node) else None
+        predicate = (
+            _condition(node)
+            if node is not None and _is_fully_understood(node) and not _has_inexact_negation(node)
+            else None
+        )
     except RecursionError:
         return None
     return None if predicate is None or "not in" in operators(predicate) else predicate
@@ -135,7 +146,9 @@ def _leaf(node: ast.expr) -> Predicate:
             return Leaf(column, "in", tuple(_value(item) for item in items))
         case ast.Call(ast.Attribute(target, "is_null"), []) if (column := _column(target)) is not None:
             return Leaf(column, "is null")
-        case ast.Call(func, [target], [ast.keyword("pattern", pattern)]) if _dotted_name(func) == "pa.compute.starts_with":
+        case ast.Call(func, [target], [ast.keyword("pattern", pattern)]) if (
+            _dotted_name(func) == "pa.compute.starts_with"
+        ):
             prefix = _value(pattern)
             if (column := _column(target)) is not None and isinstance(prefix, str):
                 return Leaf(column, "starts with", (prefix,))

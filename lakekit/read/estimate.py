@@ -80,7 +80,9 @@ def estimate_plan(plan: Plan, fields: Sequence[Field]) -> Estimate:
     # files are compressed: rows are no smaller than their share of them
     least = file_bytes * rows * min(row_bytes, full_row_bytes) // max(1, stored * full_row_bytes)
     return Estimate(
-        rows=rows, size_bytes=max(rows * (row_bytes + _ROW_BYTES), least), analyzed_snapshot_id=None if table_stats is None else table_stats.snapshot_id
+        rows=rows,
+        size_bytes=max(rows * (row_bytes + _ROW_BYTES), least),
+        analyzed_snapshot_id=None if table_stats is None else table_stats.snapshot_id,
     )
 
 
@@ -120,7 +122,13 @@ def _columns(plan: Plan, table_stats: Statistics, column_stats: Mapping[int, Col
     for field in plan.ctx.schema.fields:
         if (stats := column_stats.get(field.id)) is not None:
             nulls = min(1.0, max(0, stats.null_count or 0) / rows)
-            columns[field.name] = _Column(field.type, 1 - nulls, stats.distinct_count, _parse_bound(stats.min, field.type), _parse_bound(stats.max, field.type))
+            columns[field.name] = _Column(
+                field.type,
+                1 - nulls,
+                stats.distinct_count,
+                _parse_bound(stats.min, field.type),
+                _parse_bound(stats.max, field.type),
+            )
     return columns
 
 
@@ -138,7 +146,9 @@ def _estimate_selectivity(predicate: Predicate, column_of: Callable[[str], _Colu
                     ranges.setdefault(part.column, []).append(part)
                 else:
                     selectivity *= _estimate_selectivity(part, column_of)
-            return selectivity * math.prod(_range_selectivity(column_of(name), leaves) for name, leaves in ranges.items())
+            return selectivity * math.prod(
+                _range_selectivity(column_of(name), leaves) for name, leaves in ranges.items()
+            )
         case Or(parts):
             return 1 - math.prod(1 - _estimate_selectivity(part, column_of) for part in parts)
     return _leaf_selectivity(predicate, column_of(predicate.column))

@@ -67,13 +67,25 @@ class Explain:
     @property
     def _last(self) -> list[str]:
         of_total = "" if self.bytes_total is None else f" of {format_size(self.bytes_total)}"
-        lines = [f"read     {self.files_read} of {plural(self.files_total, 'file')}, {format_size(self.bytes_read)}{of_total}    merge: {self.merge}"]
+        lines = [
+            (
+                f"read     {self.files_read} of {plural(self.files_total, 'file')}, "
+                f"{format_size(self.bytes_read)}{of_total}    merge: {self.merge}"
+            )
+        ]
         if self.rows_expected is not None:
-            lines.append(f"expect   about {plural(self.rows_expected, 'row')}, by statistics of snapshot {self.analyzed_snapshot_id}")
+            lines.append(
+                f"expect   about {plural(self.rows_expected, 'row')}, by statistics of snapshot "
+                f"{self.analyzed_snapshot_id}"
+            )
         if self.vector_count:
             lines.insert(0, f"deletes  {plural(self.vector_count, 'vector')}, {plural(self.deleted_row_count, 'row')}")
         if self.branches:
-            lines.insert(0, "branches " + ", then ".join(f"{name} {_format_snapshot(snapshot_id)}" for name, snapshot_id in self.branches))
+            lines.insert(
+                0,
+                "branches "
+                + ", then ".join(f"{name} {_format_snapshot(snapshot_id)}" for name, snapshot_id in self.branches),
+            )
         return lines
 
     def __str__(self) -> str:
@@ -106,7 +118,9 @@ def explain(scan: TableScan, expr: pl.Expr | None, aggregates: Sequence[pl.Expr]
     return _add_expected_rows(_build_explain(scan, plans, rows, condition_text), plans, rows, scan)
 
 
-def _add_expected_rows(explained: Explain, plans: Sequence[Plan], rows: Sequence[Sequence[Step]], scan: TableScan) -> Explain:
+def _add_expected_rows(
+    explained: Explain, plans: Sequence[Plan], rows: Sequence[Sequence[Step]], scan: TableScan
+) -> Explain:
     """Return the funnel with the expected rows, if every snapshot has statistics.
 
     They are no more than the rows that file indexes select.
@@ -123,13 +137,18 @@ def _format_filter(expr: pl.Expr, filters: Sequence[FilterExpr]) -> str:
     """Return a filter as a person writes it, from its conjuncts as Polars hands them over."""
     predicates = [parse_exact(pyarrow_text(filter_expr)) for filter_expr in filters]
     # Polars hands over the last conjunct first
-    parts = [str(filter_expr.expr) if predicate is None else describe(predicate) for predicate, filter_expr in zip(predicates, filters, strict=True)][::-1]
+    parts = [
+        str(filter_expr.expr) if predicate is None else describe(predicate)
+        for predicate, filter_expr in zip(predicates, filters, strict=True)
+    ][::-1]
     if len(parts) < 2:
         return parts[0] if parts else str(expr)
     return " & ".join(f"({part})" for part in parts)
 
 
-def _build_explain(scan: TableScan, plans: Sequence[Plan], rows: Sequence[Sequence[Step]], condition_text: str | None) -> Explain:
+def _build_explain(
+    scan: TableScan, plans: Sequence[Plan], rows: Sequence[Sequence[Step]], condition_text: str | None
+) -> Explain:
     """Return the counts of the plans, branch after branch, with the `rows` that file indexes select in each."""
     own = next(plan for plan in plans if plan.ctx.branch == scan.ctx.branch)
     states = [plan for plan in plans if plan.snapshot is not None]
@@ -155,7 +174,9 @@ def _build_explain(scan: TableScan, plans: Sequence[Plan], rows: Sequence[Sequen
         vector_count=len(vectors),
         deleted_row_count=sum(deletion.cardinality or 0 for deletion in vectors),
         merge=", ".join(merges) or "none",
-        branches=tuple((plan.ctx.branch, None if plan.snapshot is None else plan.snapshot.id) for plan in plans) if len(plans) > 1 else (),
+        branches=tuple((plan.ctx.branch, None if plan.snapshot is None else plan.snapshot.id) for plan in plans)
+        if len(plans) > 1
+        else (),
     )
 
 
@@ -187,7 +208,9 @@ def _vectors(plan: Plan) -> Iterable[DeletionRange]:
     """Return the deletion vectors of the files that will be read."""
     # scalar: one a file
     names = set(plan.entries.column("file_name").take(plan.chosen).to_pylist()) if plan.vectors else set()
-    return {r.file_name: r for entry in plan.vectors.values() for r in entry.ranges or () if r.file_name in names}.values()
+    return {
+        r.file_name: r for entry in plan.vectors.values() for r in entry.ranges or () if r.file_name in names
+    }.values()
 
 
 def _merge(plan: Plan) -> str:

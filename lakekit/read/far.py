@@ -37,7 +37,10 @@ def check_printable_times(expr: pl.Expr, table: str, argument: str) -> None:
             if unprintable.len():
                 count = int(times.to_physical()[int(unprintable[0])])
                 unit = times.dtype.time_unit if isinstance(times.dtype, pl.Datetime) else "days"
-                msg = f"{argument} for {table} has a time beyond the years -262143 to 262142, {count} {unit} since 1970: give one within them"
+                msg = (
+                    f"{argument} for {table} has a time beyond the years -262143 to 262142, {count} {unit} since "
+                    "1970: give one within them"
+                )
                 raise ValueOutOfRange(msg)
 
 

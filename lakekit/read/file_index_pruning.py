@@ -69,7 +69,9 @@ _NO_PLACES = np.zeros(0, np.int64)
 _EMPTY_RESULT = FileIndexResult(_NO_PLACES, {})
 
 
-def evaluate(ctx: TableContext, entries: ManifestEntries, alone: NDArray[np.int64], predicate: Predicate) -> FileIndexResult:
+def evaluate(
+    ctx: TableContext, entries: ManifestEntries, alone: NDArray[np.int64], predicate: Predicate
+) -> FileIndexResult:
     """Return what the indexes of the files `alone` decide about a condition.
 
     They are read many at a time first, then the remaining ones one by one. Raises `Corrupt`, `FileMissing`.
@@ -77,7 +79,10 @@ def evaluate(ctx: TableContext, entries: ManifestEntries, alone: NDArray[np.int6
     if predicate == TRUE or not ctx.options.file_index_read_enabled or not len(alone):
         return _EMPTY_RESULT
     indexes = _locate_indexes(entries)
-    inside, outside = _select_members(indexes.inside, alone, len(entries)), _select_members(indexes.outside, alone, len(entries))
+    inside, outside = (
+        _select_members(indexes.inside, alone, len(entries)),
+        _select_members(indexes.outside, alone, len(entries)),
+    )
     written = _predicates_by_schema(ctx, entries, indexes.schemas, predicate)
     if not written or not len(inside) + len(outside):
         return _EMPTY_RESULT
@@ -91,7 +96,9 @@ def evaluate(ctx: TableContext, entries: ManifestEntries, alone: NDArray[np.int6
             no_match.append(batch.places[ruled_out])
             under_way.advance(int(np.count_nonzero(ruled_out)))
             hits |= _evaluate_each(query, batch, batch.places[~ruled_out], under_way.advance)
-        unread = np.setdiff1d(outside, np.concatenate([_NO_PLACES, *(batch.places for batch in beside_files)]), assume_unique=True)
+        unread = np.setdiff1d(
+            outside, np.concatenate([_NO_PLACES, *(batch.places for batch in beside_files)]), assume_unique=True
+        )
         hits |= _evaluate_one_by_one(query, unread, under_way.advance)
     no_match.append(np.array([at for at, hit in hits.items() if hit is False], np.int64))
     return FileIndexResult(np.concatenate(no_match), {at: hit for at, hit in hits.items() if not isinstance(hit, bool)})
@@ -110,11 +117,18 @@ class _IndexQuery(NamedTuple):
     written: Mapping[int, SchemaPredicate]
 
 
-def _predicates_by_schema(ctx: TableContext, entries: ManifestEntries, schema_ids: Iterable[int], predicate: Predicate) -> dict[int, SchemaPredicate]:
+def _predicates_by_schema(
+    ctx: TableContext, entries: ManifestEntries, schema_ids: Iterable[int], predicate: Predicate
+) -> dict[int, SchemaPredicate]:
     """Return the schemas by id, with the condition in their names, without those that can decide nothing."""
     every = {number: schemas.schema_of_file(ctx, number) for number in schema_ids}
     predicates = {
-        number: (schema, _pad_char_literals(schema, rename_to_schema(ctx.schema, schema, relax_lossy_times(ctx.schema, entries, predicate))))
+        number: (
+            schema,
+            _pad_char_literals(
+                schema, rename_to_schema(ctx.schema, schema, relax_lossy_times(ctx.schema, entries, predicate))
+            ),
+        )
         for number, schema in every.items()
     }
     return {number: (schema, condition) for number, (schema, condition) in predicates.items() if condition != TRUE}
@@ -140,7 +154,9 @@ class _Indexes(NamedTuple):
 def _locate_indexes(entries: ManifestEntries) -> _Indexes:
     embedded = entries.column("embedded_index")  # of all entries: taking some of them copies their indexes
     is_inside = ~nulls_of(embedded)
-    extra = pc.fill_null(pc.greater(pc.list_value_length(entries.column("extra_files")), 0), False).to_numpy(zero_copy_only=False)
+    extra = pc.fill_null(pc.greater(pc.list_value_length(entries.column("extra_files")), 0), False).to_numpy(
+        zero_copy_only=False
+    )
     inside, outside = np.flatnonzero(is_inside), np.flatnonzero(extra & ~is_inside)
     starts, lengths, _ = binary_buffers(embedded)
     ids, counts = entries.numbers("schema_id"), entries.numbers("row_count")
@@ -154,7 +170,10 @@ def load_index_batches(ctx: TableContext, entries: ManifestEntries, places: NDAr
     Raises `FileMissing`.
     """
     indexes = _locate_indexes(entries)
-    inside, outside = _select_members(indexes.inside, places, len(entries)), _select_members(indexes.outside, places, len(entries))
+    inside, outside = (
+        _select_members(indexes.inside, places, len(entries)),
+        _select_members(indexes.outside, places, len(entries)),
+    )
     embedded = [_embedded_batch(entries, indexes, inside)] if len(inside) else []
     return embedded + (beside.load_batches(ctx, entries, outside) if len(outside) else [])
 
@@ -183,7 +202,9 @@ def _rule_out_batch(query: _IndexQuery, batch: IndexBatch) -> NDArray[np.bool_]:
     return ruled_out
 
 
-def _by_schema(query: _IndexQuery, batch: IndexBatch, places: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64], Containers]]:
+def _by_schema(
+    query: _IndexQuery, batch: IndexBatch, places: NDArray[np.int64]
+) -> Iterator[tuple[int, NDArray[np.int64], Containers]]:
     """Yield the indexes of the files of each schema, without copying them.
 
     They are the schema's id, the positions of its files in `places`, and the containers.
@@ -199,7 +220,9 @@ def _by_schema(query: _IndexQuery, batch: IndexBatch, places: NDArray[np.int64])
             yield schema_id, members, Containers(batch.data, begins[members], ends[members], counts[members])
 
 
-def _evaluate_each(query: _IndexQuery, batch: IndexBatch, places: NDArray[np.int64], after: Callable[[], object]) -> dict[int, Hit]:
+def _evaluate_each(
+    query: _IndexQuery, batch: IndexBatch, places: NDArray[np.int64], after: Callable[[], object]
+) -> dict[int, Hit]:
     """Return the answers of the indexes at some places of a batch, one by one. Raises `Corrupt`, `FileMissing`."""
     hits: dict[int, Hit] = {}
     for schema_id, members, containers in _by_schema(query, batch, places) if len(places) else ():
@@ -225,10 +248,18 @@ def _evaluate_one_by_one(query: _IndexQuery, places: NDArray[np.int64], after: C
         file = entries.file(at)
         return _ask(ctx, data_file_path(ctx, *bucket_id_at(entries, at), file), file, *query.written[file.schema_id])
 
-    return dict(zip(left, world.map_io(evaluate_file, left, is_remote=ctx.storage.is_remote, after=lambda _: after()), strict=True))
+    return dict(
+        zip(
+            left,
+            world.map_io(evaluate_file, left, is_remote=ctx.storage.is_remote, after=lambda _: after()),
+            strict=True,
+        )
+    )
 
 
-def _evaluate_in_memory(many: Containers, names: NDArray[np.int64], condition: Predicate, types: Mapping[str, DataType]) -> dict[int, Hit]:
+def _evaluate_in_memory(
+    many: Containers, names: NDArray[np.int64], condition: Predicate, types: Mapping[str, DataType]
+) -> dict[int, Hit]:
     """Return the answers of indexes by name, without damaged ones.
 
     Those are evaluated again with their paths, for the error.
@@ -308,7 +339,9 @@ def rename_to_schema(schema: TableSchema, written: TableSchema, predicate: Predi
     if schema.id == written.id:
         return predicate
     then = map_column_names(schema, written)
-    return restrict(predicate, lambda leaf: Leaf(then[leaf.column], leaf.op, leaf.literals) if leaf.column in then else TRUE)
+    return restrict(
+        predicate, lambda leaf: Leaf(then[leaf.column], leaf.op, leaf.literals) if leaf.column in then else TRUE
+    )
 
 
 def _pad_char_literals(written: TableSchema, predicate: Predicate) -> Predicate:
@@ -317,7 +350,11 @@ def _pad_char_literals(written: TableSchema, predicate: Predicate) -> Predicate:
     Rows of ORC files come without them.
     """
     lengths = {field.name: field.type.length or 1 for field in written.fields if field.type.root == "CHAR"}
-    return restrict(predicate, lambda leaf: _with_blanks(leaf, lengths[leaf.column]) if leaf.column in lengths else leaf) if lengths else predicate
+    return (
+        restrict(predicate, lambda leaf: _with_blanks(leaf, lengths[leaf.column]) if leaf.column in lengths else leaf)
+        if lengths
+        else predicate
+    )
 
 
 def relax_lossy_times(schema: TableSchema, entries: ManifestEntries, predicate: Predicate) -> Predicate:
@@ -328,7 +365,9 @@ def relax_lossy_times(schema: TableSchema, entries: ManifestEntries, predicate: 
     times = {field.name: field.type for field in schema.fields if field.type.root in TIMESTAMPS}
     if not any(name in times for name in columns(predicate)):
         return predicate
-    relaxed = restrict(predicate, lambda leaf: TRUE if leaf.column in times and _may_be_lost(leaf, times[leaf.column]) else leaf)
+    relaxed = restrict(
+        predicate, lambda leaf: TRUE if leaf.column in times and _may_be_lost(leaf, times[leaf.column]) else leaf
+    )
     return relaxed if relaxed != predicate and _has_orc(entries) else predicate
 
 
@@ -361,4 +400,8 @@ def map_column_names(schema: TableSchema, written: TableSchema) -> dict[str, str
     """
     by_id = {field.id: field for field in written.fields}
     pairs = ((field, by_id.get(field.id)) for field in schema.fields)
-    return {own.name: then.name for own, then in pairs if then is not None and own.type.as_nullable() == then.type.as_nullable()}
+    return {
+        own.name: then.name
+        for own, then in pairs
+        if then is not None and own.type.as_nullable() == then.type.as_nullable()
+    }

@@ -126,7 +126,9 @@ class IncrementalScan:
             return pl.concat([lazy_frames.scan_raw_rows(plan, self.fields, self._system) for plan in plans])
         if len(plans) == 1:
             return lazy_frames.scan_merged(plans, self.fields, system=self._system)
-        return lazy_frames.difference(plans[0], plans[1], self.fields, self._system, keeps_deletes=self.kind_column is not None)
+        return lazy_frames.difference(
+            plans[0], plans[1], self.fields, self._system, keeps_deletes=self.kind_column is not None
+        )
 
     @property
     def _system(self) -> Sequence[str]:
@@ -152,7 +154,10 @@ class IncrementalScan:
             start = min(first - 1, end)
         for argument, number in ((self.since, start), (self.until, end)):
             if not first - 1 <= number <= newest.id:
-                msg = f"changes of {self.ctx.name} reach from snapshot {first} to {newest.id}; {argument!r} is snapshot {number}"
+                msg = (
+                    f"changes of {self.ctx.name} reach from snapshot {first} to {newest.id}; {argument!r} is snapshot "
+                    f"{number}"
+                )
                 raise SnapshotNotFound(msg, name=str(argument))
         if end < start:
             raise self._backwards(start, end)
@@ -184,7 +189,11 @@ class IncrementalScan:
             snapshot = snapshots.find_change(self.ctx, number)
             if snapshot is None:
                 raise snapshots.snapshot_not_found(self.ctx, number)
-            wanted = snapshot.changelog_manifest_list is not None and snapshot.commit_kind != "OVERWRITE" if changelog else snapshot.commit_kind == "APPEND"
+            wanted = (
+                snapshot.changelog_manifest_list is not None and snapshot.commit_kind != "OVERWRITE"
+                if changelog
+                else snapshot.commit_kind == "APPEND"
+            )
             if wanted:
                 listed = manifest_reader.manifest_files(self.ctx, snapshot, "changelog" if changelog else "delta")
                 read = manifest_reader.read_entries(self.ctx, listed)
@@ -209,10 +218,15 @@ class IncrementalScan:
         ends = [state.snapshot for state in (before, after) if state.snapshot is not None]
         if len({end.schema_id for end in ends}) < 2:
             return
-        counts = [TableOptions.parse(schemas.read(self.ctx, end.schema_id).options, kind=self.ctx.kind).bucket for end in ends]
+        counts = [
+            TableOptions.parse(schemas.read(self.ctx, end.schema_id).options, kind=self.ctx.kind).bucket for end in ends
+        ]
         if counts[0] != counts[1]:
-            msg = f"{self.ctx.name} had {counts[0]} buckets at snapshot {ends[0].id} and has {counts[1]} at {ends[1].id}: \
-their difference is not told; ask for mode 'delta' or 'changelog', or compare the two states"
+            msg = (
+                f"{self.ctx.name} had {counts[0]} buckets at snapshot {ends[0].id} and has {counts[1]} at "
+                f"{ends[1].id}: their difference is not told; ask for mode 'delta' or 'changelog', or compare the two "
+                "states"
+            )
             raise InvalidOption(msg, key="mode", value="diff")
 
     def _state(self, at: int | str | datetime | None) -> time_travel.Position:
@@ -246,7 +260,14 @@ def _end(ctx: TableContext, at: int | str | datetime, *, before_all: int) -> int
     return before_all if snapshot is None else snapshot.id
 
 
-def changes(ctx: TableContext, since: int | str | datetime, until: int | str | datetime | None, *, mode: str, kind_column: str | None) -> IncrementalScan:
+def changes(
+    ctx: TableContext,
+    since: int | str | datetime,
+    until: int | str | datetime | None,
+    *,
+    mode: str,
+    kind_column: str | None,
+) -> IncrementalScan:
     """Return the changes of a range, checked."""
     check_readable(ctx.all_options, f"table {ctx.name}")
     if mode not in MODES:
@@ -259,14 +280,18 @@ def changes(ctx: TableContext, since: int | str | datetime, until: int | str | d
         msg = f"{ctx.name} has a column {kind_column!r} of its own; name the kinds otherwise with kind_column="
         raise InvalidOption(msg, key="kind_column", value=kind_column)
     _check_time_order(ctx, since, until)
-    source = IncrementalScan(ctx=replace(ctx), fields=ctx.schema.fields, since=since, until=until, mode=mode, kind_column=kind_column)
+    source = IncrementalScan(
+        ctx=replace(ctx), fields=ctx.schema.fields, since=since, until=until, mode=mode, kind_column=kind_column
+    )
     source.now()
     return source
 
 
 def _check_time_order(ctx: TableContext, since: int | str | datetime, until: int | str | datetime | None) -> None:
     """Raise `InvalidOption` for two times of which the later comes first, even if both mean one snapshot."""
-    ends = [end for end in (since, until) if isinstance(end, (str, datetime)) and not time_travel.names_a_snapshot(ctx, end)]
+    ends = [
+        end for end in (since, until) if isinstance(end, (str, datetime)) and not time_travel.names_a_snapshot(ctx, end)
+    ]
     if len(ends) == 2 and time_travel.time_ms(ctx, ends[1]) < time_travel.time_ms(ctx, ends[0]):
         msg = f"changes end at {until}, before they begin at {since}: give the earlier time as since"
         raise InvalidOption(msg, key="until", value=str(until))
@@ -288,13 +313,19 @@ def changes_from_options(ctx: TableContext, *, kind_column: str | None) -> Incre
         ends = (label, label) if before is None else (before, label)
         return changes(ctx, *ends, mode="diff", kind_column=kind_column)
     if (text := options.incremental_between) is None:
-        first, last = (_parse_time(end) for end in _parse_pair("incremental-between-timestamp", options.incremental_between_timestamp or ""))
+        first, last = (
+            _parse_time(end)
+            for end in _parse_pair("incremental-between-timestamp", options.incremental_between_timestamp or "")
+        )
         return changes(ctx, first, last, mode=mode, kind_column=kind_column)
     ends = _parse_pair("incremental-between", text)
     tagged = [tags.find(ctx, end) is not None for end in ends]
     numbers = [time_travel.digits(end) for end in ends]
     if not all(tagged) and None in numbers:
-        msg = f"incremental-between is two tags or two snapshot ids, not {text!r}; {ctx.name} has the tags {', '.join(tags.names(ctx)) or 'none'}"
+        msg = (
+            f"incremental-between is two tags or two snapshot ids, not {text!r}; {ctx.name} has the tags "
+            f"{', '.join(tags.names(ctx)) or 'none'}"
+        )
         raise InvalidOption(msg, key="incremental-between", value=text)
     if all(tagged) and not options.incremental_between_tag_to_snapshot:
         mode = "diff"
@@ -306,7 +337,11 @@ def changes_from_options(ctx: TableContext, *, kind_column: str | None) -> Incre
 def _check_exclusive_options(ctx: TableContext) -> None:
     """Raise `InvalidOption` unless exactly one option asks for changes, and none for a state."""
     table_options = ctx.all_options
-    named = [key for key in (*time_travel.POSITIONS, "scan.version", time_travel.FILES_SINCE) if table_options.get(key) is not None]
+    named = [
+        key
+        for key in (*time_travel.POSITIONS, "scan.version", time_travel.FILES_SINCE)
+        if table_options.get(key) is not None
+    ]
     ranges = [key for key in time_travel.INCREMENTAL_KEYS if table_options.get(key) is not None]
     mode = ctx.options.scan_mode
     if mode == LATEST_DELTA and (also := [*named, *ranges]):

@@ -98,16 +98,25 @@ class PaimonScan(LazyFrameResolver):
         _refuse_numbers(filters, self.schema())
         version, frame, schema = self.source.now()
         condition, decided = condition_of(filters, schema)
-        hidden = [at for at, filter_expr in enumerate(filters) if at not in decided and not row_groups.is_plain(filter_expr.expr)]
+        hidden = [
+            at
+            for at, filter_expr in enumerate(filters)
+            if at not in decided and not row_groups.is_plain(filter_expr.expr)
+        ]
         applied = [*decided, *hidden]
         above, used = [row_groups.hide(filters[at].expr) for at in hidden], applied
         if any(
             row_groups.may_fail(hidden_condition, self.schema()) for hidden_condition in above
         ):  # of rows that what Polars applies would leave out too, and that planning counts on
-            above, used = [*(filter_expr.expr for at, filter_expr in enumerate(filters) if at not in applied), *above], list(range(len(filters)))
+            above, used = (
+                [*(filter_expr.expr for at, filter_expr in enumerate(filters) if at not in applied), *above],
+                list(range(len(filters))),
+            )
         if self.shared:
             key = f"{version}#{next(self.times)}"
-            return _apply_filters(frame(condition, limit), above, self.schema()), ResolvedLazyFrameProps(version_key=key, applied_filters=applied)
+            return _apply_filters(frame(condition, limit), above, self.schema()), ResolvedLazyFrameProps(
+                version_key=key, applied_filters=applied
+            )
         props = ResolvedLazyFrameProps(version_key=version, applied_filters=applied)
         if version == existing_resolved_version_key:
             return None, props
@@ -135,7 +144,9 @@ class _FilterProbe(LazyFrameResolver):
 
     def resolve_lazyframe(self, **question: object) -> tuple[pl.LazyFrame, ResolvedLazyFrameProps]:
         self.filters = list(question["filters"])  # type: ignore[call-overload]
-        return pl.LazyFrame(schema=self.columns), ResolvedLazyFrameProps(version_key="", applied_filters=list(range(len(self.filters))))
+        return pl.LazyFrame(schema=self.columns), ResolvedLazyFrameProps(
+            version_key="", applied_filters=list(range(len(self.filters)))
+        )
 
 
 def scan_lazily(source: ScanSource, *, shared: bool = False) -> pl.LazyFrame:
@@ -160,7 +171,11 @@ def _refuse_numbers(filters: Sequence[FilterExpr], schema: Mapping[str, pl.DataT
     """
     for filter_expr in filters:
         text = filter_expr.pyarrow_str
-        if text is not None and "to_py_" not in text and not any(schema[name].is_temporal() for name in filter_expr.expr.meta.root_names()):
+        if (
+            text is not None
+            and "to_py_" not in text
+            and not any(schema[name].is_temporal() for name in filter_expr.expr.meta.root_names())
+        ):
             continue  # columns and constants of other kinds
         predicate = parse_exact(text)
         if predicate is None:
@@ -225,7 +240,9 @@ def _pass_through(rows: pl.DataFrame) -> pl.DataFrame:
     return rows
 
 
-def _apply_filters(frame: pl.LazyFrame, conditions: Sequence[pl.Expr], schema: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+def _apply_filters(
+    frame: pl.LazyFrame, conditions: Sequence[pl.Expr], schema: Mapping[str, pl.DataType]
+) -> pl.LazyFrame:
     """Return the rows that satisfy all conditions; those that may fail are applied last, above all sources."""
     safe, others = list[pl.Expr](), list[pl.Expr]()
     for condition in conditions:
@@ -246,7 +263,14 @@ def _split_condition(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> list[p
     if len(plain) == len(filters):
         return [expr]  # what Polars keeps to itself never reaches a scan
     return (
-        [*plain, *(row_groups.hide(filter_expr.expr) for filter_expr in filters if not row_groups.is_plain(filter_expr.expr))]
+        [
+            *plain,
+            *(
+                row_groups.hide(filter_expr.expr)
+                for filter_expr in filters
+                if not row_groups.is_plain(filter_expr.expr)
+            ),
+        ]
         if is_whole
         else [*plain, row_groups.hide(expr)]
     )
@@ -259,7 +283,11 @@ def condition_of(filters: Sequence[FilterExpr], schema: TableSchema) -> tuple[Sc
     for at, filter_expr in enumerate(filters):
         text = pyarrow_text(filter_expr)
         used = set(filter_expr.expr.meta.root_names()) if partition_keys or keys else set[str]()
-        if used and used <= partition_keys and (text is not None or _is_decided_by_partition(filter_expr.expr, schema.fields_of(used))):
+        if (
+            used
+            and used <= partition_keys
+            and (text is not None or _is_decided_by_partition(filter_expr.expr, schema.fields_of(used)))
+        ):
             on_partition.append(filter_expr.expr)
             decided.append(at)
         elif used and used <= keys and text is not None:

@@ -36,7 +36,9 @@ KIND_AND_SEQUENCE = (KIND, SEQUENCE)
 _NAMES = dict(enumerate(KIND_TEXTS))
 
 
-def scan_merged(plans: Sequence[Plan], fields: Sequence[Field], *, system: Sequence[str] = (), keeps_deletes: bool = False) -> pl.LazyFrame:
+def scan_merged(
+    plans: Sequence[Plan], fields: Sequence[Field], *, system: Sequence[str] = (), keeps_deletes: bool = False
+) -> pl.LazyFrame:
     """Return the rows of a table: those that need no merge, then those of each bucket that does.
 
     `system` may add `_VALUE_KIND` and, to key tables, `_SEQUENCE_NUMBER`; `keeps_deletes` keeps deletes that are the
@@ -53,7 +55,11 @@ def scan_merged(plans: Sequence[Plan], fields: Sequence[Field], *, system: Seque
 
 def scan_raw_rows(plan: Plan, fields: Sequence[Field], system: Sequence[str] = KINDS) -> pl.LazyFrame:
     """Every row of the plan's files as it lies, with `_VALUE_KIND`, of key tables with all of `system`."""
-    parts = [] if not len(plan.raw) else [_scan(plan, plan.raw, own_fields(plan, fields), system if plan.rule is not None else [])]
+    parts = (
+        []
+        if not len(plan.raw)
+        else [_scan(plan, plan.raw, own_fields(plan, fields), system if plan.rule is not None else [])]
+    )
     if plan.rule is None:
         parts = [part.with_columns(pl.lit(0, pl.Int8).alias(KIND)) for part in parts]
     return _concat_frames(parts, plan, fields, system)
@@ -82,7 +88,13 @@ def scan_stored_versions(plan: Plan, fields: Sequence[Field]) -> pl.LazyFrame:
     frame = _scan(plan, plan.raw, fields, [*system, LEVEL, FILE])
     if plan.rule is None:
         frame = frame.with_columns(pl.lit(None, pl.Int64).alias(SEQUENCE), pl.lit(0, pl.Int8).alias(KIND))
-    return frame.select(*cols(names), SEQUENCE, _format_kind().alias("_row_kind"), pl.col(LEVEL).alias("_level"), pl.col(FILE).alias("_file"))
+    return frame.select(
+        *cols(names),
+        SEQUENCE,
+        _format_kind().alias("_row_kind"),
+        pl.col(LEVEL).alias("_level"),
+        pl.col(FILE).alias("_file"),
+    )
 
 
 RAW_COLUMNS = ("_SEQUENCE_NUMBER", "_row_kind", "_level", "_file")
@@ -94,13 +106,16 @@ def check_raw(ctx: TableContext, fields: Sequence[Field]) -> None:
     own = next((field.name for field in fields if field.name in RAW_COLUMNS), None)
     if own is not None:
         msg = (
-            f"{ctx.name} has a column {own!r} of its own, and stored versions of rows carry {', '.join(RAW_COLUMNS)} beside the table's columns: "
+            f"{ctx.name} has a column {own!r} of its own, and stored versions of rows carry {', '.join(RAW_COLUMNS)} "
+            "beside the table's columns: "
             f"rename it (t.alter(lk.rename_column({own!r}, …))) to see them, or read the merged rows with t.scan()"
         )
         raise SchemaMismatch(msg, column=own)
 
 
-def difference(before: Plan, after: Plan, fields: Sequence[Field], system: Sequence[str] = KINDS, *, keeps_deletes: bool = True) -> pl.LazyFrame:
+def difference(
+    before: Plan, after: Plan, fields: Sequence[Field], system: Sequence[str] = KINDS, *, keeps_deletes: bool = True
+) -> pl.LazyFrame:
     """Return how the rows of `after` differ from those of `before`, with `system`, `_VALUE_KIND` among it.
 
     Without `keeps_deletes` neither state has deletes.
@@ -109,9 +124,13 @@ def difference(before: Plan, after: Plan, fields: Sequence[Field], system: Seque
     options = after.ctx.options
     # writers agree on the bucket of a key by the default function alone (`hashing.functions_of_writers`)
     is_told_by_key = options.bucket >= 0 and options.bucket_function_type == "default"
-    side = partial(_scan_merged_plan if is_told_by_key else _scan_with_bucket, fields=fields, keeps_deletes=keeps_deletes)
+    side = partial(
+        _scan_merged_plan if is_told_by_key else _scan_with_bucket, fields=fields, keeps_deletes=keeps_deletes
+    )
     old, new = side(before), side(after)
-    return differences.diff_frames(old, new, after.ctx, after.rule).select(cols([*(field.name for field in fields), *system]))
+    return differences.diff_frames(old, new, after.ctx, after.rule).select(
+        cols([*(field.name for field in fields), *system])
+    )
 
 
 def _scan_merged_plan(plan: Plan, fields: Sequence[Field], *, keeps_deletes: bool) -> pl.LazyFrame:
@@ -123,21 +142,37 @@ def _scan_with_bucket(plan: Plan, fields: Sequence[Field], *, keeps_deletes: boo
     numbers = plan.entries.numbers("bucket")
     parts = []
     for number in np.unique(numbers[plan.chosen]).tolist():  # scalar: one a bucket
-        bucket_plan = replace(plan, raw=plan.raw[numbers[plan.raw] == number], merged=tuple(bucket for bucket in plan.merged if bucket.bucket == number))
-        parts.append(_scan_merged_plan(bucket_plan, fields, keeps_deletes=keeps_deletes).with_columns(pl.lit(number, pl.Int32).alias(differences.BUCKET)))
+        bucket_plan = replace(
+            plan,
+            raw=plan.raw[numbers[plan.raw] == number],
+            merged=tuple(bucket for bucket in plan.merged if bucket.bucket == number),
+        )
+        parts.append(
+            _scan_merged_plan(bucket_plan, fields, keeps_deletes=keeps_deletes).with_columns(
+                pl.lit(number, pl.Int32).alias(differences.BUCKET)
+            )
+        )
     return (
-        pl.concat(parts) if parts else _scan_merged_plan(plan, fields, keeps_deletes=keeps_deletes).with_columns(pl.lit(0, pl.Int32).alias(differences.BUCKET))
+        pl.concat(parts)
+        if parts
+        else _scan_merged_plan(plan, fields, keeps_deletes=keeps_deletes).with_columns(
+            pl.lit(0, pl.Int32).alias(differences.BUCKET)
+        )
     )
 
 
-def select_changes(frame: pl.LazyFrame, kind_column: str | None, fields: Sequence[Field], system: Sequence[str] = KINDS) -> pl.LazyFrame:
+def select_changes(
+    frame: pl.LazyFrame, kind_column: str | None, fields: Sequence[Field], system: Sequence[str] = KINDS
+) -> pl.LazyFrame:
     """Return changes with their kind first; without `kind_column` only the rows that were added or updated to."""
     if kind_column is not None:
         return kinds_first(frame, kind_column, fields, system)
     return frame.filter(_is_addition()).select(col(field.name) for field in fields)
 
 
-def kinds_first(frame: pl.LazyFrame, kind_column: str, fields: Sequence[Field], system: Sequence[str] = KINDS) -> pl.LazyFrame:
+def kinds_first(
+    frame: pl.LazyFrame, kind_column: str, fields: Sequence[Field], system: Sequence[str] = KINDS
+) -> pl.LazyFrame:
     """Return `_VALUE_KIND` as text, named `kind_column`, then the rest of `system`, then the columns."""
     names = [*(name for name in system if name != KIND), *(field.name for field in fields)]
     return frame.select(_format_kind().alias(kind_column), *cols(names))
@@ -156,7 +191,9 @@ def deletes_first(frame: pl.LazyFrame, schema: TableSchema, fields: Sequence[Fie
     return frame.sort(stays, maintain_order=True)
 
 
-def tasks(plan: Plan, vectors: Mapping[str, NDArray[np.unsignedinteger]], *, keeps_deletes: bool = False) -> list[buckets.MergeTask]:
+def tasks(
+    plan: Plan, vectors: Mapping[str, NDArray[np.unsignedinteger]], *, keeps_deletes: bool = False
+) -> list[buckets.MergeTask]:
     """Return the merge task of each bucket with overlapping files."""
     if plan.rule is None or not plan.merged:
         return []
@@ -180,7 +217,12 @@ def tasks(plan: Plan, vectors: Mapping[str, NDArray[np.unsignedinteger]], *, kee
 
 
 def _scan_unmerged(
-    plan: Plan, fields: Sequence[Field], vectors: Mapping[str, NDArray[np.unsignedinteger]], *, system: Sequence[str], keeps_deletes: bool
+    plan: Plan,
+    fields: Sequence[Field],
+    vectors: Mapping[str, NDArray[np.unsignedinteger]],
+    *,
+    system: Sequence[str],
+    keeps_deletes: bool,
 ) -> list[pl.LazyFrame]:
     """Return the frames of files that need no merge, without deletes.
 
@@ -205,7 +247,11 @@ def _scan_unmerged(
 
 
 def _scan(
-    plan: Plan, rows: NDArray[np.int64], fields: Sequence[Field], system: Sequence[str], vectors: Mapping[str, NDArray[np.unsignedinteger]] | None = None
+    plan: Plan,
+    rows: NDArray[np.int64],
+    fields: Sequence[Field],
+    system: Sequence[str],
+    vectors: Mapping[str, NDArray[np.unsignedinteger]] | None = None,
 ) -> pl.LazyFrame:
     number = None if plan.snapshot is None else plan.snapshot.id
     # what files may lack, their null counts tell
@@ -213,7 +259,9 @@ def _scan(
     files = entries.files_to_read(counted=bool(unheld.select_possibly_missing(plan.ctx, fields)))
     paths = data_file_paths(plan.ctx, entries)
     masks = {} if not vectors and all(_is_filtered(plan, file) for file in files) else plan.hits
-    return scan_files(plan.ctx, files, paths, fields, system=system, deletions=vectors, row_masks=masks, snapshot_id=number)
+    return scan_files(
+        plan.ctx, files, paths, fields, system=system, deletions=vectors, row_masks=masks, snapshot_id=number
+    )
 
 
 def _is_filtered(plan: Plan, file: DataFileMeta) -> bool:
@@ -232,7 +280,9 @@ def _vectors(plan: Plan) -> Mapping[str, NDArray[np.unsignedinteger]]:
     return deletion_vector_reader.load(plan.ctx, {name: plan.vectors[name] for name in names if name in plan.vectors})
 
 
-def _concat_frames(parts: list[pl.LazyFrame], plan: Plan, fields: Sequence[Field], system: Sequence[str]) -> pl.LazyFrame:
+def _concat_frames(
+    parts: list[pl.LazyFrame], plan: Plan, fields: Sequence[Field], system: Sequence[str]
+) -> pl.LazyFrame:
     if not parts:
         return pl.LazyFrame(schema=_schema(plan, fields) | {name: buckets.SYSTEM[name] for name in system})
     return parts[0] if len(parts) == 1 else pl.concat(parts)

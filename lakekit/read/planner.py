@@ -121,7 +121,10 @@ class PruningFunnel:
             left = int(np.count_nonzero(combined))
             self.steps.append(Step("files", before, left, why))
         if combined is not None and left < len(self.entries):
-            self.entries, self.groups = self.entries.filter(combined), None if self.groups is None else self.groups.filter(combined)
+            self.entries, self.groups = (
+                self.entries.filter(combined),
+                None if self.groups is None else self.groups.filter(combined),
+            )
 
 
 def plan_read(
@@ -183,7 +186,9 @@ def plan_entries(
 ) -> Plan:
     """Return the plan over given live entries: pruning, sections, file indexes."""
     index = manifest_reader.index_entries(ctx, snapshot)
-    vectors = {r.file_name: entry for entry in index if entry.index_type == "DELETION_VECTORS" for r in entry.ranges or ()}
+    vectors = {
+        r.file_name: entry for entry in index if entry.index_type == "DELETION_VECTORS" for r in entry.ranges or ()
+    }
     _prune_places(ctx, funnel, index, condition)
     if rule is not None:
         _prune_keys(ctx, funnel, rule, condition)
@@ -232,7 +237,10 @@ def plan_change(
     funnel = PruningFunnel(entries)
     if created_since_ms is not None:
         funnel.step("creation time", _mask_created_since(funnel.entries, created_since_ms))
-    funnel.step("not visible before compaction", _visible_mask(ctx, funnel.entries, hides_level_zero=hides_level_zero, hides_postponed=hides_postponed))
+    funnel.step(
+        "not visible before compaction",
+        _visible_mask(ctx, funnel.entries, hides_level_zero=hides_level_zero, hides_postponed=hides_postponed),
+    )
     return _plan_unmerged(ctx, snapshot, funnel, rule_of(ctx), condition)
 
 
@@ -243,10 +251,21 @@ def plan_difference(ctx: TableContext, before: Position, after: Position, condit
     keys in other files are merged with them.
     """
     states = (before, after)
-    sides = [manifest_reader.no_entries() if state.snapshot is None else _filter_visible(ctx, load_live_entries(ctx, state.snapshot)) for state in states]
-    names = [pc.binary_join_element_wise(side.column("file_name"), side.column("level").cast(pa.string()), "@") for side in sides]
+    sides = [
+        manifest_reader.no_entries()
+        if state.snapshot is None
+        else _filter_visible(ctx, load_live_entries(ctx, state.snapshot))
+        for state in states
+    ]
+    names = [
+        pc.binary_join_element_wise(side.column("file_name"), side.column("level").cast(pa.string()), "@")
+        for side in sides
+    ]
     rule = rule_of(ctx)
-    on_key = ScanFilter(_select_conjuncts(condition.predicate, {*ctx.schema.partition_keys, *ctx.schema.trimmed_primary_keys}), condition.on_partition)
+    on_key = ScanFilter(
+        _select_conjuncts(condition.predicate, {*ctx.schema.partition_keys, *ctx.schema.trimmed_primary_keys}),
+        condition.on_partition,
+    )
     plans = []
     for state, side, mine, other in zip(states, sides, names, reversed(names), strict=True):
         if state.snapshot is None:
@@ -259,7 +278,9 @@ def plan_difference(ctx: TableContext, before: Position, after: Position, condit
 
 def rule_of(ctx: TableContext) -> MergeSpec | None:
     """Return the merge rule of a key table; None for an append table."""
-    return rules.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name) if ctx.schema.primary_keys else None
+    return (
+        rules.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name) if ctx.schema.primary_keys else None
+    )
 
 
 def load_live_entries(ctx: TableContext, snapshot: Snapshot) -> ManifestEntries:
@@ -277,13 +298,23 @@ def partitions_of(ctx: TableContext, position: Position, *, levels: range | None
     return frozenset(entries.column("partition").unique().to_pylist())  # scalar: one a partition
 
 
-def _plan_unmerged(ctx: TableContext, snapshot: Snapshot, funnel: PruningFunnel, rule: MergeSpec | None, condition: ScanFilter) -> Plan:
+def _plan_unmerged(
+    ctx: TableContext, snapshot: Snapshot, funnel: PruningFunnel, rule: MergeSpec | None, condition: ScanFilter
+) -> Plan:
     funnel.step("scan.bucket", _in_bucket(ctx, funnel.entries))
     _prune_places(ctx, funnel, [], condition)
     if rule is not None:
         _prune_keys(ctx, funnel, rule, condition)
     raw = np.arange(len(funnel.entries))
-    return Plan(ctx=ctx, snapshot=snapshot, entries=funnel.entries, raw=raw, rule=rule, condition=condition, steps=tuple(funnel.steps))
+    return Plan(
+        ctx=ctx,
+        snapshot=snapshot,
+        entries=funnel.entries,
+        raw=raw,
+        rule=rule,
+        condition=condition,
+        steps=tuple(funnel.steps),
+    )
 
 
 def _in_partitions(entries: ManifestEntries, partitions: frozenset[bytes]) -> Mask:
@@ -293,7 +324,9 @@ def _in_partitions(entries: ManifestEntries, partitions: frozenset[bytes]) -> Ma
 # ---- visibility ------------------------------------------------------------------------------------------------------
 
 
-def _visible_mask(ctx: TableContext, entries: ManifestEntries, *, hides_level_zero: bool = True, hides_postponed: bool = True) -> Mask | None:
+def _visible_mask(
+    ctx: TableContext, entries: ManifestEntries, *, hides_level_zero: bool = True, hides_postponed: bool = True
+) -> Mask | None:
     """Return which entries are visible; None if all are (ENGINE 2.10).
 
     Postponed files are hidden while the table postpones; level 0 is hidden with first-row, and where deletion vectors
@@ -324,8 +357,18 @@ def _in_levels(entries: ManifestEntries, levels: range) -> Mask:
 
 def _in_last_level(entries: ManifestEntries, least: int) -> Mask:
     level = pl.col("level")
-    frame = pl.DataFrame({"partition": pl.Series(entries.column("partition")), "bucket": entries.numbers("bucket"), "level": entries.numbers("level")})
-    mask: Mask = frame.select(level == pl.max_horizontal(level.max().over("partition", "bucket"), pl.lit(least))).to_series().to_numpy()
+    frame = pl.DataFrame(
+        {
+            "partition": pl.Series(entries.column("partition")),
+            "bucket": entries.numbers("bucket"),
+            "level": entries.numbers("level"),
+        }
+    )
+    mask: Mask = (
+        frame.select(level == pl.max_horizontal(level.max().over("partition", "bucket"), pl.lit(least)))
+        .to_series()
+        .to_numpy()
+    )
     return mask
 
 
@@ -364,14 +407,18 @@ def partition_frame(ctx: TableContext, rows: pa.BinaryArray) -> pl.DataFrame:
     fields = [ctx.schema.field(name) for name in ctx.schema.partition_keys]
     decoded = binary_row.decode_columns(rows, [f.type for f in fields])
     wanted = polars_schema(fields)
-    return pl.DataFrame([pl.Series(f.name, values).cast(wanted[f.name]) for f, values in zip(fields, decoded, strict=True)])
+    return pl.DataFrame(
+        [pl.Series(f.name, values).cast(wanted[f.name]) for f, values in zip(fields, decoded, strict=True)]
+    )
 
 
 def _in_partition(ctx: TableContext, condition: ScanFilter, rows: pa.BinaryArray) -> Mask:
     """Return which serialized partitions satisfy the conditions on partition columns; each is tested once."""
     encoded = rows.dictionary_encode()
     frame = partition_frame(ctx, encoded.dictionary)
-    matches: Mask = frame.select(pl.all_horizontal(e.fill_null(False) for e in condition.on_partition)).to_series().to_numpy()
+    matches: Mask = (
+        frame.select(pl.all_horizontal(e.fill_null(False) for e in condition.on_partition)).to_series().to_numpy()
+    )
     return matches[encoded.indices.to_numpy()]
 
 
@@ -396,7 +443,9 @@ def _file_count(listed: list[ManifestFileMeta]) -> int:
     return sum(m.num_added_files - m.num_deleted_files for m in listed)
 
 
-def _prune_places(ctx: TableContext, funnel: PruningFunnel, index: list[IndexManifestEntry], condition: ScanFilter) -> None:
+def _prune_places(
+    ctx: TableContext, funnel: PruningFunnel, index: list[IndexManifestEntry], condition: ScanFilter
+) -> None:
     """Prune by partition, exactly, and by bucket, from the values of the whole bucket key."""
     if not len(funnel.entries):
         return
@@ -432,7 +481,9 @@ def _prune_keys(ctx: TableContext, funnel: PruningFunnel, rule: MergeSpec, condi
         funnel.step(f"keys {_format_columns(on_key)}", bounds.may_match_files(ctx, funnel.entries, on_key, "key"))
 
 
-def _prune_values(ctx: TableContext, funnel: PruningFunnel, rule: MergeSpec | None, condition: ScanFilter) -> Mapping[str, BitMap]:
+def _prune_values(
+    ctx: TableContext, funnel: PruningFunnel, rule: MergeSpec | None, condition: ScanFilter
+) -> Mapping[str, BitMap]:
     """Prune by value statistics and file indexes, where no other version of a key could reappear.
 
     Return the row positions that the indexes select in the remaining files, by file name.
@@ -444,13 +495,17 @@ def _prune_values(ctx: TableContext, funnel: PruningFunnel, rule: MergeSpec | No
     masks: list[tuple[str, Mask | None]] = []
     alone = None if funnel.groups is None else funnel.groups.number < 0
     if on_value != TRUE:
-        fit = bounds.may_match_files(ctx, entries, file_index_pruning.relax_lossy_times(ctx.schema, entries, on_value), "value")
+        fit = bounds.may_match_files(
+            ctx, entries, file_index_pruning.relax_lossy_times(ctx.schema, entries, on_value), "value"
+        )
         if rule is not None and funnel.groups is not None:
             fit = _whole_sections(fit, funnel.groups.number, chooses=rule.engine in ROW_SELECTING_ENGINES)
         masks.append((f"values {_format_columns(on_value)}", fit))
         alone = fit if alone is None else fit & alone
     indices = np.arange(len(entries)) if alone is None else np.flatnonzero(alone)
-    result = file_index_pruning.evaluate(ctx, entries, indices, _drop_conjuncts(condition.predicate, set(ctx.schema.partition_keys)))
+    result = file_index_pruning.evaluate(
+        ctx, entries, indices, _drop_conjuncts(condition.predicate, set(ctx.schema.partition_keys))
+    )
     if result.says_something:
         may_match = np.ones(len(entries), bool)
         may_match[result.gone] = False

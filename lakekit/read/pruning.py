@@ -94,7 +94,11 @@ def may_match_leaf(leaf: Leaf, stats: PruningStatistics) -> Mask:
         case "is not null":
             return stats.some.copy()
         case "starts with":
-            return _prefix(str(leaf.literals[0]), stats) & stats.some if stats.type.root in ("CHAR", "VARCHAR") else np.ones(len(stats.nulls), bool)
+            return (
+                _prefix(str(leaf.literals[0]), stats) & stats.some
+                if stats.type.root in ("CHAR", "VARCHAR")
+                else np.ones(len(stats.nulls), bool)
+            )
         case "in":
             mask = np.zeros(len(stats.nulls), bool)
             for value in leaf.literals:

@@ -25,12 +25,44 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">=", "==v", "!=v", "&", "|"})
-_FUNCTIONS = frozenset({"not", "is_null", "is_not_null", "is_in", "is_between", "cast", "strict_cast", "str.starts_with"})
+_FUNCTIONS = frozenset(
+    {"not", "is_null", "is_not_null", "is_in", "is_between", "cast", "strict_cast", "str.starts_with"}
+)
 _ARITHMETIC = frozenset({"+", "-", "*", "/", "//", "%"})
 _SAFE_FUNCTIONS = (_FUNCTIONS - {"strict_cast"}) | {
-    *("when", "then", "otherwise", "coalesce", "fill_null", "fill_nan", "any_horizontal", "all_horizontal", "min_horizontal", "max_horizontal"),
-    *("abs", "negate", "is_nan", "is_not_nan", "is_finite", "is_infinite", "struct.field_by_name", "list.length", "list.contains"),
-    *("str.ends_with", "str.contains", "str.len_chars", "str.len_bytes", "str.to_lowercase", "str.to_uppercase", "str.strip_chars", "str.slice"),
+    *(
+        "when",
+        "then",
+        "otherwise",
+        "coalesce",
+        "fill_null",
+        "fill_nan",
+        "any_horizontal",
+        "all_horizontal",
+        "min_horizontal",
+        "max_horizontal",
+    ),
+    *(
+        "abs",
+        "negate",
+        "is_nan",
+        "is_not_nan",
+        "is_finite",
+        "is_infinite",
+        "struct.field_by_name",
+        "list.length",
+        "list.contains",
+    ),
+    *(
+        "str.ends_with",
+        "str.contains",
+        "str.len_chars",
+        "str.len_bytes",
+        "str.to_lowercase",
+        "str.to_uppercase",
+        "str.strip_chars",
+        "str.slice",
+    ),
     *("dt.year", "dt.month", "dt.day", "dt.weekday", "dt.hour", "dt.minute", "dt.second", "dt.date"),
 }
 """Functions, as Polars writes them, that give a value or null of every value of their types."""
@@ -81,4 +113,6 @@ def _is_safe_arithmetic(types: Sequence[pl.DataType], text: str) -> bool:
     Integers wrap; decimals and times may overflow.
     """
     has_floats = any(dtype.is_float() for dtype in types) or "Float" in text
-    return all(dtype.is_integer() or dtype.is_float() or isinstance(dtype, pl.String) for dtype in types) and (has_floats or not _POINT.search(text))
+    return all(dtype.is_integer() or dtype.is_float() or isinstance(dtype, pl.String) for dtype in types) and (
+        has_floats or not _POINT.search(text)
+    )

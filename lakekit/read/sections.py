@@ -72,7 +72,9 @@ def hides_level_zero(ctx: TableContext) -> bool:
     They do with first-row, and if deletion vectors say which versions are old.
     """
     options = ctx.options
-    return options.merge_engine == "first-row" or (options.deletion_vectors_enabled and not options.deletion_vectors_merge_on_read)
+    return options.merge_engine == "first-row" or (
+        options.deletion_vectors_enabled and not options.deletion_vectors_merge_on_read
+    )
 
 
 def groups(ctx: TableContext, entries: ManifestEntries) -> SectionGroups | None:
@@ -88,14 +90,19 @@ def groups(ctx: TableContext, entries: ManifestEntries) -> SectionGroups | None:
         return None
     bucket_of_entry = bucket_ids(entries)
     if not ctx.schema.partition_keys and bucket_of_entry.max() >= _SECOND_PARTITION:
-        raise Corrupt("entries of several partitions, and the table has none: versions of a key would not meet", field="_PARTITION")
+        raise Corrupt(
+            "entries of several partitions, and the table has none: versions of a key would not meet",
+            field="_PARTITION",
+        )
     _, code, counts = np.unique(bucket_of_entry, return_inverse=True, return_counts=True)
     crowded = np.flatnonzero(counts[code.reshape(-1)] > 1)
     if not len(crowded):
         return None
     cut = _sections(ctx, entries.take(crowded) if len(crowded) < len(entries) else entries)
     number = np.repeat(np.arange(len(cut)), cut.sizes)
-    section_groups = SectionGroups(number=np.full(len(entries), -1), rank=np.zeros(len(entries), np.int64), in_order=cut.in_order)
+    section_groups = SectionGroups(
+        number=np.full(len(entries), -1), rank=np.zeros(len(entries), np.int64), in_order=cut.in_order
+    )
     section_groups.number[crowded[cut.files]] = np.where(cut.sizes[number] > 1, number, -1)
     section_groups.rank[crowded[cut.files]] = np.arange(len(number))
     return section_groups
@@ -113,7 +120,11 @@ def buckets(entries: ManifestEntries, group: SectionGroups) -> tuple[MergedBucke
     merged = []
     for files, in_order in zip(np.split(inside, starts[1:]), ordered, strict=True):
         partition, bucket = bucket_id_at(entries, int(files[0]))
-        merged.append(MergedBucket(partition=partition, bucket=bucket, files=tuple(int(index) for index in files), in_order=bool(in_order)))
+        merged.append(
+            MergedBucket(
+                partition=partition, bucket=bucket, files=tuple(int(index) for index in files), in_order=bool(in_order)
+            )
+        )
     return tuple(merged)
 
 

@@ -47,7 +47,9 @@ def _named_keys(predicate: Predicate, key: Sequence[Field]) -> list[pa.Array] | 
             return None
         if field.type.root == "CHAR":
             values = [
-                pa.scalar(padded, pa.string()) for text in values for padded in list_padded(text.as_py(), field.type.length or 1)
+                pa.scalar(padded, pa.string())
+                for text in values
+                for padded in list_padded(text.as_py(), field.type.length or 1)
             ]  # scalar: literals of a filter
         count *= len(values)
         if count > MAX_COMBINATIONS:
@@ -89,7 +91,11 @@ def in_buckets(ctx: TableContext, entries: ManifestEntries, predicate: Predicate
         return None  # in a state of then a column of today's bucket key may not have been there
     fields = ctx.schema.fields_of(ctx.schema.bucket_keys)
     keys, types = _named_keys(predicate, fields), [field.type for field in fields]
-    if keys is None or not is_bucket_key(ctx.options.bucket_function_type, types) or not schemas.have_types_always(ctx, fields):
+    if (
+        keys is None
+        or not is_bucket_key(ctx.options.bucket_function_type, types)
+        or not schemas.have_types_always(ctx, fields)
+    ):
         return None
     mask, bucket = np.ones(len(entries), bool), entries.numbers("bucket")
     for count in np.unique(total):
@@ -100,7 +106,9 @@ def in_buckets(ctx: TableContext, entries: ManifestEntries, predicate: Predicate
     return mask
 
 
-def in_hashed(ctx: TableContext, entries: ManifestEntries, predicate: Predicate, indexes: Sequence[IndexManifestEntry]) -> NDArray[np.bool_] | None:
+def in_hashed(
+    ctx: TableContext, entries: ManifestEntries, predicate: Predicate, indexes: Sequence[IndexManifestEntry]
+) -> NDArray[np.bool_] | None:
     """Return which entries of dynamic buckets have a key of a condition in their hash index.
 
     None if the condition does not name the whole key. Buckets without an index are kept. Only the indexes of the
@@ -119,6 +127,11 @@ def in_hashed(ctx: TableContext, entries: ManifestEntries, predicate: Predicate,
         for index in indexes:
             inside = (code == at) & (bucket == index.bucket) if index.partition == partition else np.zeros(0, bool)
             if inside.any():
-                path = ctx.layout.index(index.file_name, partition_path=partition_path(ctx, partition), bucket=index.bucket, external_path=index.external_path)
+                path = ctx.layout.index(
+                    index.file_name,
+                    partition_path=partition_path(ctx, partition),
+                    bucket=index.bucket,
+                    external_path=index.external_path,
+                )
                 mask[inside] = bool(np.isin(wanted, hash_index.decode(ctx.storage.read(path), path=path)).any())
     return mask

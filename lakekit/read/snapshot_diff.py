@@ -53,7 +53,9 @@ def diff_frames(before: pl.LazyFrame, after: pl.LazyFrame, ctx: TableContext, ru
         key.append(BUCKET)
     others = [name for name in ctx.schema.names if name not in key] + list(SYSTEM)
     old = before.with_columns(pl.lit(True).alias(BEFORE)).rename({name: _before_name(name) for name in others})
-    joined = after.with_columns(pl.lit(True).alias(AFTER)).join(old, on=cols(key), how="full", nulls_equal=True, coalesce=True)
+    joined = after.with_columns(pl.lit(True).alias(AFTER)).join(
+        old, on=cols(key), how="full", nulls_equal=True, coalesce=True
+    )
     schema = after.collect_schema()
     return joined.map_batches(partial(_select_changes, ctx=ctx, rule=rule, names=schema.names()), schema=schema)
 
@@ -66,9 +68,16 @@ def _before_name(name: str) -> str:
 def _select_changes(joined: pl.DataFrame, *, ctx: TableContext, rule: MergeSpec, names: Sequence[str]) -> pl.DataFrame:
     in_after, in_before = joined[AFTER].is_not_null().to_numpy(), joined[BEFORE].is_not_null().to_numpy()
     is_deleted = ~in_after & ~_retracts(joined[_before_name(KIND)])
-    changed = joined.filter(pl.Series((in_after & ~in_before) | is_deleted | _mask_changed(joined, in_after & in_before, ctx, rule)))
+    changed = joined.filter(
+        pl.Series((in_after & ~in_before) | is_deleted | _mask_changed(joined, in_after & in_before, ctx, rule))
+    )
     is_there, both = pl.col(AFTER).is_not_null(), set(joined.columns)
-    columns = [pl.when(is_there).then(col(name)).otherwise(col(_before_name(name))).alias(name) if _before_name(name) in both else col(name) for name in names]
+    columns = [
+        pl.when(is_there).then(col(name)).otherwise(col(_before_name(name))).alias(name)
+        if _before_name(name) in both
+        else col(name)
+        for name in names
+    ]
     kind = pl.when(is_there).then(col(_before_name(KIND))).otherwise(pl.lit(_DELETE, pl.Int8)).alias(_before_name(KIND))
     return changed.with_columns(kind).select(columns)
 
@@ -84,7 +93,10 @@ def _mask_changed(joined: pl.DataFrame, both: Mask, ctx: TableContext, rule: Mer
     """
     types, both_states = ctx.schema.types, set(joined.columns)
     values = [name for name in ctx.schema.names if _before_name(name) in both_states]
-    unlike = [sort_map_entries(col(name), types[name]).ne_missing(sort_map_entries(col(_before_name(name)), types[name])) for name in values]
+    unlike = [
+        sort_map_entries(col(name), types[name]).ne_missing(sort_map_entries(col(_before_name(name)), types[name]))
+        for name in values
+    ]
     mask = joined.select(pl.any_horizontal(*unlike) if unlike else pl.lit(value=False)).to_series().to_numpy() & both
     mask |= both & (_retracts(joined[KIND]) != _retracts(joined[_before_name(KIND)]))
     if not mask.any():
@@ -107,13 +119,17 @@ def _order(joined: pl.DataFrame, both: Mask, rule: MergeSpec) -> NDArray[np.int8
     sides = [pairs.select(older), pairs.select(cols(names))]
     pair_order, count = np.zeros(len(pairs), np.int8), len(pairs)
     for rank in reversed(age.ranks(pl.concat(sides), rule)):
-        pair_order = np.where(rank[count:] == rank[:count], pair_order, np.where(rank[count:] > rank[:count], 1, -1)).astype(np.int8)
+        pair_order = np.where(
+            rank[count:] == rank[:count], pair_order, np.where(rank[count:] > rank[:count], 1, -1)
+        ).astype(np.int8)
     order = np.zeros(len(both), np.int8)
     order[both] = pair_order
     return order
 
 
-def _break_ties(joined: pl.DataFrame, both: Mask, order: NDArray[np.int8], ctx: TableContext, rule: MergeSpec) -> NDArray[np.int8]:
+def _break_ties(
+    joined: pl.DataFrame, both: Mask, order: NDArray[np.int8], ctx: TableContext, rule: MergeSpec
+) -> NDArray[np.int8]:
     """Return the order with every tie resolved as the reference's loser tree of two leaves resolves it.
 
     The leaf that did not move last comes first. A lone row's leaf moves last, of a pair the leaf that came first; at
@@ -149,4 +165,6 @@ def _bucket_ids(joined: pl.DataFrame, ctx: TableContext) -> pl.Series:
     if count <= 1:
         return pl.zeros(joined.height, pl.Int32, eager=True)
     keys = [schema.field(name) for name in schema.bucket_keys]
-    return pl.Series(hashing.buckets("default", [joined[f.name].to_arrow() for f in keys], [f.type for f in keys], count))
+    return pl.Series(
+        hashing.buckets("default", [joined[f.name].to_arrow() for f in keys], [f.type for f in keys], count)
+    )

@@ -87,7 +87,9 @@ def _literal(expr: pl.Expr) -> str | None:
         value = pl.select(expr).to_series()
     except pl.exceptions.PolarsError:
         return None
-    if value.len() != 1 or not (value.dtype.is_integer() or value.dtype in (pl.String(), pl.Boolean(), pl.List(pl.String()))):
+    if value.len() != 1 or not (
+        value.dtype.is_integer() or value.dtype in (pl.String(), pl.Boolean(), pl.List(pl.String()))
+    ):
         return None  # of others Python may have no value at all: a time in the year 10000
     item = value.item()
     if isinstance(item, pl.Series):

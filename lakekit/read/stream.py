@@ -47,11 +47,6 @@ if TYPE_CHECKING:
 KIND_COLUMN: Final = "_row_kind"
 STATE = "FULL"
 """The kind of a change that is the state a stream begins with."""
-_ENGINE_TITLES = {"partial-update": "Partial update", "aggregation": "Pre-aggregate", "first-row": "First row"}
-_CHANGELOG_HINTS = (
-    ("its rows are parts of rows until they are merged", "'lookup' or 'full-compaction', or to 'input' to be told the rows as they came"),
-    ("rows that an earlier one hides would be told too", "'lookup', the only one that first-row goes with"),
-)
 """Why a table without changelog cannot be followed, and the producers that help; the second for first-row."""
 _ANY_LEVEL = 2**31 - 1
 _POSTPONE = -2
@@ -127,7 +122,10 @@ class TableStream:
     def schema(self) -> Mapping[str, pl.DataType]:
         """Return the columns and types: kind first, then the columns."""
         unit = self.ctx.options.lakekit_timestamp_unit
-        return {**lazy_frames.kind_schema(KIND_COLUMN, numbered=False), **polars_schema(self.fields, timestamp_unit=unit)}
+        return {
+            **lazy_frames.kind_schema(KIND_COLUMN, numbered=False),
+            **polars_schema(self.fields, timestamp_unit=unit),
+        }
 
     def now(self) -> lazy.ResolvedSource:
         """Return the snapshot as the version; it never changes."""
@@ -144,7 +142,9 @@ class TableStream:
     def _lying(self, entries: ManifestEntries, condition: ScanFilter, *, created_since_ms: int | None = None) -> Plan:
         """Return the plan of files to read unmerged; nothing is hidden."""
         visibility = {"hides_level_zero": False, "hides_postponed": self._hides_postponed}
-        return planner.plan_change(self.ctx, self.snapshot, entries, condition, created_since_ms=created_since_ms, **visibility)
+        return planner.plan_change(
+            self.ctx, self.snapshot, entries, condition, created_since_ms=created_since_ms, **visibility
+        )
 
     @property
     def _hides_postponed(self) -> bool:
@@ -175,7 +175,9 @@ class SnapshotState(TableStream):
         The second is None if there are none to return.
         """
         levels, last = _initial_levels(self.ctx)
-        merged = planner.plan_read(self.ctx, self.position, condition, levels=levels, last_level=last, hides_level_zero=False)
+        merged = planner.plan_read(
+            self.ctx, self.position, condition, levels=levels, last_level=last, hides_level_zero=False
+        )
         if self.ctx.options.bucket != _POSTPONE or self._hides_postponed:
             return merged, None
         entries = planner.load_live_entries(self.ctx, self.snapshot)
@@ -203,8 +205,15 @@ class StreamBatch(TableStream):
         else:
             kinds = self.entries.numbers("kind")
             before = snapshots.find(self.ctx, self.snapshot.id - 1) or self.snapshot
-            rows = pl.concat([_invert_kinds(self._merged(kinds == DELETE, before, condition)), self._merged(kinds == ADD, self.snapshot, condition)])
-        return lazy_frames.kinds_first(lazy_frames.deletes_first(rows, self.ctx.schema, self.fields), KIND_COLUMN, self.fields)
+            rows = pl.concat(
+                [
+                    _invert_kinds(self._merged(kinds == DELETE, before, condition)),
+                    self._merged(kinds == ADD, self.snapshot, condition),
+                ]
+            )
+        return lazy_frames.kinds_first(
+            lazy_frames.deletes_first(rows, self.ctx.schema, self.fields), KIND_COLUMN, self.fields
+        )
 
     def plan(self, condition: ScanFilter) -> Plan | None:
         """Return the plan to read the rows unmerged.
@@ -224,7 +233,9 @@ class StreamBatch(TableStream):
             mask = mask & (self.entries.numbers("bucket") != _POSTPONE)
         if snapshot.index_manifest is not None and snapshots.find(self.ctx, snapshot.id) is None:
             snapshot = replace(snapshot, index_manifest=None)  # a long-lived changelog keeps files of rows alone
-        plan = planner.plan_entries(self.ctx, snapshot, planner.PruningFunnel(self.entries.filter(mask)), planner.rule_of(self.ctx), condition)
+        plan = planner.plan_entries(
+            self.ctx, snapshot, planner.PruningFunnel(self.entries.filter(mask)), planner.rule_of(self.ctx), condition
+        )
         return lazy_frames.scan_merged([plan], self.fields, system=lazy_frames.KINDS)
 
 
@@ -278,15 +289,20 @@ def stream(
 ) -> StreamCursor:
     """Return the cursor over which `follow` iterates, for callers that step through it themselves."""
     check_readable(ctx.all_options, f"table {ctx.name}")
-    _check_engine(ctx)
+    stream_start.check_engine(ctx)
     if ctx.schema.has(KIND_COLUMN):
-        msg = f"{ctx.name} has a column {KIND_COLUMN!r} of its own, which a stream needs for the kinds of its rows: rename it"
+        msg = (
+            f"{ctx.name} has a column {KIND_COLUMN!r} of its own, which a stream needs for the kinds of its rows: "
+            "rename it"
+        )
         raise InvalidOption(msg, key="kind_column", value=KIND_COLUMN)
     consumer = consumer if consumer is not None else ctx.options.consumer_id
     if consumer is not None:
         consumers.check_id(consumer)
     if isinstance(until, bool) or not (until is None or until == "latest" or isinstance(until, (int, datetime))):
-        raise InvalidOption(f"until is 'latest', a snapshot id, a datetime or None, not {until!r}", key="until", value=str(until))
+        raise InvalidOption(
+            f"until is 'latest', a snapshot id, a datetime or None, not {until!r}", key="until", value=str(until)
+        )
     ctx = stream_start.with_start(ctx, start)
     return StreamCursor(
         ctx=ctx,
@@ -295,48 +311,9 @@ def stream(
         until=time_travel.time_ms(ctx, until) if isinstance(until, datetime) else None,
         last_id=until if isinstance(until, int) else None,
         stops_at_end=until == "latest",
-        poll_ms=_poll_ms(ctx, poll),
+        poll_ms=stream_start.poll_ms(ctx, poll),
         newest_at_call=snapshots.latest_id(ctx),
     )
-
-
-def _check_engine(ctx: TableContext) -> None:
-    """Raise `InvalidOption` if the stream would return rows as they were written as if they were merged.
-
-    Source: `TableScanUtils`.
-    """
-    engine = ctx.options.merge_engine
-    if ctx.schema.primary_keys and engine in _ENGINE_TITLES and ctx.options.changelog_producer == "none":
-        why, producers = _CHANGELOG_HINTS[engine == "first-row"]
-        msg = f"{_ENGINE_TITLES[engine]} continuous reading is not supported: {ctx.name} keeps no changelog, and {why}. Set changelog-producer to {producers}; \
-t.scan() and t.changes(mode='diff') read states"
-        raise InvalidOption(msg, key="changelog-producer", value="none")
-    if ctx.options.streaming_read_overwrite:
-        _check_overwrites(ctx)
-
-
-def _check_overwrites(ctx: TableContext) -> None:
-    """Raise `InvalidOption` if a stream's options ask for overwrites that no table of its kind can return.
-
-    Source: `SchemaValidation`.
-    """
-    producer, why = ctx.options.changelog_producer, ""
-    if not ctx.schema.primary_keys:
-        why = "is for key tables: set streaming-read-append-overwrite for an append table"
-    elif producer in ("full-compaction", "lookup"):
-        why = f"does not go with the changelog producer {producer}, whose later changelogs may tell the rows of overwrites too: they would be told twice. \
-t.changes(mode='diff') tells what they changed"
-    if why:
-        raise InvalidOption(f"streaming-read-overwrite {why}; found it set for {ctx.name}", key="streaming-read-overwrite", value="true")
-
-
-def _poll_ms(ctx: TableContext, poll: float | timedelta | None) -> float:
-    if poll is None:
-        return ctx.options.continuous_discovery_interval_ms
-    seconds: object = poll.total_seconds() if isinstance(poll, timedelta) else poll
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds < float("inf"):
-        raise InvalidOption(f"poll is a time in seconds, 0 or more, or a timedelta, not {poll!r}", key="poll", value=str(poll))
-    return seconds * 1000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -372,8 +349,13 @@ class StreamCursor:
             self.place.reach(number)
         if start.state is not None and start.state.snapshot is not None:
             if self._is_behind_the_end(start.state.snapshot):
-                msg = f"the stream of {self.ctx.name} would begin with snapshot {start.state.snapshot.id}, which is behind its end: begin with an older one"
-                raise InvalidOption(msg, key="until", value=str(self.last_id if self.last_id is not None else self.until))
+                msg = (
+                    f"the stream of {self.ctx.name} would begin with snapshot {start.state.snapshot.id}, which is "
+                    "behind its end: begin with an older one"
+                )
+                raise InvalidOption(
+                    msg, key="until", value=str(self.last_id if self.last_id is not None else self.until)
+                )
             yield self._told(self.state(start.state, start.state.snapshot), start.state.snapshot, STATE)
             self.passed = start.state.snapshot
             if self._passes_watermark(start.state.snapshot):
@@ -394,7 +376,9 @@ class StreamCursor:
             source = self.brought(snapshot)
             if source is not None:
                 yield self._told(source, snapshot, snapshot.commit_kind)
-            elif self.place.next_id == number or (self.passed is None and self._is_new()):  # not acknowledged by a caller
+            elif self.place.next_id == number or (
+                self.passed is None and self._is_new()
+            ):  # not acknowledged by a caller
                 self.place.reach(number + 1)
             number, self.passed = number + 1, snapshot
 
@@ -428,10 +412,16 @@ class StreamCursor:
 
     def _ends(self) -> bool:
         """Return whether a stream without a next snapshot is over."""
-        return self.stops_at_end or (self.last_id is not None and self.last_id < 1) or (self.until is not None and self.ctx.world.now_ms() > self.until)
+        return (
+            self.stops_at_end
+            or (self.last_id is not None and self.last_id < 1)
+            or (self.until is not None and self.ctx.world.now_ms() > self.until)
+        )
 
     def _is_behind_the_end(self, snapshot: Snapshot) -> bool:
-        return (self.until is not None and snapshot.time_millis > self.until) or (self.last_id is not None and snapshot.id > self.last_id)
+        return (self.until is not None and snapshot.time_millis > self.until) or (
+            self.last_id is not None and snapshot.id > self.last_id
+        )
 
     def _passes_watermark(self, snapshot: Snapshot) -> bool:
         bound, reached = self.ctx.options.scan_bounded_watermark, snapshot.watermark_or_none
@@ -464,18 +454,29 @@ class StreamCursor:
             return None
         if number > newest:
             consumer = self.place.consumer
-            advice = "Begin anew with start=" if consumer is None else f"t.reset_consumer({consumer!r}) lets the consumer begin anew"
-            msg = f"the stream of {self.ctx.name} expects snapshot {number}, and the newest is {newest}: The next expected snapshot is too big! \
-Was the table rolled back, or begins it ahead of the table? {advice}"
+            advice = (
+                "Begin anew with start="
+                if consumer is None
+                else f"t.reset_consumer({consumer!r}) lets the consumer begin anew"
+            )
+            msg = (
+                f"the stream of {self.ctx.name} expects snapshot {number}, and the newest is {newest}: The next "
+                f"expected snapshot is too big! Was the table rolled back, or begins it ahead of the table? {advice}"
+            )
             raise SnapshotNotFound(msg, name=str(number))
         snapshot = snapshots.find_change(self.ctx, number)  # it may have come meanwhile
         if snapshot is None:
             mine = self.place.consumer
             retention_advice = (
-                "or follow with a consumer, which keeps them" if mine is None else f"acknowledge what is told, and keep consumer {mine!r} to one stream"
+                "or follow with a consumer, which keeps them"
+                if mine is None
+                else f"acknowledge what is told, and keep consumer {mine!r} to one stream"
             )
-            msg = f"the stream of {self.ctx.name} wants snapshot {number}, which has expired: {snapshots.describe_range(self.ctx)}. \
-Begin anew with start=, keep snapshots longer (snapshot.time-retained), {retention_advice}"
+            msg = (
+                f"the stream of {self.ctx.name} wants snapshot {number}, which has expired: "
+                f"{snapshots.describe_range(self.ctx)}. Begin anew with start=, keep snapshots longer "
+                f"(snapshot.time-retained), {retention_advice}"
+            )
             raise SnapshotNotFound(msg, name=str(number))
         return snapshot
 
@@ -493,8 +494,10 @@ Begin anew with start=, keep snapshots longer (snapshot.time-retained), {retenti
             self._check_table()
             where = "told" if self.passed else "begins behind"
             advice = "" if self.place.consumer is None else f", or with t.reset_consumer({self.place.consumer!r})"
-            msg = f"the stream of {self.ctx.name} {where} snapshot {previous.id}, and another one has its number now: the table was rolled back, or moved \
-forward to a branch. Begin anew with start={advice}"
+            msg = (
+                f"the stream of {self.ctx.name} {where} snapshot {previous.id}, and another one has its number now: "
+                f"the table was rolled back, or moved forward to a branch. Begin anew with start={advice}"
+            )
             raise SnapshotNotFound(msg, name=str(previous.id))
 
     def state(self, position: Position, snapshot: Snapshot) -> SnapshotState:
@@ -509,7 +512,11 @@ forward to a branch. Begin anew with start={advice}"
         tells_overwrites = options.streaming_read_overwrite if keyed else options.streaming_read_append_overwrite
         overwrites = snapshot.commit_kind == "OVERWRITE" and tells_overwrites
         changelog = options.changelog_producer != "none" and not overwrites
-        tells = snapshot.changelog_manifest_list is not None if changelog else overwrites or snapshot.commit_kind == "APPEND"
+        tells = (
+            snapshot.changelog_manifest_list is not None
+            if changelog
+            else overwrites or snapshot.commit_kind == "APPEND"
+        )
         if not tells:
             return None
         source = StreamBatch(ctx=ctx, fields=self.fields, snapshot=snapshot, changelog=changelog, overwrites=overwrites)
@@ -525,7 +532,7 @@ forward to a branch. Begin anew with start={advice}"
         self._check_table()
         if snapshot.schema_id > self.ctx.newest_schema_id:
             self.ctx = table_scan.refresh_options(self.ctx, self.fields, "follow()")
-            _check_engine(self.ctx)
+            stream_start.check_engine(self.ctx)
         return self.ctx
 
     def _check_table(self) -> None:
@@ -534,8 +541,10 @@ forward to a branch. Begin anew with start={advice}"
         The snapshots of the other have the same numbers.
         """
         if not schemas.is_same_table(self.ctx):
-            msg = f"schema {self.ctx.schema.id} of {self.ctx.name} is not what it was when follow() was called: the table was made anew, or moved \
-forward to a branch; call t.follow() again"
+            msg = (
+                f"schema {self.ctx.schema.id} of {self.ctx.name} is not what it was when follow() was called: the "
+                "table was made anew, or moved forward to a branch; call t.follow() again"
+            )
             raise SchemaChanged(msg)
 
     def _told(self, source: SnapshotState | StreamBatch, snapshot: Snapshot, kind: str) -> Change:

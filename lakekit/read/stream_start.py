@@ -17,7 +17,7 @@ A consumer with progress begins there, whatever the mode is.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from lakekit.errors import InvalidOption
@@ -51,6 +51,15 @@ _REQUIRED_OPTIONS = {
 }
 """Options of which a mode needs one."""
 
+_ENGINE_TITLES = {"partial-update": "Partial update", "aggregation": "Pre-aggregate", "first-row": "First row"}
+_CHANGELOG_HINTS = (
+    (
+        "its rows are parts of rows until they are merged",
+        "'lookup' or 'full-compaction', or to 'input' to be told the rows as they came",
+    ),
+    ("rows that an earlier one hides would be told too", "'lookup', the only one that first-row goes with"),
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
@@ -75,7 +84,9 @@ def with_start(ctx: TableContext, start: str | int | datetime | None) -> TableCo
     if isinstance(start, int):
         ctx = ctx.with_options({**cleared, "scan.mode": "from-snapshot", "scan.snapshot-id": str(start)})
     elif isinstance(start, datetime):
-        ctx = ctx.with_options({**cleared, "scan.mode": "from-timestamp", "scan.timestamp-millis": str(time_travel.time_ms(ctx, start))})
+        ctx = ctx.with_options(
+            {**cleared, "scan.mode": "from-timestamp", "scan.timestamp-millis": str(time_travel.time_ms(ctx, start))}
+        )
     elif start is not None:
         if start not in SCAN_MODES.split():
             msg = f"start is one of {', '.join(STREAM_MODES)}, a snapshot id or a datetime, not {start!r}"
@@ -89,12 +100,18 @@ def _check(ctx: TableContext) -> None:
     mode, scan_options = time_travel.scan_mode_of(ctx)
     if time_travel.means_changes(ctx) or mode not in STREAM_MODES:
         also = next((key for key in time_travel.INCREMENTAL_KEYS if ctx.all_options.get(key) is not None), "scan.mode")
-        msg = f"{also} {ctx.all_options.get(also)!r} is not something a stream begins with; those are {', '.join(STREAM_MODES)}. t.changes() reads ranges"
+        msg = (
+            f"{also} {ctx.all_options.get(also)!r} is not something a stream begins with; those are "
+            f"{', '.join(STREAM_MODES)}. t.changes() reads ranges"
+        )
         raise InvalidOption(msg, key=also, value=str(ctx.all_options.get(also)))
     if mode.startswith("from-snapshot"):
         other = next((key for key in ("scan.tag-name", "scan.watermark", "scan.version") if key in scan_options), None)
         if other is not None or "scan.snapshot-id" not in scan_options:
-            msg = f"a stream with scan.mode {mode!r} begins at a scan.snapshot-id, and not at {other or 'nothing'}: Cannot scan from tag in streaming mode."
+            msg = (
+                f"a stream with scan.mode {mode!r} begins at a scan.snapshot-id, and not at {other or 'nothing'}: "
+                "Cannot scan from tag in streaming mode."
+            )
             raise InvalidOption(msg, key=other or "scan.snapshot-id", value=scan_options.get(other or ""))
     needed = _REQUIRED_OPTIONS.get(mode, ())
     if needed and not scan_options.keys() & set(needed):
@@ -113,7 +130,11 @@ def start_of_consumer(ctx: TableContext, consumer: str) -> Start | None:
     Snapshots that expired before it came to them are skipped, with a warning.
     """
     progress = consumers.find(ctx, consumer)
-    return None if progress is None else Start(next_id=_clamp_to_oldest(ctx, progress.next_snapshot, f"consumer {consumer!r}"))
+    return (
+        None
+        if progress is None
+        else Start(next_id=_clamp_to_oldest(ctx, progress.next_snapshot, f"consumer {consumer!r}"))
+    )
 
 
 def begin(ctx: TableContext, *, newest_at_call: int | None) -> Start | None:
@@ -129,11 +150,15 @@ def begin(ctx: TableContext, *, newest_at_call: int | None) -> Start | None:
         return None
     match mode:
         case "from-snapshot":
-            return Start(next_id=_clamp_to_oldest(ctx, time_travel.whole_number(scan_options, "scan.snapshot-id"), "the stream"))
+            return Start(
+                next_id=_clamp_to_oldest(ctx, time_travel.whole_number(scan_options, "scan.snapshot-id"), "the stream")
+            )
         case "from-timestamp":
             return Start(next_id=_first_change_since(ctx, time_travel.millis(scan_options), newest.id))
         case "from-creation-timestamp":
-            return _start_since_creation(ctx, time_travel.whole_number(scan_options, "scan.creation-time-millis"), newest)
+            return _start_since_creation(
+                ctx, time_travel.whole_number(scan_options, "scan.creation-time-millis"), newest
+            )
     return _start_after(_state(ctx, mode, scan_options))
 
 
@@ -144,9 +169,14 @@ def _state(ctx: TableContext, mode: str, scan_options: Mapping[str, str]) -> Pos
             return Position(snapshot=time_travel.find_latest_compacted(ctx))
         case "from-snapshot-full":
             oldest = snapshots.earliest_id(ctx) or 1
-            return Position(snapshot=snapshots.read(ctx, max(oldest, time_travel.whole_number(scan_options, "scan.snapshot-id"))))
+            return Position(
+                snapshot=snapshots.read(ctx, max(oldest, time_travel.whole_number(scan_options, "scan.snapshot-id")))
+            )
         case "from-file-creation-time":
-            return Position(snapshot=snapshots.latest(ctx), created_since_ms=time_travel.whole_number(scan_options, "scan.file-creation-time-millis"))
+            return Position(
+                snapshot=snapshots.latest(ctx),
+                created_since_ms=time_travel.whole_number(scan_options, "scan.file-creation-time-millis"),
+            )
     return Position(snapshot=snapshots.latest(ctx))
 
 
@@ -187,5 +217,55 @@ def _clamp_to_oldest(ctx: TableContext, wanted: int, who: str) -> int:
 
 def oldest_change(ctx: TableContext) -> int | None:
     """Return the oldest snapshot whose changes can be read, from itself or from its long-lived changelog."""
-    snapshot_ids = [number for number in (snapshots.earliest_id(ctx), *snapshots.changelog_ids(ctx)[:1]) if number is not None]
+    snapshot_ids = [
+        number for number in (snapshots.earliest_id(ctx), *snapshots.changelog_ids(ctx)[:1]) if number is not None
+    ]
     return min(snapshot_ids) if snapshot_ids else None
+
+
+def check_engine(ctx: TableContext) -> None:
+    """Raise `InvalidOption` if the stream would return rows as they were written as if they were merged.
+
+    Source: `TableScanUtils`.
+    """
+    engine = ctx.options.merge_engine
+    if ctx.schema.primary_keys and engine in _ENGINE_TITLES and ctx.options.changelog_producer == "none":
+        why, producers = _CHANGELOG_HINTS[engine == "first-row"]
+        msg = (
+            f"{_ENGINE_TITLES[engine]} continuous reading is not supported: {ctx.name} keeps no changelog, and {why}. "
+            f"Set changelog-producer to {producers}; t.scan() and t.changes(mode='diff') read states"
+        )
+        raise InvalidOption(msg, key="changelog-producer", value="none")
+    if ctx.options.streaming_read_overwrite:
+        _check_overwrites(ctx)
+
+
+def _check_overwrites(ctx: TableContext) -> None:
+    """Raise `InvalidOption` if a stream's options ask for overwrites that no table of its kind can return.
+
+    Source: `SchemaValidation`.
+    """
+    producer, why = ctx.options.changelog_producer, ""
+    if not ctx.schema.primary_keys:
+        why = "is for key tables: set streaming-read-append-overwrite for an append table"
+    elif producer in ("full-compaction", "lookup"):
+        why = (
+            f"does not go with the changelog producer {producer}, whose later changelogs may tell the rows of "
+            "overwrites too: they would be told twice. t.changes(mode='diff') tells what they changed"
+        )
+    if why:
+        raise InvalidOption(
+            f"streaming-read-overwrite {why}; found it set for {ctx.name}", key="streaming-read-overwrite", value="true"
+        )
+
+
+def poll_ms(ctx: TableContext, poll: float | timedelta | None) -> float:
+    """Return the time between two looks for a new snapshot in milliseconds; None: as the table's options say."""
+    if poll is None:
+        return ctx.options.continuous_discovery_interval_ms
+    seconds: object = poll.total_seconds() if isinstance(poll, timedelta) else poll
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds < float("inf"):
+        raise InvalidOption(
+            f"poll is a time in seconds, 0 or more, or a timedelta, not {poll!r}", key="poll", value=str(poll)
+        )
+    return seconds * 1000

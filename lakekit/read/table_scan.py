@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from lakekit.read.planner import Plan
     from lakekit.read.time_travel import Position
 
-RAW_FIELDS = tuple(Field(name, parse(text)) for name, text in zip(lazy_frames.RAW_COLUMNS, ("BIGINT", "STRING", "INT", "STRING"), strict=True))
+RAW_FIELDS = tuple(
+    Field(name, parse(text))
+    for name, text in zip(lazy_frames.RAW_COLUMNS, ("BIGINT", "STRING", "INT", "STRING"), strict=True)
+)
 """What `scan(raw=True)` adds to the columns of a table."""
 
 
@@ -71,7 +74,9 @@ class TableScan:
         with add_manifest_path(ctx, lambda: position.snapshot):
             return self._frame_of(ctx, position, condition, limit)
 
-    def _frame_of(self, ctx: TableContext, position: Position, condition: ScanFilter, limit: int | None) -> pl.LazyFrame:
+    def _frame_of(
+        self, ctx: TableContext, position: Position, condition: ScanFilter, limit: int | None
+    ) -> pl.LazyFrame:
         if self.raw:
             return lazy_frames.scan_stored_versions(planner.plan_raw_files(ctx, position, condition), self.fields)
         plans = self._plans(ctx, position, condition, limit)
@@ -140,12 +145,17 @@ def refresh_options(ctx: TableContext, fields: Sequence[Field], method: str) -> 
         current = newest_fields.get(field.id)
         if current is None or current.type.as_nullable() != field.type.as_nullable():
             what = "was dropped" if current is None else f"is {current.type} now"
-            msg = f"column {field.name!r} of {ctx.name} was {field.type} when {method} was called and {what}; call t.{method} again"
+            msg = (
+                f"column {field.name!r} of {ctx.name} was {field.type} when {method} was called and {what}; call "
+                f"t.{method} again"
+            )
             raise SchemaChanged(msg, column=field.name)
     return ctx.with_schema(newest).with_schema(ctx.schema)
 
 
-def fallback_position(ctx: TableContext, position: Position, at: int | str | datetime | None) -> tuple[TableContext, Position] | None:
+def fallback_position(
+    ctx: TableContext, position: Position, at: int | str | datetime | None
+) -> tuple[TableContext, Position] | None:
     """Return the fallback branch and its position for a position of this branch; None without such a branch.
 
     Its columns have the names of this branch. A snapshot or tag of this branch means the state of the other at its
@@ -193,9 +203,13 @@ def align_fallback_branch(ctx: TableContext, other: TableContext) -> TableContex
     # ids of parts of ROWs count, as in the reference
     types = [[field.type.as_nullable() for field in side.schema.fields] for side in (ctx, other)]
     if types[0] != types[1]:
-        column_lists = [", ".join(f"{field.name} {field.type}" for field in side.schema.fields) for side in (ctx, other)]
-        msg = f"branch {ctx.branch} of {ctx.name} has the columns {column_lists[0]}, its fallback branch {other.branch} has {column_lists[1]}: \
-make them alike, or read each branch by itself"
+        column_lists = [
+            ", ".join(f"{field.name} {field.type}" for field in side.schema.fields) for side in (ctx, other)
+        ]
+        msg = (
+            f"branch {ctx.branch} of {ctx.name} has the columns {column_lists[0]}, its fallback branch {other.branch} "
+            f"has {column_lists[1]}: make them alike, or read each branch by itself"
+        )
         raise SchemaMismatch(msg)
     return other.with_names_of(ctx.schema)
 
@@ -208,10 +222,17 @@ def scan(ctx: TableContext, at: int | str | datetime | None = None, *, raw: bool
     check_readable(ctx.all_options, f"table {ctx.name}")
     if at is None and time_travel.means_changes(ctx):
         key = next((key for key in time_travel.INCREMENTAL_KEYS if key in ctx.all_options), "scan.mode")
-        msg = f"{key} asks for what changed in {ctx.name}, and a state was asked for: give at=, or read changes with t.scan() or t.changes()"
+        msg = (
+            f"{key} asks for what changed in {ctx.name}, and a state was asked for: give at=, or read changes with "
+            "t.scan() or t.changes()"
+        )
         raise InvalidOption(msg, key=key, value=ctx.all_options[key])
     position = time_travel.EMPTY_TABLE if at is None and time_travel.means_newest(ctx) else time_travel.locate(ctx, at)
-    if ctx.all_options.get("type") == OBJECTS and not ctx.all_options.get("object-location") and time_travel.locate(ctx, at).snapshot is None:
+    if (
+        ctx.all_options.get("type") == OBJECTS
+        and not ctx.all_options.get("object-location")
+        and time_travel.locate(ctx, at).snapshot is None
+    ):
         raise refuse(OBJECTS, f"table {ctx.name}")
     ctx = time_travel.schema_of(ctx, position)
     if raw:

@@ -80,7 +80,12 @@ _COMPARED_ARGUMENTS: Mapping[str, tuple[tuple[int, int], ...]] = {
 """Functions that do so with the inputs at those places, whatever the others are: values that `replace_strict` gives may
 be of another type.
 """
-_WORDS: Mapping[type[pl.DataType], str] = {pl.Date: "DATE", pl.Time: "TIME", pl.Datetime: "TIMESTAMP", pl.Duration: "an interval"}
+_WORDS: Mapping[type[pl.DataType], str] = {
+    pl.Date: "DATE",
+    pl.Time: "TIME",
+    pl.Datetime: "TIMESTAMP",
+    pl.Duration: "an interval",
+}
 _WRITE: Mapping[type[pl.DataType], str] = {
     pl.Date: "DATE '2024-01-03' in SQL, quotes and all, date(2024, 1, 3) in Python",
     pl.Time: "TIME '12:30:00' in SQL, quotes and all, time(12, 30) in Python",
@@ -109,15 +114,24 @@ def refuse_leaf(leaf: Leaf, schema: Schema, subject: str) -> None:
     dtype = schema.get(leaf.column)
     for value in leaf.literals:
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        kind = type(dtype) if dtype is not None and dtype.is_temporal() else pl.Date if isinstance(value, date) else pl.Datetime
-        if dtype is not None and ((is_number and dtype.is_temporal()) or (isinstance(value, (date, Instant)) and dtype.is_numeric())):
+        kind = (
+            type(dtype)
+            if dtype is not None and dtype.is_temporal()
+            else pl.Date
+            if isinstance(value, date)
+            else pl.Datetime
+        )
+        if dtype is not None and (
+            (is_number and dtype.is_temporal()) or (isinstance(value, (date, Instant)) and dtype.is_numeric())
+        ):
             raise make_time_mismatch(subject, kind, f"{leaf.column} {leaf.op} {value}")
 
 
 def make_time_mismatch(subject: str, kind: type[pl.DataType], what: str) -> SchemaMismatch:
     """Return the error for a comparison of a kind of time with a number."""
     return SchemaMismatch(
-        f"{subject} compares {_WORDS[kind]} with a number: {_shorten(what)}. A number is no day and no time of one: write {_WRITE[kind]}; "
+        f"{subject} compares {_WORDS[kind]} with a number: {_shorten(what)}. A number is no day and no time of one: "
+        f"write {_WRITE[kind]}; "
         "a cast, as in pl.col(…).cast(pl.Int64), says the count of units since 1970"
     )
 
@@ -161,17 +175,30 @@ def _pairs(expr: pl.Expr, schema: Schema) -> Iterator[tuple[pl.Expr, list[pl.Exp
         if len(parts) > 1 and not _is_junction(part, parts):
             wholes.append((part, parts, around))
         for child in parts:
-            siblings = tuple(other for other in parts if other is not child) if has_places and _has_element_reference(child) else ()
+            siblings = (
+                tuple(other for other in parts if other is not child)
+                if has_places and _has_element_reference(child)
+                else ()
+            )
             waiting.append((child, (*siblings, *around)))
     types = iter(_types([child for _, parts, _ in wholes for child in parts], schema))
     for part, parts, around in wholes:
         dtypes = [next(types) for _ in parts]
-        yield part, parts, [_type_among(child, around, schema) if dtype is None else dtype for child, dtype in zip(parts, dtypes, strict=True)]
+        yield (
+            part,
+            parts,
+            [
+                _type_among(child, around, schema) if dtype is None else dtype
+                for child, dtype in zip(parts, dtypes, strict=True)
+            ],
+        )
 
 
 def _is_junction(part: pl.Expr, parts: list[pl.Expr]) -> bool:
     """Return whether it is an AND or OR, which may form long chains: their parts are visited by themselves."""
-    return len(parts) == 2 and any(part.meta.eq(combine(parts[1], parts[0])) for combine in (operator.and_, operator.or_))
+    return len(parts) == 2 and any(
+        part.meta.eq(combine(parts[1], parts[0])) for combine in (operator.and_, operator.or_)
+    )
 
 
 def _has_element_reference(expr: pl.Expr) -> bool:
@@ -183,7 +210,12 @@ def _has_element_reference(expr: pl.Expr) -> bool:
 def _types(parts: list[pl.Expr], schema: Schema) -> list[pl.DataType | None]:
     """Return the types of some expressions, computed at once."""
     with suppress(pl.exceptions.PolarsError):
-        return list(pl.LazyFrame(schema=schema).select(part.alias(str(at)) for at, part in enumerate(parts)).collect_schema().dtypes())
+        return list(
+            pl.LazyFrame(schema=schema)
+            .select(part.alias(str(at)) for at, part in enumerate(parts))
+            .collect_schema()
+            .dtypes()
+        )
     return [_type(part, schema) for part in parts]
 
 
@@ -207,9 +239,15 @@ def _type_among(part: pl.Expr, around: tuple[pl.Expr, ...], schema: Schema) -> p
 # ---- what meets ------------------------------------------------------------------------------------------------------
 
 
-def _compared_time_kind(part: pl.Expr, parts: list[pl.Expr], types: list[pl.DataType | None]) -> type[pl.DataType] | None:
+def _compared_time_kind(
+    part: pl.Expr, parts: list[pl.Expr], types: list[pl.DataType | None]
+) -> type[pl.DataType] | None:
     """Return the kind of time that is compared with a number in a part; None if none is."""
-    mixed = {(at, to): kind for at, to in combinations(range(len(types)), 2) if (kind := _mixed_time_kind(types[-1 - at], types[-1 - to])) is not None}
+    mixed = {
+        (at, to): kind
+        for at, to in combinations(range(len(types)), 2)
+        if (kind := _mixed_time_kind(types[-1 - at], types[-1 - to])) is not None
+    }
     if not mixed:
         return None
     name = _function(part, parts[-1])
@@ -261,7 +299,8 @@ def _mixed_time_kind(left: pl.DataType | None, right: pl.DataType | None) -> typ
         return None
     if isinstance(left, pl.Struct) and isinstance(right, pl.Struct):
         both = zip(left.fields, right.fields, strict=False)
-        return next((kind for mine, theirs in both if (kind := _mixed_time_kind(mine.dtype, theirs.dtype)) is not None), None)  # type: ignore[arg-type]
+        kinds = (_mixed_time_kind(mine.dtype, theirs.dtype) for mine, theirs in both)  # type: ignore[arg-type]
+        return next((kind for kind in kinds if kind is not None), None)
     if left.is_numeric() and right.is_temporal():
         left, right = right, left
     return type(left) if left.is_temporal() and right.is_numeric() else None

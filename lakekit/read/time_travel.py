@@ -51,7 +51,9 @@ class Position:
 
 def means_changes(ctx: TableContext) -> bool:
     """Return whether the table's options ask for changes and not for a state (ENGINE 6.1)."""
-    return ctx.options.scan_mode in INCREMENTAL_MODES or any(ctx.all_options.get(key) is not None for key in INCREMENTAL_KEYS)
+    return ctx.options.scan_mode in INCREMENTAL_MODES or any(
+        ctx.all_options.get(key) is not None for key in INCREMENTAL_KEYS
+    )
 
 
 EMPTY_TABLE = Position(snapshot=None)
@@ -74,7 +76,11 @@ def names_a_snapshot(ctx: TableContext, at: int | str | datetime | None) -> bool
     if at is None:
         table_options = ctx.all_options
         version = table_options.get("scan.version")
-        return "scan.snapshot-id" in table_options or "scan.tag-name" in table_options or (version is not None and not version.startswith(_WATERMARK))
+        return (
+            "scan.snapshot-id" in table_options
+            or "scan.tag-name" in table_options
+            or (version is not None and not version.startswith(_WATERMARK))
+        )
     if isinstance(at, str):
         return tags.find(ctx, at) is not None or digits(at) is not None
     return isinstance(at, int)
@@ -110,7 +116,10 @@ def scan_mode_of(ctx: TableContext) -> tuple[str, dict[str, str]]:
         msg = f"scan.mode {mode!r} begins at a time and {other} names a snapshot: set one of them"
         raise InvalidOption(msg, key=other, value=scan_options[other])
     if FILES_SINCE in scan_options and (other is not None or mode != "from-file-creation-time"):
-        msg = f"{FILES_SINCE} asks for the rows of files made since, and {other or f'scan.mode {mode!r}'} for others: set one of them"
+        msg = (
+            f"{FILES_SINCE} asks for the rows of files made since, and {other or f'scan.mode {mode!r}'} for others: "
+            "set one of them"
+        )
         raise InvalidOption(msg, key=FILES_SINCE, value=scan_options[FILES_SINCE])
     return mode, scan_options
 
@@ -143,8 +152,11 @@ def _by_mode(ctx: TableContext, mode: str, scan_options: dict[str, str]) -> Posi
             return Position(snapshot=snapshots.latest(ctx), created_since_ms=whole_number(scan_options, FILES_SINCE))
         case "from-creation-timestamp":
             return position_since_creation(ctx, whole_number(scan_options, "scan.creation-time-millis"))
-    msg = f"scan.mode {mode!r} is not one a batch read knows: latest-full, latest, compacted-full, from-timestamp, from-snapshot, from-snapshot-full, \
-from-file-creation-time, from-creation-timestamp; changes are what t.scan() and t.changes() read"
+    msg = (
+        f"scan.mode {mode!r} is not one a batch read knows: latest-full, latest, compacted-full, from-timestamp, "
+        "from-snapshot, from-snapshot-full, from-file-creation-time, from-creation-timestamp; changes are what "
+        "t.scan() and t.changes() read"
+    )
     raise InvalidOption(msg, key="scan.mode", value=mode)
 
 
@@ -239,7 +251,9 @@ def find_latest_compacted(ctx: TableContext) -> Snapshot | None:
         every = 1
     for number in sorted(snapshots.ids(ctx), reverse=True):
         snapshot = snapshots.read(ctx, number)
-        if snapshot.commit_kind == "COMPACT" and (every is None or snapshot.commit_identifier == BATCH_IDENTIFIER or snapshot.commit_identifier % every == 0):
+        if snapshot.commit_kind == "COMPACT" and (
+            every is None or snapshot.commit_identifier == BATCH_IDENTIFIER or snapshot.commit_identifier % every == 0
+        ):
             return snapshot
     return snapshots.latest(ctx)
 

@@ -48,7 +48,9 @@ class _CachedTotals(NamedTuple):
     bounded: Mask
 
 
-def get_cached_totals(ctx: TableContext, wanted: Mapping[str, bool], paths: Sequence[str], full_files: Mask) -> tuple[Mask, dict[str, ColumnTotals]]:
+def get_cached_totals(
+    ctx: TableContext, wanted: Mapping[str, bool], paths: Sequence[str], full_files: Mask
+) -> tuple[Mask, dict[str, ColumnTotals]]:
     """Return which of the `full_files` have totals of all those columns cached, and the totals over them.
 
     `wanted` are columns, and whether their bounds are needed.
@@ -63,7 +65,10 @@ def get_cached_totals(ctx: TableContext, wanted: Mapping[str, bool], paths: Sequ
         at = pc.fill_null(pc.index_in(requested, column_totals.paths), -1).to_numpy().astype(np.int64)
         is_cached &= (at >= 0) & (column_totals.bounded[at] | (not bounded))
         cached[name] = column_totals, at
-    return is_cached, {name: _sum_totals(column_totals, at[is_cached], bounded=wanted[name]) for name, (column_totals, at) in cached.items()}
+    return is_cached, {
+        name: _sum_totals(column_totals, at[is_cached], bounded=wanted[name])
+        for name, (column_totals, at) in cached.items()
+    }
 
 
 def _sum_totals(cached: _CachedTotals, at: Ints, *, bounded: bool) -> ColumnTotals:
@@ -76,13 +81,22 @@ def _sum_totals(cached: _CachedTotals, at: Ints, *, bounded: bool) -> ColumnTota
     return ColumnTotals(int(counts.sum()), total, int(leasts[has_values].min()), int(greatests[has_values].max()))
 
 
-def remember(ctx: TableContext, wanted: Mapping[str, bool], paths: Sequence[str], totals_by_path: Mapping[str, Mapping[str, ColumnTotals]]) -> None:
+def remember(
+    ctx: TableContext,
+    wanted: Mapping[str, bool],
+    paths: Sequence[str],
+    totals_by_path: Mapping[str, Mapping[str, ColumnTotals]],
+) -> None:
     """Cache the totals of files by path, of the columns `wanted`.
 
     `paths` are all files of the query: those stay in the cache if it becomes too big.
     """
     for name, bounded in wanted.items():
-        figures = {path: column_totals[name] for path, column_totals in totals_by_path.items() if _LEAST <= column_totals[name].total <= _GREATEST}
+        figures = {
+            path: column_totals[name]
+            for path, column_totals in totals_by_path.items()
+            if _LEAST <= column_totals[name].total <= _GREATEST
+        }
         if not figures:
             continue
         rows = [(totals.count, totals.total, totals.least or 0, totals.greatest or 0) for totals in figures.values()]
@@ -106,7 +120,9 @@ def remember_unindexed(ctx: TableContext, wanted: Mapping[str, bool], paths: Seq
         return
     unindexed: frozenset[str] = ctx.world.decoded.get(_unindexed_key(ctx, wanted)) or frozenset()
     updated = unindexed.union(paths) if len(unindexed) + len(paths) <= _MAX_PATHS else frozenset(paths)
-    ctx.world.decoded.put({_unindexed_key(ctx, wanted): updated}, _MARK_BYTES + sum(map(len, updated)) + _MARK_BYTES // 4 * len(updated))
+    ctx.world.decoded.put(
+        {_unindexed_key(ctx, wanted): updated}, _MARK_BYTES + sum(map(len, updated)) + _MARK_BYTES // 4 * len(updated)
+    )
 
 
 def _unindexed_key(ctx: TableContext, wanted: Mapping[str, bool]) -> Hashable:
@@ -119,7 +135,11 @@ def _merge_totals(before: _CachedTotals, added: _CachedTotals, paths: Sequence[s
         stays = pc.and_(stays, pc.is_in(before.paths, pa.array(paths, pa.string())))
     mask = stays.to_numpy(zero_copy_only=False)
     numbers = np.concatenate([before.numbers[:, mask], added.numbers], axis=1)
-    return _CachedTotals(pa.concat_arrays([before.paths.filter(stays), added.paths]), numbers, np.concatenate([before.bounded[mask], added.bounded]))
+    return _CachedTotals(
+        pa.concat_arrays([before.paths.filter(stays), added.paths]),
+        numbers,
+        np.concatenate([before.bounded[mask], added.bounded]),
+    )
 
 
 def _key(ctx: TableContext, column: str) -> Hashable:

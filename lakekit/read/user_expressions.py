@@ -64,7 +64,9 @@ def _fits(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> bool:
     return True
 
 
-def parse_expression(source: pl.Expr | str, table: str, argument: str, schema: Mapping[str, pl.DataType] | None = None) -> pl.Expr:
+def parse_expression(
+    source: pl.Expr | str, table: str, argument: str, schema: Mapping[str, pl.DataType] | None = None
+) -> pl.Expr:
     """Return an expression, or the expression of an SQL text; with a `schema`, as `fit_condition` returns it.
 
     Raises `SchemaMismatch`, `TypeError`.
@@ -74,7 +76,10 @@ def parse_expression(source: pl.Expr | str, table: str, argument: str, schema: M
     if isinstance(source, bool):
         return pl.lit(source)
     if not isinstance(source, str):
-        msg = f"{argument}= takes a Polars expression or SQL text, not {type(source).__name__}: pl.lit(True) and 'true' mean every row"
+        msg = (
+            f"{argument}= takes a Polars expression or SQL text, not {type(source).__name__}: pl.lit(True) and 'true' "
+            "mean every row"
+        )
         raise TypeError(msg)
     try:
         expr = pl.sql_expr(source)
@@ -90,7 +95,10 @@ def check_condition(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str
     """
     expr, dtype = resolve_expression(expr, schema, table, argument)
     if dtype not in (pl.Boolean(), pl.Null()):
-        raise SchemaMismatch(f"{argument}={format_expression(expr)} for {table} is {dtype}, and a condition is true or false. Compare it with something")
+        raise SchemaMismatch(
+            f"{argument}={format_expression(expr)} for {table} is {dtype}, and a condition is true or false. Compare "
+            "it with something"
+        )
     try:
         pl.LazyFrame(schema=schema).filter(expr).explain()  # which asks for each part of a conjunction
     except pl.exceptions.PolarsError as wrong:
@@ -99,7 +107,9 @@ def check_condition(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str
     return expr
 
 
-def resolve_expression(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, argument: str) -> tuple[pl.Expr, pl.DataType]:
+def resolve_expression(
+    expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, argument: str
+) -> tuple[pl.Expr, pl.DataType]:
     """Return an expression with its selected columns by name, and its type.
 
     Raises `ColumnNotFound`, `SchemaMismatch`; `ValueOutOfRange` for constants that `far.check_printable_times` refuses.
@@ -113,15 +123,25 @@ def resolve_expression(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: 
     # Polars panics for `struct.field("*")` inside an expression
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as wrong:
         what = str(wrong).split("\n", 1)[0].replace(SOURCE, "s.")  # the plan that follows is Polars' own
-        raise SchemaMismatch(f"{argument}={format_expression(expr)} does not fit the columns of {table}: {what}{_hint(what)}") from None
+        raise SchemaMismatch(
+            f"{argument}={format_expression(expr)} does not fit the columns of {table}: {what}{_hint(what)}"
+        ) from None
     if len(expanded) != 1:
-        raise SchemaMismatch(f"{argument}={format_expression(expr)} for {table} gives {len(expanded)} columns, and one is wanted. Join conditions with & or |")
+        raise SchemaMismatch(
+            f"{argument}={format_expression(expr)} for {table} gives {len(expanded)} columns, and one is wanted. Join "
+            "conditions with & or |"
+        )
     [plain] = expanded
     temporal.refuse_numbers(plain, schema, f"{argument}={format_expression(expr)} for {table}")
     dtype = pl.LazyFrame(schema=schema).select(plain).collect_schema().dtypes()[0]
     if (why := _cannot_compare(plain, schema)) is not None:
-        types = ", ".join(f"{name.replace(SOURCE, 's.')} is {schema[name]}" for name in dict.fromkeys(expand.used_columns(plain, schema)))
-        raise SchemaMismatch(f"{argument}={format_expression(expr)} does not fit the columns of {table}: {why.format(types=types)}")
+        types = ", ".join(
+            f"{name.replace(SOURCE, 's.')} is {schema[name]}"
+            for name in dict.fromkeys(expand.used_columns(plain, schema))
+        )
+        raise SchemaMismatch(
+            f"{argument}={format_expression(expr)} does not fit the columns of {table}: {why.format(types=types)}"
+        )
     return plain, dtype
 
 
@@ -135,7 +155,10 @@ def _hint(what: str) -> str:
     if "'date/datetime/time'" in what:
         return ". In SQL a date is written DATE '2024-03-31', a timestamp TIMESTAMP '2024-03-31 12:00:00'"
     if "'is_in' cannot check for" in what and any(word in what for word in ("Date", "Time")):
-        return ". A number is no day and no time of one: write DATE '2024-01-03' in SQL, quotes and all, date(2024, 1, 3) in Python"
+        return (
+            ". A number is no day and no time of one: write DATE '2024-01-03' in SQL, quotes and all, date(2024, 1, "
+            "3) in Python"
+        )
     return ""
 
 
@@ -150,14 +173,18 @@ def _cannot_compare(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> str | N
         text = str(wrong)
         if "cannot compare string with numeric type" in text:
             return "it compares a number with a text ({types}). Write numbers without quotes, or cast one"
-        if "Datetime(" in text and ("time-zone-aware" in text or ("could not evaluate" in text and "comparison" in text)):
+        if "Datetime(" in text and (
+            "time-zone-aware" in text or ("could not evaluate" in text and "comparison" in text)
+        ):
             if len(zones := set(_ZONE.findall(text.split("\n", 1)[0]))) > 1:
                 return (
-                    f"it compares moments of the zones {' and '.join(sorted(zones))} ({{types}}). Bring both to one: in Python datetime(…).astimezone(UTC), "
+                    f"it compares moments of the zones {' and '.join(sorted(zones))} ({{types}}). Bring both to one: "
+                    "in Python datetime(…).astimezone(UTC), "
                     "of a column .dt.convert_time_zone('UTC')"
                 )
             return (
-                "it compares a moment that has a zone with one that has none ({types}). Write it as a text in SQL, '2024-03-31 12:00:00', which is one of UTC, "
+                "it compares a moment that has a zone with one that has none ({types}). Write it as a text in SQL, "
+                "'2024-03-31 12:00:00', which is one of UTC, "
                 "or '2024-03-31T12:00:00+02:00'; in Python as datetime(…, tzinfo=…)"
             )
     except Exception:  # noqa: BLE001 - a Python function may raise anything without rows
@@ -217,15 +244,25 @@ def non_elementwise_reason(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> 
     if planned.lstrip().startswith("WITH_COLUMNS"):
         return None
     if "null.repeat(" in planned:
-        return "compares with NULL, which nothing equals and nothing differs from: ask with IS NULL, is_null() or is_in() instead"
+        return (
+            "compares with NULL, which nothing equals and nothing differs from: ask with IS NULL, is_null() or "
+            "is_in() instead"
+        )
     return MANY_ROWS
 
 
 def make_column_not_found(name: str, columns: list[str], table: str, argument: str) -> ColumnNotFound:
     """Return the error for a column that does not exist."""
     near = get_close_matches(name, columns, 1, 0.6)
-    hint = f" Did you mean {near[0]!r}?" if near else f" A text is written {chr(39)}{name}{chr(39)} in SQL, or pl.lit({name!r})"
-    return ColumnNotFound(f"{argument} names column {name!r}, which {table} has not; its columns are {', '.join(columns)}.{hint}", name=name)
+    hint = (
+        f" Did you mean {near[0]!r}?"
+        if near
+        else f" A text is written {chr(39)}{name}{chr(39)} in SQL, or pl.lit({name!r})"
+    )
+    return ColumnNotFound(
+        f"{argument} names column {name!r}, which {table} has not; its columns are {', '.join(columns)}.{hint}",
+        name=name,
+    )
 
 
 @contextmanager
@@ -236,4 +273,6 @@ def translate_compute_errors(table: str, subject: str = "the change") -> Iterato
     except LakekitError:
         raise
     except pl.exceptions.PolarsError as wrong:
-        raise SchemaMismatch(f"Polars could not compute {subject} of {table}: {str(wrong).replace(SOURCE, 's.')}") from None
+        raise SchemaMismatch(
+            f"Polars could not compute {subject} of {table}: {str(wrong).replace(SOURCE, 's.')}"
+        ) from None

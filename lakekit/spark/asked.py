@@ -99,7 +99,11 @@ def rows_of(ctx: TableContext, where: pl.Expr | str | None) -> RowFilter:
     expr = user_expressions.condition(where, ctx)
     schema = polars_schema(ctx.schema.fields, timestamp_unit="us")
     if (beyond := user_expressions.non_elementwise_reason(expr, schema)) is not None:
-        each = ", and tasks see some each: let Spark compute it over what read() gives" if beyond == user_expressions.MANY_ROWS else ""
+        each = (
+            ", and tasks see some each: let Spark compute it over what read() gives"
+            if beyond == user_expressions.MANY_ROWS
+            else ""
+        )
         raise SchemaMismatch(f"where={expr} of {ctx.name} {beyond}{each}")
     filters, is_complete = lazy.all_filters_of(expr, schema)
     condition, decided = lazy.condition_of(filters, ctx.schema)

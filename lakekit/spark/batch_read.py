@@ -25,7 +25,14 @@ from lakekit.catalog.system_table import SystemTable
 from lakekit.columns import SEQUENCE, col
 from lakekit.errors import Unsupported
 from lakekit.format.polars_types import paimon_type
-from lakekit.read import estimate, incremental as changing, lazy_frames, table_scan as scans, time_travel, user_expressions as rows_said
+from lakekit.read import (
+    estimate,
+    incremental as changing,
+    lazy_frames,
+    table_scan as scans,
+    time_travel,
+    user_expressions as rows_said,
+)
 from lakekit.spark import asked, conditions, job, native_parquet, session, tasks
 from lakekit.spark.asked import MICROSECONDS
 from lakekit.spark.types import arrow_schema, read_fields, spark_schema, to_batch
@@ -91,7 +98,9 @@ def read(
     return _read_state(spark, scans.scan(ctx, at), columns, where)
 
 
-def _read_state(spark: SparkSession, scan: TableScan, columns: Sequence[str] | None, where: pl.Expr | str | None) -> DataFrame:
+def _read_state(
+    spark: SparkSession, scan: TableScan, columns: Sequence[str] | None, where: pl.Expr | str | None
+) -> DataFrame:
     """Return the rows of a scan, with their kinds where it has them."""
     rows = asked.rows_of(scan.ctx, where)
     out = asked.columns_of(scan.fields, columns, scan.ctx.name)
@@ -119,7 +128,11 @@ def _plan_frames(spark: SparkSession, plan: Plan, what: ReadJob, rows: RowFilter
     """Return the frames of a plan: those that Spark reads itself, and one of tasks."""
     frames, own = [], lazy_frames.own_fields(plan, what.fields)
     mask = np.zeros(len(plan.raw), bool) if what.kind_column is not None else native_parquet.native_read_mask(plan, own)
-    condition = conditions.column_of(rows.said, {field.name: field.type for field in what.fields}) if rows.said and mask.any() else None
+    condition = (
+        conditions.column_of(rows.said, {field.name: field.type for field in what.fields})
+        if rows.said and mask.any()
+        else None
+    )
     if rows.said and condition is None:
         mask[:] = False  # Spark cannot say it
     if mask.any():
@@ -128,7 +141,12 @@ def _plan_frames(spark: SparkSession, plan: Plan, what: ReadJob, rows: RowFilter
     return [*frames, *run(spark, tasks.plan_tasks(plan, task_plan.raw, session.slots(spark)), what, [task_plan])]
 
 
-def read_changes(spark: SparkSession, source: IncrementalScan, columns: Sequence[str] | None = None, where: pl.Expr | str | None = None) -> DataFrame:
+def read_changes(
+    spark: SparkSession,
+    source: IncrementalScan,
+    columns: Sequence[str] | None = None,
+    where: pl.Expr | str | None = None,
+) -> DataFrame:
     """Return the rows of changes, with their kinds where the source has them."""
     rows = asked.rows_of(source.ctx, where)
     out = asked.columns_of(source.fields, columns, source.ctx.name)
@@ -149,7 +167,14 @@ def works_of_changes(
     # comparing two states compares all their columns
     fields = source.fields if compares else asked.columns_to_read(source.ctx, out, rows)
     output_fields = with_kind(source.kind_column, out, numbered=source.numbered)
-    what = job.ReadJob(ctx=source.ctx, fields=tuple(fields), out=output_fields, where=rows.where, kind_column=source.kind_column, numbered=source.numbered)
+    what = job.ReadJob(
+        ctx=source.ctx,
+        fields=tuple(fields),
+        out=output_fields,
+        where=rows.where,
+        kind_column=source.kind_column,
+        numbered=source.numbered,
+    )
     if compares:
         return [(replace(what, how="difference"), tasks.differences(*plans), plans)]
     if source.mode != "diff":
@@ -159,7 +184,11 @@ def works_of_changes(
 
 def with_kind(kind_column: str | None, out: Sequence[Field], *, numbered: bool) -> tuple[Field, ...]:
     """Return the columns of the output frame: the kind of each row first, where there is one."""
-    before = [] if kind_column is None else [Field(kind_column, "STRING"), *([Field(SEQUENCE, "BIGINT")] if numbered else [])]
+    before = (
+        []
+        if kind_column is None
+        else [Field(kind_column, "STRING"), *([Field(SEQUENCE, "BIGINT")] if numbered else [])]
+    )
     return read_fields([*before, *out])
 
 
@@ -173,7 +202,11 @@ def run(spark: SparkSession, tasks: Sequence[bytes], what: ReadJob, plans: Seque
 
 def union_frames(spark: SparkSession, frames: Sequence[DataFrame], out: Sequence[Field]) -> DataFrame:
     """Return the union of the frames; an empty frame without any."""
-    return reduce(lambda left, right: left.unionAll(right), frames) if frames else session.empty_frame(spark, spark_schema(out))
+    return (
+        reduce(lambda left, right: left.unionAll(right), frames)
+        if frames
+        else session.empty_frame(spark, spark_schema(out))
+    )
 
 
 # ---- what has no splits ----------------------------------------------------------------------------------------------
@@ -195,7 +228,11 @@ def _system(
         raise Unsupported(msg, feature="spark.read")
     if name in ("audit_log", "ro"):
         source = (data.audit_source if name == "audit_log" else data.ro_source)(ctx, at)
-        return read_changes(spark, source, columns, where) if isinstance(source, changing.IncrementalScan) else _read_state(spark, source, columns, where)
+        return (
+            read_changes(spark, source, columns, where)
+            if isinstance(source, changing.IncrementalScan)
+            else _read_state(spark, source, columns, where)
+        )
     rows = registry.system(ctx, name, at).collect()
     fields = read_fields([Field(column, paimon_type(dtype, column)) for column, dtype in rows.schema.items()])
     out = asked.columns_of(fields, columns, f"{system.table.name}${name}")
@@ -212,19 +249,33 @@ def _stream_batches(data: bytes) -> Iterator[pa.RecordBatch]:
     yield from pa.ipc.open_stream(data)
 
 
-def _scan_in_one_task(spark: SparkSession, frame: pl.LazyFrame, table: FormatTable, columns: Sequence[str] | None, where: pl.Expr | str | None) -> DataFrame:
+def _scan_in_one_task(
+    spark: SparkSession,
+    frame: pl.LazyFrame,
+    table: FormatTable,
+    columns: Sequence[str] | None,
+    where: pl.Expr | str | None,
+) -> DataFrame:
     """Return the rows of a format table, which one task collects."""
     out = read_fields(asked.columns_of(table.schema.fields, columns, table.name))
     size_bytes = int(table.files()["size_bytes"].sum())
     return session.run(
-        spark, [b""], partial(_collect_batches, _filter_and_select(frame, out, where, table.name), out), spark_schema(out), size_bytes=size_bytes
+        spark,
+        [b""],
+        partial(_collect_batches, _filter_and_select(frame, out, where, table.name), out),
+        spark_schema(out),
+        size_bytes=size_bytes,
     )
 
 
-def _filter_and_select(frame: pl.LazyFrame, out: Sequence[Field], where: pl.Expr | str | None, table: str) -> pl.LazyFrame:
+def _filter_and_select(
+    frame: pl.LazyFrame, out: Sequence[Field], where: pl.Expr | str | None, table: str
+) -> pl.LazyFrame:
     if where is not None:
         schema = frame.collect_schema()
-        frame = frame.filter(rows_said.check_condition(rows_said.parse_expression(where, table, "where", schema), schema, table, "where"))
+        frame = frame.filter(
+            rows_said.check_condition(rows_said.parse_expression(where, table, "where", schema), schema, table, "where")
+        )
     return frame.select(col(field.name) for field in out)
 
 

@@ -83,7 +83,9 @@ def write(
     spark = _session_of(df)
     ctx = handle_of(table_or_path)
     if identifier is not None and commit_user is None:
-        raise InvalidOption(f"identifier={identifier} counts the commits of a user, and commit_user names none", key="commit_user")
+        raise InvalidOption(
+            f"identifier={identifier} counts the commits of a user, and commit_user names none", key="commit_user"
+        )
     overwrite = check(ctx, df.schema, mode=mode, partition=partition, row_kind=row_kind)
     number = BATCH_IDENTIFIER if identifier is None else identifier
     if commit_user is not None:
@@ -99,10 +101,14 @@ def write(
         identifier=identifier,
         row_kind=row_kind,
         columns=tuple(df.columns),
-        cut=WriteParallelism.of(ctx, parallelism=session.slots(spark), max_tasks=_shuffle_partitions(spark), batch=is_batch),
+        cut=WriteParallelism.of(
+            ctx, parallelism=session.slots(spark), max_tasks=_shuffle_partitions(spark), batch=is_batch
+        ),
     )
     messages = collected(ctx, _write_in_tasks(df.toDF(*write_task.positional_names(len(df.columns))), job).collect())
-    committed = commit_messages(ctx, messages, job.commit_user, identifier=number, overwrite=overwrite, is_new_user=commit_user is None)
+    committed = commit_messages(
+        ctx, messages, job.commit_user, identifier=number, overwrite=overwrite, is_new_user=commit_user is None
+    )
     interval = ctx.options.full_compaction_interval
     # buckets of earlier commits, of which no task had rows
     if identifier is not None and interval > 1 and identifier % interval == 0:
@@ -143,36 +149,61 @@ def collected(ctx: TableContext, answers: Iterable[Any]) -> list[CommitMessage]:
 
 
 def commit_messages(
-    ctx: TableContext, messages: Sequence[CommitMessage], commit_user: str, *, identifier: int, overwrite: Overwrite | None = None, is_new_user: bool
+    ctx: TableContext,
+    messages: Sequence[CommitMessage],
+    commit_user: str,
+    *,
+    identifier: int,
+    overwrite: Overwrite | None = None,
+    is_new_user: bool,
 ) -> Commit:
     """Commit the messages of a job. If that fails, their files are deleted unless a commit may hold them.
 
     No other process may hold these messages.
     """
     return after_commit.maintain_after_commit(
-        ctx, _publish(ctx, messages, commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user), messages
+        ctx,
+        _publish(ctx, messages, commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user),
+        messages,
     )
 
 
 def _publish(
-    ctx: TableContext, messages: Sequence[CommitMessage], commit_user: str, *, identifier: int, overwrite: Overwrite | None, is_new_user: bool
+    ctx: TableContext,
+    messages: Sequence[CommitMessage],
+    commit_user: str,
+    *,
+    identifier: int,
+    overwrite: Overwrite | None,
+    is_new_user: bool,
 ) -> Commit:
     try:
-        return publishing.commit_changes(ctx, messages, commit_user=commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user)
+        return publishing.commit_changes(
+            ctx, messages, commit_user=commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user
+        )
     except BaseException:
         with suppress(LakekitError):
             abort.abort(ctx, messages)
         raise
 
 
-def commit_job(job: WriteJob, messages: Sequence[CommitMessage], *, identifier: int, overwrite: Overwrite | None = None, is_new_user: bool) -> Commit:
+def commit_job(
+    job: WriteJob,
+    messages: Sequence[CommitMessage],
+    *,
+    identifier: int,
+    overwrite: Overwrite | None = None,
+    is_new_user: bool,
+) -> Commit:
     """Commit the messages of a job whose tasks only added files; then compact and maintain the table.
 
     Compaction and maintenance go by the table's own options.
 
     Raises: as `commit_messages`, and as `compact_job`.
     """
-    committed = _publish(job.ctx, messages, job.commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user)
+    committed = _publish(
+        job.ctx, messages, job.commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user
+    )
     compact_job(job, messages, identifier=identifier)
     return after_commit.maintain_after_commit(job.table or job.ctx, committed, messages)
 
@@ -189,7 +220,8 @@ def compact_job(job: WriteJob, messages: Sequence[CommitMessage], *, identifier:
         compact.compact_written(table, messages, identifier=identifier)
     except LakekitError as error:
         error.add_note(
-            f"The rows are committed to {table.name}: do not write them again. Readers see them after a compaction: ls.compact(spark, table), or t.compact()"
+            f"The rows are committed to {table.name}: do not write them again. Readers see them after a compaction: "
+            "ls.compact(spark, table), or t.compact()"
         )
         raise
 
@@ -201,7 +233,11 @@ def handle_of(table_or_path: Table | str | PathLike[str]) -> TableContext:
     """
     table = asked.table_of(table_or_path)
     if not isinstance(table, Table):
-        raise InvalidOption(f"{table.name} is a system table, which is made of what a table holds: write to that table", key="table", value=table.name)
+        raise InvalidOption(
+            f"{table.name} is a system table, which is made of what a table holds: write to that table",
+            key="table",
+            value=table.name,
+        )
     return table.handle()
 
 
@@ -215,14 +251,25 @@ def is_dynamic(mode: str | None) -> bool:
     """
     lowered = (mode or "static").lower()
     if lowered not in ("static", "dynamic"):
-        raise InvalidOption(f"partitionOverwriteMode is {mode!r}; there are static and dynamic", key="partitionOverwriteMode", value=mode)
+        raise InvalidOption(
+            f"partitionOverwriteMode is {mode!r}; there are static and dynamic",
+            key="partitionOverwriteMode",
+            value=mode,
+        )
     return lowered == "dynamic"
 
 
 # ---- before any task -------------------------------------------------------------------------------------------------
 
 
-def check(ctx: TableContext, schema: StructType, *, mode: str, partition: Mapping[str, Any] | None = None, row_kind: str | None = None) -> Overwrite | None:
+def check(
+    ctx: TableContext,
+    schema: StructType,
+    *,
+    mode: str,
+    partition: Mapping[str, Any] | None = None,
+    row_kind: str | None = None,
+) -> Overwrite | None:
     """Check the arguments and columns of a write, and return what it replaces.
 
     Raises: `InvalidOption`, `Unsupported`, and what `t.append` raises for columns.
@@ -230,11 +277,20 @@ def check(ctx: TableContext, schema: StructType, *, mode: str, partition: Mappin
     if mode not in MODES:
         raise InvalidOption(f"mode={mode!r}; there are {', '.join(map(repr, MODES))}", key="mode", value=str(mode))
     if partition is not None and mode != "overwrite":
-        raise InvalidOption(f"partition={dict(partition)} says what mode='overwrite' replaces; the mode is {mode!r}", key="partition")
+        raise InvalidOption(
+            f"partition={dict(partition)} says what mode='overwrite' replaces; the mode is {mode!r}", key="partition"
+        )
     if mode == "upsert" and ctx.kind == "append":
-        raise InvalidOption(f"{ctx.name} has no primary key, so there is nothing to upsert by: mode='append' adds rows", key="primary-key")
+        raise InvalidOption(
+            f"{ctx.name} has no primary key, so there is nothing to upsert by: mode='append' adds rows",
+            key="primary-key",
+        )
     if row_kind is not None and ctx.kind == "append":
-        raise InvalidOption(f"{ctx.name} has no primary key: its rows have no kinds, leave row_kind={row_kind!r} out", key="row_kind", value=row_kind)
+        raise InvalidOption(
+            f"{ctx.name} has no primary key: its rows have no kinds, leave row_kind={row_kind!r} out",
+            key="row_kind",
+            value=row_kind,
+        )
     overwrite = resolve_overwrite(ctx, None if mode != "overwrite" else True if partition is None else partition)
     feature_check.check_writable(ctx)
     shape.allowed_external_roots(ctx)
@@ -245,11 +301,18 @@ def check(ctx: TableContext, schema: StructType, *, mode: str, partition: Mappin
 def _check_columns(schema: StructType, ctx: TableContext, row_kind: str | None) -> None:
     """Raise what `t.append` raises for columns and types that do not fit."""
     arrow = [
-        pa.field(field.name, pa.null() if isinstance(field.dataType, spark_types.NullType) else types.arrow_type(types.paimon_type(field.dataType, field.name)))
+        pa.field(
+            field.name,
+            pa.null()
+            if isinstance(field.dataType, spark_types.NullType)
+            else types.arrow_type(types.paimon_type(field.dataType, field.name)),
+        )
         for field in schema
     ]
     nothing = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in arrow], schema=pa.schema(arrow))
-    for _ in row_conversion.batches(write_task.convert_times(nothing, ctx), ctx, row_kind=row_kind, remedies=write_task.SPARK_HINTS):
+    for _ in row_conversion.batches(
+        write_task.convert_times(nothing, ctx), ctx, row_kind=row_kind, remedies=write_task.SPARK_HINTS
+    ):
         pass  # no row, only checks
 
 
@@ -285,13 +348,20 @@ def _add_task_column(df: DataFrame, job: WriteJob) -> DataFrame:
     """
     assert job.cut is not None
     types_of = {field.name: field.dataType for field in df.schema}
-    columns = {own: (functions.col(name), types_of[name]) for name, own in zip(df.columns, job.columns or df.columns, strict=True)}
+    columns = {
+        own: (functions.col(name), types_of[name])
+        for name, own in zip(df.columns, job.columns or df.columns, strict=True)
+    }
     number = hashed.task(job.ctx, job.cut, columns)
     if number is not None:
-        return df.withColumn(TASK, number if job.signs is None else functions.get(functions.lit(list(job.signs)), number))
+        return df.withColumn(
+            TASK, number if job.signs is None else functions.get(functions.lit(list(job.signs)), number)
+        )
     names = [name for name, own in zip(df.columns, job.columns or df.columns, strict=True) if own in job.tasks.names]
     if names and hasattr(functions, "arrow_udf"):
-        return df.withColumn(TASK, functions.arrow_udf(_make_task_function(job), spark_types.IntegerType())(functions.struct(*names)))
+        return df.withColumn(
+            TASK, functions.arrow_udf(_make_task_function(job), spark_types.IntegerType())(functions.struct(*names))
+        )
     schema = spark_types.StructType([*df.schema.fields, spark_types.StructField(TASK, spark_types.IntegerType())])
     return df.mapInArrow(partial(write_task.add_task_column, job), schema)
 

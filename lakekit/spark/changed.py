@@ -44,4 +44,6 @@ def changes(
     if not isinstance(table, Table):
         msg = f"{table!r} has no changes of its own: ask its table"
         raise Unsupported(msg, feature="spark.read")
-    return batch_read.read_changes(spark, changing.changes(asked.handle_of(table, None, None), since, until, mode=mode, kind_column=KIND))
+    return batch_read.read_changes(
+        spark, changing.changes(asked.handle_of(table, None, None), since, until, mode=mode, kind_column=KIND)
+    )

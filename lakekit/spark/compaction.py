@@ -74,13 +74,21 @@ def compact(
     if job.order is not None and ctx.kind == "key":
         if rewrite.waits_for_compaction(job.ctx):
             compact(spark, table_or_path, full=True, where=where)
-        return after_commit.maintain_after_commit(job.ctx, _sort_keys(spark, sort_compact.keys(job.ctx, job.order, where)))
+        return after_commit.maintain_after_commit(
+            job.ctx, _sort_keys(spark, sort_compact.keys(job.ctx, job.order, where))
+        )
     newest = snapshots.latest(job.ctx)
     current = SnapshotBuckets.of(job.ctx, newest)
-    tasks = [] if newest is None else list(_tasks(job, current, caring.due_buckets(job, current, where), session.slots(spark)))
+    tasks = (
+        []
+        if newest is None
+        else list(_tasks(job, current, caring.due_buckets(job, current, where), session.slots(spark)))
+    )
     sent = replace(job, ctx=replace(job.ctx, keeper=None))  # a catalog may hold connections, and tasks commit nothing
     messages = _run_tasks(spark, job.ctx, tasks, partial(_compact_task, sent))
-    return after_commit.maintain_after_commit(job.ctx, commit_changes_once(job.ctx, messages, commit_user=job.commit_user))
+    return after_commit.maintain_after_commit(
+        job.ctx, commit_changes_once(job.ctx, messages, commit_user=job.commit_user)
+    )
 
 
 def _sort_keys(spark: SparkSession, job: SortedPartitions) -> Commit:
@@ -117,14 +125,18 @@ def _yield_messages(ctx: TableContext, messages: Sequence[CommitMessage]) -> Ite
         raise
 
 
-def _tasks(job: CompactRequest, current: SnapshotBuckets, bucket_ids: Sequence[BucketId], slots: int) -> Iterator[bytes]:
+def _tasks(
+    job: CompactRequest, current: SnapshotBuckets, bucket_ids: Sequence[BucketId], slots: int
+) -> Iterator[bytes]:
     """Yield the input of each task: buckets of that snapshot, and of append tables which part of how many."""
     assert current.snapshot is not None
     snapshot_id = current.snapshot.id
     if not job.goes_by_partition:
         yield from (
             _encode_task(snapshot_id, task_buckets)
-            for task_buckets in balance_tasks({bucket_id: current.size_bytes(*bucket_id) for bucket_id in bucket_ids}, slots)
+            for task_buckets in balance_tasks(
+                {bucket_id: current.size_bytes(*bucket_id) for bucket_id in bucket_ids}, slots
+            )
         )
         return
     if job.order is None and not job.ctx.has_buckets:
@@ -154,7 +166,13 @@ def balance_tasks(sizes: Mapping[BucketId, int], slots: int) -> list[list[Bucket
 
 
 def _encode_task(snapshot_id: int, bucket_ids: Sequence[BucketId], part: tuple[int, int] = (0, 1)) -> bytes:
-    return json.dumps({"snapshot": snapshot_id, "places": [(partition.hex(), bucket) for partition, bucket in bucket_ids], "share": part}).encode()
+    return json.dumps(
+        {
+            "snapshot": snapshot_id,
+            "places": [(partition.hex(), bucket) for partition, bucket in bucket_ids],
+            "share": part,
+        }
+    ).encode()
 
 
 def _compact_task(job: CompactRequest, task: bytes) -> Iterator[bytes]:

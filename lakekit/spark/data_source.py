@@ -32,7 +32,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, InputPartition, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    InputPartition,
+    WriterCommitMessage,
+)
 
 from lakekit import plugins
 from lakekit.commit import abort
@@ -87,9 +93,14 @@ class PaimonDataSource(DataSource):
         if not path:
             raise InvalidOption("no path: format('lakekit').load('warehouse/shop.db/orders')", key="path")
         stores = {key[len(STORAGE) :]: value for key, value in options.items() if key.lower().startswith(STORAGE)}
-        opened = open_table(path, branch=options.pop("branch", None), options=table_options(options), storage_options=stores or None)
+        opened = open_table(
+            path, branch=options.pop("branch", None), options=table_options(options), storage_options=stores or None
+        )
         if isinstance(opened, FormatTable):
-            raise Unsupported(f"{opened.name} is a format table: Spark reads such folders itself, and ls.read too", feature="spark.source")
+            raise Unsupported(
+                f"{opened.name} is a format table: Spark reads such folders itself, and ls.read too",
+                feature="spark.source",
+            )
         return opened
 
     def schema(self) -> StructType:
@@ -105,7 +116,11 @@ class PaimonDataSource(DataSource):
             fields = ctx.schema.fields
         kind = self.options.get("row_kind")
         if kind is not None and any(field.name == kind for field in fields):
-            raise InvalidOption(f"{table.name} has a column {kind!r} of its own: give the kinds another name", key="row_kind", value=kind)
+            raise InvalidOption(
+                f"{table.name} has a column {kind!r} of its own: give the kinds another name",
+                key="row_kind",
+                value=kind,
+            )
         return types.spark_schema(batch_read.with_kind(kind, fields, numbered=False))
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -119,12 +134,20 @@ class PaimonDataSource(DataSource):
         """
         partition = self.options.get("partition")
         if partition is not None and not overwrite:
-            raise InvalidOption(f"partition={partition!r} says what an overwrite replaces, and these rows are appended", key="partition", value=partition)
+            raise InvalidOption(
+                f"partition={partition!r} says what an overwrite replaces, and these rows are appended",
+                key="partition",
+                value=partition,
+            )
         mode, replaced = ("overwrite" if overwrite else "append"), spec(partition) if partition else None
         table = self.table()
         if overwrite and not any(key.lower() == batch_write.DYNAMIC for key in self.options):
-            table = table.with_options({batch_write.DYNAMIC: batch_write.is_dynamic(self.options.get("partitionoverwritemode"))})
-        return BatchWriter(*write_job(table.handle(), schema, mode=mode, partition=replaced, row_kind=self.options.get("row_kind")))
+            table = table.with_options(
+                {batch_write.DYNAMIC: batch_write.is_dynamic(self.options.get("partitionoverwritemode"))}
+            )
+        return BatchWriter(
+            *write_job(table.handle(), schema, mode=mode, partition=replaced, row_kind=self.options.get("row_kind"))
+        )
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Return a reader of what snapshots bring; the option `row_kind` adds the column of kinds.
@@ -140,7 +163,9 @@ class PaimonDataSource(DataSource):
         streams = _streams()
         user = streams.user_of(self.options.get("checkpointlocation"))
         mode = "overwrite" if overwrite else "append"
-        job, _ = write_job(self.table().handle(), schema, mode=mode, row_kind=self.options.get("row_kind"), commit_user=user)
+        job, _ = write_job(
+            self.table().handle(), schema, mode=mode, row_kind=self.options.get("row_kind"), commit_user=user
+        )
         writer: DataSourceStreamArrowWriter = streams.StreamWriter(job, Overwrite.whole() if overwrite else None)
         return writer
 
@@ -154,13 +179,18 @@ def _streams() -> Any:
         return plugins.load("spark", "streaming")
     except (ImportError, Unsupported) as missing:
         raise Unsupported(
-            "streams of format('lakekit') need PySpark 4.2 or newer; foreachBatch with ls.write works with all", feature="spark.source"
+            "streams of format('lakekit') need PySpark 4.2 or newer; foreachBatch with ls.write works with all",
+            feature="spark.source",
         ) from missing
 
 
 def table_options(options: Mapping[str, str]) -> dict[str, str]:
     """Return the options of the table among those of a source."""
-    return {key: value for key, value in options.items() if key.lower() not in (*SOURCE_OPTIONS, *RESERVED) and not key.lower().startswith((STORAGE, STREAM))}
+    return {
+        key: value
+        for key, value in options.items()
+        if key.lower() not in (*SOURCE_OPTIONS, *RESERVED) and not key.lower().startswith((STORAGE, STREAM))
+    }
 
 
 def spec(text: str) -> dict[str, str]:
@@ -173,7 +203,11 @@ def spec(text: str) -> dict[str, str]:
     except Corrupt:
         pairs = ()
     if not pairs:
-        raise InvalidOption(f"partition={text!r}; write it as the partition's folder is called, dt=2024-03-31/hour=7", key="partition", value=text)
+        raise InvalidOption(
+            f"partition={text!r}; write it as the partition's folder is called, dt=2024-03-31/hour=7",
+            key="partition",
+            value=text,
+        )
     return dict(pairs)
 
 
@@ -186,7 +220,9 @@ class BatchReader(DataSourceReader):
     Executors get the jobs only: the list of tasks stays where they were planned.
     """
 
-    def __init__(self, table: Table, schema: StructType, where: str | None = None, kind_column: str | None = None) -> None:
+    def __init__(
+        self, table: Table, schema: StructType, where: str | None = None, kind_column: str | None = None
+    ) -> None:
         ctx = asked.handle_of(table, None, None)
         self.jobs: list[job.ReadJob] = []
         self.tasks: list[tuple[int, bytes]] = []
@@ -204,7 +240,9 @@ class BatchReader(DataSourceReader):
         """Plan the tasks of options that mean changes."""
         rows = asked.rows_of(source.ctx, where)
         out = columns(source.fields, schema, source.ctx.name, source.kind_column)
-        for what, planned, _ in batch_read.works_of_changes(source, source.plans(rows.condition), out, rows, session.SLOTS):
+        for what, planned, _ in batch_read.works_of_changes(
+            source, source.plans(rows.condition), out, rows, session.SLOTS
+        ):
             self.tasks += [(len(self.jobs), task) for task in planned]
             self.jobs.append(what)
 
@@ -222,19 +260,26 @@ class BatchReader(DataSourceReader):
             yield from job.rows(self.jobs[at], task)
 
 
-def columns(fields: Sequence[Field], schema: StructType, table: str, kind_column: str | None = None) -> tuple[Field, ...]:
+def columns(
+    fields: Sequence[Field], schema: StructType, table: str, kind_column: str | None = None
+) -> tuple[Field, ...]:
     """Return the columns that a schema names after that of kinds, which is first.
 
     Raises: `ColumnNotFound`, and `SchemaMismatch` for another type than the table's: Spark casts what was read.
     """
     wanted = [field for field in schema if field.name != kind_column]
-    if len(wanted) != len(schema) - (kind_column is not None) or (kind_column is not None and schema.fieldNames()[0] != kind_column):
+    if len(wanted) != len(schema) - (kind_column is not None) or (
+        kind_column is not None and schema.fieldNames()[0] != kind_column
+    ):
         raise SchemaMismatch(f"the schema of a read of {table} with row_kind={kind_column!r} begins with that column")
     out = asked.columns_of(fields, [field.name for field in wanted], table)
     for field, want in zip(types.spark_schema(types.read_fields(out)), wanted, strict=True):
         if field.dataType.simpleString() != want.dataType.simpleString():
             actual = field.dataType.simpleString()
-            msg = f"column {field.name} of {table} is {actual} in Spark, and the schema says {want.dataType.simpleString()}: cast it after load()"
+            msg = (
+                f"column {field.name} of {table} is {actual} in Spark, and the schema says "
+                f"{want.dataType.simpleString()}: cast it after load()"
+            )
             raise SchemaMismatch(msg, column=field.name)
     return out
 
@@ -256,8 +301,15 @@ def write_job(
     Raises: `Unsupported`, and what `ls.write` raises before any task.
     """
     if ctx.kind == "key" and ctx.options.bucket == -1:
-        what = "keys move between partitions" if ctx.schema.cross_partition else "buckets of keys follow from what is there"
-        msg = f"{ctx.name}: its {what}, and this way of writing does not bring the rows of a key together: ls.write(df, table) does"
+        what = (
+            "keys move between partitions"
+            if ctx.schema.cross_partition
+            else "buckets of keys follow from what is there"
+        )
+        msg = (
+            f"{ctx.name}: its {what}, and this way of writing does not bring the rows of a key together: ls.write(df, "
+            "table) does"
+        )
         raise Unsupported(msg, feature="spark.source")
     overwrite = batch_write.check(ctx, schema, mode=mode, partition=partition, row_kind=row_kind)
     table = ctx = replace(ctx, keeper=None)
@@ -265,7 +317,15 @@ def write_job(
         # tasks share buckets: two compactions of one would exclude each other
         ctx = ctx.with_options({"write-only": "true"})
     user, replaces = commit_user or ctx.new_commit_user(), overwrite is not None
-    job = write_task.WriteJob(ctx=ctx, commit_user=user, replaces=replaces, batch=commit_user is None, row_kind=row_kind, cut=None, table=table)
+    job = write_task.WriteJob(
+        ctx=ctx,
+        commit_user=user,
+        replaces=replaces,
+        batch=commit_user is None,
+        row_kind=row_kind,
+        cut=None,
+        table=table,
+    )
     return job, overwrite
 
 
@@ -278,7 +338,9 @@ class TaskAnswers(WriterCommitMessage):
 
 def answer(job: write_task.WriteJob, batches: Iterator[pa.RecordBatch]) -> TaskAnswers:
     """Write the rows of a task, and return its answers."""
-    return TaskAnswers(tuple(row for batch in write_task.write_rows(job, batches) for row in batch.to_pylist()))  # scalar: one a bucket
+    return TaskAnswers(
+        tuple(row for batch in write_task.write_rows(job, batches) for row in batch.to_pylist())
+    )  # scalar: one a bucket
 
 
 def answers(written: Sequence[WriterCommitMessage | None]) -> list[dict[str, Any]]:
@@ -309,7 +371,9 @@ class BatchWriter(DataSourceArrowWriter):
         """Commit what all tasks wrote, and compact where readers would not see it otherwise."""
         collected = batch_write.collected(self.job.ctx, answers(messages))
         if collected or self.overwrite is not None:
-            batch_write.commit_job(self.job, collected, identifier=BATCH_IDENTIFIER, overwrite=self.overwrite, is_new_user=True)
+            batch_write.commit_job(
+                self.job, collected, identifier=BATCH_IDENTIFIER, overwrite=self.overwrite, is_new_user=True
+            )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Delete what tasks wrote that will not be committed."""

@@ -71,19 +71,24 @@ def update(
 
 def _run_change(spark: SparkSession, change: RowChangeSpec) -> Commit:
     ctx = change.ctx
-    is_still = change.replaces is not None or change.found.snapshot is None or change.found.always(change.where) is False
+    is_still = (
+        change.replaces is not None or change.found.snapshot is None or change.found.always(change.where) is False
+    )
     due_buckets = [] if is_still else change.found.places(change.where)
     if not due_buckets:
         changed = change.commit()
         return after_commit.maintain_after_commit(ctx, changed.commit, changed.messages)
     tasks = [
-        json.dumps([(partition.hex(), bucket) for partition, bucket in bucket_ids]).encode() for bucket_ids in _parts(change, due_buckets, session.slots(spark))
+        json.dumps([(partition.hex(), bucket) for partition, bucket in bucket_ids]).encode()
+        for bucket_ids in _parts(change, due_buckets, session.slots(spark))
     ]
     target = replace(change.found, ctx=replace(change.found.ctx, keeper=None))
     # a catalog may hold connections, and tasks commit nothing
     sent = replace(change, ctx=replace(ctx, keeper=None), found=target)
     messages = collected(ctx, session.run(spark, tasks, partial(_run_change_task, sent), write_task.ANSWER).collect())
-    return after_commit.maintain_after_commit(ctx, commit_changes_once(ctx, messages, commit_user=ctx.new_commit_user()), messages)
+    return after_commit.maintain_after_commit(
+        ctx, commit_changes_once(ctx, messages, commit_user=ctx.new_commit_user()), messages
+    )
 
 
 def _parts(change: RowChangeSpec, bucket_ids: Sequence[BucketId], slots: int) -> list[list[BucketId]]:

@@ -48,16 +48,27 @@ _ZERO_WORD = "0" * 16
 def task(ctx: TableContext, cut: WriteParallelism, columns: Typed) -> Column | None:
     """Return the number of a row's task; None where Spark cannot compute it."""
     options, keys, partitions = ctx.options, bucket_fields(ctx), ctx.schema.partition_fields
-    if options.bucket <= 0 or max(len(keys), len(partitions)) > _MOST_FIELDS or not all(_is_hashable(field, columns) for field in (*keys, *partitions)):
+    if (
+        options.bucket <= 0
+        or max(len(keys), len(partitions)) > _MOST_FIELDS
+        or not all(_is_hashable(field, columns) for field in (*keys, *partitions))
+    ):
         return None
     match options.bucket_function_type:
         case "default":
             bucket = sql.abs(row_hash(keys, columns) % options.bucket)
         case "mod":
-            bucket = sql.pmod(sql.coalesce(_cast_to_bigint(keys[0].type, columns[keys[0].name][0]), sql.lit(0)), sql.lit(options.bucket))
+            bucket = sql.pmod(
+                sql.coalesce(_cast_to_bigint(keys[0].type, columns[keys[0].name][0]), sql.lit(0)),
+                sql.lit(options.bucket),
+            )
         case _:
             return None
-    first = sql.abs(row_hash(partitions, columns).cast("bigint")) if partitions else sql.lit(abs(hashing.hash_bytes(binary_row.EMPTY)))
+    first = (
+        sql.abs(row_hash(partitions, columns).cast("bigint"))
+        if partitions
+        else sql.lit(abs(hashing.hash_bytes(binary_row.EMPTY)))
+    )
     return ((first + bucket) % cut.tasks).cast("int")
 
 
@@ -98,7 +109,9 @@ def _number(t: DataType, column: Column) -> Column:
 
 
 def _cast_to_bigint(t: DataType, column: Column) -> Column:
-    return (sql.unix_date(column) if t.root == "DATE" else column.cast("int") if t.root == "BOOLEAN" else column).cast("bigint")
+    return (sql.unix_date(column) if t.root == "DATE" else column.cast("int") if t.root == "BOOLEAN" else column).cast(
+        "bigint"
+    )
 
 
 def _text(column: Column, end: Column) -> tuple[Column, Column, Column]:

@@ -98,7 +98,9 @@ def _frame(job: ReadJob, task: ReadTask) -> pl.LazyFrame:
             frame = lazy_frames.scan_raw_rows(plan, job.fields, job.system)
         case "difference":
             earlier = _plan(job, [piece for piece in task.pieces if piece.before])
-            frame = lazy_frames.difference(earlier, plan, job.fields, job.system, keeps_deletes=job.kind_column is not None)
+            frame = lazy_frames.difference(
+                earlier, plan, job.fields, job.system, keeps_deletes=job.kind_column is not None
+            )
     return _filter_and_project(job, frame)
 
 
@@ -113,10 +115,14 @@ def _filter_and_project(job: ReadJob, frame: pl.LazyFrame) -> pl.LazyFrame:
 def _slice(job: ReadJob, task: ReadTask) -> pl.DataFrame:
     """Return the rows of one slice of a merge."""
     plan = _plan(job, task.pieces)
-    merges = lazy_frames.tasks(plan, deletion_vector_reader.load(plan.ctx, plan.vectors), keeps_deletes=job.keeps_deletes)
+    merges = lazy_frames.tasks(
+        plan, deletion_vector_reader.load(plan.ctx, plan.vectors), keeps_deletes=job.keeps_deletes
+    )
     pieces = split_merge(merges[0], task.slices) if merges else []
     if task.slice >= len(pieces):
-        raise Corrupt(f"a task of a read asks for slice {task.slice}, and its files are cut into {len(pieces)}", field="slice")
+        raise Corrupt(
+            f"a task of a read asks for slice {task.slice}, and its files are cut into {len(pieces)}", field="slice"
+        )
     names = [*(field.name for field in job.fields), *job.system]
     where = job.where
     if where is not None:
@@ -131,7 +137,9 @@ def split_merge(merge: MergeTask, count: int) -> list[MergeTask]:
     There are fewer slices where the files do not say where to cut.
     """
     size_bytes = -(-slices.decoded_bytes(merge) // count)
-    return slices.split_by_key_range(replace(merge, ctx=merge.ctx.with_options({"lakekit.merge-memory": f"{max(1, size_bytes)} b"})))
+    return slices.split_by_key_range(
+        replace(merge, ctx=merge.ctx.with_options({"lakekit.merge-memory": f"{max(1, size_bytes)} b"}))
+    )
 
 
 # ---- splits -> plan --------------------------------------------------------------------------------------------------
@@ -140,7 +148,13 @@ def split_merge(merge: MergeTask, count: int) -> list[MergeTask]:
 def _plan(job: ReadJob, pieces: Sequence[SplitPiece]) -> Plan:
     """Return the plan that consists of these pieces."""
     listed = [
-        (manifest_entries.ADD, split_piece.split.partition, split_piece.split.bucket, split_piece.split.total_buckets or 0, file)
+        (
+            manifest_entries.ADD,
+            split_piece.split.partition,
+            split_piece.split.bucket,
+            split_piece.split.total_buckets or 0,
+            file,
+        )
         for split_piece in pieces
         for file in split_piece.split.files
     ]
@@ -149,7 +163,9 @@ def _plan(job: ReadJob, pieces: Sequence[SplitPiece]) -> Plan:
     file_ranges = [range(int(start), int(end)) for start, end in zip(starts, ends, strict=True)]
     raw = [at for piece, indices in zip(pieces, file_ranges, strict=True) if piece.split.raw for at in indices]
     merged = [
-        MergedBucket(partition=piece.split.partition, bucket=piece.split.bucket, files=tuple(indices), in_order=piece.in_order)
+        MergedBucket(
+            partition=piece.split.partition, bucket=piece.split.bucket, files=tuple(indices), in_order=piece.in_order
+        )
         for piece, indices in zip(pieces, file_ranges, strict=True)
         if not piece.split.raw
     ]
@@ -179,7 +195,12 @@ def _vectors(ctx: TableContext, split: Split) -> dict[str, IndexManifestEntry]:
             # a split does not say it, and the last vector may be the shorter kind
             file_size_bytes=min(end, ctx.storage.size(path)),
             row_count=len(inside),
-            ranges=tuple(DeletionRange(file_name=name, offset=vector.offset, length=vector.length, cardinality=vector.cardinality) for name, vector in inside),
+            ranges=tuple(
+                DeletionRange(
+                    file_name=name, offset=vector.offset, length=vector.length, cardinality=vector.cardinality
+                )
+                for name, vector in inside
+            ),
             external_path=path,
             partition=split.partition,
             bucket=split.bucket,

@@ -52,7 +52,13 @@ if TYPE_CHECKING:
 # ---- indexes of files ------------------------------------------------------------------------------------------------
 
 
-def rewrite_file_index(spark: SparkSession, table_or_path: Table | str | PathLike[str], *, where: pl.Expr | str | None = None, anew: bool = False) -> Commit:
+def rewrite_file_index(
+    spark: SparkSession,
+    table_or_path: Table | str | PathLike[str],
+    *,
+    where: pl.Expr | str | None = None,
+    anew: bool = False,
+) -> Commit:
     """Rewrite file indexes by Spark tasks, some files each, in one commit, as `t.rewrite_file_index` does.
 
     Raises: as `t.rewrite_file_index`, and what Spark raises where a task failed too often. After an error nothing was
@@ -74,8 +80,15 @@ def _encode_batches(batches: Sequence[FileBatch]) -> bytes:
     """Return batches as the bytes of a task: a message with their files, and the files' earlier indexes."""
     encoded = []
     for batch in batches:
-        message = CommitMessage(partition=batch.partition, bucket=batch.bucket, total_buckets=batch.total_buckets, compact_before=batch.files)
-        before = [(name, None if data is None else b64encode(data).decode(), extra) for name, data, extra in batch.before]
+        message = CommitMessage(
+            partition=batch.partition,
+            bucket=batch.bucket,
+            total_buckets=batch.total_buckets,
+            compact_before=batch.files,
+        )
+        before = [
+            (name, None if data is None else b64encode(data).decode(), extra) for name, data, extra in batch.before
+        ]
         encoded.append((b64encode(message.to_bytes()).decode(), before))
     return json.dumps(encoded).encode()
 
@@ -88,7 +101,9 @@ def _decode_batches(piece: bytes) -> Iterator[FileBatch]:
             bucket=message.bucket,
             total_buckets=message.total_buckets or 0,
             files=message.compact_before,
-            before=frozenset((name, None if index is None else b64decode(index), tuple(extra)) for name, index, extra in before),
+            before=frozenset(
+                (name, None if index is None else b64decode(index), tuple(extra)) for name, index, extra in before
+            ),
         )
 
 
@@ -108,7 +123,9 @@ def _rewrite_indexes(ctx: TableContext, piece: bytes, *, rebuild: bool) -> Itera
 # ---- statistics ------------------------------------------------------------------------------------------------------
 
 
-def analyze(spark: SparkSession, table_or_path: Table | str | PathLike[str], *, columns: Sequence[str] | None = None) -> Commit:
+def analyze(
+    spark: SparkSession, table_or_path: Table | str | PathLike[str], *, columns: Sequence[str] | None = None
+) -> Commit:
     """Compute the statistics of `t.analyze` by Spark tasks, in a snapshot of their own.
 
     Raises: as `t.analyze`, and what Spark raises where a task failed too often: then there is no such snapshot.
@@ -158,7 +175,9 @@ def remove_orphans(
     session.check(spark)
     ctx = handle_of(table_or_path)
     lists, deletes = pieces.lists(spark, ctx.storage), pieces.deletes(spark, ctx.storage)
-    return orphan_files.remove(ctx, older_than=older_than, dry_run=dry_run, force=force, external=external, lists=lists, deletes=deletes)
+    return orphan_files.remove(
+        ctx, older_than=older_than, dry_run=dry_run, force=force, external=external, lists=lists, deletes=deletes
+    )
 
 
 def expire_snapshots(
@@ -181,7 +200,13 @@ def expire_snapshots(
     session.check(spark)
     ctx = handle_of(table_or_path)
     since = before_ms(older_than, "older_than", ctx.world.now_ms())
-    how = expire.override_limits(expire.snapshot_limits(ctx), retain_max=retain_max, retain_min=retain_min, older_than_ms=since, max_deletes=max_deletes)
+    how = expire.override_limits(
+        expire.snapshot_limits(ctx),
+        retain_max=retain_max,
+        retain_min=retain_min,
+        older_than_ms=since,
+        max_deletes=max_deletes,
+    )
     return expire.expire_snapshots(ctx, how, dry_run=dry_run, deletes=pieces.deletes(spark, ctx.storage))
 
 
@@ -198,7 +223,11 @@ def refresh(spark: SparkSession, table_or_path: Table | str | PathLike[str]) -> 
     session.check(spark)
     table = asked.table_of(table_or_path)
     if not isinstance(table, ObjectTable):
-        raise InvalidOption(f"{table.name} is no object table: there is no listing to refresh, and what is read of it is new with each read", key="table")
+        raise InvalidOption(
+            f"{table.name} is no object table: there is no listing to refresh, and what is read of it is new with "
+            "each read",
+            key="table",
+        )
     ctx = table.handle()
     storage, _, _ = object_table.objects_location(ctx)
     return commit_listing(table, object_table.list_objects(ctx, pieces.lists(spark, storage)))

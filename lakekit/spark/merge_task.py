@@ -46,7 +46,13 @@ if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
 
 TO, OF, DATA = "to", "of", "data"
-LETTER = spark.StructType([spark.StructField(TO, spark.IntegerType()), spark.StructField(OF, spark.IntegerType()), spark.StructField(DATA, spark.BinaryType())])
+LETTER = spark.StructType(
+    [
+        spark.StructField(TO, spark.IntegerType()),
+        spark.StructField(OF, spark.IntegerType()),
+        spark.StructField(DATA, spark.BinaryType()),
+    ]
+)
 FROM_SOURCE = -1
 """The sender of letters with rows of the source; other letters have the group of their target rows."""
 _LETTER = pa.schema([pa.field(TO, pa.int32()), pa.field(OF, pa.int32()), pa.field(DATA, pa.binary())])
@@ -128,7 +134,11 @@ class MergeJob:
         """Columns of both sides that are equal where rows match, and that are hashed alike."""
         equal = plans.equal_columns(self.plan, self.ctx)
         theirs = self.plan.source.schema
-        return tuple((mine, other) for mine, other in equal.items() if _kind(self.found.schema[mine]) == _kind(theirs[other]) in _ADDRESSES)
+        return tuple(
+            (mine, other)
+            for mine, other in equal.items()
+            if _kind(self.found.schema[mine]) == _kind(theirs[other]) in _ADDRESSES
+        )
 
     @cached_property
     def compared(self) -> list[str]:
@@ -138,7 +148,10 @@ class MergeJob:
 
     def rows(self, batch: pa.RecordBatch) -> pl.DataFrame:
         """Return rows of the source, as Spark has them, under their long names."""
-        arrays = [array if array.type == field.type else array.cast(field.type) for array, field in zip(batch.columns, self.arrow, strict=True)]
+        arrays = [
+            array if array.type == field.type else array.cast(field.type)
+            for array, field in zip(batch.columns, self.arrow, strict=True)
+        ]
         named = write_task.convert_times(pa.RecordBatch.from_arrays(arrays, names=list(self.columns)), self.ctx)
         frame = pl.concat(list(input_frames.open_input(named, self.ctx).pieces(self.ctx)))
         return frame.rename(lambda name: f"{SOURCE}{name}")
@@ -159,7 +172,9 @@ class MergeJob:
         if self.groups.cut is not None:
             return self.tasks.place(deciding)
         codes = partitions.encode_partitions(deciding, self.ctx)
-        return np.array([self.groups.of_place(row, 0) for row in codes.rows], np.int32)[codes.codes]  # scalar: one a partition
+        return np.array([self.groups.of_place(row, 0) for row in codes.rows], np.int32)[
+            codes.codes
+        ]  # scalar: one a partition
 
 
 def _kind(dtype: pl.DataType) -> str:
@@ -174,7 +189,8 @@ def _letters(frame: pl.DataFrame, numbers: NDArray[np.int32], sender: int) -> pa
     addresses = np.unique(numbers).tolist()
     data = [_to_ipc_bytes(frame.filter(pl.Series(numbers == number))) for number in addresses]  # scalar: one a letter
     return pa.RecordBatch.from_arrays(
-        [pa.array(addresses, pa.int32()), pa.array([sender] * len(addresses), pa.int32()), pa.array(data, pa.binary())], schema=_LETTER
+        [pa.array(addresses, pa.int32()), pa.array([sender] * len(addresses), pa.int32()), pa.array(data, pa.binary())],
+        schema=_LETTER,
     )
 
 
@@ -184,16 +200,24 @@ def _to_ipc_bytes(frame: pl.DataFrame) -> bytes:
     return out.getvalue()
 
 
-def _read_letters(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pl.DataFrame, list[tuple[int, pl.DataFrame]]]]:
+def _read_letters(
+    job: MergeJob, batches: Iterable[pa.RecordBatch]
+) -> Iterator[tuple[int, pl.DataFrame, list[tuple[int, pl.DataFrame]]]]:
     """Yield the letters of a task by address: all rows of the source, and the target rows of groups."""
     letters: dict[int, list[tuple[int, bytes | None]]] = {}
     for batch in batches:
-        for to, sender, data in zip(*(column.to_pylist() for column in batch.columns), strict=True):  # scalar: one a letter
+        for to, sender, data in zip(
+            *(column.to_pylist() for column in batch.columns), strict=True
+        ):  # scalar: one a letter
             letters.setdefault(to, []).append((sender, data))
     for to in sorted(letters):
         frames = [(sender, pl.read_ipc_stream(data)) for sender, data in letters.pop(to) if data is not None]
         theirs = [frame for sender, frame in frames if sender == FROM_SOURCE]
-        yield to, pl.concat([job.plan.source.drop(SOURCE_ROW), *theirs]), [(sender, frame) for sender, frame in frames if sender != FROM_SOURCE]
+        yield (
+            to,
+            pl.concat([job.plan.source.drop(SOURCE_ROW), *theirs]),
+            [(sender, frame) for sender, frame in frames if sender != FROM_SOURCE],
+        )
 
 
 def _hash_addresses(job: MergeJob, frame: pl.DataFrame, names: Sequence[str]) -> NDArray[np.int32]:
@@ -216,7 +240,9 @@ def send_source_rows(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterat
             continue
         frame = job.rows(batch)
         numbers = (
-            _hash_addresses(job, frame, [other for _, other in job.addresses]) if job.direct is None else _destination_groups(job, frame, dict(job.direct))
+            _hash_addresses(job, frame, [other for _, other in job.addresses])
+            if job.direct is None
+            else _destination_groups(job, frame, dict(job.direct))
         )
         yield _letters(frame, numbers, FROM_SOURCE)
 
@@ -231,7 +257,9 @@ def _destination_groups(job: MergeJob, frame: pl.DataFrame, columns: dict[str, s
         return numbers
     own = frame.select(col(other).alias(name) for name, other in columns.items()).with_row_index(SOURCE_ROW)
     schema = job.ctx.schema
-    own = own.drop_nulls(select_by_name(name for name in columns if name in schema.primary_keys or not schema.field(name).nullable))
+    own = own.drop_nulls(
+        select_by_name(name for name in columns if name in schema.primary_keys or not schema.field(name).nullable)
+    )
     numbers[own[SOURCE_ROW].to_numpy()] = job.destination(own.drop(SOURCE_ROW))
     return numbers
 
@@ -259,7 +287,14 @@ def send_matches(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[p
         matched = pl.Series(SOURCE_ROW, [], source.schema[SOURCE_ROW])
         if groups:
             with translate_compute_errors(job.ctx.name):
-                pairs = pl.concat(groups).lazy().join_where(source.lazy(), job.plan.on).select(GROUP, SOURCE_ROW).unique().collect()
+                pairs = (
+                    pl.concat(groups)
+                    .lazy()
+                    .join_where(source.lazy(), job.plan.on)
+                    .select(GROUP, SOURCE_ROW)
+                    .unique()
+                    .collect()
+                )
             matched = pairs[SOURCE_ROW].unique()
             matches = pairs.join(source, on=SOURCE_ROW, maintain_order="right")
             yield _letters(matches.select(cols(rows.columns)), matches[GROUP].to_numpy(), FROM_SOURCE)
@@ -278,7 +313,9 @@ def _send_inserts(job: MergeJob, unmatched: pl.DataFrame) -> Iterator[pa.RecordB
             numbers = job.destination(new)
         except (SchemaMismatch, ValueOutOfRange):  # what takes these rows says what is wrong with one of them
             numbers = np.zeros(rows.height, np.int32)
-        yield _letters(rows.select(col(name) for name in job.plan.source.columns if name != SOURCE_ROW), numbers, FROM_SOURCE)
+        yield _letters(
+            rows.select(col(name) for name in job.plan.source.columns if name != SOURCE_ROW), numbers, FROM_SOURCE
+        )
 
 
 def merge_groups(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

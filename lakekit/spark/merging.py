@@ -68,15 +68,22 @@ def merge(
     """
     session.check(spark)
     if not hasattr(source, "mapInArrow"):
-        msg = f"ls.merge takes a DataFrame of Spark as its source, not {type(source).__name__}: t.merge takes rows that are in memory"
+        msg = (
+            f"ls.merge takes a DataFrame of Spark as its source, not {type(source).__name__}: t.merge takes rows that "
+            "are in memory"
+        )
         raise TypeError(msg)
     ctx = handle_of(table_or_path)
     feature_check.check_writable(ctx)
     arrow = pa.schema([pa.field(field.name, _arrow(field)) for field in source.schema])
-    nothing = write_task.convert_times(pa.RecordBatch.from_arrays([pa.array([], field.type) for field in arrow], schema=arrow), ctx)
+    nothing = write_task.convert_times(
+        pa.RecordBatch.from_arrays([pa.array([], field.type) for field in arrow], schema=arrow), ctx
+    )
     job = _job(spark, ctx, merging.plan_merge(ctx, nothing, clauses, on), source.columns, arrow)
     messages = collected(ctx, _answers(spark, job, source).collect())
-    return after_commit.maintain_after_commit(ctx, publishing.commit_changes_once(ctx, messages, commit_user=ctx.new_commit_user()), messages)
+    return after_commit.maintain_after_commit(
+        ctx, publishing.commit_changes_once(ctx, messages, commit_user=ctx.new_commit_user()), messages
+    )
 
 
 def _arrow(field: spark_types.StructField) -> pa.DataType:
@@ -119,7 +126,12 @@ def _direct_columns(job: MergeJob) -> tuple[tuple[str, str], ...] | None:
     pairs = []
     for name in job.deciding:
         other, t = equal.get(name), job.ctx.schema.field(name).type
-        if other is None or theirs[other] != job.found.schema[name] or t.root not in _DIRECT_TYPES or t.length not in (None, MAX_LENGTH):
+        if (
+            other is None
+            or theirs[other] != job.found.schema[name]
+            or t.root not in _DIRECT_TYPES
+            or t.length not in (None, MAX_LENGTH)
+        ):
             return None
         for clause in job.plan.not_matched:
             inserted = next((expr for expr in clause.columns if expr.meta.output_name() == name), None)
@@ -132,14 +144,20 @@ def _direct_columns(job: MergeJob) -> tuple[tuple[str, str], ...] | None:
 def _answers(spark: SparkSession, job: MergeJob, source: DataFrame) -> DataFrame:
     """Return the answers of the tasks that merge."""
     count = job.groups.count
-    letters = source.toDF(*write_task.positional_names(len(job.columns))).mapInArrow(partial(merge_task.send_source_rows, job), LETTER)
+    letters = source.toDF(*write_task.positional_names(len(job.columns))).mapInArrow(
+        partial(merge_task.send_source_rows, job), LETTER
+    )
     if job.direct is None:
         if job.found.snapshot is not None:
             tasks = [str(number).encode() for number in range(count) if job.groups.by_file or job.places[number]]
             letters = letters.unionAll(session.run(spark, tasks, partial(merge_task.send_target_rows, job), LETTER))
         letters = _repartition_letters(letters, job.addressed).mapInArrow(partial(merge_task.send_matches, job), LETTER)
     if job.plan.not_matched_by_source:  # groups that no row of the source is for have work, too
-        each = functions.col("id").cast("int").alias(TO), functions.lit(FROM_SOURCE).alias(OF), functions.lit(None).cast("binary").alias(merge_task.DATA)
+        each = (
+            functions.col("id").cast("int").alias(TO),
+            functions.lit(FROM_SOURCE).alias(OF),
+            functions.lit(None).cast("binary").alias(merge_task.DATA),
+        )
         letters = letters.unionAll(spark.range(0, count, 1, 1).select(*each))
     return _repartition_letters(letters, count).mapInArrow(partial(merge_task.merge_groups, job), write_task.ANSWER)
 

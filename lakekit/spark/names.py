@@ -52,7 +52,9 @@ def attach(spark: SparkSession, catalog: Catalog, *, database: str | None = None
     """
     session.check(spark)
     _check_asked(catalog, database)
-    names = [row for row in catalog.tables(database).select("database", "table").iter_rows() if _can_be_named(row)]  # scalar: one a table
+    names = [
+        row for row in catalog.tables(database).select("database", "table").iter_rows() if _can_be_named(row)
+    ]  # scalar: one a table
     _forget(spark, catalog, database, {".".join(row).lower() for row in names})
     attached: dict[str, str] = {}
     for row in names:
@@ -63,7 +65,9 @@ def attach(spark: SparkSession, catalog: Catalog, *, database: str | None = None
         try:
             table = catalog.table(name)
             if isinstance(table, FormatTable):
-                warn_user(f"{table.name} is a format table and not attached: Spark reads such folders itself, and ls.read too")
+                warn_user(
+                    f"{table.name} is a format table and not attached: Spark reads such folders itself, and ls.read too"
+                )
                 continue
             source = source_of(table)
             source({}).schema()  # what cannot be shown is told before the session's entry goes
@@ -97,7 +101,12 @@ def _forget(spark: SparkSession, catalog: Catalog, database: str | None, existin
     """Drop the entries that earlier calls made of tables which the catalog no longer has."""
     for key, warehouse in spark.conf.getAll.items():
         name = key.removeprefix(_SETTING)
-        if name == key or name in existing or warehouse != _place(catalog) or database not in (None, name.partition(".")[0]):
+        if (
+            name == key
+            or name in existing
+            or warehouse != _place(catalog)
+            or database not in (None, name.partition(".")[0])
+        ):
             continue
         spark.sql(f"DROP TABLE IF EXISTS {'.'.join(map(quote_identifier, name.split('.')))}")
         spark.conf.unset(key)
@@ -183,6 +192,9 @@ def _drop_own_entry(spark: SparkSession, where: str, name: str) -> None:
         else:
             is_ours = False
         if not is_ours:
-            msg = f"the session's own catalog has a table {name}, which is not lakekit's: drop it there, or attach another database"
+            msg = (
+                f"the session's own catalog has a table {name}, which is not lakekit's: drop it there, or attach "
+                "another database"
+            )
             raise TableAlreadyExists(msg, name=name)
     spark.sql(f"DROP TABLE {where}")

@@ -52,7 +52,9 @@ if TYPE_CHECKING:
 
     Mask = NDArray[np.bool_]
 
-_NATIVE_NAMES = "BOOLEAN TINYINT SMALLINT INT BIGINT FLOAT DOUBLE DECIMAL CHAR VARCHAR BINARY VARBINARY DATE ARRAY MAP ROW"
+_NATIVE_NAMES = (
+    "BOOLEAN TINYINT SMALLINT INT BIGINT FLOAT DOUBLE DECIMAL CHAR VARCHAR BINARY VARBINARY DATE ARRAY MAP ROW"
+)
 NATIVE_TYPES = frozenset(_NATIVE_NAMES.split())
 """Types whose Parquet form Spark reads as lakekit does, beside timestamps up to microseconds."""
 PLAIN_PARTITIONS = frozenset({*STRINGS, *INTEGERS})
@@ -91,18 +93,27 @@ def native_read_mask(plan: Plan, fields: Sequence[Field]) -> Mask:
     if not count or mode == "off" or not _opens(ctx, mode) or not _names_differ(ctx):
         return np.zeros(count, bool)
     entries = plan.entries.take(plan.raw)
-    mask = ~np.asarray(pc.match_substring_regex(entries.column("file_name"), HIDDEN_NAME)) & np.asarray(pc.ends_with(entries.column("file_name"), ".parquet"))
+    mask = ~np.asarray(pc.match_substring_regex(entries.column("file_name"), HIDDEN_NAME)) & np.asarray(
+        pc.ends_with(entries.column("file_name"), ".parquet")
+    )
     if plan.vectors:
         mask &= ~np.asarray(pc.is_in(entries.column("file_name"), pa.array(list(plan.vectors), pa.string())))
     if plan.rule is not None:
         mask &= ~row_kinds.may_retract(ctx, plan.entries, plan.raw, reads_remote=True)
     if lacking := unheld.select_possibly_missing(ctx, fields):  # what they lack only lakekit fills in
-        mask &= ~np.array(unheld.may_lack_columns(ctx, entries.files_to_read(counted=True), data_file_paths(ctx, entries), lacking), bool)
+        mask &= ~np.array(
+            unheld.may_lack_columns(ctx, entries.files_to_read(counted=True), data_file_paths(ctx, entries), lacking),
+            bool,
+        )
     numbers = entries.numbers("schema_id")
-    mask[mask] = np.array([PATTERN.isdisjoint(path) for path in data_file_paths(ctx, entries.filter(mask))], bool)  # scalar: one a file
+    mask[mask] = np.array(
+        [PATTERN.isdisjoint(path) for path in data_file_paths(ctx, entries.filter(mask))], bool
+    )  # scalar: one a file
     for number in np.unique(numbers[mask]).tolist():  # scalar: one a schema
         of_schema = mask & (numbers == number)
-        if lifts(ctx, number, fields) is None or not _timestamps_as_said(plan, int(np.flatnonzero(of_schema)[0]), number, fields):
+        if lifts(ctx, number, fields) is None or not _timestamps_as_said(
+            plan, int(np.flatnonzero(of_schema)[0]), number, fields
+        ):
             mask &= ~of_schema
     return mask
 
@@ -115,7 +126,11 @@ def _opens(ctx: TableContext, mode: str) -> bool:
             msg = f"spark.read.native=on, and only lakekit can open the files of {ctx.name}"
             raise Unsupported(msg, feature="spark.read")
         return False
-    return (not ctx.storage.is_remote or mode == "on") and not options.scan_ignore_lost_files and not options.scan_ignore_corrupt_files
+    return (
+        (not ctx.storage.is_remote or mode == "on")
+        and not options.scan_ignore_lost_files
+        and not options.scan_ignore_corrupt_files
+    )
 
 
 def _names_differ(ctx: TableContext) -> bool:
@@ -124,7 +139,11 @@ def _names_differ(ctx: TableContext) -> bool:
     Those are the ones that files of key tables have beside them.
     """
     schema = ctx.schema
-    system = [SEQUENCE_NUMBER, VALUE_KIND, *(f"_KEY_{name}" for name in schema.trimmed_primary_keys)] if schema.primary_keys else []
+    system = (
+        [SEQUENCE_NUMBER, VALUE_KIND, *(f"_KEY_{name}" for name in schema.trimmed_primary_keys)]
+        if schema.primary_keys
+        else []
+    )
     names = [name.lower() for name in (*schema.names, *system)]
     return len(set(names)) == len(names)
 
@@ -166,7 +185,11 @@ def _timestamps_as_said(plan: Plan, at: int, schema_id: int, fields: Sequence[Fi
 
     Old writers stored them in other ways.
     """
-    timestamps = [lift.have for lift in lifts(plan.ctx, schema_id, fields) or () if lift.have is not None and lift.have.type.holds(TIMESTAMPS)]
+    timestamps = [
+        lift.have
+        for lift in lifts(plan.ctx, schema_id, fields) or ()
+        if lift.have is not None and lift.have.type.holds(TIMESTAMPS)
+    ]
     if not timestamps:
         return True
     [path] = data_file_paths(plan.ctx, plan.entries.take([int(plan.raw[at])]))
@@ -177,7 +200,12 @@ def _timestamps_as_said(plan: Plan, at: int, schema_id: int, fields: Sequence[Fi
     except (OSError, pa.ArrowException):
         return False  # lakekit says what is wrong with it
     columns = [leaves.column(number) for number in range(len(leaves))]
-    return all(_has_same_zone(field, leaf) for field in timestamps for leaf in columns if leaf.path == field.name or leaf.path.startswith(field.name + "."))
+    return all(
+        _has_same_zone(field, leaf)
+        for field in timestamps
+        for leaf in columns
+        if leaf.path == field.name or leaf.path.startswith(field.name + ".")
+    )
 
 
 def _has_same_zone(field: Field, leaf: Any) -> bool:
@@ -185,7 +213,9 @@ def _has_same_zone(field: Field, leaf: Any) -> bool:
     zones = {part.root == "TIMESTAMP_LTZ" for part in _leaves(field.type) if part.root in TIMESTAMPS}
     if leaf.physical_type == "INT96":
         return False
-    return leaf.logical_type.type != "TIMESTAMP" or zones == {json.loads(leaf.logical_type.to_json())["isAdjustedToUTC"]}
+    return leaf.logical_type.type != "TIMESTAMP" or zones == {
+        json.loads(leaf.logical_type.to_json())["isAdjustedToUTC"]
+    }
 
 
 def _leaves(t: DataType) -> Iterator[DataType]:
@@ -198,7 +228,9 @@ def _leaves(t: DataType) -> Iterator[DataType]:
 # ---- frames ----------------------------------------------------------------------------------------------------------
 
 
-def frames(spark: SparkSession, plan: Plan, mask: Mask, fields: Sequence[Field], out: Sequence[Field], condition: Column | None) -> list[DataFrame]:
+def frames(
+    spark: SparkSession, plan: Plan, mask: Mask, fields: Sequence[Field], out: Sequence[Field], condition: Column | None
+) -> list[DataFrame]:
     """Return frames of the files of `plan.raw` in the mask, filtered over `fields`, with columns `out`.
 
     There is one for each schema, and one more where partition folders mean null.
@@ -216,11 +248,17 @@ def frames(spark: SparkSession, plan: Plan, mask: Mask, fields: Sequence[Field],
                 frame = _frame(spark, selected, lifted, plan.ctx if of_folders else None)
                 rows = frame if condition is None else frame.filter(condition)
                 names = [field.name for field in out]
-                frames_read.append(rows if names == [field.name for field in fields] else rows.selectExpr(*map(quote_identifier, names)))
+                frames_read.append(
+                    rows
+                    if names == [field.name for field in fields]
+                    else rows.selectExpr(*map(quote_identifier, names))
+                )
     return frames_read
 
 
-def _frame(spark: SparkSession, paths: list[str], lifted: Sequence[LiftedColumn], table: TableContext | None) -> DataFrame:
+def _frame(
+    spark: SparkSession, paths: list[str], lifted: Sequence[LiftedColumn], table: TableContext | None
+) -> DataFrame:
     file_fields = {lift.have.name: lift.have for lift in lifted if lift.have is not None}
     reader = spark.read.options(**_READ_OPTIONS)
     if table is not None:
@@ -237,7 +275,9 @@ def _frame(spark: SparkSession, paths: list[str], lifted: Sequence[LiftedColumn]
     if len(plain_texts) == len(texts):
         return frame.selectExpr(*plain_texts)
     out = read_fields([lift.want for lift in lifted])
-    return frame.select(*(sql.expr(text) if text is not None else _nulls(field) for text, field in zip(texts, out, strict=True)))
+    return frame.select(
+        *(sql.expr(text) if text is not None else _nulls(field) for text, field in zip(texts, out, strict=True))
+    )
 
 
 def _text(lift: LiftedColumn) -> str | None:

@@ -48,7 +48,9 @@ def answers(spark: SparkSession, pieces: Sequence[bytes], work: Work) -> tuple[l
     """
     results: list[bytes] = []
     wrong: LakekitError | None = None
-    for row in session.run(spark, pieces, partial(_run_piece, work), write_task.ANSWER).collect() if pieces else []:  # scalar: some a task
+    for row in (
+        session.run(spark, pieces, partial(_run_piece, work), write_task.ANSWER).collect() if pieces else []
+    ):  # scalar: some a task
         if row["wrong"] is None:
             results.append(bytes(row["message"]))
         else:
@@ -85,7 +87,10 @@ def lists(spark: SparkSession, storage: Storage) -> Callable[[Sequence[str]], li
             raise wrong
         by_directory = {directory: stats for data in results for directory, stats in json.loads(data).items()}
         return [
-            [Stat(path=path, size_bytes=size, modified_ms=time, is_dir=is_dir) for path, size, time, is_dir in by_directory[requested]]
+            [
+                Stat(path=path, size_bytes=size, modified_ms=time, is_dir=is_dir)
+                for path, size, time, is_dir in by_directory[requested]
+            ]
             for requested in directories
         ]
 
@@ -94,7 +99,13 @@ def lists(spark: SparkSession, storage: Storage) -> Callable[[Sequence[str]], li
 
 def _list_directories(storage: Storage, piece: bytes) -> Iterator[bytes]:
     for directory in json.loads(piece):
-        yield json.dumps({directory: [(stat.path, stat.size_bytes, stat.modified_ms, stat.is_dir) for stat in storage.list(directory)]}).encode()
+        yield json.dumps(
+            {
+                directory: [
+                    (stat.path, stat.size_bytes, stat.modified_ms, stat.is_dir) for stat in storage.list(directory)
+                ]
+            }
+        ).encode()
 
 
 def deletes(spark: SparkSession, storage: Storage) -> Callable[[Sequence[str]], None]:

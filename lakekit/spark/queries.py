@@ -59,7 +59,11 @@ def query(spark: SparkSession, statement: Statement, text: str) -> DataFrame:
     for node in tree.find_all(exp.Table):
         if isinstance(node.this, exp.Anonymous) and node.this.name.lower() in INCREMENTAL_FUNCTIONS:
             rewritten.between(node)
-        elif isinstance(node.this, exp.Identifier) and node.find_ancestor(exp.Hint) is None and not (node.args.get("db") is None and node.name.lower() in own):
+        elif (
+            isinstance(node.this, exp.Identifier)
+            and node.find_ancestor(exp.Hint) is None
+            and not (node.args.get("db") is None and node.name.lower() in own)
+        ):
             rewritten.replace(node)
     for column in tree.find_all(exp.Column):
         rewritten.shorten(column)
@@ -75,10 +79,17 @@ def values(spark: SparkSession, statement: Statement, text: str, most: int) -> p
         df = query(spark, statement, text)
         rows = pl.DataFrame(pl.from_arrow(df.limit(most + 1).toArrow()))
     except AnalysisException as wrong:
-        msg = f"{text} is computed once, before any row is looked at, and Spark says: {str(wrong).splitlines()[0]} A MERGE compares row by row"
+        msg = (
+            f"{text} is computed once, before any row is looked at, and Spark says: {str(wrong).splitlines()[0]} A "
+            "MERGE compares row by row"
+        )
         raise Unsupported(msg, feature="spark.sql") from None
     column = single_column(rows, text, most)
-    return column.dt.convert_time_zone("UTC") if isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone else column
+    return (
+        column.dt.convert_time_zone("UTC")
+        if isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone
+        else column
+    )
 
 
 @dataclass(slots=True)
@@ -98,7 +109,9 @@ class _Named:
         A name that the session knows and the catalog does not stays.
         """
         if node.args.get("catalog") is not None:
-            raise InvalidOption(f"{node.sql('spark')} has three parts; a table of the catalog given is called database.table", key="sql")
+            raise InvalidOption(
+                f"{node.sql('spark')} has three parts; a table of the catalog given is called database.table", key="sql"
+            )
         parts = [identifier.name for identifier in (node.args.get("db"), node.this) if identifier is not None]
         spark = self.spark
         if len(parts) == 1 and spark.catalog.tableExists(quote_identifier(parts[0])):
@@ -111,7 +124,10 @@ class _Named:
             if len(parts) > 1:
                 raise
             name = self.asked.full(parts)
-            raise TableNotFound(f"{parts[0]} is no view of the session, and {name} no table of the catalog; write database.table", name=name) from None
+            raise TableNotFound(
+                f"{parts[0]} is no view of the session, and {name} no table of the catalog; write database.table",
+                name=name,
+            ) from None
         at, end = self._version(node)
         first = node.args.get("db") or node.this
         key = f"lakekit_{len(self.frames)}"
@@ -130,7 +146,9 @@ class _Named:
         """
         name, start = node.this.name.lower(), int(node.this.meta["start"])
         arguments = [argument.name for argument in node.this.expressions if isinstance(argument, exp.Literal)]
-        if len(arguments) != len(node.this.expressions) or len(arguments) != (2 if INCREMENTAL_FUNCTIONS[name].endswith("tag") else 3):
+        if len(arguments) != len(node.this.expressions) or len(arguments) != (
+            2 if INCREMENTAL_FUNCTIONS[name].endswith("tag") else 3
+        ):
             ends = (
                 "tag"
                 if INCREMENTAL_FUNCTIONS[name].endswith("tag")
@@ -140,10 +158,15 @@ class _Named:
             )
             raise InvalidOption(f"{node.this.sql('spark')}: write {name}('database.table', '{ends}')", key="sql")
         if INCREMENTAL_FUNCTIONS[name].endswith("timestamp"):
-            arguments[1:] = [argument if argument.isdecimal() else str(int(self.asked.moment(argument).timestamp() * 1000)) for argument in arguments[1:]]
+            arguments[1:] = [
+                argument if argument.isdecimal() else str(int(self.asked.moment(argument).timestamp() * 1000))
+                for argument in arguments[1:]
+            ]
         table = self.asked.table(self.asked.full(arguments[0].split(".", 1)))
         key = f"lakekit_{len(self.frames)}"
-        self.frames[key] = batch_read.read(self.spark, table, options={INCREMENTAL_FUNCTIONS[name]: ",".join(arguments[1:])})
+        self.frames[key] = batch_read.read(
+            self.spark, table, options={INCREMENTAL_FUNCTIONS[name]: ",".join(arguments[1:])}
+        )
         tokens = TokenStream.of(self.text)
         tokens.skip(start)
         self.spans.append((start, tokens.call().end, f"{{{key}}}{'' if node.alias else f' AS {name}'}"))
@@ -152,7 +175,9 @@ class _Named:
         if isinstance(table, GlobalTable):
             return _read_global_table(self.spark, table)
         if isinstance(table, View):
-            return query(self.spark, self.asked, table.dialects.get("spark", table.query)).toDF(*(field.name for field in table.fields))
+            return query(self.spark, self.asked, table.dialects.get("spark", table.query)).toDF(
+                *(field.name for field in table.fields)
+            )
         return batch_read.read(self.spark, table, at=at)
 
     def shorten(self, column: Node) -> None:
@@ -172,7 +197,11 @@ class _Named:
         tokens.accept("FOR")
         tokens.name("VERSION or TIMESTAMP")
         tokens.expect("AS", "OF")
-        if str(version.this).upper() == "TIMESTAMP" and tokens.next is not None and (tokens.next.kind == "word" or tokens.is_next("(")):
+        if (
+            str(version.this).upper() == "TIMESTAMP"
+            and tokens.next is not None
+            and (tokens.next.kind == "word" or tokens.is_next("("))
+        ):
             expression = tokens.inside() if tokens.is_next("(") else tokens.call().said
             moment = values(self.spark, self.asked, f"SELECT CAST({expression} AS TIMESTAMP)", 1)[0]
             if moment is None:

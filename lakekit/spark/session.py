@@ -57,7 +57,9 @@ OLDEST_JAVA = 17
 JAVA_PATIENCE_S = 60
 
 
-def run(spark: SparkSession, tasks: Sequence[bytes], function: Function, schema: StructType, *, size_bytes: int = 0) -> DataFrame:
+def run(
+    spark: SparkSession, tasks: Sequence[bytes], function: Function, schema: StructType, *, size_bytes: int = 0
+) -> DataFrame:
     """Return the Arrow batches that `function` yields for `tasks` as a DataFrame: one Spark task for each.
 
     `function` and what it holds reach the executors with Spark's own pickling, once a task; it is called there with the
@@ -68,7 +70,10 @@ def run(spark: SparkSession, tasks: Sequence[bytes], function: Function, schema:
     if not tasks:
         return empty_frame(spark, schema)
     each = 1 if size_bytes <= SMALL_BYTES else max(1, min(size_bytes, MOST_BYTES) // (_NUMBER_BYTES * len(tasks)))
-    frames = [_numbers(spark, len(part), each).mapInArrow(partial(_run, function, part, each), schema) for part in _parts(tasks)]
+    frames = [
+        _numbers(spark, len(part), each).mapInArrow(partial(_run, function, part, each), schema)
+        for part in _parts(tasks)
+    ]
     return reduce(lambda left, right: left.unionAll(right), frames)
 
 
@@ -97,7 +102,9 @@ def _parts(tasks: Sequence[bytes]) -> Iterator[tuple[bytes, ...]]:
     yield tuple(tasks[first:])
 
 
-def _run(function: Function, tasks: Sequence[bytes], each: int, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _run(
+    function: Function, tasks: Sequence[bytes], each: int, numbers: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     freeze_imports()
     for batch in numbers:
         for number in batch.column(0).to_pylist():  # scalar: one a task
@@ -238,7 +245,10 @@ def _find_java() -> None:
     version = _java_version(java)
     if version is not None and version < OLDEST_JAVA:
         where = "which JAVA_HOME says" if home else "the first on the PATH"
-        msg = f"Spark 4 needs Java 17 or newer, and {java}, {where}, is Java {version}: {JAVA}, then set JAVA_HOME to its folder below /usr/lib/jvm"
+        msg = (
+            f"Spark 4 needs Java 17 or newer, and {java}, {where}, is Java {version}: {JAVA}, then set JAVA_HOME to "
+            "its folder below /usr/lib/jvm"
+        )
         raise Unsupported(msg, feature="spark")
 
 

@@ -28,7 +28,12 @@ if TYPE_CHECKING:
     from lakekit.table.table import Table
     from lakekit.types import DataType, Field
 
-_RESULT_TYPES = {"string": spark_types.StringType(), "long": spark_types.LongType(), "int": spark_types.IntegerType(), "boolean": spark_types.BooleanType()}
+_RESULT_TYPES = {
+    "string": spark_types.StringType(),
+    "long": spark_types.LongType(),
+    "int": spark_types.IntegerType(),
+    "boolean": spark_types.BooleanType(),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +80,18 @@ class SparkBackend:
         try:
             return types.paimon_type(spark_types.DataType.fromDDL(text))
         except PySparkException as wrong:
-            raise InvalidOption(f"{text} is no type that Spark knows: {str(wrong).splitlines()[0]}", key="sql", value=text) from None
+            raise InvalidOption(
+                f"{text} is no type that Spark knows: {str(wrong).splitlines()[0]}", key="sql", value=text
+            ) from None
 
     def type_text(self, t: DataType) -> str:
         return types.spark_type(t).simpleString()
 
     def write(self, rows: DataFrame, table: Table, *, mode: str, partition: Mapping[str, Any] | None) -> Commit:
         if mode == "overwrite" and partition is None:
-            table = table.with_options({batch_write.DYNAMIC: batch_write.is_dynamic(self.spark.conf.get(batch_write.OVERWRITE_MODE, None))})
+            table = table.with_options(
+                {batch_write.DYNAMIC: batch_write.is_dynamic(self.spark.conf.get(batch_write.OVERWRITE_MODE, None))}
+            )
         return batch_write.write(rows, table, mode=mode, partition=partition)
 
     def delete(self, table: Table, where: pl.Expr | str) -> Commit:
@@ -114,7 +123,9 @@ class SparkBackend:
 
     def told(self, answer: ResultRows) -> DataFrame:
         """Return an answer of few rows as a DataFrame that needs no job."""
-        schema = spark_types.StructType([spark_types.StructField(name, _RESULT_TYPES[kind]) for name, kind in answer.kinds.items()])
+        schema = spark_types.StructType(
+            [spark_types.StructField(name, _RESULT_TYPES[kind]) for name, kind in answer.kinds.items()]
+        )
         if not schema.fields:
             return session.empty_frame(self.spark, schema)
         columns = list(zip(*answer.rows, strict=True)) or [()] * len(schema.fields)
@@ -135,9 +146,13 @@ def _store_column(column: spark_types.StructField, wanted: Field | None) -> Any:
         return column_value
     to, source = types.spark_type(wanted.type), column.dataType
     moments = (spark_types.DateType, spark_types.TimestampType, spark_types.TimestampNTZType)
-    is_fraction = isinstance(source, spark_types.DecimalType) and isinstance(to, (spark_types.DoubleType, spark_types.FloatType))
+    is_fraction = isinstance(source, spark_types.DecimalType) and isinstance(
+        to, (spark_types.DoubleType, spark_types.FloatType)
+    )
     is_moment = isinstance(source, moments) and isinstance(to, moments[1:]) and type(source) is not type(to)
-    is_text = isinstance(to, spark_types.StringType) and isinstance(source, (spark_types.NumericType, spark_types.BooleanType, *moments))
+    is_text = isinstance(to, spark_types.StringType) and isinstance(
+        source, (spark_types.NumericType, spark_types.BooleanType, *moments)
+    )
     typed = to if is_fraction or is_moment or is_text or _is_unnamed(source, to) else _fill_void_types(source, to)
     return column_value if typed == source else column_value.cast(typed).alias(column.name)
 
@@ -151,11 +166,18 @@ def _fill_void_types(source: spark_types.DataType, to: spark_types.DataType) -> 
         case spark_types.ArrayType(), spark_types.ArrayType():
             return spark_types.ArrayType(_part(source.elementType, to.elementType), source.containsNull)
         case spark_types.MapType(), spark_types.MapType():
-            return spark_types.MapType(_part(source.keyType, to.keyType), _part(source.valueType, to.valueType), source.valueContainsNull)
+            return spark_types.MapType(
+                _part(source.keyType, to.keyType), _part(source.valueType, to.valueType), source.valueContainsNull
+            )
         case spark_types.StructType(), spark_types.StructType():
             types_by_name = {field.name: field.dataType for field in to}
             parts = [_part(field.dataType, types_by_name.get(field.name, field.dataType)) for field in source]
-            return spark_types.StructType([spark_types.StructField(field.name, part, field.nullable) for field, part in zip(source, parts, strict=True)])
+            return spark_types.StructType(
+                [
+                    spark_types.StructField(field.name, part, field.nullable)
+                    for field, part in zip(source, parts, strict=True)
+                ]
+            )
     return source
 
 
@@ -165,6 +187,10 @@ def _part(source: spark_types.DataType, to: spark_types.DataType) -> spark_types
 
 def _is_unnamed(source: spark_types.DataType, to: spark_types.DataType) -> bool:
     """Return whether a ROW is one of `struct(1, 'a')`, whose fields have no names and count by order."""
-    if not isinstance(source, spark_types.StructType) or not isinstance(to, spark_types.StructType) or len(source) != len(to):
+    if (
+        not isinstance(source, spark_types.StructType)
+        or not isinstance(to, spark_types.StructType)
+        or len(source) != len(to)
+    ):
         return False
     return source.names == [f"col{at}" for at in range(1, len(to) + 1)]

@@ -32,7 +32,14 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxFiles, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 
 from lakekit import storage
 from lakekit.columns import col
@@ -126,7 +133,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _offset(self, snapshot_id: int, *, first: int, state: int) -> Offset:
         snapshot = snapshots.find_change(self.stream.ctx, snapshot_id) if snapshot_id > 0 else None
-        return {"snapshot": snapshot_id, "first": first, "state": state} | ({} if snapshot is None else {"made": _snapshot_fingerprint(snapshot)})
+        return {"snapshot": snapshot_id, "first": first, "state": state} | (
+            {} if snapshot is None else {"made": _snapshot_fingerprint(snapshot)}
+        )
 
     def _check(self, offset: Offset) -> None:
         """Raise `SnapshotNotFound` where another snapshot now has the id of the one in an offset.
@@ -177,7 +186,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _state(self, number: int) -> list[StreamPartition]:
         ctx = self.stream.ctx
         snapshot = snapshots.read(ctx, number)
-        created = ctx.options.scan_file_creation_time_millis if ctx.options.scan_mode == "from-file-creation-time" else None
+        created = (
+            ctx.options.scan_file_creation_time_millis if ctx.options.scan_mode == "from-file-creation-time" else None
+        )
         state = self.stream.state(Position(snapshot=snapshot, created_since_ms=created), snapshot)
         merged, lying = state.plans(NO_FILTER)
         parts = [
@@ -198,7 +209,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         partitions.
         """
         if not self.stream.ctx.schema.primary_keys:
-            return [(part,) for batch, plan in batches if plan is not None for part in _parts(batch, cut.plan_tasks(plan, plan.raw, session.SLOTS))]
+            return [
+                (part,)
+                for batch, plan in batches
+                if plan is not None
+                for part in _parts(batch, cut.plan_tasks(plan, plan.raw, session.SLOTS))
+            ]
         moves = self.stream.ctx.schema.cross_partition
         is_one = moves or any(plan is None for _, plan in batches)
         by_bucket: dict[object, list[StreamPartition]] = {}
@@ -238,13 +254,26 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         plain = types.read_fields(self.out)
         if part.is_state:
             what = job.ReadJob(ctx=ctx, fields=fields, out=plain, where=self.where)
-            yield from (batch if self.kind_column is None else _add_kind_column(batch, output_fields) for batch in job.rows(what, part.task))
+            yield from (
+                batch if self.kind_column is None else _add_kind_column(batch, output_fields)
+                for batch in job.rows(what, part.task)
+            )
         else:
             yield from job.rows(
-                job.ReadJob(ctx=ctx, fields=fields, out=output_fields, where=self.where, how="written", kind_column=self.kind_column), part.task
+                job.ReadJob(
+                    ctx=ctx,
+                    fields=fields,
+                    out=output_fields,
+                    where=self.where,
+                    how="written",
+                    kind_column=self.kind_column,
+                ),
+                part.task,
             )
 
-    def _told(self, ctx: TableContext, part: StreamPartition, output_fields: Sequence[Field]) -> Iterator[pa.RecordBatch]:
+    def _told(
+        self, ctx: TableContext, part: StreamPartition, output_fields: Sequence[Field]
+    ) -> Iterator[pa.RecordBatch]:
         """Yield what an overwrite removed and added, which is one task."""
         stream: StreamCursor = replace(self.stream, ctx=ctx)
         batch = stream.brought(snapshots.read(ctx, part.snapshot_id))
@@ -252,10 +281,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return
         kind = pl.col(following.KIND_COLUMN)
         rows = batch.now().frame(NO_FILTER, None)
-        rows = rows.filter(kind.is_in(["+I", "+U"])) if self.kind_column is None else rows.rename({following.KIND_COLUMN: self.kind_column})
+        rows = (
+            rows.filter(kind.is_in(["+I", "+U"]))
+            if self.kind_column is None
+            else rows.rename({following.KIND_COLUMN: self.kind_column})
+        )
         if self.where is not None:
             rows = rows.filter(self.where)
-        for frame in rows.select(col(field.name) for field in output_fields).collect_batches(chunk_size=job.BATCH_ROWS, maintain_order=True):
+        for frame in rows.select(col(field.name) for field in output_fields).collect_batches(
+            chunk_size=job.BATCH_ROWS, maintain_order=True
+        ):
             yield types.to_batch(frame, output_fields)
 
     def commit(self, end: Offset) -> None:
@@ -270,7 +305,10 @@ def _snapshot_fingerprint(snapshot: Snapshot) -> str:
 
 def _parts(batch: StreamBatch, tasks: Sequence[bytes | None]) -> list[StreamPartition]:
     snapshot = batch.snapshot
-    return [StreamPartition(snapshot_id=snapshot.id, schema_id=snapshot.schema_id, is_state=False, task=task) for task in tasks]
+    return [
+        StreamPartition(snapshot_id=snapshot.id, schema_id=snapshot.schema_id, is_state=False, task=task)
+        for task in tasks
+    ]
 
 
 def limit_of(options: Mapping[str, str]) -> ReadLimit:
@@ -278,12 +316,21 @@ def limit_of(options: Mapping[str, str]) -> ReadLimit:
 
     Raises: `InvalidOption`.
     """
-    settings = {key.lower()[len(data_source.STREAM) :]: (key, value) for key, value in options.items() if key.lower().startswith(data_source.STREAM)}
+    settings = {
+        key.lower()[len(data_source.STREAM) :]: (key, value)
+        for key, value in options.items()
+        if key.lower().startswith(data_source.STREAM)
+    }
     if unknown := [key for word, (key, _) in settings.items() if word not in LIMITS]:
-        raise InvalidOption(f"no option is called {unknown[0]!r}; there are {', '.join(data_source.STREAM + word for word in LIMITS)}", key=unknown[0])
+        raise InvalidOption(
+            f"no option is called {unknown[0]!r}; there are {', '.join(data_source.STREAM + word for word in LIMITS)}",
+            key=unknown[0],
+        )
     if len(settings) > 1:
         names = ", ".join(key for key, _ in settings.values())
-        raise InvalidOption(f"{names} all say how big a batch is: give one of them", key=next(iter(settings.values()))[0])
+        raise InvalidOption(
+            f"{names} all say how big a batch is: give one of them", key=next(iter(settings.values()))[0]
+        )
     for word, (key, value) in settings.items():
         if not value.isdecimal() or int(value) == 0:
             raise InvalidOption(f"{key}={value!r} is no whole number above 0", key=key, value=value)
@@ -360,7 +407,10 @@ def user_of(checkpoint: str | None) -> str:
     Raises: `InvalidOption`, `Corrupt`.
     """
     if not checkpoint:
-        msg = "a stream into a table commits each batch once, which it knows by its checkpoint: .option('checkpointLocation', …)"
+        msg = (
+            "a stream into a table commits each batch once, which it knows by its checkpoint: "
+            ".option('checkpointLocation', …)"
+        )
         raise InvalidOption(msg, key="checkpointLocation")
     query = _query(checkpoint) or checkpoint.rstrip("/")
     return f"spark-{sha256(query.encode()).hexdigest()[:32]}"
@@ -379,4 +429,6 @@ def _query(checkpoint: str) -> str | None:
     except FileMissing:
         return None
     except (ValueError, KeyError, TypeError) as wrong:
-        raise Corrupt(f"{path}/metadata is no file of a checkpoint of Spark: {wrong}", path=f"{path}/metadata") from None
+        raise Corrupt(
+            f"{path}/metadata is no file of a checkpoint of Spark: {wrong}", path=f"{path}/metadata"
+        ) from None

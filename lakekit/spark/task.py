@@ -78,7 +78,10 @@ def decode(data: bytes) -> ReadTask:
     cursor = Cursor(data, at=4, end=max(4, len(data) - 4))
     version = cursor.u8("version")
     if version != VERSION:
-        msg = f"a task of version {version}: this lakekit reads version {VERSION}. Install the same lakekit on the driver and the executors"
+        msg = (
+            f"a task of version {version}: this lakekit reads version {VERSION}. Install the same lakekit on the "
+            "driver and the executors"
+        )
         raise Unsupported(msg, feature="spark.read")
     if crc32(data[:-4]) != int.from_bytes(data[-4:], "big"):
         raise Corrupt("a task of a read does not fit its checksum", offset=len(data) - 4, field="crc")

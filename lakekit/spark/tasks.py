@@ -68,9 +68,14 @@ def differences(before: Plan, after: Plan) -> list[bytes]:
     sides: dict[tuple[bytes, int], list[SplitPiece]] = {}
     for plan in (before, after):
         files = _PlanFiles(plan)
-        for piece in (*(sized.piece for sized in _split_raw_files(plan, files, plan.raw, 1 << 62)), *_split_merged_buckets(plan, files)):
+        for piece in (
+            *(sized.piece for sized in _split_raw_files(plan, files, plan.raw, 1 << 62)),
+            *_split_merged_buckets(plan, files),
+        ):
             bucket_id = (piece.split.partition, piece.split.bucket)
-            sides.setdefault(bucket_id, []).append(SplitPiece(split=piece.split, in_order=piece.in_order, before=plan is before))
+            sides.setdefault(bucket_id, []).append(
+                SplitPiece(split=piece.split, in_order=piece.in_order, before=plan is before)
+            )
     return [encode(ReadTask(pieces=tuple(pieces))) for pieces in sides.values()]
 
 
@@ -117,10 +122,14 @@ class _PlanFiles:
         self.snapshot_id = 0 if plan.snapshot is None else plan.snapshot.id
         self.entries = plan.entries.without_value_stats()
         columns = ("partition", "bucket", "total_buckets")
-        self.places: dict[str, list[Any]] = {name: plan.entries.column(name).to_pylist() for name in columns}  # scalar: one a file
+        self.places: dict[str, list[Any]] = {
+            name: plan.entries.column(name).to_pylist() for name in columns
+        }  # scalar: one a file
         entries = {id(entry): entry for entry in plan.vectors.values()}.values()
         self.vectors = {
-            vector.file_name: DeletionFile(path=path, offset=vector.offset, length=vector.length, cardinality=vector.cardinality)
+            vector.file_name: DeletionFile(
+                path=path, offset=vector.offset, length=vector.length, cardinality=vector.cardinality
+            )
             for path, entry in ((deletion_vector_reader.index_path(plan.ctx, entry), entry) for entry in entries)
             for vector in entry.ranges
         }
@@ -185,6 +194,9 @@ def _size_merged_pieces(plan: Plan, files: _PlanFiles, size_bytes: int) -> Itera
     options = plan.ctx.options
     for piece, merge in zip(_split_merged_buckets(plan, files), lazy_frames.tasks(plan, {}), strict=True):
         weight = piece.split.size_bytes + options.source_split_open_file_cost_bytes * len(merge.files)
-        wanted = max(-(-piece.split.size_bytes // size_bytes), -(-slices.decoded_bytes(merge) // max(1, options.lakekit_merge_memory_bytes)))
+        wanted = max(
+            -(-piece.split.size_bytes // size_bytes),
+            -(-slices.decoded_bytes(merge) // max(1, options.lakekit_merge_memory_bytes)),
+        )
         count = len(split_merge(merge, wanted)) if wanted > 1 else 1
         yield SizedPiece(piece=piece, weight_bytes=weight, slices=wanted, made=count)

@@ -68,7 +68,12 @@ _PAIMON_TYPES: dict[type[spark.DataType], DataType] = {
     spark.VariantType: DataType(root="VARIANT"),
 }
 _ARROW_TARGET = ArrowTarget(format_name="Spark", count_times=True)
-_VARIANT = pa.struct([pa.field("value", pa.binary(), nullable=False), pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"})])
+_VARIANT = pa.struct(
+    [
+        pa.field("value", pa.binary(), nullable=False),
+        pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"}),
+    ]
+)
 """The Arrow type of a variant, which PySpark recognizes by its metadata."""
 
 
@@ -123,7 +128,9 @@ def paimon_type(t: spark.DataType, column: str = "") -> DataType:
         case spark.DecimalType():
             return DataType(root="DECIMAL", precision=t.precision, scale=t.scale)
         case spark.ArrayType():
-            return DataType(root="ARRAY", element=_with_null(paimon_type(t.elementType, column), nullable=t.containsNull))
+            return DataType(
+                root="ARRAY", element=_with_null(paimon_type(t.elementType, column), nullable=t.containsNull)
+            )
         case spark.MapType():
             value = _with_null(paimon_type(t.valueType, column), nullable=t.valueContainsNull)
             return DataType(root="MAP", key=paimon_type(t.keyType, column).not_null(), value=value)
@@ -132,13 +139,19 @@ def paimon_type(t: spark.DataType, column: str = "") -> DataType:
     if type(t) in _PAIMON_TYPES:
         return _PAIMON_TYPES[type(t)]
     subject = f"column {column}" if column else "a column"
-    raise SchemaMismatch(f"no Paimon type holds {subject} of Spark type {t.simpleString()}; cast it", column=column or None)
+    raise SchemaMismatch(
+        f"no Paimon type holds {subject} of Spark type {t.simpleString()}; cast it", column=column or None
+    )
 
 
 def paimon_fields(schema: spark.StructType) -> tuple[Field, ...]:
     """Return Spark's columns as fields without ids: names, types, nullability, comments."""
     return tuple(
-        Field(field.name, _with_null(paimon_type(field.dataType, field.name), nullable=field.nullable), comment=(field.metadata or {}).get("comment"))
+        Field(
+            field.name,
+            _with_null(paimon_type(field.dataType, field.name), nullable=field.nullable),
+            comment=(field.metadata or {}).get("comment"),
+        )
         for field in schema
     )
 
@@ -170,7 +183,9 @@ def _open(t: DataType) -> DataType:
         key, value = (part(t.key), part(t.value)) if t.root == "MAP" else (part(t.element), DataType(root="INT"))
         return DataType(root="MAP", key=_open(key).not_null(), value=_open(value))
     inside = None if t.element is None else _open(t.element)
-    return replace(t, nullable=True, element=inside, fields=tuple(replace_type(field, _open(field.type)) for field in t.fields))
+    return replace(
+        t, nullable=True, element=inside, fields=tuple(replace_type(field, _open(field.type)) for field in t.fields)
+    )
 
 
 def arrow_schema(fields: Sequence[Field]) -> pa.Schema:
@@ -195,7 +210,10 @@ def arrow_type(t: DataType) -> pa.DataType:
             key = pa.field("key", arrow_type(part(t.key)), nullable=False)
             return pa.map_(key, pa.field("value", arrow_type(part(t.value)), part(t.value).nullable))
         case "MULTISET":
-            return pa.map_(pa.field("key", arrow_type(part(t.element)), nullable=False), pa.field("value", pa.int32(), nullable=False))
+            return pa.map_(
+                pa.field("key", arrow_type(part(t.element)), nullable=False),
+                pa.field("value", pa.int32(), nullable=False),
+            )
         case "ROW":
             return pa.struct([pa.field(field.name, arrow_type(field.type), field.nullable) for field in t.fields])
     return to_arrow(t)
@@ -208,7 +226,9 @@ def to_batch(frame: pl.DataFrame, fields: Sequence[Field]) -> pa.RecordBatch:
     """
     schema = arrow_schema(fields)
     columns = [
-        _relabel_type(series_to_arrow(column, replace_type(field, _with_spark_precision(field.type)), _ARROW_TARGET), wanted.type)
+        _relabel_type(
+            series_to_arrow(column, replace_type(field, _with_spark_precision(field.type)), _ARROW_TARGET), wanted.type
+        )
         for column, field, wanted in zip(frame.iter_columns(), fields, schema, strict=True)
     ]
     if not columns:
@@ -226,5 +246,13 @@ def _with_spark_precision(t: DataType) -> DataType:
     """Return the type with timestamps of Spark's precision, at every depth."""
     if t.root in TIMESTAMPS:
         return replace(t, precision=DIGITS)
-    element, key, value = (None if inside is None else _with_spark_precision(inside) for inside in (t.element, t.key, t.value))
-    return replace(t, element=element, key=key, value=value, fields=tuple(replace_type(field, _with_spark_precision(field.type)) for field in t.fields))
+    element, key, value = (
+        None if inside is None else _with_spark_precision(inside) for inside in (t.element, t.key, t.value)
+    )
+    return replace(
+        t,
+        element=element,
+        key=key,
+        value=value,
+        fields=tuple(replace_type(field, _with_spark_precision(field.type)) for field in t.fields),
+    )

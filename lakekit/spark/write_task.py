@@ -45,10 +45,14 @@ TASK: Final = internal("task")
 """The column that says which task a row belongs to."""
 GATHERED_BYTES = 32 << 20
 """The bytes up to which batches are combined."""
-ANSWER = spark.StructType([spark.StructField("message", spark.BinaryType()), spark.StructField("wrong", spark.StringType())])
+ANSWER = spark.StructType(
+    [spark.StructField("message", spark.BinaryType()), spark.StructField("wrong", spark.StringType())]
+)
 REPORTED_ERRORS = (Corrupt, FileMissing, InvalidOption, NotFound, SchemaMismatch, Unsupported, ValueOutOfRange)
 """Errors that are returned and not raised: the next attempt would fail again. Another `StorageFailed` may not."""
-SPARK_HINTS = ErrorHints(cast=" in Spark", cut="date_trunc('MILLISECOND', …)", grow=", or add it to the table with t.alter")
+SPARK_HINTS = ErrorHints(
+    cast=" in Spark", cut="date_trunc('MILLISECOND', …)", grow=", or add it to the table with t.alter"
+)
 """Writes of Spark have no `cast=` and no `merge_schema=`, and its times are finer than milliseconds only."""
 _ANSWER = pa.schema([pa.field("message", pa.binary()), pa.field("wrong", pa.string())])
 
@@ -128,7 +132,9 @@ def compute_task_numbers(job: WriteJob, batch: pa.RecordBatch) -> pa.Array:
 def add_task_column(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the batches with the column that says which task their rows belong to."""
     for batch in batches:
-        yield pa.RecordBatch.from_arrays([*batch.columns, compute_task_numbers(job, batch)], [*batch.schema.names, TASK])
+        yield pa.RecordBatch.from_arrays(
+            [*batch.columns, compute_task_numbers(job, batch)], [*batch.schema.names, TASK]
+        )
 
 
 def _to_table_columns(job: WriteJob, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -142,7 +148,11 @@ def _to_table_columns(job: WriteJob, batch: pa.RecordBatch) -> pa.RecordBatch:
 def convert_times(batch: pa.RecordBatch, ctx: TableContext) -> pa.RecordBatch:
     """Return Spark's columns as the table has them: a TIME is a number of milliseconds in Spark."""
     for at, field in enumerate(batch.schema):
-        if pa.types.is_int32(field.type) and ctx.schema.has(field.name) and ctx.schema.field(field.name).type.root == "TIME":
+        if (
+            pa.types.is_int32(field.type)
+            and ctx.schema.has(field.name)
+            and ctx.schema.field(field.name).type.root == "TIME"
+        ):
             batch = batch.set_column(at, field.name, batch.column(at).cast(pa.time32("ms")))
     return batch
 
@@ -160,7 +170,9 @@ def write_rows(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
     first = next(waiting, None)
     if first is None:
         return
-    writers = BucketWriters(job.ctx, commit_user=job.commit_user, replaces=job.replaces, batch=job.batch, shard=_share(job, first))
+    writers = BucketWriters(
+        job.ctx, commit_user=job.commit_user, replaces=job.replaces, batch=job.batch, shard=_share(job, first)
+    )
     try:
         for frame in _frames(job, chain([first], waiting)):
             writers.write(frame)
@@ -192,7 +204,10 @@ def _share(job: WriteJob, first: pa.RecordBatch) -> WriteShard | None:
 
 
 def _frames(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
-    rows = (_to_table_columns(job, batch) for batch in _combine_batches(batches if job.cut is None else _check_one_task(batches)))
+    rows = (
+        _to_table_columns(job, batch)
+        for batch in _combine_batches(batches if job.cut is None else _check_one_task(batches))
+    )
     return row_conversion.batches(rows, job.ctx, row_kind=job.row_kind, remedies=SPARK_HINTS)
 
 
@@ -224,7 +239,10 @@ def _check_one_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
         least, greatest = bounds["min"].as_py(), bounds["max"].as_py()  # scalar: one a batch
         own = least if own is None else own
         if not own == least == greatest:
-            raise Unsupported(f"this Spark brought the rows of tasks {own} and {greatest} together, and each needs one of its own", feature="spark.write")
+            raise Unsupported(
+                f"this Spark brought the rows of tasks {own} and {greatest} together, and each needs one of its own",
+                feature="spark.write",
+            )
         yield batch.drop_columns([TASK])
 
 
@@ -233,7 +251,10 @@ def _check_one_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 
 def _answer(message: CommitMessage | None = None, *, wrong: LakekitError | None = None) -> pa.RecordBatch:
     data = None if message is None else message.to_bytes()
-    return pa.record_batch([pa.array([data], pa.binary()), pa.array([None if wrong is None else _failure_to_json(wrong)], pa.string())], schema=_ANSWER)
+    return pa.record_batch(
+        [pa.array([data], pa.binary()), pa.array([None if wrong is None else _failure_to_json(wrong)], pa.string())],
+        schema=_ANSWER,
+    )
 
 
 def encode_messages(messages: Iterable[CommitMessage]) -> list[pa.RecordBatch]:
@@ -247,12 +268,17 @@ def encode_failure(wrong: LakekitError) -> list[pa.RecordBatch]:
 
 
 def _messages(batch: pa.RecordBatch) -> list[CommitMessage]:
-    return [CommitMessage.from_bytes(data) for data in batch.column("message").to_pylist() if data is not None]  # scalar: one a bucket
+    return [
+        CommitMessage.from_bytes(data) for data in batch.column("message").to_pylist() if data is not None
+    ]  # scalar: one a bucket
 
 
 def _failure_to_json(wrong: LakekitError) -> str:
     name = next(base.__name__ for base in type(wrong).__mro__ if hasattr(errors, base.__name__))
-    return json.dumps({"error": name, "message": wrong.message, "fields": {name: getattr(wrong, name) for name in wrong.names}}, default=str)
+    return json.dumps(
+        {"error": name, "message": wrong.message, "fields": {name: getattr(wrong, name) for name in wrong.names}},
+        default=str,
+    )
 
 
 def decode_answers(rows: Iterable[Any]) -> tuple[list[CommitMessage], LakekitError | None]:

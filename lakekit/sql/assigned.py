@@ -29,12 +29,20 @@ def build_assigned_value(node: Node, scope: Scope, dtype: pl.DataType) -> pl.Exp
 
     A moment becomes of the column's kind, a DECIMAL is rounded half up, a number becomes text.
     """
-    plain = node.this if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and expressions.type_of(node) in ("DATE", "TIMESTAMP") else None
+    plain = (
+        node.this
+        if isinstance(node, exp.Cast)
+        and isinstance(node.this, exp.Literal)
+        and expressions.type_of(node) in ("DATE", "TIMESTAMP")
+        else None
+    )
     if plain is not None and plain.is_string and isinstance(dtype, pl.Datetime):
         return pl.lit(expressions.moment(str(plain.this), dtype, scope), dtype)
     expr, have = expressions.expression(node, scope), expressions.dtype_of(node, scope)
     if isinstance(dtype, pl.Decimal) and (isinstance(have, pl.Decimal) or have.is_integer()):
-        return expr.cast(pl.Decimal(numeric_promotion.MOST_DIGITS, dtype.scale))  # digits before the point are looked at when it is written
+        return expr.cast(
+            pl.Decimal(numeric_promotion.MOST_DIGITS, dtype.scale)
+        )  # digits before the point are looked at when it is written
     if dtype.is_float() and isinstance(have, pl.Decimal):
         return expr.cast(pl.Float64).cast(dtype)
     return expr.cast(pl.String) if isinstance(dtype, pl.String) and have.is_integer() else expr
@@ -46,7 +54,9 @@ def resolve_column_path(node: Node, target: Side) -> tuple[str, Path]:
         return Scope(sides=(target,)).column(node), ()
     except ColumnNotFound:
         names = [part.name for part in node.parts]
-        own = next((count for count in (2, 1) if ".".join(names[:count]).lower() in target.called and len(names) > count), 0)
+        own = next(
+            (count for count in (2, 1) if ".".join(names[:count]).lower() in target.called and len(names) > count), 0
+        )
         path, dtype = _path(names[own:], pl.Struct(target.columns))
         if dtype is None or len(path) < 2:
             raise
@@ -86,6 +96,9 @@ def _with_fields(column: pl.Expr, dtype: pl.DataType, values: Mapping[Path, pl.E
     assert isinstance(dtype, pl.Struct)
     fields = []
     for field in dtype.fields:
-        own, inside = struct_field(column, field.name), {path[1:]: value for path, value in values.items() if path[0] == field.name}
+        own, inside = (
+            struct_field(column, field.name),
+            {path[1:]: value for path, value in values.items() if path[0] == field.name},
+        )
         fields.append((_with_fields(own, instance(field.dtype), inside) if inside else own).alias(field.name))
     return pl.struct(fields)

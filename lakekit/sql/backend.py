@@ -148,7 +148,10 @@ class Statement:
         """Take the name of a table, "db.t". Raises `InvalidOption`."""
         parts = self.tokens.names("a table, as database.table")
         if len(parts) > 2:
-            raise InvalidOption(f"{'.'.join(parts)} has {len(parts)} parts; a table of the catalog given is called database.table", key="sql")
+            raise InvalidOption(
+                f"{'.'.join(parts)} has {len(parts)} parts; a table of the catalog given is called database.table",
+                key="sql",
+            )
         return self.full(parts)
 
     def full(self, parts: Sequence[str]) -> str:
@@ -156,7 +159,11 @@ class Statement:
         if len(parts) > 1:
             return ".".join(parts)
         if self.backend.database is None:
-            raise InvalidOption(f"{parts[0]}: a table is called database.table, or USE names the database before", key="sql", value=parts[0])
+            raise InvalidOption(
+                f"{parts[0]}: a table is called database.table, or USE names the database before",
+                key="sql",
+                value=parts[0],
+            )
         return f"{self.backend.database}.{parts[0]}"
 
     def found(self, name: str, options: Mapping[str, str] | None = None) -> Any:
@@ -173,7 +180,8 @@ class Statement:
         named = self.found(name, options)
         if not isinstance(named, Table):
             raise InvalidOption(
-                f"{name} is made of what a table holds, as views and system tables are; a statement that changes something names that table",
+                f"{name} is made of what a table holds, as views and system tables are; a statement that changes "
+                "something names that table",
                 key="sql",
                 value=name,
             )
@@ -194,5 +202,7 @@ class Statement:
         try:
             time = datetime.fromisoformat(text) if is_text else datetime.fromtimestamp(int(text), ZoneInfo("UTC"))
         except (ValueError, OverflowError, OSError):
-            raise InvalidOption(f"{text!r} is no time; write '2024-03-31 12:00:00', or seconds since 1970", key="sql", value=text) from None
+            raise InvalidOption(
+                f"{text!r} is no time; write '2024-03-31 12:00:00', or seconds since 1970", key="sql", value=text
+            ) from None
         return time if time.tzinfo or self.backend.zone is None else time.replace(tzinfo=ZoneInfo(self.backend.zone))

@@ -89,14 +89,17 @@ PROCEDURES: dict[str, Procedure] = {}
 """By name; `lakekit.sql.procedures` enters them."""
 
 
-def procedure(takes: str, gives: str = _RESULT) -> Callable[[Callable[..., Sequence[Row]]], Callable[..., Sequence[Row]]]:
+def procedure(
+    takes: str, gives: str = _RESULT
+) -> Callable[[Callable[..., Sequence[Row]]], Callable[..., Sequence[Row]]]:
     """Register a function as a procedure.
 
     `takes`: its parameters as "name kind", where a kind with a question mark is optional; the function is called by
     their names.
     """
     parameters = tuple(
-        Parameter(name=name, kind=kind.rstrip("?"), required=not kind.endswith("?")) for name, kind in (item.split() for item in takes.split(","))
+        Parameter(name=name, kind=kind.rstrip("?"), required=not kind.endswith("?"))
+        for name, kind in (item.split() for item in takes.split(","))
     )
 
     def enter(run: Callable[..., Sequence[Row]]) -> Callable[..., Sequence[Row]]:
@@ -121,8 +124,15 @@ def call_procedure(statement: Statement) -> ResultRows:
         raise InvalidOption(f"{'.'.join(parts)}: procedures are called sys.<name>", key="sql", value=name)
     if name not in PROCEDURES:
         known_feature = find(f"procedure.{name}")
-        what = f"sys.{name} ({known_feature.words}) is not done by lakekit" if known_feature else f"there is no procedure sys.{name}"
-        raise Unsupported(f"{what}; there are {', '.join(sorted(PROCEDURES))}", feature=known_feature.name if known_feature else "catalog.sql")
+        what = (
+            f"sys.{name} ({known_feature.words}) is not done by lakekit"
+            if known_feature
+            else f"there is no procedure sys.{name}"
+        )
+        raise Unsupported(
+            f"{what}; there are {', '.join(sorted(PROCEDURES))}",
+            feature=known_feature.name if known_feature else "catalog.sql",
+        )
     procedure = PROCEDURES[name]
     arguments = _arguments(name, procedure, tokens)
     return ResultRows(procedure.gives, procedure.run(Call(statement), **arguments))
@@ -148,18 +158,27 @@ def _arguments(name: str, procedure: Procedure, tokens: TokenStream) -> dict[str
             label = f"number {len(values) + 1}"
             parameter = procedure.parameters[len(values)] if len(values) < len(procedure.parameters) else None
         if parameter is None:
-            raise InvalidOption(f"sys.{name} takes no argument {label}; it takes {_format_parameters(procedure)}", key=label)
+            raise InvalidOption(
+                f"sys.{name} takes no argument {label}; it takes {_format_parameters(procedure)}", key=label
+            )
         if parameter.name in values:
             raise InvalidOption(f"sys.{name}: argument {parameter.name} is given twice", key=parameter.name)
         values[parameter.name] = _value(name, parameter, tokens)
     tokens.end()
-    if missing := [declared.name for declared in procedure.parameters if declared.required and values.get(declared.name) is None]:
-        raise InvalidOption(f"sys.{name} needs {', '.join(missing)}; it takes {_format_parameters(procedure)}", key=missing[0])
+    if missing := [
+        declared.name for declared in procedure.parameters if declared.required and values.get(declared.name) is None
+    ]:
+        raise InvalidOption(
+            f"sys.{name} needs {', '.join(missing)}; it takes {_format_parameters(procedure)}", key=missing[0]
+        )
     return {declared.name: values.get(declared.name) for declared in procedure.parameters}
 
 
 def _format_parameters(procedure: Procedure) -> str:
-    return ", ".join(f"{parameter.name} {parameter.kind}{'' if parameter.required else ' (optional)'}" for parameter in procedure.parameters)
+    return ", ".join(
+        f"{parameter.name} {parameter.kind}{'' if parameter.required else ' (optional)'}"
+        for parameter in procedure.parameters
+    )
 
 
 def _value(name: str, parameter: Parameter, tokens: TokenStream) -> Any:
@@ -177,9 +196,17 @@ def _value(name: str, parameter: Parameter, tokens: TokenStream) -> Any:
         return text
     if parameter.kind == "boolean" and text.lower() in ("true", "false"):
         return text.lower() == "true"
-    if parameter.kind in _LIMITS and re.fullmatch(r"-?\d+", text) and -_LIMITS[parameter.kind] <= int(text) < _LIMITS[parameter.kind]:
+    if (
+        parameter.kind in _LIMITS
+        and re.fullmatch(r"-?\d+", text)
+        and -_LIMITS[parameter.kind] <= int(text) < _LIMITS[parameter.kind]
+    ):
         return int(text)
-    raise InvalidOption(f"sys.{name}: argument {parameter.name} is a {parameter.kind}, not {word.said}", key=parameter.name, value=word.said)
+    raise InvalidOption(
+        f"sys.{name}: argument {parameter.name} is a {parameter.kind}, not {word.said}",
+        key=parameter.name,
+        value=word.said,
+    )
 
 
 def options_of(text: str | None) -> dict[str, str] | None:
@@ -210,17 +237,26 @@ def partitions_of(text: str) -> list[dict[str, str]]:
 def rows_of(table: Table, partitions: str | None, where: str | None) -> pl.Expr | None:
     """Return the condition of rows in partitions that are named one by one, or by a condition."""
     if partitions is not None and where is not None:
-        raise InvalidOption("partitions and where cannot be given at once: leave one out", key="partitions", value=partitions)
+        raise InvalidOption(
+            "partitions and where cannot be given at once: leave one out", key="partitions", value=partitions
+        )
     if where is not None:
-        side = Side(called=(table.name.lower().rpartition(".")[2],), columns=dict(polars_schema(table.handle().schema.fields)))
+        side = Side(
+            called=(table.name.lower().rpartition(".")[2],), columns=dict(polars_schema(table.handle().schema.fields))
+        )
         return expression(parse_tree(where, "condition"), Scope(sides=(side,)))
     if partitions is None:
         return None
     wanted = [{name: _unquote(value) for name, value in spec.items()} for spec in partitions_of(partitions)]
     names = sorted({name for spec in wanted for name in spec})
     if not wanted or not set(names) <= set(table.partition_keys):
-        raise InvalidOption(f"partitions {partitions!r}: {table.name} is partitioned by {', '.join(table.partition_keys) or 'nothing'}", key="partitions")
-    chosen = [pl.all_horizontal(*(col(name).cast(pl.String) == value for name, value in spec.items())) for spec in wanted]
+        raise InvalidOption(
+            f"partitions {partitions!r}: {table.name} is partitioned by {', '.join(table.partition_keys) or 'nothing'}",
+            key="partitions",
+        )
+    chosen = [
+        pl.all_horizontal(*(col(name).cast(pl.String) == value for name, value in spec.items())) for spec in wanted
+    ]
     return pl.any_horizontal(*chosen)
 
 

@@ -77,11 +77,22 @@ def refuse_others(tokens: TokenStream, does: str) -> None:
     is_replaced = tokens.accept("OR", "REPLACE")
     if is_replaced:
         what = next((keyword for keyword in ("TEMPORARY", "GLOBAL", "VIEW") if tokens.is_next(keyword)), "TABLE")
-        msg = f"CREATE OR REPLACE {what} is not done: DROP comes first" + (", or INSERT OVERWRITE keeps the table" if what == "TABLE" else "")
+        msg = f"CREATE OR REPLACE {what} is not done: DROP comes first" + (
+            ", or INSERT OVERWRITE keeps the table" if what == "TABLE" else ""
+        )
         raise Unsupported(msg, feature="catalog.sql")
-    unsupported = next((keyword for keyword in (*_UNSUPPORTED_OBJECTS, *(["EXTERNAL"] if does == "CREATE" else [])) if tokens.is_next(keyword)), None)
+    unsupported = next(
+        (
+            keyword
+            for keyword in (*_UNSUPPORTED_OBJECTS, *(["EXTERNAL"] if does == "CREATE" else []))
+            if tokens.is_next(keyword)
+        ),
+        None,
+    )
     if unsupported is not None:
-        raise Unsupported(f"{does} {unsupported} is not done: a catalog has tables, views and databases", feature="catalog.sql")
+        raise Unsupported(
+            f"{does} {unsupported} is not done: a catalog has tables, views and databases", feature="catalog.sql"
+        )
 
 
 def drop(statement: Statement) -> ResultRows:
@@ -105,7 +116,9 @@ def drop(statement: Statement) -> ResultRows:
     return ResultRows()
 
 
-def table_words(statement: Statement, fields: list[Field] | None = None) -> tuple[list[str], str | None, dict[str, str]]:
+def table_words(
+    statement: Statement, fields: list[Field] | None = None
+) -> tuple[list[str], str | None, dict[str, str]]:
     """Parse what follows the columns of CREATE TABLE, as far as AS.
 
     Returns partition columns, comment and properties. Partition columns with a type are added to `fields`.
@@ -118,13 +131,19 @@ def table_words(statement: Statement, fields: list[Field] | None = None) -> tupl
         if tokens.accept("USING"):
             source = tokens.name("paimon")
             if source.lower() not in _USING:
-                raise Unsupported(f"CREATE TABLE … USING {source}: it makes Paimon tables; leave USING out", feature="catalog.sql")
+                raise Unsupported(
+                    f"CREATE TABLE … USING {source}: it makes Paimon tables; leave USING out", feature="catalog.sql"
+                )
         elif tokens.accept("PARTITIONED", "BY"):
             partitions = _partition_columns(statement, fields)
         elif tokens.accept("COMMENT"):
             comment = tokens.string()
         elif tokens.is_next("LOCATION"):
-            raise Unsupported("CREATE TABLE … LOCATION: tables of a catalog lie in its warehouse; leave it out, or lk.create(path, …)", feature="catalog.sql")
+            raise Unsupported(
+                "CREATE TABLE … LOCATION: tables of a catalog lie in its warehouse; leave it out, or lk.create(path, "
+                "…)",
+                feature="catalog.sql",
+            )
         elif tokens.accept("TBLPROPERTIES") or tokens.accept("OPTIONS") or tokens.accept("WITH"):
             options |= properties(tokens)
         else:
@@ -140,7 +159,10 @@ def _partition_columns(statement: Statement, fields: list[Field] | None) -> list
     while not columns or tokens.accept(","):
         name = tokens.name("a column")
         if tokens.is_next("("):
-            raise Unsupported(f"PARTITIONED BY ({name}(…)): tables are partitioned by columns; make one of the value", feature="catalog.sql")
+            raise Unsupported(
+                f"PARTITIONED BY ({name}(…)): tables are partitioned by columns; make one of the value",
+                feature="catalog.sql",
+            )
         if fields is not None and not tokens.is_next(",") and not tokens.is_next(")"):
             t, comment, default, position = _column(statement)
             if position:
@@ -285,7 +307,9 @@ def alter(statement: Statement) -> ResultRows:
     if tokens.accept("RENAME", "TO"):
         parts = tokens.names("a name")
         tokens.end()
-        statement.catalog.rename_table(name, statement.full(parts) if len(parts) > 1 else f"{name.partition('.')[0]}.{parts[0]}")
+        statement.catalog.rename_table(
+            name, statement.full(parts) if len(parts) > 1 else f"{name.partition('.')[0]}.{parts[0]}"
+        )
         return ResultRows()
     if tokens.accept("DROP", "PARTITION") or tokens.accept("DROP", "IF", "EXISTS", "PARTITION"):
         return _drop_partitions(statement, statement.table(name))
@@ -297,7 +321,9 @@ def alter(statement: Statement) -> ResultRows:
             if made:
                 table.alter(*made)
             return ResultRows()
-    raise tokens.wrong("ADD, DROP, RENAME or ALTER COLUMN, SET or UNSET TBLPROPERTIES, SET or RESET, RENAME TO, or DROP PARTITION")
+    raise tokens.wrong(
+        "ADD, DROP, RENAME or ALTER COLUMN, SET or UNSET TBLPROPERTIES, SET or RESET, RENAME TO, or DROP PARTITION"
+    )
 
 
 def _alter_database(statement: Statement) -> ResultRows:
@@ -415,7 +441,10 @@ def _parse_set_properties(statement: Statement, table: Table) -> list[TableChang
     if not statement.tokens.is_next("("):
         raise statement.tokens.wrong("TBLPROPERTIES (…), or keys and values in parentheses")
     values = properties(statement.tokens)
-    return [changes.set_comment(value) if key == "comment" else changes.set_option(key, value) for key, value in values.items()]
+    return [
+        changes.set_comment(value) if key == "comment" else changes.set_option(key, value)
+        for key, value in values.items()
+    ]
 
 
 def _parse_unset_properties(statement: Statement, table: Table) -> list[TableChange]:
@@ -428,7 +457,10 @@ def _parse_unset_properties(statement: Statement, table: Table) -> list[TableCha
     tokens.expect(")")
     options = table.handle().schema.options
     if not is_lenient and (unknown := [key for key in keys if key != "comment" and key not in options]):
-        raise InvalidOption(f"{table.name} has no property {unknown[0]!r} to take away; UNSET TBLPROPERTIES IF EXISTS passes over it", key=unknown[0])
+        raise InvalidOption(
+            f"{table.name} has no property {unknown[0]!r} to take away; UNSET TBLPROPERTIES IF EXISTS passes over it",
+            key=unknown[0],
+        )
     return [changes.set_comment(None) if key == "comment" else changes.reset_option(key) for key in keys]
 
 

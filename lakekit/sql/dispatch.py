@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakekit.errors import Unsupported
-from lakekit.sql import calls, ddl, dml, flink_procedures as flink_procedures, inserts, procedures as procedures, show, view_ddl  # noqa: PLC0414 - imported for what they enter
+from lakekit.sql import (
+    calls,
+    ddl,
+    dml,
+    flink_procedures as flink_procedures,  # noqa: PLC0414 - imported for what it registers
+    inserts,
+    procedures as procedures,  # noqa: PLC0414 - imported for what it registers
+    show,
+    view_ddl,
+)
 from lakekit.sql.excerpt import excerpt
 
 if TYPE_CHECKING:
@@ -47,7 +56,11 @@ _STATEMENTS: dict[str, Callable[[Statement], ResultRows]] = {
     "MERGE": dml.merge,
     "CREATE": dml.create,
     "DROP": lambda statement: view_ddl.drop_view(statement) or ddl.drop(statement),
-    "ALTER": lambda statement: view_ddl.alter_materialized(statement) if statement.tokens.accept("MATERIALIZED", "TABLE") else ddl.alter(statement),
+    "ALTER": lambda statement: (
+        view_ddl.alter_materialized(statement)
+        if statement.tokens.accept("MATERIALIZED", "TABLE")
+        else ddl.alter(statement)
+    ),
     "TRUNCATE": ddl.truncate,
     "ANALYZE": dml.analyze,
     "SHOW": lambda statement: view_ddl.show_view(statement) or show.show(statement),

@@ -92,7 +92,9 @@ def create(statement: Statement) -> ResultRows:
         return _create_table(statement, name, ddl.parse_table_definition(statement), is_lenient=is_lenient)
     partitions, comment, properties = ddl.table_words(statement)
     if tokens.next is None and "type" in properties:
-        clause = ddl.CreateTableClause(fields=[], keys=[], partition_keys=partitions, comment=comment, options=properties)
+        clause = ddl.CreateTableClause(
+            fields=[], keys=[], partition_keys=partitions, comment=comment, options=properties
+        )
         return _create_table(statement, name, clause, is_lenient=is_lenient)
     if not tokens.accept("AS"):
         raise tokens.wrong("the columns of the table in parentheses, or AS and a query")
@@ -111,13 +113,19 @@ def _create_table(statement: Statement, name: str, clause: ddl.CreateTableClause
     """
     how: dict[str, Any] = {"partition_keys": clause.partition_keys, "comment": clause.comment}
     is_elsewhere = "connector" in clause.options and "path" in clause.options
-    if view_ddl.create_format_or_object_table(statement, name, clause.fields, clause.options, is_lenient=is_lenient, **how):
+    if view_ddl.create_format_or_object_table(
+        statement, name, clause.fields, clause.options, is_lenient=is_lenient, **how
+    ):
         return ResultRows()
     if is_elsewhere:
         path = clause.options.pop("path")
-        statement.backend.tables[name] = create_table(path, clause.fields, primary_keys=clause.keys, options=clause.options, if_not_exists=True, **how)
+        statement.backend.tables[name] = create_table(
+            path, clause.fields, primary_keys=clause.keys, options=clause.options, if_not_exists=True, **how
+        )
         return ResultRows()
-    statement.catalog.create_table(name, clause.fields, primary_keys=clause.keys, options=clause.options, if_not_exists=is_lenient, **how)
+    statement.catalog.create_table(
+        name, clause.fields, primary_keys=clause.keys, options=clause.options, if_not_exists=is_lenient, **how
+    )
     return ResultRows()
 
 
@@ -183,7 +191,9 @@ def merge(statement: Statement) -> ResultRows:
     _refuse_other_clauses(tree, "this", "using", "on", "whens")
     scope = _scope(statement, target, theirs)
     clauses = [_clause(node, scope) for node in tree.args["whens"].expressions]
-    return commit_result(statement.backend.merge(table, source, *clauses, on=expressions.expression(tree.args["on"], scope)))
+    return commit_result(
+        statement.backend.merge(table, source, *clauses, on=expressions.expression(tree.args["on"], scope))
+    )
 
 
 def _scope(statement: Statement, *sides: Side) -> Scope:
@@ -224,8 +234,14 @@ def _clause(node: Node, both: Scope) -> Clause:
 def _parse_insert_action(then: Node, scope: Scope, target: Side) -> Any:
     if isinstance(then.this, exp.Star):
         return "all"
-    if not isinstance(then.this, exp.Tuple) or not isinstance(then.expression, exp.Tuple) or len(then.this.expressions) != len(then.expression.expressions):
-        raise InvalidOption(f"{then.sql('spark')}: write INSERT *, or INSERT (columns) VALUES (as many values)", key="sql")
+    if (
+        not isinstance(then.this, exp.Tuple)
+        or not isinstance(then.expression, exp.Tuple)
+        or len(then.this.expressions) != len(then.expression.expressions)
+    ):
+        raise InvalidOption(
+            f"{then.sql('spark')}: write INSERT *, or INSERT (columns) VALUES (as many values)", key="sql"
+        )
     pairs = zip(then.this.expressions, then.expression.expressions, strict=True)
     named = [(_target(name, target), value) for name, value in pairs]
     return {name: build_assigned_value(value, scope, target.columns[name]) for name, value in named}
@@ -267,4 +283,6 @@ def _refuse_other_clauses(node: Node, *names: str) -> None:
     """Raise `Unsupported` where a statement has clauses that are not supported."""
     more = [name for name, value in node.args.items() if value and name not in names]
     if more:
-        raise Unsupported(f"{more[0].strip('_').upper()} of {node.sql('spark')} is not done; say it without", feature="catalog.sql")
+        raise Unsupported(
+            f"{more[0].strip('_').upper()} of {node.sql('spark')} is not done; say it without", feature="catalog.sql"
+        )

@@ -15,7 +15,8 @@ _AROUND, _WHOLE = 60, 240
 """How many characters before and after a place are shown; how long a text may be that is shown as a whole."""
 _LITERAL = r"""'(?:[^'\\]|''|\\.)*(?:'|\Z)|"(?:[^"\\]|""|\\.)*(?:"|\Z)"""
 _BEHIND_SECRET = re.compile(
-    rf"""(?:{NAME_PATTERN})[\w.$-]*\s*['"`]?\s*(?:(?:=>|==|=|:)\s*(?P<said>{_LITERAL}|[^\s,;)'"]+)|(?P<next>{_LITERAL}))""", re.IGNORECASE | re.DOTALL
+    rf"""(?:{NAME_PATTERN})[\w.$-]*\s*['"`]?\s*(?:(?:=>|==|=|:)\s*(?P<said>{_LITERAL}|[^\s,;)'"]+)|(?P<next>{_LITERAL}))""",
+    re.IGNORECASE | re.DOTALL,
 )
 _BEHIND_KEY = re.compile(rf"""(?P<key>[\w.$-]+)['"`]?\s*(?:=>|==|=|:)?\s*(?P<said>{_LITERAL})""", re.DOTALL)
 _TEXT = re.compile(_LITERAL, re.DOTALL)

@@ -42,8 +42,22 @@ if TYPE_CHECKING:
     Node = Any
     """A node of sqlglot's tree."""
 
-_COMPARISONS: Mapping[Any, Callable[[Any, Any], Any]] = {exp.EQ: eq, exp.NEQ: ne, exp.GT: gt, exp.GTE: ge, exp.LT: lt, exp.LTE: le}
-_ARITHMETIC_SIGNS: Mapping[Any, str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "DIV"}
+_COMPARISONS: Mapping[Any, Callable[[Any, Any], Any]] = {
+    exp.EQ: eq,
+    exp.NEQ: ne,
+    exp.GT: gt,
+    exp.GTE: ge,
+    exp.LT: lt,
+    exp.LTE: le,
+}
+_ARITHMETIC_SIGNS: Mapping[Any, str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+    exp.IntDiv: "DIV",
+}
 _DIVISIONS = frozenset({"/", "%", "DIV"})
 _CAST: Mapping[str, pl.DataType] = {
     "BIGINT": pl.Int64(),
@@ -105,7 +119,10 @@ class Scope:
             if own == name or (own.lower() == name.lower() and name not in side.columns)
         ]
         if len(matches) > 1:
-            raise SchemaMismatch(f"{node.sql('spark')} is a column of both tables: write {' or '.join(f'{side.called[-1]}.{name}' for side in self.sides)}")
+            raise SchemaMismatch(
+                f"{node.sql('spark')} is a column of both tables: write "
+                f"{' or '.join(f'{side.called[-1]}.{name}' for side in self.sides)}"
+            )
         if not matches:
             available = ", ".join(f"{side.called[-1]}.{own}" for side in self.sides for own in side.columns)
             raise ColumnNotFound(f"{node.sql('spark')} is no column here; there are {available}", name=name)
@@ -121,7 +138,10 @@ def parse_tree(text: str, what: str, *, reads_texts: bool = True) -> Node:
     """
     tokens = TokenStream.of(text)
     if reads_texts and (escaped := next((word for word in tokens.texts if "\\" in word.said), None)):
-        msg = f"{escaped.said}: texts have no backslashes in DELETE, UPDATE and MERGE; a quote is doubled, other signs are written as they are"
+        msg = (
+            f"{escaped.said}: texts have no backslashes in DELETE, UPDATE and MERGE; a quote is doubled, other signs "
+            "are written as they are"
+        )
         raise InvalidOption(msg, key="sql", value=escaped.said)
     failure: str | None = None
     try:
@@ -192,8 +212,10 @@ def _build_expression(node: Node, scope: Scope) -> pl.Expr:
 def unsupported_node(node: Node) -> Unsupported:
     """Return the error for what is not computed here."""
     msg = (
-        f"{node.sql('spark')} is not computed in DELETE, UPDATE and MERGE: columns, literals, + - * / % DIV, comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, "
-        "IS, CASE, IF, COALESCE, NULLIF, CAST, CONCAT, UPPER, LOWER, LENGTH, ABS and what names no column are. Compute it in the source of a MERGE, or "
+        f"{node.sql('spark')} is not computed in DELETE, UPDATE and MERGE: columns, literals, + - * / % DIV, "
+        "comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, "
+        "IS, CASE, IF, COALESCE, NULLIF, CAST, CONCAT, UPPER, LOWER, LENGTH, ABS and what names no column are. "
+        "Compute it in the source of a MERGE, or "
         "give `update` a Polars expression"
     )
     return Unsupported(msg, feature="catalog.sql")
@@ -230,7 +252,9 @@ def _comparable_pair(left: Node, right: Node, scope: Scope) -> tuple[pl.Expr, pl
     first, second = _build_operand(left, right, scope), _build_operand(right, left, scope)
     dtypes = _dtype(first, left, scope), _dtype(second, right, scope)
     if all(dtype.is_numeric() for dtype in dtypes):
-        pair = numeric_promotion.promote_operands(TypedNumber(expr=first, dtype=dtypes[0]), TypedNumber(expr=second, dtype=dtypes[1]))
+        pair = numeric_promotion.promote_operands(
+            TypedNumber(expr=first, dtype=dtypes[0]), TypedNumber(expr=second, dtype=dtypes[1])
+        )
         return pair[0].expr, pair[1].expr
     if all(isinstance(dtype, (pl.Date, pl.Datetime)) for dtype in dtypes):
         return _align_datetime(left, first, dtypes, scope), _align_datetime(right, second, dtypes[::-1], scope)
@@ -254,14 +278,21 @@ def _align_datetime(node: Node, expr: pl.Expr, dtypes: Sequence[pl.DataType], sc
 
 
 def _build_operand(node: Node, other: Node, scope: Scope) -> pl.Expr:
-    plain = node.this if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and type_of(node) in ("DATE", "TIMESTAMP") else node
+    plain = (
+        node.this
+        if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and type_of(node) in ("DATE", "TIMESTAMP")
+        else node
+    )
     if not isinstance(plain, exp.Literal) or isinstance(other, exp.Literal):
         return expression(node, scope)
     dtype = dtype_of(other, scope)
     if plain.is_string and isinstance(dtype, (pl.Date, pl.Datetime)):
         return pl.lit(moment(str(plain.this), dtype, scope), dtype)
     if plain.is_string != isinstance(dtype, pl.String) and not isinstance(dtype, pl.Null) and plain is node:
-        raise SchemaMismatch(f"{node.sql('spark')} is compared with {other.sql('spark')}, which is {dtype}: write it as that type, or CAST it")
+        raise SchemaMismatch(
+            f"{node.sql('spark')} is compared with {other.sql('spark')}, which is {dtype}: write it as that type, or "
+            "CAST it"
+        )
     return expression(node, scope)
 
 
@@ -280,7 +311,9 @@ def moment(text: str, dtype: pl.DataType, scope: Scope) -> date | datetime:
         if value.tzinfo is not None:
             raise SchemaMismatch(f"{text!r} is compared with a moment without a zone, and has one: leave the zone out")
         return value
-    return (value if value.tzinfo is not None else value.replace(tzinfo=ZoneInfo(scope.zone))).astimezone(ZoneInfo(zone))
+    return (value if value.tzinfo is not None else value.replace(tzinfo=ZoneInfo(scope.zone))).astimezone(
+        ZoneInfo(zone)
+    )
 
 
 def dtype_of(node: Node, scope: Scope) -> pl.DataType:
@@ -306,7 +339,9 @@ def _column(node: Node, scope: Scope) -> pl.Expr:
     path = [part for part in node.parts if isinstance(part, exp.Identifier)]
     wrong = ColumnNotFound(f"{node.sql('spark')} is no column here", name=node.name)
     for end in range(len(path), 0, -1):
-        column = exp.Column(**dict(zip(("this", "table", "db"), [part.copy() for part in path[end - 1 :: -1]], strict=False)))
+        column = exp.Column(
+            **dict(zip(("this", "table", "db"), [part.copy() for part in path[end - 1 :: -1]], strict=False))
+        )
         try:
             name = scope.column(column) if end <= _PARTS else None
         except ColumnNotFound as missing:
@@ -322,7 +357,9 @@ def _part(name: str, fields: list[str], scope: Scope) -> pl.Expr | None:
     """Return the part of a column that names lead to; None where it has none of that name."""
     expr, dtype = col(name), scope.schema[name]
     for field in fields:
-        parts: dict[str, Any] = {member.name: member.dtype for member in dtype.fields} if isinstance(dtype, pl.Struct) else {}
+        parts: dict[str, Any] = (
+            {member.name: member.dtype for member in dtype.fields} if isinstance(dtype, pl.Struct) else {}
+        )
         if field not in parts:
             return None
         expr, dtype = struct_field(expr, field), parts[field]
@@ -334,15 +371,21 @@ def _build_arithmetic(node: Node, scope: Scope) -> pl.Expr:
     dtypes = [dtype_of(side, scope) for side in sides]
     for side, dtype in zip(sides, dtypes, strict=True):
         if not dtype.is_numeric() and not isinstance(dtype, pl.Null):
-            raise SchemaMismatch(f"{node.sql('spark')} computes with {side.sql('spark')}, which is {dtype} and no number")
+            raise SchemaMismatch(
+                f"{node.sql('spark')} computes with {side.sql('spark')}, which is {dtype} and no number"
+            )
     if any(isinstance(dtype, pl.Null) for dtype in dtypes):
         return pl.lit(None, next((dtype for dtype in dtypes if not isinstance(dtype, pl.Null)), pl.Null()))
     sign = _ARITHMETIC_SIGNS[type(node)]
-    if sign in _DIVISIONS and not _is_no_zero(node.expression):
+    if sign in _DIVISIONS and not _is_nonzero_constant(node.expression):
         divisor = node.expression.sql("spark")
-        msg = f"{node.sql('spark')}: Spark fails where {divisor} is zero; divide by a number, or by NULLIF({divisor}, 0)"
+        msg = (
+            f"{node.sql('spark')}: Spark fails where {divisor} is zero; divide by a number, or by NULLIF({divisor}, 0)"
+        )
         raise Unsupported(msg, feature="catalog.sql")
-    number = numeric_promotion.compute_arithmetic(sign, *(_number(side, dtype, scope) for side, dtype in zip(sides, dtypes, strict=True)))
+    number = numeric_promotion.compute_arithmetic(
+        sign, *(_number(side, dtype, scope) for side, dtype in zip(sides, dtypes, strict=True))
+    )
     if number is None:
         raise unsupported_node(node)
     return number.expr
@@ -350,22 +393,27 @@ def _build_arithmetic(node: Node, scope: Scope) -> pl.Expr:
 
 def _number(node: Node, dtype: pl.DataType, scope: Scope) -> TypedNumber:
     expr = expression(node, scope)
-    if isinstance(node, exp.Literal) and dtype.is_integer():  # of as many digits as it is written with, beside a DECIMAL
+    if (
+        isinstance(node, exp.Literal) and dtype.is_integer()
+    ):  # of as many digits as it is written with, beside a DECIMAL
         small = next(small for small, digits in _INTEGER_DIGITS if len(str(node.this)) <= digits)
         return TypedNumber(expr=expr.cast(small), dtype=small)
     return TypedNumber(expr=expr, dtype=dtype)
 
 
-def _is_no_zero(node: Node) -> bool:
-    """Whether a divisor is a number other than zero, or NULL instead of one."""
+def _is_nonzero_constant(node: Node) -> bool:
+    """Return True if a divisor is a number other than zero, or is NULL in place of zero."""
     least = 0.0
     while isinstance(node, (exp.Paren, exp.Neg, exp.Cast)):
-        least = 1.0 if isinstance(node, exp.Cast) else least  # what is cut towards zero is none then
+        least = 1.0 if isinstance(node, exp.Cast) else least  # a value below 1 may be cut to zero
         node = node.this
     if isinstance(node, exp.Nullif):
         zero = node.expression
         return isinstance(zero, exp.Literal) and not zero.is_string and not float(str(zero.this))
-    return isinstance(node, exp.Literal) and not node.is_string and float(str(node.this)) > 0 and float(str(node.this)) >= least
+    if not isinstance(node, exp.Literal) or node.is_string:
+        return False
+    value = float(str(node.this))
+    return value > 0 and value >= least
 
 
 def _widen_integer(node: Node, scope: Scope) -> pl.Expr:
@@ -409,10 +457,16 @@ def _build_in_subquery(node: Node, scope: Scope) -> pl.Expr:
     elif isinstance(dtype, pl.Decimal) and isinstance(choices.dtype, pl.Decimal):
         both = pl.Decimal(numeric_promotion.MOST_DIGITS, max(dtype.scale, choices.dtype.scale))
         expr, choices = expr.cast(both), choices.cast(both)
-    elif isinstance(dtype, pl.Datetime) and isinstance(choices.dtype, pl.Datetime) and dtype.time_zone == choices.dtype.time_zone:
+    elif (
+        isinstance(dtype, pl.Datetime)
+        and isinstance(choices.dtype, pl.Datetime)
+        and dtype.time_zone == choices.dtype.time_zone
+    ):
         choices = choices.cast(dtype)
     elif dtype != choices.dtype and len(choices):
-        raise SchemaMismatch(f"{node.this.sql('spark')} is {dtype}, and the query gives {choices.dtype}: CAST one of them")
+        raise SchemaMismatch(
+            f"{node.this.sql('spark')} is {dtype}, and the query gives {choices.dtype}: CAST one of them"
+        )
     if not len(values):
         return pl.lit(False)
     is_in = expr.is_in(choices.implode()) if len(choices) else pl.when(expr.is_not_null()).then(None).cast(pl.Boolean)
@@ -420,7 +474,8 @@ def _build_in_subquery(node: Node, scope: Scope) -> pl.Expr:
 
 
 def _between(node: Node, scope: Scope) -> pl.Expr:
-    low, high = _comparable_pair(node.this, node.args["low"], scope), _comparable_pair(node.this, node.args["high"], scope)
+    low = _comparable_pair(node.this, node.args["low"], scope)
+    high = _comparable_pair(node.this, node.args["high"], scope)
     return ge(*low) & le(*high)
 
 
@@ -442,7 +497,9 @@ def _case(node: Node, scope: Scope) -> pl.Expr:
     default, subject = node.args.get("default"), node.args.get("this")
     result = pl.lit(None) if default is None else expression(default, scope)
     for branch in reversed(node.args["ifs"]):
-        is_so = expression(branch.this, scope) if subject is None else eq(*_comparable_pair(subject, branch.this, scope))
+        is_so = (
+            expression(branch.this, scope) if subject is None else eq(*_comparable_pair(subject, branch.this, scope))
+        )
         result = pl.when(is_so).then(expression(branch.args["true"], scope)).otherwise(result)
     return result
 
@@ -450,7 +507,8 @@ def _case(node: Node, scope: Scope) -> pl.Expr:
 def _if(node: Node, scope: Scope) -> pl.Expr:
     other = node.args.get("false")
     then = expression(node.args["true"], scope)
-    return pl.when(expression(node.this, scope)).then(then).otherwise(pl.lit(None) if other is None else expression(other, scope))
+    otherwise = pl.lit(None) if other is None else expression(other, scope)
+    return pl.when(expression(node.this, scope)).then(then).otherwise(otherwise)
 
 
 def type_of(node: Node) -> str:
@@ -465,7 +523,9 @@ def _cast(node: Node, scope: Scope) -> pl.Expr:
         kind: pl.DataType = pl.Date() if to == "DATE" else pl.Datetime("us")
         return pl.lit(moment(str(literal.this), kind, scope), kind)
     expr, dtype, wanted = expression(node.this, scope), dtype_of(node.this, scope), _cast_target(node.args["to"], to)
-    if wanted is None or not (isinstance(dtype, pl.Null) or dtype == wanted or numeric_promotion.is_same_cast(dtype, wanted)):
+    if wanted is None or not (
+        isinstance(dtype, pl.Null) or dtype == wanted or numeric_promotion.is_same_cast(dtype, wanted)
+    ):
         raise unsupported_node(node)
     return expr.cast(wanted, strict=True)
 
@@ -489,10 +549,16 @@ def _coalesce(node: Node, scope: Scope) -> pl.Expr:
 
 
 def _nullif(node: Node, scope: Scope) -> pl.Expr:
-    return pl.when(eq(*_comparable_pair(node.this, node.expression, scope))).then(None).otherwise(expression(node.this, scope))
+    is_equal = eq(*_comparable_pair(node.this, node.expression, scope))
+    return pl.when(is_equal).then(None).otherwise(expression(node.this, scope))
 
 
-_INTEGER_DIGITS: Sequence[tuple[pl.DataType, int]] = ((pl.Int8(), 2), (pl.Int16(), 4), (pl.Int32(), 9), (pl.Int64(), 99))
+_INTEGER_DIGITS: Sequence[tuple[pl.DataType, int]] = (
+    (pl.Int8(), 2),
+    (pl.Int16(), 4),
+    (pl.Int32(), 9),
+    (pl.Int64(), 99),
+)
 """Types of whole numbers, each with the digits that always fit."""
 _NOT_CONSTANT = (exp.Rand, exp.Randn, exp.Uuid, exp.Anonymous, exp.Star)
 """What is another value each time, or may be, as a function that is not known may."""
@@ -508,7 +574,10 @@ _NODE_BUILDERS: dict[Any, tuple[Callable[[Any, Scope], pl.Expr], frozenset[str]]
     exp.Not: (lambda node, scope: ~expression(node.this, scope), _UNARY_ARGS),
     exp.And: (lambda node, scope: and_(expression(node.this, scope), expression(node.expression, scope)), _BINARY_ARGS),
     exp.Or: (lambda node, scope: or_(expression(node.this, scope), expression(node.expression, scope)), _BINARY_ARGS),
-    exp.NullSafeEQ: (lambda node, scope: pl.Expr.eq_missing(*_comparable_pair(node.this, node.expression, scope)), _BINARY_ARGS),
+    exp.NullSafeEQ: (
+        lambda node, scope: pl.Expr.eq_missing(*_comparable_pair(node.this, node.expression, scope)),
+        _BINARY_ARGS,
+    ),
     exp.Is: (_is, _BINARY_ARGS),
     exp.In: (_in, frozenset({"this", "expressions", "query"})),
     exp.Between: (_between, frozenset({"this", "low", "high"})),

@@ -36,8 +36,13 @@ def _rollback_to(call: Call, *, table: str, tag: str | None, snapshot_id: int | 
     return [(before, rolled.snapshots()["snapshot_id"].max())]
 
 
-@procedure("table string, tag string, watermark long, time_retained string?", "tagName string, snapshot long, commit_time long, watermark string")
-def _create_tag_from_watermark(call: Call, *, table: str, tag: str, watermark: int, time_retained: str | None) -> Sequence[Row]:
+@procedure(
+    "table string, tag string, watermark long, time_retained string?",
+    "tagName string, snapshot long, commit_time long, watermark string",
+)
+def _create_tag_from_watermark(
+    call: Call, *, table: str, tag: str, watermark: int, time_retained: str | None
+) -> Sequence[Row]:
     tagged = call.table(table)
     tagged.create_tag(tag, watermark=watermark, retain=time_retained)
     snapshot = tags.read(tagged.handle(), tag).snapshot
@@ -49,10 +54,21 @@ def _create_tag_from_watermark(call: Call, *, table: str, tag: str, watermark: i
     "deleted_changelogs_count int",
 )
 def _expire_changelogs(
-    call: Call, *, table: str, retain_max: int | None, retain_min: int | None, older_than: str | None, max_deletes: int | None, delete_all: bool | None
+    call: Call,
+    *,
+    table: str,
+    retain_max: int | None,
+    retain_min: int | None,
+    older_than: str | None,
+    max_deletes: int | None,
+    delete_all: bool | None,
 ) -> Sequence[Row]:
     expired = call.table(table).expire_changelogs(
-        retain_max=retain_max, retain_min=retain_min, older_than=call.time(older_than), max_deletes=max_deletes, delete_all=bool(delete_all)
+        retain_max=retain_max,
+        retain_min=retain_min,
+        older_than=call.time(older_than),
+        max_deletes=max_deletes,
+        delete_all=bool(delete_all),
     )
     return [(len(expired.snapshot_ids),)]
 
@@ -64,7 +80,8 @@ def _repair_earliest_snapshot(call: Call, *, table: str) -> Sequence[Row]:
 
 
 @procedure(
-    "database string?, table string?, catalog_conf string?, target_database string?, target_table string?, target_catalog_conf string?, "
+    "database string?, table string?, catalog_conf string?, target_database string?, target_table string?, "
+    "target_catalog_conf string?, "
     "parallelism int?, where string?"
 )
 def _clone(
@@ -79,9 +96,16 @@ def _clone(
     parallelism: int | None,
     where: str | None,
 ) -> Sequence[Row]:
-    if catalog_conf is not None or target_catalog_conf is not None or where is not None or table is None or target_table is None:
+    if (
+        catalog_conf is not None
+        or target_catalog_conf is not None
+        or where is not None
+        or table is None
+        or target_table is None
+    ):
         message = (
-            "sys.clone copies one table within a catalog: database, table, target_database and target_table; cat.clone(name, to, into=catalog) copies it to "
+            "sys.clone copies one table within a catalog: database, table, target_database and target_table; "
+            "cat.clone(name, to, into=catalog) copies it to "
             "another catalog, at= an older state"
         )
         raise Unsupported(message, feature="procedure.clone")
@@ -105,30 +129,54 @@ def _alter_column_default_value(call: Call, *, table: str, column: str, default_
 
 
 @procedure(
-    "target_table string, target_alias string?, source_sqls string?, source_table string, merge_condition string, matched_upsert_condition string?, "
-    "matched_upsert_setting string?, not_matched_insert_condition string?, not_matched_insert_values string?, matched_delete_condition string?, "
-    "not_matched_by_source_upsert_condition string?, not_matched_by_source_upsert_setting string?, not_matched_by_source_delete_condition string?"
+    "target_table string, target_alias string?, source_sqls string?, source_table string, merge_condition string, "
+    "matched_upsert_condition string?, "
+    "matched_upsert_setting string?, not_matched_insert_condition string?, not_matched_insert_values string?, "
+    "matched_delete_condition string?, "
+    "not_matched_by_source_upsert_condition string?, not_matched_by_source_upsert_setting string?, "
+    "not_matched_by_source_delete_condition string?"
 )
-def _merge_into(call: Call, *, target_table: str, target_alias: str | None, source_table: str, merge_condition: str, **clauses: str | None) -> Sequence[Row]:
+def _merge_into(
+    call: Call,
+    *,
+    target_table: str,
+    target_alias: str | None,
+    source_table: str,
+    merge_condition: str,
+    **clauses: str | None,
+) -> Sequence[Row]:
     """Execute MERGE INTO of the same parts.
 
     An empty text counts as not given: the connector takes it for positions that are not meant.
     """
     arguments = {name: text for name, text in clauses.items() if text}
     if "source_sqls" in arguments:
-        raise Unsupported("sys.merge_into(source_sqls => …) is not done: CREATE TEMPORARY VIEW before, and name the view", feature="procedure.merge_into")
+        raise Unsupported(
+            "sys.merge_into(source_sqls => …) is not done: CREATE TEMPORARY VIEW before, and name the view",
+            feature="procedure.merge_into",
+        )
     name = call.full(target_table)
     columns = call.table(name).handle().schema.names
     whens = [
         _build_when_clause("MATCHED", arguments, "matched_upsert", _update),
         _build_when_clause("MATCHED", arguments, "matched_delete", _delete),
-        _build_when_clause("NOT MATCHED", arguments, "not_matched_insert", lambda text: f"INSERT {'*' if text.strip() == '*' else _values(columns, text)}"),
+        _build_when_clause(
+            "NOT MATCHED",
+            arguments,
+            "not_matched_insert",
+            lambda text: f"INSERT {'*' if text.strip() == '*' else _values(columns, text)}",
+        ),
         _build_when_clause("NOT MATCHED BY SOURCE", arguments, "not_matched_by_source_upsert", _update),
         _build_when_clause("NOT MATCHED BY SOURCE", arguments, "not_matched_by_source_delete", _delete),
     ]
     if not any(whens):
-        raise InvalidOption("sys.merge_into needs something to do, such as matched_upsert_setting or not_matched_insert_values", key="matched_upsert_setting")
-    target = ".".join(quote_identifier(part) for part in name.split(".")) + (f" AS {quote_identifier(target_alias)}" if target_alias else "")
+        raise InvalidOption(
+            "sys.merge_into needs something to do, such as matched_upsert_setting or not_matched_insert_values",
+            key="matched_upsert_setting",
+        )
+    target = ".".join(quote_identifier(part) for part in name.split(".")) + (
+        f" AS {quote_identifier(target_alias)}" if target_alias else ""
+    )
     source = ".".join(quote_identifier(part) for part in source_table.split("."))
     text = f"INTO {target} USING {source} ON {merge_condition} {' '.join(when for when in whens if when)}"
     dml.merge(replace(call.statement, tokens=TokenStream.of(text)))
@@ -138,7 +186,9 @@ def _merge_into(call: Call, *, target_table: str, target_alias: str | None, sour
 _BODIES = ("_setting", "_values")
 
 
-def _build_when_clause(kind: str, arguments: Mapping[str, str], clause: str, action: Callable[[str], str]) -> str | None:
+def _build_when_clause(
+    kind: str, arguments: Mapping[str, str], clause: str, action: Callable[[str], str]
+) -> str | None:
     """Return one WHEN of a MERGE by the arguments of a clause; None where it is not requested.
 
     The arguments are `clause`_condition and what it sets.
@@ -147,7 +197,9 @@ def _build_when_clause(kind: str, arguments: Mapping[str, str], clause: str, act
     body = next((arguments[clause + end] for end in _BODIES if clause + end in arguments), None)
     if body is None and (condition is None or not clause.endswith("delete")):
         if condition is not None:
-            raise InvalidOption(f"sys.merge_into: {clause}_condition says when, and nothing says what is set", key=f"{clause}_condition")
+            raise InvalidOption(
+                f"sys.merge_into: {clause}_condition says when, and nothing says what is set", key=f"{clause}_condition"
+            )
         return None
     return f"WHEN {kind}{'' if condition is None else f' AND ({condition})'} THEN {action(body or '')}"
 

@@ -37,22 +37,37 @@ def insert(statement: Statement) -> ResultRows:
     partition = _partition(tokens, table) if tokens.accept("PARTITION") else {}
     by_name = tokens.accept("BY", "NAME")
     columns = None
-    if not by_name and tokens.is_next("(") and not any(tokens.is_next("(", word) for word in ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")):
+    if (
+        not by_name
+        and tokens.is_next("(")
+        and not any(tokens.is_next("(", word) for word in ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "("))
+    ):
         columns = names(tokens)
     schema = schema_of(table)
-    wanted = [_find_field(schema.fields, column) for column in columns or [n for n in schema.names if n not in partition]]
+    wanted = [
+        _find_field(schema.fields, column) for column in columns or [n for n in schema.names if n not in partition]
+    ]
     if columns is not None and None in wanted:
-        raise SchemaMismatch(f"INSERT INTO {name} names {columns[wanted.index(None)]!r}; its columns are {', '.join(schema.names)}")
-    rows = statement.backend.query(statement, _replace_default_with_null(tokens.rest) if tokens.is_next("VALUES") else tokens.rest)
+        raise SchemaMismatch(
+            f"INSERT INTO {name} names {columns[wanted.index(None)]!r}; its columns are {', '.join(schema.names)}"
+        )
+    rows = statement.backend.query(
+        statement, _replace_default_with_null(tokens.rest) if tokens.is_next("VALUES") else tokens.rest
+    )
     query_names = statement.backend.names(rows)
     if by_name:
         wanted = [_find_field(schema.fields, column) for column in query_names]
     elif len(query_names) != len(wanted):
         into = ", ".join(column.name for column in wanted if column is not None)
-        raise SchemaMismatch(f"INSERT INTO {name} takes {len(wanted)} columns ({into}), and the query gives {len(query_names)} ({', '.join(query_names)})")
+        raise SchemaMismatch(
+            f"INSERT INTO {name} takes {len(wanted)} columns ({into}), and the query gives {len(query_names)} "
+            f"({', '.join(query_names)})"
+        )
     constants = {schema.field(key): value for key, value in partition.items()}
     stored = statement.backend.stored(rows, wanted, constants)
-    return commit_result(statement.backend.write(stored, table, mode=mode, partition=partition or None if mode == "overwrite" else None))
+    return commit_result(
+        statement.backend.write(stored, table, mode=mode, partition=partition or None if mode == "overwrite" else None)
+    )
 
 
 def schema_of(table: Table) -> TableSchema:
@@ -62,7 +77,9 @@ def schema_of(table: Table) -> TableSchema:
 
 def _find_field(fields: Sequence[Field], name: str) -> Field | None:
     """Return the column of a name, in whatever case it is written; None where there is none, or several."""
-    matches = [field for field in fields if field.name == name] or [field for field in fields if field.name.lower() == name.lower()]
+    matches = [field for field in fields if field.name == name] or [
+        field for field in fields if field.name.lower() == name.lower()
+    ]
     return matches[0] if len(matches) == 1 else None
 
 
@@ -75,7 +92,12 @@ def _replace_default_with_null(text: str) -> str:
     before = ""
     while (word := tokens.next) is not None:
         tokens.at += 1
-        if word.kind == "word" and word.said.upper() == "DEFAULT" and before in ("(", ",") and (tokens.is_next(",") or tokens.is_next(")")):
+        if (
+            word.kind == "word"
+            and word.said.upper() == "DEFAULT"
+            and before in ("(", ",")
+            and (tokens.is_next(",") or tokens.is_next(")"))
+        ):
             pieces += [text[at : word.start], "NULL"]
             at = word.end
         before = word.said
@@ -91,14 +113,18 @@ def _partition(tokens: TokenStream, table: Table) -> dict[str, Any]:
         own = _find_field(schema_of(table).partition_fields, column_name)
         if own is None:
             raise SchemaMismatch(
-                f"PARTITION ({column_name}): {table.name} is partitioned by {', '.join(table.partition_keys) or 'nothing'}", column=column_name
+                f"PARTITION ({column_name}): {table.name} is partitioned by "
+                f"{', '.join(table.partition_keys) or 'nothing'}",
+                column=column_name,
             )
         key = own.name
         values[key] = _literal(tokens, table, key) if tokens.accept("=") else None
         if not tokens.accept(","):
             break
     tokens.expect(")")
-    for key in [key for key, value in values.items() if value is None]:  # scalar: one a column; where no value is told the query has the column
+    for key in [
+        key for key, value in values.items() if value is None
+    ]:  # scalar: one a column; where no value is told the query has the column
         del values[key]
     return values
 
@@ -116,5 +142,8 @@ def _literal(tokens: TokenStream, table: Table, key: str) -> Any:
     except ValueError:
         raise SchemaMismatch(f"PARTITION ({key} = {text!r}): the column is {t}", column=key) from None
     if t.root not in STRINGS:
-        raise Unsupported(f"PARTITION ({key} = …): values of {t} are given by the query; leave the column out of PARTITION", feature="catalog.sql")
+        raise Unsupported(
+            f"PARTITION ({key} = …): values of {t} are given by the query; leave the column out of PARTITION",
+            feature="catalog.sql",
+        )
     return text

@@ -78,8 +78,12 @@ def compute_arithmetic(sign: str, left: TypedNumber, right: TypedNumber) -> Type
 
     The right side of the last three is no zero.
     """
-    if sign in ("+", "-", "*", "/") and (left.is_float or right.is_float or (sign == "/" and not left.is_decimal and not right.is_decimal)):
-        first, second = (side.to(pl.Float64()) for side in (left, right)) if sign == "/" else promote_operands(left, right)
+    if sign in ("+", "-", "*", "/") and (
+        left.is_float or right.is_float or (sign == "/" and not left.is_decimal and not right.is_decimal)
+    ):
+        first, second = (
+            (side.to(pl.Float64()) for side in (left, right)) if sign == "/" else promote_operands(left, right)
+        )
         return TypedNumber(expr=_apply_operator(sign, first.expr, second.expr), dtype=first.dtype)
     if left.is_decimal or right.is_decimal:
         return _decimals(sign, _as_decimal(left), _as_decimal(right))
@@ -88,8 +92,12 @@ def compute_arithmetic(sign: str, left: TypedNumber, right: TypedNumber) -> Type
     first, second = left.to(pl.Int64()), right.to(pl.Int64())
     if sign in ("%", "DIV"):
         remainder = first.expr % second.expr.abs()  # of the sign of the right side, to Polars
-        remainder = pl.when((remainder != 0) & (first.expr < 0)).then(remainder - second.expr.abs()).otherwise(remainder)
-        return TypedNumber(expr=remainder if sign == "%" else (first.expr - remainder).floordiv(second.expr), dtype=pl.Int64())
+        remainder = (
+            pl.when((remainder != 0) & (first.expr < 0)).then(remainder - second.expr.abs()).otherwise(remainder)
+        )
+        return TypedNumber(
+            expr=remainder if sign == "%" else (first.expr - remainder).floordiv(second.expr), dtype=pl.Int64()
+        )
     return TypedNumber(expr=_apply_operator(sign, first.expr, second.expr), dtype=pl.Int64())
 
 

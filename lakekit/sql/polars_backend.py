@@ -51,7 +51,11 @@ _RESULT_TYPES = {"string": pl.String(), "long": pl.Int64(), "int": pl.Int32(), "
 _KIND = "paimon"
 _RENAMED = "named"
 """The word before names that are patterns, in queries that Polars' SQL computes."""
-_HINTS = ErrorHints(cast=" with CAST(… AS …) in the statement", cut="date_trunc('{unit}', …)", grow=", or add it with ALTER TABLE … ADD COLUMN")
+_HINTS = ErrorHints(
+    cast=" with CAST(… AS …) in the statement",
+    cut="date_trunc('{unit}', …)",
+    grow=", or add it with ALTER TABLE … ADD COLUMN",
+)
 """What errors about rows of a statement advise."""
 _STORAGES = ("s3.", "s3a.", "fs.", "gs.", "gcs.", "azure.", "oss.")
 """How keys begin that are for the storage, among those of CREATE CATALOG."""
@@ -97,7 +101,9 @@ def _parse_use(catalog: Catalog, tokens: TokenStream) -> str:
     name = tokens.name("a database")
     tokens.end()
     if name != SYSTEM and name not in (databases := catalog.databases()):
-        raise DatabaseNotFound(f"USE {name}: there is no such database; there are {', '.join(databases) or 'none'}", name=name)
+        raise DatabaseNotFound(
+            f"USE {name}: there is no such database; there are {', '.join(databases) or 'none'}", name=name
+        )
     return name
 
 
@@ -133,7 +139,9 @@ def _rename_pattern_columns(rows: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _result_frame(answer: ResultRows) -> pl.DataFrame:
-    return pl.DataFrame(list(answer.rows), schema={name: _RESULT_TYPES[kind] for name, kind in answer.kinds.items()}, orient="row")
+    return pl.DataFrame(
+        list(answer.rows), schema={name: _RESULT_TYPES[kind] for name, kind in answer.kinds.items()}, orient="row"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +168,9 @@ class PolarsBackend:
         """Return the catalog of a name. Raises `InvalidOption`."""
         if name not in self.catalogs:
             names = ", ".join(self.catalogs) or "none"
-            raise InvalidOption(f"no catalog {name[:200]!a} here; CREATE CATALOG in the same text named {names}", key="sql", value=name)
+            raise InvalidOption(
+                f"no catalog {name[:200]!a} here; CREATE CATALOG in the same text named {names}", key="sql", value=name
+            )
         return self.catalogs[name]
 
     # ---- queries ---------------------------------------------------------------------------------
@@ -185,7 +195,10 @@ class PolarsBackend:
                 named.add((node.text("db").lower(), node.name.lower()))
                 _name(node, key)
         if hints:
-            raise InvalidOption(f"/*+{without_secrets(next(iter(hints.values())))}*/: hints are OPTIONS(…), behind the name of a table", key="sql")
+            raise InvalidOption(
+                f"/*+{without_secrets(next(iter(hints.values())))}*/: hints are OPTIONS(…), behind the name of a table",
+                key="sql",
+            )
         for column in tree.find_all(exp.Column):
             if (column.text("db").lower(), column.text("table").lower()) in named:
                 column.set("db", None)  # the table goes by its own name here
@@ -200,11 +213,16 @@ class PolarsBackend:
             frame = pl.SQLContext(frames=frames).execute(tree.sql(_POLARS))
             frame.collect_schema()
         except pl.exceptions.ColumnNotFoundError as wrong:
-            raise ColumnNotFound(f"{without_secrets(_first_line(wrong))}, in: {excerpt(text)}", name=without_secrets(_first_line(wrong))) from None
+            raise ColumnNotFound(
+                f"{without_secrets(_first_line(wrong))}, in: {excerpt(text)}", name=without_secrets(_first_line(wrong))
+            ) from None
         except (pl.exceptions.SchemaError, pl.exceptions.InvalidOperationError) as wrong:
             raise SchemaMismatch(f"{without_secrets(_first_line(wrong))}, in: {excerpt(text)}") from None
         except pl.exceptions.PolarsError as wrong:
-            raise InvalidOption(f"no query that Polars' SQL computes: {without_secrets(_first_line(wrong))}. In: {excerpt(text)}", key="sql") from None
+            raise InvalidOption(
+                f"no query that Polars' SQL computes: {without_secrets(_first_line(wrong))}. In: {excerpt(text)}",
+                key="sql",
+            ) from None
         prefix = internal(_RENAMED, "")
         hidden = [name for name in frame.collect_schema().names() if name.startswith(prefix)]
         return frame.rename({name: name.removeprefix(f"{prefix}.") for name in hidden}) if hidden else frame
@@ -214,13 +232,18 @@ class PolarsBackend:
         catalog_node = node.args.get("catalog")
         if catalog_node is not None:
             statement = replace(statement, catalog=self.named(catalog_node.name))
-        source = statement.found(statement.full([part.name for part in (node.args.get("db"), node.this) if part is not None]), options)
+        source = statement.found(
+            statement.full([part.name for part in (node.args.get("db"), node.this) if part is not None]), options
+        )
         version = node.args.get("version")
         if version is None:
             return source.scan()
         literal = version.expression
         if not isinstance(literal, exp.Literal) or isinstance(source, View | GlobalTable):
-            raise InvalidOption(f"{version.sql('spark')}: write a snapshot, a tag or a time as a literal, behind the name of a table", key="sql")
+            raise InvalidOption(
+                f"{version.sql('spark')}: write a snapshot, a tag or a time as a literal, behind the name of a table",
+                key="sql",
+            )
         if str(version.this).upper() == "VERSION":
             return source.scan(literal.name if literal.is_string else int(literal.name))
         return source.scan(statement.moment(literal.name, is_text=literal.is_string))
@@ -229,7 +252,10 @@ class PolarsBackend:
         try:
             frame = _collect(self.query(statement, text).head(most + 1))
         except pl.exceptions.PolarsError as wrong:
-            raise InvalidOption(f"no query that Polars' SQL computes: {without_secrets(_first_line(wrong))}. In: {excerpt(text)}", key="sql") from None
+            raise InvalidOption(
+                f"no query that Polars' SQL computes: {without_secrets(_first_line(wrong))}. In: {excerpt(text)}",
+                key="sql",
+            ) from None
         return single_column(frame, text, most)
 
     def names(self, rows: pl.LazyFrame) -> list[str]:
@@ -246,14 +272,21 @@ class PolarsBackend:
             raise SchemaMismatch(f"{len(names)} names ({', '.join(names)}) for {len(own)} columns ({', '.join(own)})")
         return rows.select(col(name).alias(to) for name, to in zip(own, names, strict=True))
 
-    def stored(self, rows: pl.LazyFrame, wanted: Sequence[Field | None], constants: Mapping[Field, Any]) -> pl.LazyFrame:
+    def stored(
+        self, rows: pl.LazyFrame, wanted: Sequence[Field | None], constants: Mapping[Field, Any]
+    ) -> pl.LazyFrame:
         """Return columns as the table takes them, where SQL casts what is written.
 
         `t.append` casts where no value changes.
         """
         schema = rows.collect_schema()
-        stored = [_store_column(name, dtype, field) for (name, dtype), field in zip(schema.items(), wanted, strict=True)]
-        return rows.select(*stored, *(pl.lit(value).cast(polars_type(field.type)).alias(field.name) for field, value in constants.items()))
+        stored = [
+            _store_column(name, dtype, field) for (name, dtype), field in zip(schema.items(), wanted, strict=True)
+        ]
+        return rows.select(
+            *stored,
+            *(pl.lit(value).cast(polars_type(field.type)).alias(field.name) for field, value in constants.items()),
+        )
 
     def type(self, text: str) -> DataType:
         """Return the type of Paimon's type text.
@@ -340,7 +373,11 @@ def _rows(values: Node) -> Node:
     Polars' VALUES takes nothing else.
     """
     rows = [item.expressions if isinstance(item, exp.Tuple) else [item] for item in values.expressions]
-    if all(isinstance(value, _LITERALS) or (isinstance(value, exp.Cast | exp.Neg) and isinstance(value.this, exp.Literal)) for row in rows for value in row):
+    if all(
+        isinstance(value, _LITERALS) or (isinstance(value, exp.Cast | exp.Neg) and isinstance(value.this, exp.Literal))
+        for row in rows
+        for value in row
+    ):
         return values
     selects = [exp.select(*(exp.alias_(value, f"column_{at}") for at, value in enumerate(row))) for row in rows]
     return exp.union(*selects, distinct=False) if len(selects) > 1 else selects[0]
@@ -351,7 +388,11 @@ def _rewrite_timestamp_literal(cast: Node) -> None:
 
     Compared with a column it becomes a text, which Polars reads as that column's type; else a moment without a zone.
     """
-    if not isinstance(cast.this, exp.Literal) or not cast.this.is_string or not str(cast.args["to"].this.name).startswith("TIMESTAMP"):
+    if (
+        not isinstance(cast.this, exp.Literal)
+        or not cast.this.is_string
+        or not str(cast.args["to"].this.name).startswith("TIMESTAMP")
+    ):
         return
     if isinstance(cast.parent, _COMPARISONS):
         cast.replace(cast.this)

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 
 @procedure(
-    "table string, partitions string?, compact_strategy string?, order_strategy string?, order_by string?, where string?, options string?, "
+    "table string, partitions string?, compact_strategy string?, order_strategy string?, order_by string?, where "
+    "string?, options string?, "
     "partition_idle_time string?, buckets string?"
 )
 def _compact(
@@ -51,7 +52,11 @@ def _compact(
     if buckets is not None:
         raise Unsupported("sys.compact(buckets => …) is not done: say partitions or where", feature="catalog.sql")
     if (compact_strategy or "full") not in ("full", "minor"):
-        raise InvalidOption(f"compact_strategy {compact_strategy!r}; there are 'full' and 'minor'", key="compact_strategy", value=compact_strategy)
+        raise InvalidOption(
+            f"compact_strategy {compact_strategy!r}; there are 'full' and 'minor'",
+            key="compact_strategy",
+            value=compact_strategy,
+        )
     if (order_strategy or "none") == "none" and order_by is not None:
         raise InvalidOption("order_by needs an order_strategy: 'order', 'zorder' or 'hilbert'", key="order_strategy")
     condition = rows_of(target, partitions, where)
@@ -63,11 +68,16 @@ def _compact(
         call.backend.compact(target, full=full, where=condition)
         return success_rows()
     if partition_idle_time is not None:
-        raise InvalidOption("partition_idle_time and order_strategy cannot be given at once: leave one out", key="partition_idle_time")
+        raise InvalidOption(
+            "partition_idle_time and order_strategy cannot be given at once: leave one out", key="partition_idle_time"
+        )
     strategy: Any = order_strategy
     columns = [name.strip() for name in (order_by or "").split(",") if name.strip()]
     if not columns or strategy not in ("order", "zorder", "hilbert"):
-        raise InvalidOption(f"order_strategy {strategy!r} by {order_by!r}: there are 'order', 'zorder' and 'hilbert', by columns", key="order_strategy")
+        raise InvalidOption(
+            f"order_strategy {strategy!r} by {order_by!r}: there are 'order', 'zorder' and 'hilbert', by columns",
+            key="order_strategy",
+        )
     if target.handle().kind == "key":
         target.compact(where=condition, order_by=columns, strategy=strategy)
         return success_rows()
@@ -75,12 +85,23 @@ def _compact(
     return success_rows()
 
 
-@procedure("including_databases string?, including_tables string?, excluding_tables string?, options string?", "result string")
+@procedure(
+    "including_databases string?, including_tables string?, excluding_tables string?, options string?", "result string"
+)
 def _compact_database(
-    call: Call, *, including_databases: str | None, including_tables: str | None, excluding_tables: str | None, options: str | None
+    call: Call,
+    *,
+    including_databases: str | None,
+    including_tables: str | None,
+    excluding_tables: str | None,
+    options: str | None,
 ) -> Sequence[Row]:
     outcome = call.catalog.compact(
-        databases=including_databases or None, tables=including_tables or None, excluding=excluding_tables or None, full=True, options=options_of(options)
+        databases=including_databases or None,
+        tables=including_tables or None,
+        excluding=excluding_tables or None,
+        full=True,
+        options=options_of(options),
     )
     return [(f"compacted {outcome.height} tables",)]
 
@@ -92,9 +113,13 @@ def _compact_manifest(call: Call, *, table: str, options: str | None) -> Sequenc
 
 
 @procedure("table string, bucket_num int?, partitions string?, where string?")
-def _rescale(call: Call, *, table: str, bucket_num: int | None, partitions: str | None, where: str | None) -> Sequence[Row]:
+def _rescale(
+    call: Call, *, table: str, bucket_num: int | None, partitions: str | None, where: str | None
+) -> Sequence[Row]:
     target = call.table(table)
-    target.rescale(target.handle().options.bucket if bucket_num is None else bucket_num, where=rows_of(target, partitions, where))
+    target.rescale(
+        target.handle().options.bucket if bucket_num is None else bucket_num, where=rows_of(target, partitions, where)
+    )
     return success_rows()
 
 
@@ -102,7 +127,9 @@ def _rescale(call: Call, *, table: str, bucket_num: int | None, partitions: str 
 def _refresh_object_table(call: Call, *, table: str) -> Sequence[Row]:
     target = call.table(table)
     if not isinstance(target, ObjectTable):
-        raise InvalidOption(f"{target.name} is no object table: what is read of it is new with each read", key="table", value=table)
+        raise InvalidOption(
+            f"{target.name} is no object table: what is read of it is new with each read", key="table", value=table
+        )
     call.backend.refresh(target)
     return success_rows()
 
@@ -118,7 +145,9 @@ def _rewrite_file_index(call: Call, *, table: str, where: str | None) -> Sequenc
 
 def _index_state(table: Table) -> set[tuple[str, ...]]:
     """Return the files and their index facts."""
-    rows = table.files().select("partition", "bucket", "file_name", "extra_files", "embedded_index_bytes").rows()  # scalar: one a file
+    rows = (
+        table.files().select("partition", "bucket", "file_name", "extra_files", "embedded_index_bytes").rows()
+    )  # scalar: one a file
     return {tuple(map(str, row)) for row in rows}
 
 
@@ -126,31 +155,49 @@ def _index_state(table: Table) -> set[tuple[str, ...]]:
     "table string, older_than string?, dry_run boolean?, parallelism int?, mode string?",
     "deletedFileCount long, deletedFileTotalLenInBytes long",
 )
-def _remove_orphan_files(call: Call, *, table: str, older_than: str | None, dry_run: bool | None, parallelism: int | None, mode: str | None) -> Sequence[Row]:
+def _remove_orphan_files(
+    call: Call, *, table: str, older_than: str | None, dry_run: bool | None, parallelism: int | None, mode: str | None
+) -> Sequence[Row]:
     if mode is not None and mode.lower() not in ("local", "distributed"):
         raise InvalidOption(f"mode {mode!r}; there are 'local' and 'distributed'", key="mode", value=mode)
     if parallelism is not None and parallelism < 1:
         raise InvalidOption(f"parallelism {parallelism}; it is 1 or more", key="parallelism", value=str(parallelism))
     database, _, name = call.full(table).partition(".")
     names = [table] if name != "*" else [f"{database}.{item}" for item in call.catalog.tables(database)["table"]]
-    removed = [call.backend.remove_orphans(call.table(item), older_than=call.time(older_than), dry_run=bool(dry_run)) for item in names]
+    removed = [
+        call.backend.remove_orphans(call.table(item), older_than=call.time(older_than), dry_run=bool(dry_run))
+        for item in names
+    ]
     return [(sum(item.height for item in removed), sum(int(item["size_bytes"].sum()) for item in removed))]
 
 
 # ---- what goes -----------------------------------------------------------------------------------
 
 
-@procedure("table string, retain_max int?, retain_min int?, older_than string?, max_deletes int?, options string?", "deleted_snapshots_count int")
+@procedure(
+    "table string, retain_max int?, retain_min int?, older_than string?, max_deletes int?, options string?",
+    "deleted_snapshots_count int",
+)
 def _expire_snapshots(
-    call: Call, *, table: str, retain_max: int | None, retain_min: int | None, older_than: str | None, max_deletes: int | None, options: str | None
+    call: Call,
+    *,
+    table: str,
+    retain_max: int | None,
+    retain_min: int | None,
+    older_than: str | None,
+    max_deletes: int | None,
+    options: str | None,
 ) -> Sequence[Row]:
     target = call.table(table, options)
-    expired = call.backend.expire_snapshots(target, retain_max=retain_max, retain_min=retain_min, older_than=call.time(older_than), max_deletes=max_deletes)
+    expired = call.backend.expire_snapshots(
+        target, retain_max=retain_max, retain_min=retain_min, older_than=call.time(older_than), max_deletes=max_deletes
+    )
     return [(len(expired.snapshot_ids),)]
 
 
 @procedure(
-    "table string, expiration_time string?, timestamp_formatter string?, timestamp_pattern string?, expire_strategy string?, max_expires int?, options string?",
+    "table string, expiration_time string?, timestamp_formatter string?, timestamp_pattern string?, expire_strategy "
+    "string?, max_expires int?, options string?",
     "expired_partitions string",
 )
 def _expire_partitions(
@@ -176,7 +223,9 @@ def _expire_partitions(
 
 @procedure("table string, older_than string?", "expired_tags string")
 def _expire_tags(call: Call, *, table: str, older_than: str | None) -> Sequence[Row]:
-    return [(tag,) for tag in call.table(table).expire_tags(older_than=call.time(older_than)).tags] or [("No expired tags.",)]
+    return [(tag,) for tag in call.table(table).expire_tags(older_than=call.time(older_than)).tags] or [
+        ("No expired tags.",)
+    ]
 
 
 # ---- tags and branches ---------------------------------------------------------------------------
@@ -194,10 +243,17 @@ def _replace_tag(call: Call, *, table: str, tag: str, snapshot: int | None, time
     return success_rows()
 
 
-@procedure("table string, tag string, timestamp long?, time_retained string?", "tagName string, snapshot long, commit_time long, watermark string")
-def _create_tag_from_timestamp(call: Call, *, table: str, tag: str, timestamp: int | None, time_retained: str | None) -> Sequence[Row]:
+@procedure(
+    "table string, tag string, timestamp long?, time_retained string?",
+    "tagName string, snapshot long, commit_time long, watermark string",
+)
+def _create_tag_from_timestamp(
+    call: Call, *, table: str, tag: str, timestamp: int | None, time_retained: str | None
+) -> Sequence[Row]:
     if timestamp is None:
-        raise InvalidOption("sys.create_tag_from_timestamp needs timestamp, in milliseconds since 1970", key="timestamp")
+        raise InvalidOption(
+            "sys.create_tag_from_timestamp needs timestamp, in milliseconds since 1970", key="timestamp"
+        )
     target = call.table(table)
     target.create_tag(tag, since=datetime.fromtimestamp(timestamp / 1000, UTC), retain=time_retained)
     made = tags.read(target.handle(), tag).snapshot
@@ -215,7 +271,10 @@ def _delete_tag(call: Call, *, table: str, tag: str) -> Sequence[Row]:
     target, names = call.table(table), _split_names(tag)
     existing = set(target.tags()["tag"])
     if unknown := [name for name in names if name not in existing]:
-        raise TagNotFound(f"{target.name} has no tag {unknown[0]!r}; its tags are {', '.join(sorted(existing)) or 'none'}", name=unknown[0])
+        raise TagNotFound(
+            f"{target.name} has no tag {unknown[0]!r}; its tags are {', '.join(sorted(existing)) or 'none'}",
+            name=unknown[0],
+        )
     for name in names:
         target.delete_tag(name)
     return success_rows()
@@ -228,7 +287,14 @@ def _trigger_tag_automatic_creation(call: Call, *, table: str) -> Sequence[Row]:
 
 
 @procedure("table string, branch string, tag string?, ignoreIfExists boolean?")
-def _create_branch(call: Call, *, table: str, branch: str, tag: str | None, ignoreIfExists: bool | None) -> Sequence[Row]:  # noqa: N803 - its name
+def _create_branch(
+    call: Call,
+    *,
+    table: str,
+    branch: str,
+    tag: str | None,
+    ignoreIfExists: bool | None,  # noqa: N803 - its name
+) -> Sequence[Row]:
     target = call.table(table)
     if ignoreIfExists and branch in set(target.branches()["branch"]):
         return success_rows()
@@ -270,7 +336,10 @@ def _rollback(call: Call, *, table: str, version: str | None, snapshot: int | No
     versions = [value for value in (version, snapshot, tag) if value is not None]
     if len(versions) != 1:
         raise InvalidOption("sys.rollback takes one of version, snapshot and tag", key="version")
-    return _run_rollback(call.table(table), lambda target: target.rollback(int(version) if version is not None and version.isdecimal() else versions[0]))
+    return _run_rollback(
+        call.table(table),
+        lambda target: target.rollback(int(version) if version is not None and version.isdecimal() else versions[0]),
+    )
 
 
 @procedure("table string, timestamp long", _ROLLBACK_COLUMNS)
@@ -299,7 +368,13 @@ def _reset_consumer(call: Call, *, table: str, consumerId: str, nextSnapshotId: 
 
 
 @procedure("table string, includingConsumers string?, excludingConsumers string?")
-def _clear_consumers(call: Call, *, table: str, includingConsumers: str | None, excludingConsumers: str | None) -> Sequence[Row]:  # noqa: N803 - their names
+def _clear_consumers(
+    call: Call,
+    *,
+    table: str,
+    includingConsumers: str | None,  # noqa: N803 - the engine's name
+    excludingConsumers: str | None,  # noqa: N803 - the engine's name
+) -> Sequence[Row]:
     target = call.table(table)
     for name in target.consumers()["consumer"]:  # scalar: one a consumer
         wanted = not includingConsumers or re.fullmatch(includingConsumers, name)
@@ -325,16 +400,28 @@ def _repair(call: Call, *, database_or_table: str) -> Sequence[Row]:
     return success_rows()
 
 
-@procedure("source_type string, table string, options string?, target_table string?, delete_origin boolean?, parallelism int?")
+@procedure(
+    "source_type string, table string, options string?, target_table string?, delete_origin boolean?, parallelism int?"
+)
 def _migrate_table(
-    call: Call, *, source_type: str, table: str, options: str | None, target_table: str | None, delete_origin: bool | None, parallelism: int | None
+    call: Call,
+    *,
+    source_type: str,
+    table: str,
+    options: str | None,
+    target_table: str | None,
+    delete_origin: bool | None,
+    parallelism: int | None,
 ) -> Sequence[Row]:
     """Migrate the files of a folder, or of a format table.
 
     The connector's sources are tables of Hive, which it deletes by default; here nothing is deleted unless requested.
     """
     if source_type.lower() not in _SOURCES or target_table is None:
-        msg = f"sys.migrate_table of {source_type!r} is not done: source_type => 'files', table => '/the/folder' or a format table, target_table => 'db.t'"
+        msg = (
+            f"sys.migrate_table of {source_type!r} is not done: source_type => 'files', table => '/the/folder' or a "
+            "format table, target_table => 'db.t'"
+        )
         raise Unsupported(msg, feature="procedure.migrate_table")
     if parallelism is not None and parallelism < 1:
         raise InvalidOption(f"parallelism {parallelism}; it is 1 or more", key="parallelism", value=str(parallelism))

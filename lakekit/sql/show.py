@@ -49,7 +49,9 @@ def _tables(statement: Statement) -> ResultRows:
     database = _database(statement)
     is_wanted = _like(statement)
     rows = statement.catalog.tables(database).select("database", "table").rows()  # scalar: one a table
-    return ResultRows("namespace string, tableName string, isTemporary boolean", [(*row, False) for row in rows if is_wanted(row[1])])
+    return ResultRows(
+        "namespace string, tableName string, isTemporary boolean", [(*row, False) for row in rows if is_wanted(row[1])]
+    )
 
 
 def _create_table(statement: Statement) -> ResultRows:
@@ -77,7 +79,11 @@ def _properties(statement: Statement) -> ResultRows:
     table = statement.table(statement.name())
     key = None
     if tokens.accept("("):
-        key = tokens.string() if tokens.next is not None and tokens.next.kind == "text" else ".".join(tokens.names("a key"))
+        key = (
+            tokens.string()
+            if tokens.next is not None and tokens.next.kind == "text"
+            else ".".join(tokens.names("a key"))
+        )
         tokens.expect(")")
     tokens.end()
     values = _table_properties(table)
@@ -100,12 +106,19 @@ def _partitions(statement: Statement) -> ResultRows:
     wanted = partition_of(tokens) if tokens.accept("PARTITION") else {}
     tokens.end()
     if not table.partition_keys:
-        raise InvalidOption(f"{table.name} is not partitioned: there are no partitions to show", key="sql", value=table.name)
+        raise InvalidOption(
+            f"{table.name} is not partitioned: there are no partitions to show", key="sql", value=table.name
+        )
     if unknown := [key for key in wanted if key not in table.partition_keys]:
-        raise ColumnNotFound(f"{table.name} is partitioned by {', '.join(table.partition_keys) or 'nothing'}, not by {unknown[0]}", name=unknown[0])
+        raise ColumnNotFound(
+            f"{table.name} is partitioned by {', '.join(table.partition_keys) or 'nothing'}, not by {unknown[0]}",
+            name=unknown[0],
+        )
     values = table.partitions()["values"].to_list()  # scalar: one a partition
     told_as = [{key: "null" if value is None else str(value) for key, value in row.items()} for row in values]
-    paths = ["/".join(f"{key}={value}" for key, value in row.items()) for row in told_as if wanted.items() <= row.items()]
+    paths = [
+        "/".join(f"{key}={value}" for key, value in row.items()) for row in told_as if wanted.items() <= row.items()
+    ]
     return ResultRows("partition string", [(path,) for path in paths])
 
 
@@ -159,7 +172,9 @@ def describe(statement: Statement) -> ResultRows:
     tokens = statement.tokens
     if tokens.accept("QUERY") or tokens.is_next("SELECT") or tokens.is_next("WITH"):
         fields = statement.backend.fields(statement.backend.query(statement, tokens.rest))
-        return ResultRows(_DESCRIBE_COLUMNS, [(column.name, statement.backend.type_text(column.type), None) for column in fields])
+        return ResultRows(
+            _DESCRIBE_COLUMNS, [(column.name, statement.backend.type_text(column.type), None) for column in fields]
+        )
     for other in ("DATABASE", "SCHEMA", "NAMESPACE", "FUNCTION"):
         if tokens.is_next(other) and not tokens.is_after("."):
             msg = f"DESCRIBE {other}: tables and queries are described; SHOW DATABASES lists databases"
@@ -169,30 +184,50 @@ def describe(statement: Statement) -> ResultRows:
     name = statement.name()
     if not isinstance(statement.found(name), Table):
         if tokens.next is not None:
-            raise InvalidOption(f"{name} is no table with rows of its own: DESCRIBE {name} gives its columns, all of them", key="sql", value=name)
+            raise InvalidOption(
+                f"{name} is no table with rows of its own: DESCRIBE {name} gives its columns, all of them",
+                key="sql",
+                value=name,
+            )
         return _described_query(statement, name, is_more=is_more)
     table = statement.table(name)
     if tokens.next is not None:
         return _one_column(statement, table)
     schema = schema_of(table)
-    rows: list[tuple[Any, ...]] = [(field.name, statement.backend.type_text(field.type), field.comment) for field in schema.fields]
+    rows: list[tuple[Any, ...]] = [
+        (field.name, statement.backend.type_text(field.type), field.comment) for field in schema.fields
+    ]
     if is_more:
         if schema.partition_keys:
             keys = [row for row in rows if row[0] in schema.partition_keys]
             rows += [("# Partition Information", "", ""), ("# col_name", "data_type", "comment"), *keys]
-        properties = ",".join(f"{key}={value}" for key, value in sorted(_table_properties(table).items()) if key != "comment")
+        properties = ",".join(
+            f"{key}={value}" for key, value in sorted(_table_properties(table).items()) if key != "comment"
+        )
         rows += [("", "", ""), ("# Detailed Table Information", "", ""), ("Name", table.name, "")]
         rows += [("Comment", schema.comment, "")] if schema.comment else []
-        rows += [("Location", table.location, ""), ("Provider", "paimon", ""), ("Table Properties", f"[{properties}]", "")]
+        rows += [
+            ("Location", table.location, ""),
+            ("Provider", "paimon", ""),
+            ("Table Properties", f"[{properties}]", ""),
+        ]
     return ResultRows(_DESCRIBE_COLUMNS, rows)
 
 
 def _described_query(statement: Statement, name: str, *, is_more: bool) -> ResultRows:
     """Return the columns of a view, or of a system table."""
-    rows: list[tuple[Any, ...]] = [(field.name, statement.backend.type_text(field.type), None) for field in _fields_of_query(statement, name)]
+    rows: list[tuple[Any, ...]] = [
+        (field.name, statement.backend.type_text(field.type), None) for field in _fields_of_query(statement, name)
+    ]
     view = statement.found(name)
     if is_more and isinstance(view, View):
-        rows += [("", "", ""), ("# Detailed Table Information", "", ""), ("Name", view.name, ""), ("Type", "VIEW", ""), ("View Text", view.query, "")]
+        rows += [
+            ("", "", ""),
+            ("# Detailed Table Information", "", ""),
+            ("Name", view.name, ""),
+            ("Type", "VIEW", ""),
+            ("View Text", view.query, ""),
+        ]
     return ResultRows(_DESCRIBE_COLUMNS, rows)
 
 
@@ -208,10 +243,16 @@ def _one_column(statement: Statement, table: Table) -> ResultRows:
     path = statement.tokens.names("a column")
     statement.tokens.end()
     if len(path) > 1:
-        raise InvalidOption(f"DESCRIBE {table.name} {'.'.join(path)}: a column of the table is described, with all its parts", key="sql")
+        raise InvalidOption(
+            f"DESCRIBE {table.name} {'.'.join(path)}: a column of the table is described, with all its parts", key="sql"
+        )
     schema = schema_of(table)
     if not schema.has(path[0]):
         raise ColumnNotFound(f"{table.name} has no column {path[0]}; it has {', '.join(schema.names)}", name=path[0])
     field = schema.field(path[0])
-    rows = [("col_name", field.name), ("data_type", statement.backend.type_text(field.type)), ("comment", field.comment or "NULL")]
+    rows = [
+        ("col_name", field.name),
+        ("data_type", statement.backend.type_text(field.type)),
+        ("comment", field.comment or "NULL"),
+    ]
     return ResultRows("info_name string, info_value string", rows)

@@ -44,7 +44,12 @@ class Token:
             return self.said[1:-1].replace("``", "`")
         if self.kind == "text":
             mark = self.said[0]
-            return re.sub(rf"{mark}{mark}|\\(.)", lambda found: mark if found[1] is None else _unescape(found[1]), self.said[1:-1], flags=re.DOTALL)
+            return re.sub(
+                rf"{mark}{mark}|\\(.)",
+                lambda found: mark if found[1] is None else _unescape(found[1]),
+                self.said[1:-1],
+                flags=re.DOTALL,
+            )
         return self.said
 
 
@@ -75,9 +80,16 @@ class TokenStream:
             msg = f"a statement of SQL is a text, not {type(text).__name__}"
             raise TypeError(msg)
         if (half := _SURROGATE.search(text)) is not None:
-            msg = f"a statement of SQL is a text, and {half[0]!a} at character {half.start() + 1} is half of one: Polars would write another in its place"
+            msg = (
+                f"a statement of SQL is a text, and {half[0]!a} at character {half.start() + 1} is half of one: "
+                "Polars would write another in its place"
+            )
             raise InvalidOption(msg, key="sql")
-        tokens = [Token(str(match.lastgroup), match[0], match.start(), match.end()) for match in _WORD.finditer(text) if match.lastgroup != "blank"]
+        tokens = [
+            Token(str(match.lastgroup), match[0], match.start(), match.end())
+            for match in _WORD.finditer(text)
+            if match.lastgroup != "blank"
+        ]
         end = len(text)
         while tokens and tokens[-1].said == ";":
             end = tokens.pop().start
@@ -132,7 +144,8 @@ class TokenStream:
         """Return whether these words come next, in any case."""
         coming = self._words[self.at : self.at + len(expected)]
         return len(coming) == len(expected) and all(
-            word.kind in ("word", "sign") and word.said.upper() == wanted.upper() for word, wanted in zip(coming, expected, strict=True)
+            word.kind in ("word", "sign") and word.said.upper() == wanted.upper()
+            for word, wanted in zip(coming, expected, strict=True)
         )
 
     def end_of(self, count: int) -> int:
@@ -216,7 +229,11 @@ class TokenStream:
         word = self.next
         offset = len(self.text.rstrip()) if word is None else word.start
         line = self.text.count("\n", 0, offset) + 1
-        actual = "it ends" if word is None else f"there is {piece(self.text, word.start, min(word.end, word.start + _EXCERPT_LENGTH))!r}"
+        actual = (
+            "it ends"
+            if word is None
+            else f"there is {piece(self.text, word.start, min(word.end, word.start + _EXCERPT_LENGTH))!r}"
+        )
         column = offset - self.text.rfind("\n", 0, offset)
         message = f"line {line}, column {column} wants {wanted}, and {actual}. In: {excerpt(self.text, offset)}"
         return InvalidOption(f"no statement that lakekit understands: {message}", key="sql")

@@ -43,7 +43,9 @@ def create_view(statement: Statement) -> ResultRows | None:
     columns = ddl.names(tokens) if tokens.is_next("(") else None
     comment = tokens.string() if tokens.accept("COMMENT") else None
     tokens.expect("AS")
-    statement.catalog.create_view(name, tokens.rest, columns=columns, comment=comment, temporary=is_temporary, if_not_exists=is_lenient)
+    statement.catalog.create_view(
+        name, tokens.rest, columns=columns, comment=comment, temporary=is_temporary, if_not_exists=is_lenient
+    )
     return ResultRows()
 
 
@@ -62,7 +64,9 @@ def show_view(statement: Statement) -> ResultRows | None:
     """Execute SHOW VIEWS and SHOW CREATE VIEW; return None for another SHOW."""
     tokens = statement.tokens
     if tokens.accept("VIEWS"):
-        database = tokens.name("a database") if tokens.accept("IN") or tokens.accept("FROM") else statement.backend.database
+        database = (
+            tokens.name("a database") if tokens.accept("IN") or tokens.accept("FROM") else statement.backend.database
+        )
         tokens.end()
         rows = statement.catalog.views(database).select("database", "view", "temporary").rows()  # scalar: one a view
         return ResultRows("namespace string, viewName string, isTemporary boolean", rows)
@@ -99,14 +103,18 @@ def create_materialized(statement: Statement) -> ResultRows:
             tokens.expect("=")
             tokens.expect("INTERVAL")
             number = tokens.take("a number", "text", "number").value
-            unit = next((unit_name for unit_name in _UNITS if tokens.accept(unit_name) or tokens.accept(f"{unit_name}S")), None)
+            unit = next(
+                (unit_name for unit_name in _UNITS if tokens.accept(unit_name) or tokens.accept(f"{unit_name}S")), None
+            )
             if unit is None:
                 raise tokens.wrong(f"one of {', '.join(_UNITS)}")
             freshness = f"{number} {unit.lower()}"
         else:
             raise tokens.wrong("PARTITIONED BY, COMMENT, WITH, FRESHNESS, REFRESH_MODE, or AS and a query")
     if freshness is None:
-        raise InvalidOption(f"CREATE MATERIALIZED TABLE {name}: say how old it may be, FRESHNESS = INTERVAL '1' HOUR", key="freshness")
+        raise InvalidOption(
+            f"CREATE MATERIALIZED TABLE {name}: say how old it may be, FRESHNESS = INTERVAL '1' HOUR", key="freshness"
+        )
     if is_lenient and statement.catalog.exists(name):
         return ResultRows()
     query = tokens.rest
@@ -155,7 +163,9 @@ def create_format_or_object_table(
     """
     connector = properties.pop("connector", _CONNECTOR)
     if connector != _CONNECTOR:
-        raise Unsupported(f"connector {connector!r}: it makes Paimon tables; leave connector out", feature="catalog.sql")
+        raise Unsupported(
+            f"connector {connector!r}: it makes Paimon tables; leave connector out", feature="catalog.sql"
+        )
     kind = properties.get("type")
     if kind not in (FORMAT_TABLE, OBJECTS):
         return False
@@ -168,11 +178,19 @@ def create_format_or_object_table(
     argument = options.pop(needed)
     if kind == OBJECTS:
         if fields or partition_keys or options:
-            raise InvalidOption(f"CREATE TABLE {name}: an object table has columns of its own, and no other property than {needed!r}", key="type", value=kind)
+            raise InvalidOption(
+                f"CREATE TABLE {name}: an object table has columns of its own, and no other property than {needed!r}",
+                key="type",
+                value=kind,
+            )
         statement.catalog.create_object_table(name, location=argument, comment=comment)
         return True
     if comment is not None:
-        raise InvalidOption(f"CREATE TABLE {name}: a format table keeps no comment; leave COMMENT out", key="comment", value=comment)
+        raise InvalidOption(
+            f"CREATE TABLE {name}: a format table keeps no comment; leave COMMENT out", key="comment", value=comment
+        )
     location = options.pop("path", None)
-    statement.catalog.create_format_table(name, fields, format=argument, location=location, partition_keys=partition_keys, options=options)
+    statement.catalog.create_format_table(
+        name, fields, format=argument, location=location, partition_keys=partition_keys, options=options
+    )
     return True

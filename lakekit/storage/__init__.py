@@ -27,7 +27,19 @@ if TYPE_CHECKING:
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 NOT_PARTS = frozenset(
     {
-        *("confinement", "credentials", "environment", "folders", "gathering", "linked", "local", "local_files", "memory", "probe", "protocol"),
+        *(
+            "confinement",
+            "credentials",
+            "environment",
+            "folders",
+            "gathering",
+            "linked",
+            "local",
+            "local_files",
+            "memory",
+            "probe",
+            "protocol",
+        ),
         *("atomic_write", "refusal", "retry", "object_store_options", "sync", "together", "turns"),
     }
 )
@@ -59,7 +71,8 @@ def open(location: str | PathLike, storage_options: Mapping[str, Any] | None = N
         opened: tuple[Storage, str] = plugins.load("storage", "object-store").open(text, storage_options)
         return opened
     raise Unsupported(
-        f"no storage is called {scheme!r}; lakekit reads local paths, file:// URLs and object stores: {', '.join(SCHEMES)}",
+        f"no storage is called {scheme!r}; lakekit reads local paths, file:// URLs and object stores: "
+        f"{', '.join(SCHEMES)}",
         feature=f"storage.{scheme}",
     )
 
@@ -102,7 +115,9 @@ def _path_of_url(url: str) -> str:
     try:
         parts = urlsplit(url.replace("#", "%23").replace("?", "%3F"))
         if parts.netloc not in ("", "localhost"):
-            raise InvalidOption(f"{url!r} names the host {parts.netloc!r}; a file URL has none: file:///path", key="path", value=url)
+            raise InvalidOption(
+                f"{url!r} names the host {parts.netloc!r}; a file URL has none: file:///path", key="path", value=url
+            )
         return unquote_to_bytes(parts.path).decode()
     except UnicodeDecodeError:
         raise InvalidOption(f"{url!r} decodes to bytes that are no text", key="path", value=url) from None

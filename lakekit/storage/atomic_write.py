@@ -60,5 +60,8 @@ def _put_under_lock(storage: Storage, path: str, data: bytes, check_lock: Callab
 
 
 def _unknown_outcome(path: str, failed: LakekitError, unreadable: StorageFailed) -> CommitStateUnknown:
-    why = f"{path} could not be created ({failed.message}) and cannot be read ({unreadable.message}). Look whether it is there before trying again"
+    why = (
+        f"{path} could not be created ({failed.message}) and cannot be read ({unreadable.message}). Look whether it "
+        "is there before trying again"
+    )
     return CommitStateUnknown(why)

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 HAS_DIR_FD = (
     hasattr(os, "O_NOFOLLOW")
     and hasattr(os, "O_DIRECTORY")
-    and all(call in os.supports_dir_fd for call in (os.open, os.stat, os.mkdir, os.rmdir, os.unlink, os.link, os.rename))
+    and all(
+        call in os.supports_dir_fd for call in (os.open, os.stat, os.mkdir, os.rmdir, os.unlink, os.link, os.rename)
+    )
 )
 NOT_FOLLOWED: dict[str, Any] = {"follow_symlinks": False} if os.link in os.supports_follow_symlinks else {}
 """What `os.link` is told, so that a link gets no second name for what it leads to."""
@@ -54,7 +56,11 @@ def split(roots: tuple[str, ...], path: str) -> tuple[str, list[str]]:
     """
     innermost = None
     for root in roots:
-        if (innermost is None or len(root) > len(innermost)) and path.startswith(root) and (path[len(root) : len(root) + 1] in {"/", ""} or root[-1] == "/"):
+        if (
+            (innermost is None or len(root) > len(innermost))
+            and path.startswith(root)
+            and (path[len(root) : len(root) + 1] in {"/", ""} or root[-1] == "/")
+        ):
             innermost = root
     if innermost is None:
         raise OutsideRoot(f'"{path}" is refused: it lies outside of {_list(roots)}', path=path)
@@ -117,7 +123,11 @@ def leaves(path: str, link: str, root: str, action: str) -> OutsideRoot:
     refusal = f'"{path}" is refused: ' + ("it is a link" if link == path else f'"{link}" is a link')
     if isinstance(root, LinkFreeRoot):
         remedy = "Put the files themselves in its place, or name the place in lakekit.allowed-locations"
-        return OutsideRoot(f'{refusal}, and below "{root}" a table is led nowhere by one, since it may lead to another table. {remedy}', path=path)
+        return OutsideRoot(
+            f'{refusal}, and below "{root}" a table is led nowhere by one, since it may lead to another table. '
+            f"{remedy}",
+            path=path,
+        )
     remedy = "Put the files themselves in its place, or remove the link"
     return OutsideRoot(f'{refusal}, and nothing outside of "{root}" is {action} through one. {remedy}', path=path)
 
@@ -220,7 +230,9 @@ class ParentDirectory:
             if not self._is_made:
                 raise
         except OSError as wrong:
-            if wrong.errno in _NO_DIRECTORY and modes.S_ISLNK(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode):
+            if wrong.errno in _NO_DIRECTORY and modes.S_ISLNK(
+                os.stat(name, dir_fd=above, follow_symlinks=False).st_mode
+            ):
                 raise leaves(self.path, at, root, "written or deleted") from wrong
             raise
         with suppress(FileExistsError):

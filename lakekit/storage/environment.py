@@ -75,7 +75,15 @@ _FILES = ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SE
 """Variables that name a file with credentials, which a store reads once."""
 _KEYS = ("aws_access_key_id", "aws_secret_access_key")
 _PROFILE_OPTIONS = {"region": "aws_region", "endpoint_url": "aws_endpoint_url"}
-_NEEDS_SDK = ("sso_session", "sso_start_url", "sso_account_id", "role_arn", "credential_process", "credential_source", "login_session")
+_NEEDS_SDK = (
+    "sso_session",
+    "sso_start_url",
+    "sso_account_id",
+    "role_arn",
+    "credential_process",
+    "credential_source",
+    "login_session",
+)
 """Settings of a profile whose credentials something else must fetch."""
 _CONTAINER, _CONTAINER_TOKEN = "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"
 """Where a container gets credentials; obstore and Polars take the address only beside a file with a token."""
@@ -98,7 +106,11 @@ class FileVersion:
 def read_variables(kind: str) -> dict[str, str]:
     """Return the variables that a store of that kind depends on, without empty ones."""
     prefixes = _PREFIXES[kind]
-    return {name: text for name, text in os.environ.items() if text and (name.startswith(prefixes) or name.upper() in _CONNECTION_VARIABLES)}
+    return {
+        name: text
+        for name, text in os.environ.items()
+        if text and (name.startswith(prefixes) or name.upper() in _CONNECTION_VARIABLES)
+    }
 
 
 def read_file_versions(kind: str, variables: Mapping[str, str]) -> tuple[FileVersion, ...]:
@@ -147,13 +159,17 @@ def profile_options(name: str | None, files: tuple[FileVersion, ...]) -> tuple[d
     if isinstance(profiles, str):
         if name is None:
             return {}, None
-        raise InvalidOption(f"the AWS profile {name!a} cannot be looked up in {paths_text}: {profiles}", key="aws_profile", value=name)
+        raise InvalidOption(
+            f"the AWS profile {name!a} cannot be looked up in {paths_text}: {profiles}", key="aws_profile", value=name
+        )
     settings = profiles.get(name or "default")
     if settings is None:
         if name is None:
             return {}, None
         profile_names = ", ".join(sorted(profiles)) or "none"
-        raise InvalidOption(f"no AWS profile {name!a} in {paths_text}; there are {profile_names}", key="aws_profile", value=name)
+        raise InvalidOption(
+            f"no AWS profile {name!a} in {paths_text}; there are {profile_names}", key="aws_profile", value=name
+        )
     options = {option: settings[key] for key, option in _PROFILE_OPTIONS.items() if settings.get(key)}
     needs = next((key for key in _NEEDS_SDK if settings.get(key)), None)
     if needs is None and all(settings.get(key) for key in _KEYS):
@@ -221,7 +237,9 @@ def _read_profiles(files: tuple[FileVersion, ...]) -> dict[str, dict[str, str]] 
                 continue
             else:
                 section_name = section
-            profiles.setdefault(section_name, {}).update({key: text.strip() for key, text in parser.items(section) if text})
+            profiles.setdefault(section_name, {}).update(
+                {key: text.strip() for key, text in parser.items(section) if text}
+            )
     return profiles
 
 

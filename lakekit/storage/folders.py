@@ -58,7 +58,9 @@ def move(storage: Storage, source: str, target: str) -> None:
     """Move a folder to a free path. Raises `Unsupported` if folders are only prefixes of names."""
     if not isinstance(storage, SupportsDirectories):
         raise Unsupported(
-            f'"{source}" cannot be renamed: its storage has no folders, and a copy would be seen half done', feature="storage.rename", path=source
+            f'"{source}" cannot be renamed: its storage has no folders, and a copy would be seen half done',
+            feature="storage.rename",
+            path=source,
         )
     storage.move_directory(source, target)
 
@@ -77,7 +79,12 @@ def remove(storage: Storage, path: str, *, first: Sequence[str] = (), last: Sequ
         if part and not is_folder(storage, part):
             continue
         for folder, inside in _deepest_first(storage, top, () if part else last):
-            storage.delete([*(entry.path for entry in inside if not entry.is_dir), *(f"{folder}/{name}" for name, _ in _links(storage, folder))])
+            storage.delete(
+                [
+                    *(entry.path for entry in inside if not entry.is_dir),
+                    *(f"{folder}/{name}" for name, _ in _links(storage, folder)),
+                ]
+            )
             storage.remove_directories([folder])
     storage.remove_directories([path])
 
@@ -95,7 +102,12 @@ def list_folders(storage: Storage, directory: str) -> Sequence[str]:
 
     Such links may be roots of their own.
     """
-    return sorted([*(entry.name for entry in storage.list(directory) if entry.is_dir), *(name for name, is_dir in _links(storage, directory) if is_dir)])
+    return sorted(
+        [
+            *(entry.name for entry in storage.list(directory) if entry.is_dir),
+            *(name for name, is_dir in _links(storage, directory) if is_dir),
+        ]
+    )
 
 
 def link_names(storage: Storage, folder: str) -> Sequence[str]:
@@ -106,7 +118,11 @@ def link_names(storage: Storage, folder: str) -> Sequence[str]:
 
 def is_there(storage: Storage, path: str) -> bool:
     """Return whether something has that name, even a link to nothing."""
-    return storage.entry_kind(path) is not None if isinstance(storage, SupportsDirectories) else storage.stat(path) is not None
+    return (
+        storage.entry_kind(path) is not None
+        if isinstance(storage, SupportsDirectories)
+        else storage.stat(path) is not None
+    )
 
 
 def link_target(storage: Storage, path: str) -> str | None:

@@ -84,7 +84,9 @@ class DeferredSync(LocalStorage):
 
     def _settle(self, claimed: Temporary | None) -> None:
         if self._lost:
-            raise StorageFailed(f"{min(self._lost)} could not be synced: its rows must be written again", path=min(self._lost))
+            raise StorageFailed(
+                f"{min(self._lost)} could not be synced: its rows must be written again", path=min(self._lost)
+            )
         waiting, own = list(self._waiting), [] if claimed is None else [claimed.file]
         for start in range(0, max(1, len(waiting)), _SYNCED_AT_ONCE):
             self._sync(waiting[start : start + _SYNCED_AT_ONCE], own if start == 0 else ())

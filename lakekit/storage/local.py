@@ -20,7 +20,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar
 from lakekit.errors import CommitStateUnknown, StorageFailed, Unsupported
 from lakekit.storage import sync
 from lakekit.storage.confinement import NOT_FOLLOWED, ParentDirectory, check_file, check_path, is_inside
-from lakekit.storage.local_files import Temporary, early_file, read_all, stat_of, storage_failure, temporary_name, turn_of, write_all
+from lakekit.storage.local_files import (
+    Temporary,
+    early_file,
+    read_all,
+    stat_of,
+    storage_failure,
+    temporary_name,
+    turn_of,
+    write_all,
+)
 from lakekit.storage.protocol import FileMissing, OutsideRoot
 
 if TYPE_CHECKING:
@@ -31,7 +40,19 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=io.FileIO)
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV})
-_CERTAIN_ERRNOS = frozenset({errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMLINK, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+_CERTAIN_ERRNOS = frozenset(
+    {
+        errno.EACCES,
+        errno.EROFS,
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EMLINK,
+        errno.ENAMETOOLONG,
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.ELOOP,
+    }
+)
 """Why a link was not made, for sure; of other errors nobody knows when they were met."""
 _NOT_EMPTY = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 
@@ -164,8 +185,15 @@ class LocalStorage:
         Empty if the directory is a link itself.
         """
         try:
-            with self._parent(f"{directory.rstrip('/')}/-") as opened, os.scandir(directory if opened.handle is None else opened.handle) as entries:
-                return sorted((entry.name, os.path.isdir(f"{directory}/{entry.name}")) for entry in entries if entry.is_symlink())  # noqa: PTH112
+            with (
+                self._parent(f"{directory.rstrip('/')}/-") as opened,
+                os.scandir(directory if opened.handle is None else opened.handle) as entries,
+            ):
+                return sorted(
+                    (entry.name, os.path.isdir(f"{directory}/{entry.name}"))  # noqa: PTH112
+                    for entry in entries
+                    if entry.is_symlink()
+                )
         except (FileNotFoundError, NotADirectoryError, OutsideRoot):
             return []
         except (OSError, ValueError) as wrong:
@@ -209,14 +237,19 @@ class LocalStorage:
             try:
                 directory.sync()
             except OSError as wrong:
-                raise CommitStateUnknown(f"{path} was written, but its directory could not be synced: {wrong.strerror}. Look whether it is there") from wrong
+                raise CommitStateUnknown(
+                    f"{path} was written, but its directory could not be synced: {wrong.strerror}. Look whether it is "
+                    "there"
+                ) from wrong
         return True
 
     def _whose(self, path: str, data: bytes, why: OSError) -> bool:
         """Return whether the file that exists after `link` refused is ours, from a repeated attempt."""
         if why.errno in _NO_LINKS:
             raise Unsupported(
-                f"the file system of {path} has no hard links ({why.strerror}); nothing else creates a file safely there", feature="storage.hard-links"
+                f"the file system of {path} has no hard links ({why.strerror}); nothing else creates a file safely "
+                "there",
+                feature="storage.hard-links",
             ) from why
         if why.errno in _CERTAIN_ERRNOS:
             raise storage_failure(path, why) from why
@@ -225,7 +258,9 @@ class LocalStorage:
         except OutsideRoot:
             return False  # a link that was there before: no file of ours is one
         except StorageFailed as unreadable:
-            raise CommitStateUnknown(f"{path} could not be created ({why.strerror}) and cannot be read. Look before trying again") from unreadable
+            raise CommitStateUnknown(
+                f"{path} could not be created ({why.strerror}) and cannot be read. Look before trying again"
+            ) from unreadable
 
     @contextmanager
     def open_write(self, path: str) -> Iterator[BinaryIO]:
@@ -269,7 +304,9 @@ class LocalStorage:
                 sync.files([temporary.file for temporary in written])
                 for temporary in written:
                     temporary.take()
-                for temporary in {written_file.path.rpartition("/")[0]: written_file for written_file in written}.values():
+                for temporary in {
+                    written_file.path.rpartition("/")[0]: written_file for written_file in written
+                }.values():
                     temporary.directory.sync()
             except OSError as wrong:
                 raise storage_failure(files[0][0], wrong) from wrong
@@ -394,7 +431,9 @@ class LocalStorage:
         except (OSError, ValueError) as wrong:
             raise storage_failure(path, wrong) from wrong
 
-    def _new(self, path: str, make: Callable[[str, Opener | None], F], *, is_temporary: bool = True) -> tuple[ParentDirectory, str, F]:
+    def _new(
+        self, path: str, make: Callable[[str, Opener | None], F], *, is_temporary: bool = True
+    ) -> tuple[ParentDirectory, str, F]:
         """Create a file beside `path`, or there.
 
         Return the open directory, the file's name in it, and the file. A directory that is deleted meanwhile is created

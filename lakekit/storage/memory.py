@@ -35,7 +35,11 @@ class MemoryStorage:
         if path in self.files:
             return self._stat(path)
         inside = path.rstrip("/") + "/"
-        return Stat(path=path, size_bytes=0, modified_ms=0, is_dir=True) if any(name.startswith(inside) for name in self.files) else None
+        return (
+            Stat(path=path, size_bytes=0, modified_ms=0, is_dir=True)
+            if any(name.startswith(inside) for name in self.files)
+            else None
+        )
 
     def size(self, path: str) -> int:
         self.trace.append(("size", path))
@@ -51,7 +55,9 @@ class MemoryStorage:
         for path in tuple(self.files):
             if path.startswith(inside):
                 name, deeper, _ = path.removeprefix(inside).partition("/")
-                stats[name] = Stat(path=inside + name, size_bytes=0, modified_ms=0, is_dir=True) if deeper else self._stat(path)
+                stats[name] = (
+                    Stat(path=inside + name, size_bytes=0, modified_ms=0, is_dir=True) if deeper else self._stat(path)
+                )
         return [stats[name] for name in sorted(stats)]
 
     def put(self, path: str, data: bytes) -> None:

@@ -69,7 +69,9 @@ def open(location: str, options: Mapping[str, Any] | None = None) -> tuple[Objec
     Raises `InvalidOption` for a broken URL, unknown or contradictory options, and values that obstore refuses.
     """
     scheme, authority, key = _parts(location)
-    user_options = FrozenDict({key: object_store_options.hold(key, value) for key, value in (options or {}).items() if value is not None})
+    user_options = FrozenDict(
+        {key: object_store_options.hold(key, value) for key, value in (options or {}).items() if value is not None}
+    )
     parsed = object_store_options.read(scheme, user_options)
     scheme_name = SCHEME_ALIASES.get(scheme, scheme)
     root = f"{scheme_name}://{authority}"
@@ -105,7 +107,13 @@ class ObjectStorage:
 
         def get() -> bytes:
             result = obstore.get(
-                store, key, options={"range": (offset, offset + length)} if length is not None else {"range": {"offset": offset}} if offset else {}
+                store,
+                key,
+                options={"range": (offset, offset + length)}
+                if length is not None
+                else {"range": {"offset": offset}}
+                if offset
+                else {},
             )
             size = result.meta["size"]
             if length is None and size - offset > _WHOLE_BYTES:
@@ -142,17 +150,26 @@ class ObjectStorage:
         inside, base = (f"{key}/" if key else ""), directory.rstrip("/")
         # a marker of the directory itself is spelled as the directory
         files = [
-            _stat(f"{base}/{item['path'].removeprefix(inside)}", item) for item in listed["objects"] if item["path"].startswith(inside) and item["path"] != key
+            _stat(f"{base}/{item['path'].removeprefix(inside)}", item)
+            for item in listed["objects"]
+            if item["path"].startswith(inside) and item["path"] != key
         ]
         below = [item.removeprefix(inside) for item in listed["common_prefixes"]]
-        return sorted([*files, *(Stat(path=f"{base}/{name}", size_bytes=0, modified_ms=0, is_dir=True) for name in below)], key=lambda item: item.path)
+        return sorted(
+            [*files, *(Stat(path=f"{base}/{name}", size_bytes=0, modified_ms=0, is_dir=True) for name in below)],
+            key=lambda item: item.path,
+        )
 
     def put(self, path: str, data: bytes) -> None:
         store, key = self._at(path)
-        self._ask(path, lambda: obstore.put(store, key, bytes(data), mode="overwrite", chunk_size=PART_BYTES), writes=True)
+        self._ask(
+            path, lambda: obstore.put(store, key, bytes(data), mode="overwrite", chunk_size=PART_BYTES), writes=True
+        )
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        probe.check_conditional_put(self, path.rpartition("/")[0], create=self._create, read=self.read, delete=self.delete)
+        probe.check_conditional_put(
+            self, path.rpartition("/")[0], create=self._create, read=self.read, delete=self.delete
+        )
         is_acknowledged, lost = self._claim(path, bytes(data))
         return is_acknowledged or self._settle(path, data, lost)
 
@@ -203,7 +220,11 @@ class ObjectStorage:
             if isinstance(unreadable, FileMissing):  # somebody else's, and gone by now
                 return False
             raise unreadable
-        outcome = "nothing is there, and the request may still arrive" if isinstance(unreadable, FileMissing) else "it cannot be read either"
+        outcome = (
+            "nothing is there, and the request may still arrive"
+            if isinstance(unreadable, FileMissing)
+            else "it cannot be read either"
+        )
         raise CommitStateUnknown(f"{lost.message}; {outcome}. Look before trying again")
 
     def _create(self, path: str, data: bytes) -> bool | None:
@@ -217,7 +238,11 @@ class ObjectStorage:
     @contextmanager
     def open_write(self, path: str) -> Iterator[BinaryIO]:
         store, key = self._at(path)
-        file = self._ask(path, lambda: obstore.open_writer(store, key, buffer_size=PART_BYTES, max_concurrency=_PARTS_AT_ONCE).__enter__(), writes=True)
+        file = self._ask(
+            path,
+            lambda: obstore.open_writer(store, key, buffer_size=PART_BYTES, max_concurrency=_PARTS_AT_ONCE).__enter__(),
+            writes=True,
+        )
         try:
             yield cast("BinaryIO", _Sink(lambda data: self._ask(path, lambda: file.write(data), writes=True)))
         except BaseException as why:
@@ -231,7 +256,9 @@ class ObjectStorage:
         for path in paths:
             by_store.setdefault(self._root_of(path), []).append(path)
         for siblings in by_store.values():
-            self._ask_again(siblings[0], partial(_delete, self._at(siblings[0])[0], [_key(path) for path in siblings]), writes=True)
+            self._ask_again(
+                siblings[0], partial(_delete, self._at(siblings[0])[0], [_key(path) for path in siblings]), writes=True
+            )
 
     def remove_directories(self, paths: Iterable[str]) -> None:
         """Nothing to do: a directory without files is none."""
@@ -252,7 +279,11 @@ class ObjectStorage:
             options["read_timeout"] = READ_TIMEOUT
         provider = current.polars_provider()
         if provider is not None:
-            options = {name: text for name, text in options.items() if name not in object_store_options.credential_names(current.kind)}
+            options = {
+                name: text
+                for name, text in options.items()
+                if name not in object_store_options.credential_names(current.kind)
+            }
         return {"storage_options": {**options, "max_retries": current.max_retries}, "credential_provider": provider}
 
     @property
@@ -276,7 +307,9 @@ class ObjectStorage:
         return object_store_options.with_credentials(self.options, object_store_options.read(self.scheme, self.given))
 
     def _budget(self) -> retry.Budget:
-        return retry.Budget(left=self.options.max_retries, first_wait=FIRST_WAIT, longest_wait=LONGEST_WAIT, patience=RETRY_TIMEOUT)
+        return retry.Budget(
+            left=self.options.max_retries, first_wait=FIRST_WAIT, longest_wait=LONGEST_WAIT, patience=RETRY_TIMEOUT
+        )
 
     def _head(self, path: str) -> Stat | None:
         store, key = self._at(path)
@@ -292,7 +325,12 @@ class ObjectStorage:
     def _in_parts(self, path: str, start: int, end: int) -> bytes:
         store, key = self._at(path)
         starts = range(start, end, PART_BYTES)
-        parts = self._ask(path, lambda: parallel_map(lambda at: obstore.get_range(store, key, start=at, end=min(at + PART_BYTES, end)), starts, waiting=True))
+        parts = self._ask(
+            path,
+            lambda: parallel_map(
+                lambda at: obstore.get_range(store, key, start=at, end=min(at + PART_BYTES, end)), starts, waiting=True
+            ),
+        )
         return b"".join(part.to_bytes() for part in parts)
 
     def _ask(self, path: str, request: Callable[[], T], *, writes: bool = False) -> T:
@@ -317,7 +355,9 @@ class ObjectStorage:
         if isinstance(wrong, FileNotFoundError) and not writes and "NoSuchBucket" not in text:
             return FileMissing(f"{path} does not exist", path=path)
         path_text = path if path.isprintable() else ascii(path)
-        return StorageFailed(self.options.without_secrets(f"{path_text}: {refusal.describe(text, self.options.kind)}"), path=path)
+        return StorageFailed(
+            self.options.without_secrets(f"{path_text}: {refusal.describe(text, self.options.kind)}"), path=path
+        )
 
 
 class _Sink(io.RawIOBase):
@@ -361,7 +401,11 @@ def _connect(root: str, options: StoreOptions) -> ObjectStore:
     """Return the store of a bucket, one for equal options."""
     bucket = root.partition("://")[2]
     config, client = options.for_store(bucket)
-    retries = {"max_retries": options.max_retries, "backoff": {"init_backoff": FIRST_WAIT, "max_backoff": LONGEST_WAIT}, "retry_timeout": RETRY_TIMEOUT}
+    retries = {
+        "max_retries": options.max_retries,
+        "backoff": {"init_backoff": FIRST_WAIT, "max_backoff": LONGEST_WAIT},
+        "retry_timeout": RETRY_TIMEOUT,
+    }
     arguments: dict[str, Any] = {"client_options": client or None, "retry_config": retries}
     if options.stands_alone:
         arguments["credential_provider"] = options.s3_provider()
@@ -383,11 +427,17 @@ def _parts(location: str) -> tuple[str, str, str]:
     scheme, authority, path = matched.group(1).lower(), matched.group(2), matched.group(3)
     pieces = [piece for piece in path.split("/") if piece]
     if ("@" in authority and SCHEMES[scheme] != "azure") or ("?" in path and SCHEMES[scheme] == "azure"):
-        raise InvalidOption(f"a {scheme}:// URL holds no credentials; give them as storage_options", key="path", value=None)
+        raise InvalidOption(
+            f"a {scheme}:// URL holds no credentials; give them as storage_options", key="path", value=None
+        )
     if not authority or not authority.isprintable():
         raise InvalidOption(f"{location[:200]!a} names no bucket: {scheme}://bucket/path", key="path", value=location)
     if any(piece in {".", ".."} for piece in pieces) or not path.isprintable():
-        raise InvalidOption(f"{location[:200]!a} holds '.', '..' or a control character, which no place in a store has", key="path", value=location)
+        raise InvalidOption(
+            f"{location[:200]!a} holds '.', '..' or a control character, which no place in a store has",
+            key="path",
+            value=location,
+        )
     return scheme, authority, "/".join(pieces)
 
 

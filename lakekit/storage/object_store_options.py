@@ -83,7 +83,12 @@ _OPTION_ALIASES = {
 }
 _GS = {
     **dict.fromkeys(
-        ("fs.gs.auth.service.account.json.keyfile", "google_service_account_path", "service_account", "service_account_path"),
+        (
+            "fs.gs.auth.service.account.json.keyfile",
+            "google_service_account_path",
+            "service_account",
+            "service_account_path",
+        ),
         "google_service_account",
     ),
     "service_account_key": "google_service_account_key",
@@ -102,8 +107,18 @@ _AZURE = {
 _ENDPOINTS = {"s3": "aws_endpoint_url", "gs": "google_base_url", "azure": "azure_storage_endpoint"}
 _CREDENTIALS = {
     "s3": ("aws_access_key_id", "aws_secret_access_key", "aws_session_token"),
-    "gs": ("google_service_account", "google_service_account_key", "google_application_credentials", "google_bearer_token"),
-    "azure": ("azure_storage_account_key", "azure_storage_sas_key", "azure_storage_token", "azure_storage_client_secret"),
+    "gs": (
+        "google_service_account",
+        "google_service_account_key",
+        "google_application_credentials",
+        "google_bearer_token",
+    ),
+    "azure": (
+        "azure_storage_account_key",
+        "azure_storage_sas_key",
+        "azure_storage_token",
+        "azure_storage_client_secret",
+    ),
 }
 """Options that say who asks: they may change while a table is open, the others may not."""
 _CLIENT = frozenset(
@@ -186,8 +201,18 @@ class StoreOptions:
 
     def s3_provider(self) -> Callable[[], dict[str, Any]]:
         """Return the keys as a function for obstore, so that it adds nothing of the environment."""
-        credentials = {name.removeprefix("aws_"): _reveal(value) for name, value in self.config.items() if name in _CREDENTIALS["s3"]}
-        return lambda: {"access_key_id": "", "secret_access_key": "", "token": credentials.pop("session_token", None), **credentials, "expires_at": None}
+        credentials = {
+            name.removeprefix("aws_"): _reveal(value)
+            for name, value in self.config.items()
+            if name in _CREDENTIALS["s3"]
+        }
+        return lambda: {
+            "access_key_id": "",
+            "secret_access_key": "",
+            "token": credentials.pop("session_token", None),
+            **credentials,
+            "expires_at": None,
+        }
 
     def polars_provider(self) -> Callable[[], tuple[dict[str, str], int | None]] | None:
         """Return the credential function for Polars; None if options and environment are enough."""
@@ -265,9 +290,13 @@ def parse(
     own = [name for name in _CREDENTIALS[kind] if name in options]
     if own and (profile is not None or source is not None):
         other = "aws_profile" if profile is not None else "credential_provider"
-        raise InvalidOption(f"storage options {given_keys[own[0]]} and {other} both say who asks; give one", key=other, value=None)
+        raise InvalidOption(
+            f"storage options {given_keys[own[0]]} and {other} both say who asks; give one", key=other, value=None
+        )
     named = environment.named_options(kind, variables)
-    stands_alone = "aws_session_token" in named and "aws_access_key_id" in options and "aws_session_token" not in options
+    stands_alone = (
+        "aws_session_token" in named and "aws_access_key_id" in options and "aws_session_token" not in options
+    )
     profile_name = profile if profile is not None else named.pop("aws_profile", None)
     if own or source is not None or profile is not None:
         named = {name: text for name, text in named.items() if name not in _CREDENTIALS[kind] or _completes(name, own)}
@@ -279,7 +308,9 @@ def parse(
     return replace(
         _resolve(scheme, options, given_keys),
         source=source,
-        variables=FrozenDict({name: Secret(text) for name, text in environment.other_variables(kind, variables).items()}),
+        variables=FrozenDict(
+            {name: Secret(text) for name, text in environment.other_variables(kind, variables).items()}
+        ),
         files=files,
         stands_alone=stands_alone,
         shadowed=frozenset(variables) & {"AWS_ENDPOINT_URL_S3"},
@@ -314,12 +345,22 @@ def with_credentials(options: StoreOptions, current: StoreOptions) -> StoreOptio
         return renewed
     credentials = {_name(options.kind, key): text for key, text in current.source.read().items()}
     location_options = {name for name in ("aws_endpoint_url", "aws_region") if name in config}
-    return replace(renewed, config=FrozenDict(config | {name: _wrap_secret(name, text) for name, text in credentials.items() if name not in location_options}))
+    return replace(
+        renewed,
+        config=FrozenDict(
+            config
+            | {name: _wrap_secret(name, text) for name, text in credentials.items() if name not in location_options}
+        ),
+    )
 
 
 def _completes(name: str, own: list[str]) -> bool:
     """Return whether an option of the environment completes credentials of which a part was given."""
-    return name in ("aws_access_key_id", "aws_secret_access_key") and bool(own) and not set(own) >= {"aws_access_key_id", "aws_secret_access_key"}
+    return (
+        name in ("aws_access_key_id", "aws_secret_access_key")
+        and bool(own)
+        and not set(own) >= {"aws_access_key_id", "aws_secret_access_key"}
+    )
 
 
 def _add_profile(
@@ -351,7 +392,11 @@ def _add_profile(
 def _source(function: Any) -> CredentialSource:
     if not callable(function):
         expected = "a function without arguments, as pl.CredentialProviderAWS(…)"
-        raise InvalidOption(f"storage option credential_provider is {expected}; found {type(function).__name__}", key="credential_provider", value=None)
+        raise InvalidOption(
+            f"storage option credential_provider is {expected}; found {type(function).__name__}",
+            key="credential_provider",
+            value=None,
+        )
     try:
         return source_of(function)
     except TypeError:  # no key of a cache
@@ -370,7 +415,11 @@ def _given_options(kind: str, user_options: Mapping[str, Any]) -> tuple[dict[str
             text = "true" if _boolean(key, text) else "false"
         text = _endpoint(key, text) if name == _ENDPOINTS[kind] else text
         if options.setdefault(name, text) != text:
-            raise InvalidOption(f"storage options {given_keys[name]} and {key} are the same option, with different values; give one", key=key, value=None)
+            raise InvalidOption(
+                f"storage options {given_keys[name]} and {key} are the same option, with different values; give one",
+                key=key,
+                value=None,
+            )
         given_keys[name] = key
     return options, given_keys
 
@@ -387,18 +436,25 @@ def _resolve(scheme: str, options: dict[str, str], given_keys: Mapping[str, str]
         path_style = is_address  # OSS refuses the other way; before an IP address no name of a bucket can stand
     if path_style is False and is_address:
         raise InvalidOption(
-            f"storage option {given_keys.get('path_style', 'path_style')} asks for the bucket's name before {endpoint}, an IP address; give path style",
+            f"storage option {given_keys.get('path_style', 'path_style')} asks for the bucket's name before "
+            f"{endpoint}, an IP address; give path style",
             key="path_style",
             value="false",
         )
     retries = options.pop("max_retries", str(MAX_RETRIES))
     if not (retries.isascii() and retries.isdecimal() and len(retries) < 4):
-        raise InvalidOption(f"storage option max_retries is a number from 0 to 999, found {retries[:40]!r}", key="max_retries", value=retries)
+        raise InvalidOption(
+            f"storage option max_retries is a number from 0 to 999, found {retries[:40]!r}",
+            key="max_retries",
+            value=retries,
+        )
     if (endpoint or "").startswith("http://"):
         options.setdefault("allow_http", "true")
     client = {key: _wrap_secret(key, value) for key, value in options.items() if key in _CLIENT}
     config = {key: _wrap_secret(key, value) for key, value in options.items() if key not in _CLIENT}
-    return StoreOptions(kind=kind, config=FrozenDict(config), client=FrozenDict(client), path_style=path_style, max_retries=int(retries))
+    return StoreOptions(
+        kind=kind, config=FrozenDict(config), client=FrozenDict(client), path_style=path_style, max_retries=int(retries)
+    )
 
 
 def _name(kind: str, key: str) -> str:
@@ -433,7 +489,11 @@ def _text(key: str, value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, (str, int, float)):
         return str(value)
-    raise InvalidOption(f"storage option {key[:100]!a} is a text, a number or a boolean; found {type(value).__name__}", key=key, value=None)
+    raise InvalidOption(
+        f"storage option {key[:100]!a} is a text, a number or a boolean; found {type(value).__name__}",
+        key=key,
+        value=None,
+    )
 
 
 def _endpoint(key: str, text: str) -> str:
@@ -448,9 +508,15 @@ def _endpoint(key: str, text: str) -> str:
     except ValueError:
         host = None
     if host is None or not url.isprintable() or " " in url or parts.scheme not in ("http", "https"):
-        raise InvalidOption(f"storage option {key} is the URL of a host, https://host or http://host:port", key=key, value=None)
+        raise InvalidOption(
+            f"storage option {key} is the URL of a host, https://host or http://host:port", key=key, value=None
+        )
     if "@" in parts.netloc or parts.query or parts.fragment:
-        raise InvalidOption(f"storage option {key} is a URL without user, password and query; credentials have options of their own", key=key, value=None)
+        raise InvalidOption(
+            f"storage option {key} is a URL without user, password and query; credentials have options of their own",
+            key=key,
+            value=None,
+        )
     return url
 
 

@@ -54,7 +54,12 @@ def check_conditional_put(
         )
 
 
-def _probe_store(directory: str, create: Callable[[str, bytes], bool | None], read: Callable[[str], bytes], delete: Callable[[Iterable[str]], None]) -> str:
+def _probe_store(
+    directory: str,
+    create: Callable[[str, bytes], bool | None],
+    read: Callable[[str], bytes],
+    delete: Callable[[Iterable[str]], None],
+) -> str:
     probe_id = new_id()
     names = [f"{directory}/.lakekit-probe-{probe_id}-{number}" for number in range(1 + _WRITER_COUNT)]
     try:

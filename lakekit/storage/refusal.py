@@ -38,7 +38,13 @@ _HINTS = (
     ("status code: 403", "Look at the credentials given in storage_options or the environment, and at what they allow"),
     ("status code: 301", "Give the bucket's region: s3.endpoint.region, or AWS_REGION"),
     ("Received redirect", "Give the bucket's region: s3.endpoint.region, or AWS_REGION"),
-    ("ExpiredToken", "Renew the credentials; those of the environment, of profiles and of a credential_provider are taken when they change"),
+    (
+        "ExpiredToken",
+        (
+            "Renew the credentials; those of the environment, of profiles and of a credential_provider are taken when "
+            "they change"
+        ),
+    ),
     ("NoSuchBucket", "There is no such bucket there"),
     ("scheme is not allowed", "Give allow_http=true to speak to an endpoint without TLS"),
 )
@@ -57,7 +63,9 @@ def describe(text: str, kind: str) -> str:
         sent, address = _SEND_FAILURE.search(text), _ADDRESS.search(text)
         address_text = f" at {address.group(1)}" if address is not None else ""
         sentence = (
-            f"the store{address_text} gives no answer ({sent.group(1).strip()})" if sent is not None else _QUERY.sub(r"\1", text.partition("\n")[0])[:300]
+            f"the store{address_text} gives no answer ({sent.group(1).strip()})"
+            if sent is not None
+            else _QUERY.sub(r"\1", text.partition("\n")[0])[:300]
         )
     sentence += f", after {tried.group(1)} retries" if tried is not None and int(tried.group(1)) else ""
     return sentence + next((f". {advice}" for mark, advice in _HINTS if mark in text), "")

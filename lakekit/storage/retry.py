@@ -45,7 +45,11 @@ def retry_count(wrong: BaseException) -> int:
 def is_passing(wrong: BaseException) -> bool:
     """Return whether another try may go well: the answer was lost, or says so itself."""
     status = status_of(wrong)
-    return (status >= 500 or status in _PASSING_STATUS) if status is not None else _LOST_CONNECTION.search(str(wrong)) is not None
+    return (
+        (status >= 500 or status in _PASSING_STATUS)
+        if status is not None
+        else _LOST_CONNECTION.search(str(wrong)) is not None
+    )
 
 
 @dataclass(slots=True)

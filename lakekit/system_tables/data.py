@@ -59,10 +59,15 @@ def binlog(ctx: TableContext, at: int | str | datetime | None = None) -> pl.Lazy
         listed = dict(columns)
         schema = {name: pl.List(dtype) if name in listed else dtype for name, dtype in audit.collect_schema().items()}
         packed = partial(_pack_updates, keys=ctx.schema.primary_keys)
-        return audit.map_batches(packed, predicate_pushdown=False, projection_pushdown=False, slice_pushdown=False, schema=schema)
+        return audit.map_batches(
+            packed, predicate_pushdown=False, projection_pushdown=False, slice_pushdown=False, schema=schema
+        )
     return audit.select(
         cs.by_name(KIND, SEQUENCE, require_all=False),
-        *(col(name).map_batches(_wrap_in_lists, return_dtype=pl.List(dtype), is_elementwise=True) for name, dtype in columns),
+        *(
+            col(name).map_batches(_wrap_in_lists, return_dtype=pl.List(dtype), is_elementwise=True)
+            for name, dtype in columns
+        ),
     )
 
 
@@ -79,8 +84,13 @@ def show_changes(name: str, frame: pl.LazyFrame, ctx: TableContext) -> pl.LazyFr
     if ctx.schema.primary_keys:
         schema = {KIND: pl.String(), **{column: pl.List(dtype) for column, dtype in columns}}
         packed = partial(_pack_updates, keys=ctx.schema.primary_keys)
-        return renamed.map_batches(packed, predicate_pushdown=False, projection_pushdown=False, slice_pushdown=False, schema=schema)
-    lists = (col(column).map_batches(_wrap_in_lists, return_dtype=pl.List(dtype), is_elementwise=True) for column, dtype in columns)
+        return renamed.map_batches(
+            packed, predicate_pushdown=False, projection_pushdown=False, slice_pushdown=False, schema=schema
+        )
+    lists = (
+        col(column).map_batches(_wrap_in_lists, return_dtype=pl.List(dtype), is_elementwise=True)
+        for column, dtype in columns
+    )
     return renamed.select(col(KIND), *lists)
 
 
@@ -91,7 +101,11 @@ def _wrap_in_lists(column: pl.Series) -> pl.Series:
 
 def _to_lists(column: pl.Series, offsets: NDArray[np.int64]) -> pl.Series:
     """Return neighbours as lists, which begin and end at these offsets."""
-    return pl.Series(column.name, pa.LargeListArray.from_arrays(pa.array(offsets), column.rechunk().to_arrow()), dtype=pl.List(column.dtype))
+    return pl.Series(
+        column.name,
+        pa.LargeListArray.from_arrays(pa.array(offsets), column.rechunk().to_arrow()),
+        dtype=pl.List(column.dtype),
+    )
 
 
 def _pack_updates(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
@@ -109,7 +123,12 @@ def _pack_updates(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     starts = places[~np.concatenate([[False], begins[:-1]])[: rows.height]]
     offsets = np.append(starts, rows.height)
     row_indices = {KIND: offsets[1:] - 1, SEQUENCE: starts}
-    return pl.DataFrame([column[row_indices[column.name]] if column.name in row_indices else _to_lists(column, offsets) for column in rows])
+    return pl.DataFrame(
+        [
+            column[row_indices[column.name]] if column.name in row_indices else _to_lists(column, offsets)
+            for column in rows
+        ]
+    )
 
 
 def ro(ctx: TableContext, at: int | str | datetime | None = None) -> pl.LazyFrame:
@@ -123,4 +142,8 @@ def ro(ctx: TableContext, at: int | str | datetime | None = None) -> pl.LazyFram
 def ro_source(ctx: TableContext, at: int | str | datetime | None = None) -> TableScan:
     """Return the scan of `ro`."""
     scan = table_scan.scan(ctx, at)
-    return replace(scan, levels=range(ctx.options.level_count - 1, ctx.options.level_count)) if ctx.schema.primary_keys else scan
+    return (
+        replace(scan, levels=range(ctx.options.level_count - 1, ctx.options.level_count))
+        if ctx.schema.primary_keys
+        else scan
+    )

@@ -50,7 +50,9 @@ def file_indexes(ctx: TableContext, at: int | str | datetime | None = None) -> p
     inner = pc.is_valid(entries.column("embedded_index"))
     outer = pc.greater(pc.list_value_length(entries.column("extra_files")), 0)
     entries = entries.filter(pc.or_(inner, pc.fill_null(outer, False)).to_numpy(zero_copy_only=False))
-    by_file = world.parallel_map(lambda i: list(_indexes(ctx, entries, i)), range(len(entries)), waiting=ctx.storage.is_remote)
+    by_file = world.parallel_map(
+        lambda i: list(_indexes(ctx, entries, i)), range(len(entries)), waiting=ctx.storage.is_remote
+    )
     indexes = frame((row for rows in by_file for row in rows), _INDEX)
     return snapshot_tables.files(ctx, at).select(cols(FILE)).join(indexes, on="file_path", maintain_order="left_right")
 

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 WALL = pl.Datetime("ms")
 _KINDS, _SOURCES = pa.array(["ADD", "DELETE"]), pa.array(["APPEND", "COMPACT"])
 """The names of codes, in their order."""
-_RANGES = pl.List(pl.Struct({"file_name": pl.String, "offset": pl.Int64, "length": pl.Int64, "deleted_row_count": pl.Int64}))
+_RANGES = pl.List(
+    pl.Struct({"file_name": pl.String, "offset": pl.Int64, "length": pl.Int64, "deleted_row_count": pl.Int64})
+)
 _LISTS: tuple[manifest_files.Which, ...] = ("base", "delta", "changelog")
 
 
@@ -36,15 +38,41 @@ def manifests(ctx: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
     `partition_min` and `partition_max` bound partitions.
     """
     fields = ctx.schema.partition_fields
-    listed = [(which, m) for which in _LISTS for m in manifest_files.manifest_files(ctx, snapshot, which)] if snapshot is not None else []
+    listed = (
+        [(which, m) for which in _LISTS for m in manifest_files.manifest_files(ctx, snapshot, which)]
+        if snapshot is not None
+        else []
+    )
     low = structs(fields, pa.array([m.partition_stats.min_values for _, m in listed], pa.binary()))
     high = structs(fields, pa.array([m.partition_stats.max_values for _, m in listed], pa.binary()))
     rows = (
-        (w, m.name, m.size_bytes, m.num_added_files, m.num_deleted_files, m.schema_id, m.min_bucket, m.max_bucket, m.min_level, m.max_level) for w, m in listed
+        (
+            w,
+            m.name,
+            m.size_bytes,
+            m.num_added_files,
+            m.num_deleted_files,
+            m.schema_id,
+            m.min_bucket,
+            m.max_bucket,
+            m.min_level,
+            m.max_level,
+        )
+        for w, m in listed
     )
     columns: dict[str, Any] = {"list": pl.String, "file_name": pl.String}
     columns |= dict.fromkeys(
-        ("size_bytes", "num_added_files", "num_deleted_files", "schema_id", "min_bucket", "max_bucket", "min_level", "max_level"), pl.Int64
+        (
+            "size_bytes",
+            "num_added_files",
+            "num_deleted_files",
+            "schema_id",
+            "min_bucket",
+            "max_bucket",
+            "min_level",
+            "max_level",
+        ),
+        pl.Int64,
     )
     return frame(rows, columns).with_columns(low.alias("partition_min"), high.alias("partition_max"))
 
@@ -81,7 +109,10 @@ def files(ctx: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
     """
     entries = live_entries(ctx, snapshot)
     listed = describe_entries(ctx, entries, [name for name in FILE if name != "deleted_row_count"])
-    return listed.insert_column(FILE.index("deleted_row_count"), _deleted_row_counts(ctx, snapshot, listed["file_name"]).alias("deleted_row_count"))
+    return listed.insert_column(
+        FILE.index("deleted_row_count"),
+        _deleted_row_counts(ctx, snapshot, listed["file_name"]).alias("deleted_row_count"),
+    )
 
 
 def describe_entries(ctx: TableContext, entries: ManifestEntries, columns: Sequence[str]) -> pl.DataFrame:
@@ -129,7 +160,9 @@ def partitions(ctx: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
     """
     entries = live_entries(ctx, snapshot)
     values = structs(ctx.schema.partition_fields, entries.column("partition"))
-    return _sum_entries(ctx, entries, ["partition"], pl.col("bucket").n_unique().cast(pl.Int64).alias("bucket_count"), values)
+    return _sum_entries(
+        ctx, entries, ["partition"], pl.col("bucket").n_unique().cast(pl.Int64).alias("bucket_count"), values
+    )
 
 
 def buckets(ctx: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
@@ -156,7 +189,10 @@ def indexes(ctx: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
             entry.file_name,
             entry.file_size_bytes,
             entry.row_count,
-            [{"file_name": r.file_name, "offset": r.offset, "length": r.length, "deleted_row_count": r.cardinality} for r in entry.ranges or ()],
+            [
+                {"file_name": r.file_name, "offset": r.offset, "length": r.length, "deleted_row_count": r.cardinality}
+                for r in entry.ranges or ()
+            ],
         )
         for entry in entries
     )
@@ -186,7 +222,9 @@ def structs(fields: Sequence[Field], rows: pa.BinaryArray) -> pl.Series:
         return pl.Series([None] * len(rows), dtype=pl.Struct({}))
     wanted = polars_schema(fields)
     decoded = binary_row.decode_columns(rows, [field.type for field in fields])
-    return pl.DataFrame([pl.Series(f.name, values).cast(wanted[f.name]) for f, values in zip(fields, decoded, strict=True)]).to_struct()
+    return pl.DataFrame(
+        [pl.Series(f.name, values).cast(wanted[f.name]) for f, values in zip(fields, decoded, strict=True)]
+    ).to_struct()
 
 
 def partition_texts(ctx: TableContext, entries: ManifestEntries) -> pl.Series:
@@ -199,9 +237,13 @@ def partition_texts(ctx: TableContext, entries: ManifestEntries) -> pl.Series:
     return pl.Series("partition", texts, dtype=pl.String).gather(pl.Series(encoded.indices))
 
 
-def _sum_entries(ctx: TableContext, entries: ManifestEntries, by: list[str], extra: pl.Expr, values: pl.Series | None) -> pl.DataFrame:
+def _sum_entries(
+    ctx: TableContext, entries: ManifestEntries, by: list[str], extra: pl.Expr, values: pl.Series | None
+) -> pl.DataFrame:
     parts = [partition_texts(ctx, entries), pl.Series("row", entries.column("partition"))]
-    parts += [pl.Series(name, entries.column(name)) for name in ("bucket", "level", "row_count", "file_size", "creation_time")]
+    parts += [
+        pl.Series(name, entries.column(name)) for name in ("bucket", "level", "row_count", "file_size", "creation_time")
+    ]
     selected = pl.DataFrame(parts)
     sums = [
         pl.len().cast(pl.Int64).alias("file_count"),

@@ -19,8 +19,13 @@ def features() -> pl.DataFrame:
     by this name) or "-" (no matter of that side).
     """
     descriptions = {f"option.{option['key']}": option["words"] for option in list_options()}
-    rows = [(f.name, f.area, f.read, f.write, f.words or descriptions.get(f.name, ""), f.specified) for f in FEATURES.values()]
-    return pl.DataFrame(rows, schema=dict.fromkeys(("feature", "area", "read", "write", "words", "specified"), pl.String), orient="row")
+    rows = [
+        (f.name, f.area, f.read, f.write, f.words or descriptions.get(f.name, ""), f.specified)
+        for f in FEATURES.values()
+    ]
+    return pl.DataFrame(
+        rows, schema=dict.fromkeys(("feature", "area", "read", "write", "words", "specified"), pl.String), orient="row"
+    )
 
 
 def options() -> pl.DataFrame:
@@ -47,7 +52,10 @@ def versions() -> pl.DataFrame:
 
     Columns are name, installed version (null: not installed) and what needs it.
     """
-    rows: list[tuple[str, str | None, str]] = [("python", platform.python_version(), "always"), ("lakekit", _installed_version("lakekit"), "always")]
+    rows: list[tuple[str, str | None, str]] = [
+        ("python", platform.python_version(), "always"),
+        ("lakekit", _installed_version("lakekit"), "always"),
+    ]
     for requirement in _requirements():
         name, _, condition = requirement.partition(";")
         package = name.split("[")[0].split(">")[0].split("<")[0].split("=")[0].split("!")[0].strip()

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from lakekit.metadata import branches as branch_files, consumers as consumer_files, schemas as schema_files, snapshots as snapshot_files, tags as tag_files
+from lakekit.metadata import (
+    branches as branch_files,
+    consumers as consumer_files,
+    schemas as schema_files,
+    snapshots as snapshot_files,
+    tags as tag_files,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -142,7 +148,10 @@ def branches(ctx: TableContext) -> pl.DataFrame:
 def consumers(ctx: TableContext) -> pl.DataFrame:
     """Return every consumer and the snapshot it will read next."""
     by_id = consumer_files.all(ctx)
-    return frame(((name, by_id[name].next_snapshot) for name in sorted(by_id)), {"consumer": pl.String, "next_snapshot_id": pl.Int64})
+    return frame(
+        ((name, by_id[name].next_snapshot) for name in sorted(by_id)),
+        {"consumer": pl.String, "next_snapshot_id": pl.Int64},
+    )
 
 
 def _pairs(mapping: Any) -> list[dict[str, str]]:

@@ -135,13 +135,19 @@ def iso_duration(nanos: int) -> str:
     seconds, fraction_nanos = divmod(nanos, 1_000_000_000)
     hours, minutes, left = seconds // 3600, seconds % 3600 // 60, seconds % 60
     fraction = f".{fraction_nanos:09d}".rstrip("0") if fraction_nanos else ""
-    text = (f"{hours}H" if hours else "") + (f"{minutes}M" if minutes else "") + (f"{left}{fraction}S" if left or fraction_nanos else "")
+    text = (
+        (f"{hours}H" if hours else "")
+        + (f"{minutes}M" if minutes else "")
+        + (f"{left}{fraction}S" if left or fraction_nanos else "")
+    )
     return "PT" + (text or "0S")
 
 
 def branches(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
     """Return every branch but main."""
-    return frame(((b.name, wall(b.created_ms)) for b in branch_files.all(ctx)), {"branch_name": pl.String, "create_time": TIME})
+    return frame(
+        ((b.name, wall(b.created_ms)) for b in branch_files.all(ctx)), {"branch_name": pl.String, "create_time": TIME}
+    )
 
 
 def consumers(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
@@ -157,16 +163,22 @@ def aggregation_fields(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noq
     for field in schema.fields:
         own = {key: value for key, value in schema.options.items() if key.startswith(f"fields.{field.name}.")}
         rows.append((field.name, str(field.type), f"[{', '.join(own.values())}]", f"[{', '.join(own)}]", field.comment))
-    return frame(rows, dict.fromkeys(("field_name", "field_type", "function", "function_options", "comment"), pl.String))
+    return frame(
+        rows, dict.fromkeys(("field_name", "field_type", "function", "function_options", "comment"), pl.String)
+    )
 
 
 def statistics(ctx: TableContext, at: At = None) -> pl.DataFrame:
     """Return the result of the last ANALYZE of a snapshot: one row, or none."""
     snapshot = time_travel.locate(ctx, at).snapshot
     stats = None if snapshot is None else statistics_files.read_statistics(ctx, snapshot)
-    columns = dict.fromkeys(("snapshot_id", "schema_id", "mergedRecordCount", "mergedRecordSize"), pl.Int64) | {"colstat": pl.String}
+    columns = dict.fromkeys(("snapshot_id", "schema_id", "mergedRecordCount", "mergedRecordSize"), pl.Int64) | {
+        "colstat": pl.String
+    }
     if stats is None:
         return frame([], columns)
     members = json_codec.encode(stats)
     text = json_codec.dumps(members.get("colStats") or {}).decode()
-    return frame([(stats.snapshot_id, stats.schema_id, stats.merged_record_count, stats.merged_record_size_bytes, text)], columns)
+    return frame(
+        [(stats.snapshot_id, stats.schema_id, stats.merged_record_count, stats.merged_record_size_bytes, text)], columns
+    )

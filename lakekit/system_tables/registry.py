@@ -70,5 +70,7 @@ def check(name: str, table: str) -> str:
     if wanted not in TABLES:
         close = difflib.get_close_matches(wanted, TABLES, 1)
         hint = f"; did you mean {close[0]!r}?" if close else "."
-        raise TableNotFound(f"{table} has no system table {str(name)[:200]!r}{hint} There are {', '.join(TABLES)}", name=name)
+        raise TableNotFound(
+            f"{table} has no system table {str(name)[:200]!r}{hint} There are {', '.join(TABLES)}", name=name
+        )
     return wanted

@@ -44,7 +44,9 @@ if TYPE_CHECKING:
 
 TIME = pl.Datetime("ms")
 _SOURCES = {0: "APPEND", 1: "COMPACT"}
-_TRACKING_FIELDS = tuple(Field(id=-n, name=name, type=DataType(root="BIGINT")) for n, name in enumerate(("_ROW_ID", "_SEQUENCE_NUMBER"), 1))
+_TRACKING_FIELDS = tuple(
+    Field(id=-n, name=name, type=DataType(root="BIGINT")) for n, name in enumerate(("_ROW_ID", "_SEQUENCE_NUMBER"), 1)
+)
 _FILES: dict[str, Any] = {
     "partition": pl.String,
     "bucket": pl.Int32,
@@ -98,7 +100,8 @@ def _partition(ctx: TableContext, partition: bytes) -> str:
     """Return the values of a partition as SQL text: `{2024-01-01, 12:00:00.0}`."""
     fields = ctx.schema.partition_fields
     texts = (
-        "null" if value is None else partitions_of.print_value(value, f.type, legacy=False) for value, f in zip(_row(partition, fields), fields, strict=True)
+        "null" if value is None else partitions_of.print_value(value, f.type, legacy=False)
+        for value, f in zip(_row(partition, fields), fields, strict=True)
     )
     return "{" + ", ".join(texts) + "}"
 
@@ -111,7 +114,9 @@ def files(ctx: TableContext, at: At = None) -> pl.DataFrame:
     newest = snapshots.latest(ctx)
     ctx, entries = _live_at(ctx, at)
     entries = _without_postponed(ctx, entries)
-    entries = entries.filter(np.asarray(pc.is_in(entries.column("partition"), live_entries(ctx, newest).column("partition"))))
+    entries = entries.filter(
+        np.asarray(pc.is_in(entries.column("partition"), live_entries(ctx, newest).column("partition")))
+    )
     listed = zip(entries.files(), paths.data_file_paths(ctx, entries), range(len(entries)), strict=True)
     return frame((_file(ctx, entries, file, path, i) for file, path, i in listed), _FILES)
 
@@ -157,7 +162,11 @@ def _values(ctx: TableContext, file: DataFileMeta) -> tuple[str, str, str]:
     covered = written.fields if names is None else own.fields_of(names)
     stats = _by_id(ctx, file.value_stats, covered)
     written_ids = {field.id for field in written.fields}
-    left_out = set() if file.write_cols is None or file.value_stats_cols is not None else written_ids - {field.id for field in own.fields_of(file.write_cols)}
+    left_out = (
+        set()
+        if file.write_cols is None or file.value_stats_cols is not None
+        else written_ids - {field.id for field in own.fields_of(file.write_cols)}
+    )
     nulls, low, high = {}, {}, {}
     for field in ctx.schema.fields:
         if field.id in left_out:
@@ -193,7 +202,11 @@ def _cast_to_today(value: Any, field: Field, want: DataType) -> Any:
     row = binary_row.with_arity(binary_row.encode([value], [field.type]), 1)
     decoded = binary_row.decode_columns(pa.array([row], pa.binary()), [field.type])[0]
     series = pl.Series(field.name, decoded).cast(polars_type(field.type))
-    cast_value = series.to_frame().select(casts.cast(col(field.name), field.type, want, casts.CastTarget(column=field.name))).to_series()
+    cast_value = (
+        series.to_frame()
+        .select(casts.cast(col(field.name), field.type, want, casts.CastTarget(column=field.name)))
+        .to_series()
+    )
     return to_internal(cast_value, want)
 
 
@@ -236,7 +249,9 @@ def manifests(ctx: TableContext, at: At = None) -> pl.DataFrame:
     ctx = time_travel.schema_of(ctx, position)
     snapshot = position.snapshot
     lists: tuple[manifest_files.Which, ...] = ("all", "changelog")
-    listed = [] if snapshot is None else [m for which in lists for m in manifest_files.manifest_files(ctx, snapshot, which)]
+    listed = (
+        [] if snapshot is None else [m for which in lists for m in manifest_files.manifest_files(ctx, snapshot, which)]
+    )
     rows = (
         (
             m.name,
@@ -253,7 +268,12 @@ def manifests(ctx: TableContext, at: At = None) -> pl.DataFrame:
     )
     columns: dict[str, Any] = {"file_name": pl.String}
     columns |= dict.fromkeys(("file_size", "num_added_files", "num_deleted_files", "schema_id"), pl.Int64)
-    columns |= {"min_partition_stats": pl.String, "max_partition_stats": pl.String, "min_row_id": pl.Int64, "max_row_id": pl.Int64}
+    columns |= {
+        "min_partition_stats": pl.String,
+        "max_partition_stats": pl.String,
+        "min_row_id": pl.Int64,
+        "max_row_id": pl.Int64,
+    }
     return frame(rows, columns)
 
 
@@ -265,7 +285,12 @@ def partitions(ctx: TableContext, at: At = None) -> pl.DataFrame:
     """
     unknown = pl.lit(None, pl.String)
     sums = _partitions(ctx, at, legacy=False)
-    return sums.with_columns(pl.lit(None, TIME).alias("created_at"), unknown.alias("created_by"), unknown.alias("updated_by"), unknown.alias("options"))
+    return sums.with_columns(
+        pl.lit(None, TIME).alias("created_at"),
+        unknown.alias("created_by"),
+        unknown.alias("updated_by"),
+        unknown.alias("options"),
+    )
 
 
 def partition_sums(ctx: TableContext) -> pl.DataFrame:
@@ -274,9 +299,16 @@ def partition_sums(ctx: TableContext) -> pl.DataFrame:
     They are named as their directories are, not escaped; the newest file's time is an instant; none is marked done.
     """
     partition_frame = _partitions(ctx, None, legacy=ctx.options.partition_legacy_name)
-    instants = [None if wall is None else instant_ms(wall) for wall in partition_frame["last_update_time"].cast(pl.Int64).to_list()]
-    sums = partition_frame.select(pl.col("partition").alias("partition_name"), "record_count", "file_size_in_bytes", "file_count")
-    return sums.with_columns(pl.Series("last_file_creation_time", instants, dtype=pl.Int64), pl.lit(value=False).alias("done"))
+    instants = [
+        None if wall is None else instant_ms(wall)
+        for wall in partition_frame["last_update_time"].cast(pl.Int64).to_list()
+    ]
+    sums = partition_frame.select(
+        pl.col("partition").alias("partition_name"), "record_count", "file_size_in_bytes", "file_count"
+    )
+    return sums.with_columns(
+        pl.Series("last_file_creation_time", instants, dtype=pl.Int64), pl.lit(value=False).alias("done")
+    )
 
 
 def _partitions(ctx: TableContext, at: At, *, legacy: bool) -> pl.DataFrame:
@@ -325,7 +357,11 @@ def _without_postponed(ctx: TableContext, entries: ManifestEntries) -> ManifestE
 
     A table with buckets of its own again shows what is left of them.
     """
-    return entries.filter(entries.numbers("bucket") != POSTPONE_BUCKET) if ctx.options.bucket == POSTPONE_BUCKET else entries
+    return (
+        entries.filter(entries.numbers("bucket") != POSTPONE_BUCKET)
+        if ctx.options.bucket == POSTPONE_BUCKET
+        else entries
+    )
 
 
 def _sum_entries(entries: ManifestEntries, by: list[str], text: Callable[[bytes], str]) -> pl.DataFrame:
@@ -381,4 +417,9 @@ def table_indexes(ctx: TableContext, at: At = None) -> pl.DataFrame:
 
 
 def _range(deletion: DeletionRange) -> dict[str, Any]:
-    return {"f0": deletion.file_name, "f1": deletion.offset, "f2": deletion.length, "_CARDINALITY": deletion.cardinality}
+    return {
+        "f0": deletion.file_name,
+        "f1": deletion.offset,
+        "f2": deletion.length,
+        "_CARDINALITY": deletion.cardinality,
+    }

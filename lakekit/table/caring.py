@@ -54,7 +54,9 @@ class Caring(TableCore):
         """
         ctx = self.handle()
         idle_ms = None if idle is None else maintenance.arguments.duration_ms(idle, "idle")
-        committed = maintenance.compact.compact(ctx, full=full, where=where, order_by=order_by, strategy=strategy, idle_ms=idle_ms)
+        committed = maintenance.compact.compact(
+            ctx, full=full, where=where, order_by=order_by, strategy=strategy, idle_ms=idle_ms
+        )
         return maintenance.after_commit.maintain_after_commit(ctx.with_options({"write-only": "false"}), committed)
 
     def compact_manifests(self) -> Commit:
@@ -107,10 +109,16 @@ class Caring(TableCore):
         return maintenance.analyze.analyze(self.handle(), columns)
 
     @overload
-    def rewrite_file_index(self, *, where: pl.Expr | str | None = None, anew: bool = False, dry_run: Literal[False] = False) -> Commit: ...
+    def rewrite_file_index(
+        self, *, where: pl.Expr | str | None = None, anew: bool = False, dry_run: Literal[False] = False
+    ) -> Commit: ...
     @overload
-    def rewrite_file_index(self, *, where: pl.Expr | str | None = None, anew: bool = False, dry_run: Literal[True]) -> pl.DataFrame: ...
-    def rewrite_file_index(self, *, where: pl.Expr | str | None = None, anew: bool = False, dry_run: bool = False) -> Commit | pl.DataFrame:
+    def rewrite_file_index(
+        self, *, where: pl.Expr | str | None = None, anew: bool = False, dry_run: Literal[True]
+    ) -> pl.DataFrame: ...
+    def rewrite_file_index(
+        self, *, where: pl.Expr | str | None = None, anew: bool = False, dry_run: bool = False
+    ) -> Commit | pl.DataFrame:
         """Add the file indexes that today's options ask for to existing files, and drop others, in one commit.
 
         No data is rewritten. `where`: a condition on partition columns, a Polars expression or SQL text. Reads only the
@@ -127,7 +135,12 @@ class Caring(TableCore):
         return maintenance.rewrite_file_index.rewrite(self.handle(), where, rebuild=anew)
 
     def remove_orphans(
-        self, *, older_than: str | datetime | timedelta | None = None, dry_run: bool = True, force: bool = False, external: bool = False
+        self,
+        *,
+        older_than: str | datetime | timedelta | None = None,
+        dry_run: bool = True,
+        force: bool = False,
+        external: bool = False,
     ) -> pl.DataFrame:
         """Return the files that no snapshot, tag or changelog of any branch refers to, left by failed writers.
 
@@ -141,7 +154,9 @@ class Caring(TableCore):
         Raises: `Conflict` where so much would go that the metadata looks lost, unless `force`; `Corrupt`,
         `StorageFailed` where it cannot be decided what is needed: nothing was removed.
         """
-        return maintenance.orphan_files.remove(self.handle(), older_than=older_than, dry_run=dry_run, force=force, external=external)
+        return maintenance.orphan_files.remove(
+            self.handle(), older_than=older_than, dry_run=dry_run, force=force, external=external
+        )
 
     def repair(self) -> pl.DataFrame:
         """Correct the hints LATEST and EARLIEST; return one row for each that was corrected.

@@ -47,9 +47,21 @@ def create(
     storage, root = storages.open(path, storage_options)
     table_location = TableLocation(name=name_of(root), storage=storage, layout=TablePaths(root=root))
     secrets = None if storage_options is None else SecretOptions(storage_options)
-    table = Table(location=root, name=table_location.name, storage_options=secrets, locations=Locations().with_configured(normalize_keys(options or {})))
+    table = Table(
+        location=root,
+        name=table_location.name,
+        storage_options=secrets,
+        locations=Locations().with_configured(normalize_keys(options or {})),
+    )
     try:
-        define(table_location, schema, primary_keys=primary_keys, partition_keys=partition_keys, options=options, comment=comment)
+        define(
+            table_location,
+            schema,
+            primary_keys=primary_keys,
+            partition_keys=partition_keys,
+            options=options,
+            comment=comment,
+        )
     except TableAlreadyExists:
         if not if_not_exists:
             raise

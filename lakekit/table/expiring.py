@@ -45,7 +45,9 @@ class Expiring(TableCore):
         ctx = self.handle()
         since = maintenance.arguments.before_ms(older_than, "older_than", ctx.world.now_ms())
         limits = maintenance.expire.snapshot_limits(ctx)
-        limits = maintenance.expire.override_limits(limits, retain_max=retain_max, retain_min=retain_min, older_than_ms=since, max_deletes=max_deletes)
+        limits = maintenance.expire.override_limits(
+            limits, retain_max=retain_max, retain_min=retain_min, older_than_ms=since, max_deletes=max_deletes
+        )
         return maintenance.expire.expire_snapshots(ctx, limits, dry_run=dry_run)
 
     def expire_changelogs(
@@ -69,7 +71,9 @@ class Expiring(TableCore):
         ctx = self.handle()
         since = maintenance.arguments.before_ms(older_than, "older_than", ctx.world.now_ms())
         limits = maintenance.expire.changelog_limits(ctx)
-        limits = maintenance.expire.override_limits(limits, retain_max=retain_max, retain_min=retain_min, older_than_ms=since, max_deletes=max_deletes)
+        limits = maintenance.expire.override_limits(
+            limits, retain_max=retain_max, retain_min=retain_min, older_than_ms=since, max_deletes=max_deletes
+        )
         return maintenance.expire.expire_changelogs(ctx, limits, delete_all=delete_all, dry_run=dry_run)
 
     def expire_tags(self, *, older_than: str | datetime | timedelta | None = None, dry_run: bool = False) -> Expired:
@@ -142,4 +146,6 @@ class Expiring(TableCore):
         Raises: `ColumnNotFound`, `InvalidOption`, `Unsupported` for the other values of that option, `StorageFailed`
         where the service cannot be reached or does not answer SUCCESS.
         """
-        maintenance.expire_partitions.mark_done(self.handle(), [partitions] if isinstance(partitions, (dict, str)) else partitions)
+        maintenance.expire_partitions.mark_done(
+            self.handle(), [partitions] if isinstance(partitions, (dict, str)) else partitions
+        )

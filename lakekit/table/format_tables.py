@@ -75,13 +75,16 @@ class FormatTable(Table):
     def handle(self) -> NoReturn:
         """Raise `Unsupported`: methods that need snapshots call this one."""
         msg = (
-            f"{self.name} is a format table: a folder of files, without snapshots. It has scan, append, overwrite, truncate, drop_partitions, files, partitions"
+            f"{self.name} is a format table: a folder of files, without snapshots. It has scan, append, overwrite, "
+            "truncate, drop_partitions, files, partitions"
         )
         raise Unsupported(msg, feature=kinds.FORMAT_TABLE)
 
     # ---- rows
 
-    def scan(self, at: int | str | datetime | None = None, *, raw: bool = False, options: Mapping[str, Any] | None = None) -> pl.LazyFrame:
+    def scan(
+        self, at: int | str | datetime | None = None, *, raw: bool = False, options: Mapping[str, Any] | None = None
+    ) -> pl.LazyFrame:
         """Return the rows of the files that are there when the frame runs.
 
         Partition columns come from folders; conditions on them leave out folders before they are listed.
@@ -99,7 +102,10 @@ class FormatTable(Table):
         Raises: what `Table.append` raises; then nothing was added.
         """
         if merge_schema:
-            raise Unsupported(f"{self.name} is a format table, whose columns stay as they are: leave merge_schema out", feature=kinds.FORMAT_TABLE)
+            raise Unsupported(
+                f"{self.name} is a format table, whose columns stay as they are: leave merge_schema out",
+                feature=kinds.FORMAT_TABLE,
+            )
         return writes.append(self.facts(), frame, cast=cast)
 
     def overwrite(self, frame: object, *, partition: Mapping[str, Any] | None = None, cast: bool = False) -> Commit:
@@ -124,7 +130,9 @@ class FormatTable(Table):
         """
         specs = [partitions] if isinstance(partitions, dict) else list(partitions)
         if not all(specs):
-            raise InvalidOption("an empty partition spec matches everything: t.truncate() removes all rows", key="partitions")
+            raise InvalidOption(
+                "an empty partition spec matches everything: t.truncate() removes all rows", key="partitions"
+            )
         return writes.drop(self.facts(), specs)
 
     # ---- what it says of itself
@@ -170,7 +178,11 @@ class FormatTable(Table):
         Raises: `InvalidOption`.
         """
         self.facts().with_options(options)
-        values = {member.name: getattr(self, member.name) for member in members(self) if member.init and member.name != "_seen"}
+        values = {
+            member.name: getattr(self, member.name)
+            for member in members(self)
+            if member.init and member.name != "_seen"
+        }
         return type(self)(**{**values, "dynamic": FrozenDict({**self.dynamic, **options})})
 
     def files(self, at: int | str | datetime | None = None) -> pl.DataFrame:
@@ -180,7 +192,11 @@ class FormatTable(Table):
         level = listing.list_partitions(ctx)
         listed = zip(self._texts(ctx, level), listing.files(ctx, [folder.directory for folder in level]), strict=True)
         rows = [(text, file.path, file.size_bytes, file.modified_ms) for text, files in listed for file in files]
-        return pl.DataFrame(rows, schema={"partition": pl.String, "path": pl.String, "size_bytes": pl.Int64, "modified_ms": pl.Int64}, orient="row")
+        return pl.DataFrame(
+            rows,
+            schema={"partition": pl.String, "path": pl.String, "size_bytes": pl.Int64, "modified_ms": pl.Int64},
+            orient="row",
+        )
 
     def partitions(self, at: int | str | datetime | None = None) -> pl.DataFrame:
         """Return the partitions: `partition` (`dt=…/hr=…`), `file_count`, `size_bytes`.
@@ -192,12 +208,17 @@ class FormatTable(Table):
         level = listing.list_partitions(ctx)
         listed = zip(self._texts(ctx, level), listing.files(ctx, [folder.directory for folder in level]), strict=True)
         rows = [(text, len(files), sum(file.size_bytes for file in files)) for text, files in listed]
-        return pl.DataFrame(rows, schema={"partition": pl.String, "file_count": pl.Int64, "size_bytes": pl.Int64}, orient="row")
+        return pl.DataFrame(
+            rows, schema={"partition": pl.String, "file_count": pl.Int64, "size_bytes": pl.Int64}, orient="row"
+        )
 
     def _texts(self, ctx: TableContext, level: Sequence[listing.PartitionFolder]) -> list[str]:
         types, options = [field.type for field in ctx.schema.partition_fields], ctx.options
         legacy = options.partition_legacy_name
-        values = [partitions.text(folder.values, types, default_name=options.partition_default_name, legacy=legacy) for folder in level]
+        values = [
+            partitions.text(folder.values, types, default_name=options.partition_default_name, legacy=legacy)
+            for folder in level
+        ]
         return [partitions.path(ctx.schema.partition_keys, texts).rstrip("/") for texts in values]
 
 
@@ -221,7 +242,10 @@ class ObjectTable(Table):
 
     def _refused(self, *_: Any, **__: Any) -> NoReturn:
         """Raise `Unsupported`: rows are listed, not written."""
-        raise Unsupported(f"{self.name} is an object table: its rows are what lies at its location, and t.refresh() lists it", feature=OBJECTS)
+        raise Unsupported(
+            f"{self.name} is an object table: its rows are what lies at its location, and t.refresh() lists it",
+            feature=OBJECTS,
+        )
 
     append = upsert = overwrite = writer = delete = update = merge = truncate = _refused
 
@@ -257,11 +281,19 @@ def define_format_table(
     if location is not None:
         all_options["path"] = listing.portable_location(table_location, location)
     if "primary-key" in all_options:
-        raise InvalidOption("Cannot define primary-key for format table.", key="primary-key", value=str(all_options["primary-key"]))
+        raise InvalidOption(
+            "Cannot define primary-key for format table.", key="primary-key", value=str(all_options["primary-key"])
+        )
     numbered, highest = assign_ids(fields_of(schema))
     keys = (partition_keys,) if isinstance(partition_keys, str) else tuple(partition_keys or ())
-    ours = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in all_options.items() if key in TEXT_KEYS}
-    draft = define_table(numbered, keys, (), {**texts_of({key: value for key, value in all_options.items() if key not in ours}), **ours})
+    ours = {
+        key: str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in all_options.items()
+        if key in TEXT_KEYS
+    }
+    draft = define_table(
+        numbered, keys, (), {**texts_of({key: value for key, value in all_options.items() if key not in ours}), **ours}
+    )
     for part in draft.fields:
         check_default(part.type, part.default, part.name)
     table_schema = _schema(table_location, draft.fields, highest, draft.partition_keys, draft.options, comment)
@@ -281,14 +313,24 @@ def define_object_table(table_location: TableLocation, *, location: str, comment
         raise schemas.table_already_exists(table_location)
     numbered, highest = assign_ids(object_table.FIELDS)
     table_schema = _schema(
-        table_location, numbered, highest, (), {"type": OBJECTS, OBJECT_LOCATION: listing.portable_location(table_location, location)}, comment
+        table_location,
+        numbered,
+        highest,
+        (),
+        {"type": OBJECTS, OBJECT_LOCATION: listing.portable_location(table_location, location)},
+        comment,
     )
     schemas.put_first(_with_hidden_schema(table_location), table_schema)
     return table_schema
 
 
 def _schema(
-    table_location: TableLocation, columns: Any, highest: int, partition_keys: Sequence[str], options: Mapping[str, str], comment: str | None
+    table_location: TableLocation,
+    columns: Any,
+    highest: int,
+    partition_keys: Sequence[str],
+    options: Mapping[str, str],
+    comment: str | None,
 ) -> TableSchema:
     return TableSchema(
         version=CURRENT_VERSION,

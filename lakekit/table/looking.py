@@ -87,7 +87,10 @@ class Looking(TableCore):
         schema_ids = schema_files.ids(ctx)
         wanted = (older, schema_ids[-1] if newer is None else newer)
         if missing := [number for number in wanted if number not in schema_ids]:
-            msg = f"{self.name} has no schema {missing[0]}: its schemas are {', '.join(map(str, schema_ids[:12]))}{' …' if len(schema_ids) > 12 else ''}"
+            msg = (
+                f"{self.name} has no schema {missing[0]}: its schemas are "
+                f"{', '.join(map(str, schema_ids[:12]))}{' …' if len(schema_ids) > 12 else ''}"
+            )
             raise NotFound(msg, name=str(missing[0]))
         return diff_schemas(self.name, schema_files.read(ctx, wanted[0]), schema_files.read(ctx, wanted[1]))
 
@@ -110,7 +113,10 @@ class Looking(TableCore):
     def files(self, at: int | str | datetime | None = None) -> pl.DataFrame:
         """Return the live data files of a snapshot, all levels."""
         frame = self._listing(frames.files, at)
-        self._seen.files, self._seen.health = totals(frame), health(frame) if self._seen.ctx and self._seen.ctx.schema.primary_keys else None
+        self._seen.files, self._seen.health = (
+            totals(frame),
+            health(frame) if self._seen.ctx and self._seen.ctx.schema.primary_keys else None,
+        )
         return frame
 
     def partitions(self, at: int | str | datetime | None = None) -> pl.DataFrame:
@@ -125,7 +131,9 @@ class Looking(TableCore):
         """Return the index files of a snapshot: hash indexes and deletion vectors."""
         return self._listing(frames.indexes, at)
 
-    def _listing(self, table: Callable[[TableContext, Snapshot | None], pl.DataFrame], at: int | str | datetime | None) -> pl.DataFrame:
+    def _listing(
+        self, table: Callable[[TableContext, Snapshot | None], pl.DataFrame], at: int | str | datetime | None
+    ) -> pl.DataFrame:
         ctx, snapshot = self._at(at)
         with add_manifest_path(ctx, lambda: snapshot):
             return table(ctx, snapshot)
@@ -141,7 +149,9 @@ class Looking(TableCore):
         browser: Browser = plugins.load("notebook", "browser").Browser(self)
         return browser
 
-    def system(self, name: str, *, at: int | str | datetime | None = None, options: Mapping[str, Any] | None = None) -> pl.LazyFrame:
+    def system(
+        self, name: str, *, at: int | str | datetime | None = None, options: Mapping[str, Any] | None = None
+    ) -> pl.LazyFrame:
         """Return a system table with Paimon's own columns.
 
         These are "audit_log", "binlog", "ro", "files", "snapshots", "schemas", "options", "manifests", ….
@@ -182,17 +192,28 @@ class Looking(TableCore):
         if self._seen.ctx is None:
             return cards.card(f"Table {self._called}", self._facts())
         columns = ", ".join(f"{field.name} {field.type}" for field in self._seen.ctx.schema.fields)
-        main_facts = [(name, text) for name, text in self._facts() if name in ("primary key", "partitioned by", "snapshot", "location")]
+        main_facts = [
+            (name, text)
+            for name, text in self._facts()
+            if name in ("primary key", "partitioned by", "snapshot", "location")
+        ]
         return cards.card(f"Table {self._called}", [("columns", columns), *main_facts])
 
     def _repr_html_(self) -> str:
         card = html.card(f"Table {self._called}", self._facts())
-        return card if self._seen.ctx is None else card + columns_html(self._seen.ctx.schema.fields, self._seen.ctx.schema.primary_keys)
+        return (
+            card
+            if self._seen.ctx is None
+            else card + columns_html(self._seen.ctx.schema.fields, self._seen.ctx.schema.primary_keys)
+        )
 
 
 def statement(name: str, ctx: TableContext) -> str:
     """Return the CREATE TABLE statement of a table."""
-    lines = [f"  {quote(f.name)} {f.type}" + ("" if f.comment is None else f" COMMENT {_literal(f.comment)}") for f in ctx.schema.fields]
+    lines = [
+        f"  {quote(f.name)} {f.type}" + ("" if f.comment is None else f" COMMENT {_literal(f.comment)}")
+        for f in ctx.schema.fields
+    ]
     if ctx.schema.primary_keys:
         lines.append(f"  PRIMARY KEY ({', '.join(map(quote, ctx.schema.primary_keys))}) NOT ENFORCED")
     text = f"CREATE TABLE {'.'.join(map(quote, name.split('.')))} (\n" + ",\n".join(lines) + "\n)"
@@ -201,7 +222,9 @@ def statement(name: str, ctx: TableContext) -> str:
     if ctx.schema.partition_keys:
         text += f" PARTITIONED BY ({', '.join(map(quote, ctx.schema.partition_keys))})"
     if ctx.schema.options:
-        pairs = ",\n".join(f"  {_literal(key)} = {_literal(value)}" for key, value in sorted(ctx.schema.options.items()))
+        pairs = ",\n".join(
+            f"  {_literal(key)} = {_literal(value)}" for key, value in sorted(ctx.schema.options.items())
+        )
         text += f" WITH (\n{pairs}\n)"
     return text
 

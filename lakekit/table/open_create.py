@@ -39,5 +39,11 @@ def open(  # noqa: A001 - lk.open reads as meant, and is not exported by `*`
     _, root = storages.open(path, storage_options)
     secrets = None if storage_options is None else SecretOptions(storage_options)
     return to_table_of_kind(
-        Table(location=root, name=name_of(root), branch_name=branch, dynamic=FrozenDict(normalize_keys(options or {})), storage_options=secrets)
+        Table(
+            location=root,
+            name=name_of(root),
+            branch_name=branch,
+            dynamic=FrozenDict(normalize_keys(options or {})),
+            storage_options=secrets,
+        )
     )

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, Self
 import polars as pl
 
 from lakekit.options.frozendict import FrozenDict
-from lakekit.read import aggregate_pushdown, explain, incremental, lazy, stream, table_scan, time_travel, user_expressions
+from lakekit.read import (
+    aggregate_pushdown,
+    explain,
+    incremental,
+    lazy,
+    stream,
+    table_scan,
+    time_travel,
+    user_expressions,
+)
 from lakekit.read.table_core import SharedScan, TableCore
 from lakekit.storage.refusal import typed_refusals
 
@@ -25,7 +34,9 @@ if TYPE_CHECKING:
 class Reading(TableCore):
     """Methods that read rows."""
 
-    def scan(self, at: int | str | datetime | None = None, *, raw: bool = False, options: Mapping[str, Any] | None = None) -> pl.LazyFrame:
+    def scan(
+        self, at: int | str | datetime | None = None, *, raw: bool = False, options: Mapping[str, Any] | None = None
+    ) -> pl.LazyFrame:
         """Return the rows of a snapshot as a LazyFrame; without `at`, of the newest one when it runs.
 
         `at` is a snapshot id, a tag (else digits are a snapshot id, else the text is an ISO time), or a datetime: the
@@ -71,7 +82,9 @@ class Reading(TableCore):
 
         Raises: `SnapshotNotFound`, `InvalidOption`.
         """
-        return lazy.scan_lazily(incremental.changes(self._with(options), since, until, mode=mode, kind_column=kind_column))
+        return lazy.scan_lazily(
+            incremental.changes(self._with(options), since, until, mode=mode, kind_column=kind_column)
+        )
 
     def follow(
         self,
@@ -104,7 +117,9 @@ class Reading(TableCore):
         """
         return stream.follow(self._with(options), start, consumer=consumer, until=until, poll=poll)
 
-    def aggregate(self, *aggregates: pl.Expr, where: pl.Expr | str | None = None, at: int | str | datetime | None = None) -> pl.DataFrame:
+    def aggregate(
+        self, *aggregates: pl.Expr, where: pl.Expr | str | None = None, at: int | str | datetime | None = None
+    ) -> pl.DataFrame:
         """Return what `scan(at).filter(where).select(*aggregates)` gives, from file indexes where possible.
 
         Files with a bsi index are not decoded then. Supported are sum, min, max, count, null_count and len of columns,
@@ -117,18 +132,33 @@ class Reading(TableCore):
         Raises: `ColumnNotFound`, `SchemaMismatch` for `where`; Polars' errors for aggregates, and what `scan` raises.
         """
         if not aggregates or not all(isinstance(expression, pl.Expr) for expression in aggregates):
-            msg = "aggregate() takes at least one expression, and expressions of Polars only: t.aggregate(pl.len(), pl.col('v').sum())"
+            msg = (
+                "aggregate() takes at least one expression, and expressions of Polars only: t.aggregate(pl.len(), "
+                "pl.col('v').sum())"
+            )
             raise TypeError(msg)
         ctx = self.handle()
         if at is None and time_travel.means_changes(ctx):
             rows = self.scan()
             user_expressions.check_aggregates(aggregates, rows.collect_schema(), ctx.name)
             with typed_refusals():
-                return (rows if where is None else rows.filter(user_expressions.condition(where, ctx))).select(aggregates).collect()
+                return (
+                    (rows if where is None else rows.filter(user_expressions.condition(where, ctx)))
+                    .select(aggregates)
+                    .collect()
+                )
         source = table_scan.scan(ctx, at)
-        return aggregate_pushdown.aggregate(source, aggregates, None if where is None else user_expressions.condition(where, source.ctx))
+        return aggregate_pushdown.aggregate(
+            source, aggregates, None if where is None else user_expressions.condition(where, source.ctx)
+        )
 
-    def explain(self, expr: pl.Expr | str | None = None, *, at: int | str | datetime | None = None, aggregates: Sequence[pl.Expr] = ()) -> Explain:
+    def explain(
+        self,
+        expr: pl.Expr | str | None = None,
+        *,
+        at: int | str | datetime | None = None,
+        aggregates: Sequence[pl.Expr] = (),
+    ) -> Explain:
         """Return what a scan filtered by `expr` would read, and what each step of planning leaves out.
 
         Both branches are explained where two are read. Reads metadata only. After `t.analyze()` it says how many rows
@@ -141,7 +171,11 @@ class Reading(TableCore):
             msg = "explain(aggregates=…) takes expressions of Polars only: aggregates=[pl.len(), pl.col('v').sum()]"
             raise TypeError(msg)
         source = table_scan.scan(self.handle(), at)
-        predicate = expr if expr is None or isinstance(expr, pl.Expr) else user_expressions.condition(expr, source.ctx, argument="expr")
+        predicate = (
+            expr
+            if expr is None or isinstance(expr, pl.Expr)
+            else user_expressions.condition(expr, source.ctx, argument="expr")
+        )
         return explain.explain(source, predicate, tuple(aggregates))
 
     def with_options(self, options: Mapping[str, Any]) -> Self:

@@ -44,9 +44,13 @@ class Schema:
         return pa.schema([to_arrow_field(field) for field in self.fields])
 
     def __repr__(self) -> str:
-        columns = [(humanize.escape_controls(field.name), humanize.escape_controls(str(field.type))) for field in self.fields]
+        columns = [
+            (humanize.escape_controls(field.name), humanize.escape_controls(str(field.type))) for field in self.fields
+        ]
         width = max((humanize.columns_wide(name) for name, _ in columns), default=0)
-        return "\n".join([f"Schema {self.id}", *(f"  {humanize.pad(name, width)}  {of_type}" for name, of_type in columns)])
+        return "\n".join(
+            [f"Schema {self.id}", *(f"  {humanize.pad(name, width)}  {of_type}" for name, of_type in columns)]
+        )
 
     def _repr_html_(self) -> str:
         return columns_html(self.fields, title=f"Schema {self.id}")
@@ -54,7 +58,10 @@ class Schema:
 
 def columns_html(fields: Sequence[Field], keys: Sequence[str] = (), *, title: str = "") -> str:
     """Return columns as an HTML table; those of the primary key are marked, unused heads are left out."""
-    rows = [(field.id, field.name, str(field.type), "key" if field.name in keys else None, field.default, field.comment) for field in fields]
+    rows = [
+        (field.id, field.name, str(field.type), "key" if field.name in keys else None, field.default, field.comment)
+        for field in fields
+    ]
     heads = ("id", "column", "type", "key", "default", "comment")
     used = [at for at in range(len(heads)) if at < 3 or any(row[at] is not None for row in rows)]
     return html.table([heads[at] for at in used], [[row[at] for at in used] for row in rows], title=title)

@@ -65,7 +65,10 @@ class SchemaDifference:
 
     @property
     def _rows(self) -> list[tuple[str, str, str | None, str | None]]:
-        return [(change.change, change.what, _redact_secret(change, change.before), _redact_secret(change, change.after)) for change in self.changes]
+        return [
+            (change.change, change.what, _redact_secret(change, change.before), _redact_secret(change, change.after))
+            for change in self.changes
+        ]
 
     def __repr__(self) -> str:
         return f"{self._title}\n{cards.table(_HEAD, self._rows)}" if self.changes else self._title
@@ -95,7 +98,12 @@ def diff_schemas(table: str, older: TableSchema, newer: TableSchema) -> SchemaDi
     ]
     if older.comment != newer.comment:
         changes.append(SchemaChange(change="comment", what="table", before=older.comment, after=newer.comment))
-    return SchemaDifference(table=table, older_id=older.id, newer_id=newer.id, changes=(*changes, *_diff_options(older.options, newer.options)))
+    return SchemaDifference(
+        table=table,
+        older_id=older.id,
+        newer_id=newer.id,
+        changes=(*changes, *_diff_options(older.options, newer.options)),
+    )
 
 
 def _current_key_names(keys: Sequence[str], older: TableSchema, newer: TableSchema) -> tuple[str, ...]:
@@ -130,9 +138,17 @@ def _diff_fields(path: str, older: Sequence[Field], newer: Sequence[Field]) -> I
         if before.comment != field.comment:
             yield SchemaChange(change="comment", what=field_path, before=before.comment, after=field.comment)
     if moved := _moved_field_ids(order, common_ids):
-        yield from (SchemaChange(change="moved", what=path + field.name, before=None, after=None) for field in newer if field.id in moved)
+        yield from (
+            SchemaChange(change="moved", what=path + field.name, before=None, after=None)
+            for field in newer
+            if field.id in moved
+        )
     ids = {field.id for field in newer}
-    yield from (SchemaChange(change="dropped", what=path + field.name, before=str(field.type), after=None) for field in older if field.id not in ids)
+    yield from (
+        SchemaChange(change="dropped", what=path + field.name, before=str(field.type), after=None)
+        for field in older
+        if field.id not in ids
+    )
 
 
 def _moved_field_ids(older: Sequence[int], newer: Sequence[int]) -> set[int]:
@@ -158,9 +174,13 @@ def _moved_field_ids(older: Sequence[int], newer: Sequence[int]) -> set[int]:
 def _diff_types(path: str, before: DataType, after: DataType) -> Iterator[SchemaChange]:
     """Yield the changes of a type: whether it takes nulls, its width, and the fields of rows inside it."""
     if before.nullable != after.nullable:
-        yield SchemaChange(change="nullable" if after.nullable else "not null", what=path, before=str(before), after=str(after))
+        yield SchemaChange(
+            change="nullable" if after.nullable else "not null", what=path, before=str(before), after=str(after)
+        )
     if before.root != after.root:
-        yield SchemaChange(change="widened" if _is_lossless(after, before) else "type", what=path, before=str(before), after=str(after))
+        yield SchemaChange(
+            change="widened" if _is_lossless(after, before) else "type", what=path, before=str(before), after=str(after)
+        )
     elif before.root == "ROW":
         yield from _diff_fields(f"{path}.", before.fields, after.fields)
     elif before.is_nested:
@@ -169,7 +189,9 @@ def _diff_types(path: str, before: DataType, after: DataType) -> Iterator[Schema
             if old_part is not None and new_part is not None:
                 yield from _diff_types(f"{path}.{name}", old_part, new_part)
     elif before.as_nullable() != after.as_nullable():
-        yield SchemaChange(change="widened" if _is_lossless(after, before) else "type", what=path, before=str(before), after=str(after))
+        yield SchemaChange(
+            change="widened" if _is_lossless(after, before) else "type", what=path, before=str(before), after=str(after)
+        )
 
 
 def _is_lossless(wide: DataType, narrow: DataType) -> bool:
@@ -177,7 +199,9 @@ def _is_lossless(wide: DataType, narrow: DataType) -> bool:
     if narrow.root in INTEGERS and wide.root in INTEGERS:
         return INTEGERS.index(wide.root) >= INTEGERS.index(narrow.root)
     if wide.root == "DECIMAL":
-        digits, scale = (_DIGITS.get(narrow.root), 0) if narrow.root in INTEGERS else (narrow.precision, narrow.scale or 0)
+        digits, scale = (
+            (_DIGITS.get(narrow.root), 0) if narrow.root in INTEGERS else (narrow.precision, narrow.scale or 0)
+        )
         if digits is None or narrow.root not in (*INTEGERS, "DECIMAL"):
             return False
         own = wide.scale or 0

@@ -73,15 +73,26 @@ class Writer:
         self._committing = replace(self.handle, storage=self._writers.ctx.storage)
 
     @staticmethod
-    def of(handle: TableContext, *, commit_user: str | None, overwrite: bool | Mapping[str, Any] | None, compact: bool | None, state: bytes | None) -> Writer:
+    def of(
+        handle: TableContext,
+        *,
+        commit_user: str | None,
+        overwrite: bool | Mapping[str, Any] | None,
+        compact: bool | None,
+        state: bytes | None,
+    ) -> Writer:
         """Return a new writer; see `Table.writer`."""
-        user, last, carried, sequences = (commit_user, None, [], {}) if state is None else _decode_state(state, commit_user)
+        user, last, carried, sequences = (
+            (commit_user, None, [], {}) if state is None else _decode_state(state, commit_user)
+        )
         replaces = resolve_overwrite(handle, overwrite)
         if compact is not None:
             handle = handle.with_options({"write-only": str(not compact).lower()})
         name = facts.check_text("commit_user", user) if user else handle.new_commit_user()
         gathered = replace(handle, storage=defer_sync(handle.storage))
-        writers = BucketWriters(gathered, commit_user=name, replaces=replaces is not None, batch=user is None, sequences=sequences)
+        writers = BucketWriters(
+            gathered, commit_user=name, replaces=replaces is not None, batch=user is None, sequences=sequences
+        )
         return Writer(
             handle=handle,
             commit_user=name,
@@ -92,7 +103,9 @@ class Writer:
             _last=last,
         )
 
-    def write(self, frame: object, *, row_kind: str | None = None, bucket: int | None = None, cast: bool = False) -> None:
+    def write(
+        self, frame: object, *, row_kind: str | None = None, bucket: int | None = None, cast: bool = False
+    ) -> None:
         """Write the rows of a frame; see `t.append`.
 
         `row_kind`: the column that says what each row does. `bucket`: the bucket of all rows, chosen by the caller.
@@ -102,7 +115,9 @@ class Writer:
         for batch in row_conversion.batches(frame, self.handle, cast=cast, row_kind=row_kind):
             self._writers.write(batch, bucket=bucket)
 
-    def compact(self, *, partition: Mapping[str, Any] | None = None, bucket: int | None = None, full: bool = False) -> None:
+    def compact(
+        self, *, partition: Mapping[str, Any] | None = None, bucket: int | None = None, full: bool = False
+    ) -> None:
         """Compact the buckets this writer has written, or those of a partition and bucket.
 
         It does what the levels ask for; `full`: to one run each.
@@ -133,7 +148,10 @@ class Writer:
         """
         self._check_open()
         if self.is_counted and identifier is None:
-            msg = f"this writer has the commit user {self.commit_user!r}, whose commits are counted: w.commit(identifier=…)"
+            msg = (
+                f"this writer has the commit user {self.commit_user!r}, whose commits are counted: "
+                "w.commit(identifier=…)"
+            )
             raise InvalidOption(msg, key="identifier")
         number = BATCH_IDENTIFIER if identifier is None else facts.check_integer("identifier", identifier)
         if identifier is not None and self._last is not None and number < self._last:
@@ -143,7 +161,14 @@ class Writer:
         # those carried belong to a state: they stay whatever becomes of this commit
         messages = [*self._carried, *self._pending]
         is_new, self._is_tried = not (self.is_counted or self._is_tried), True
-        committed = commit_changes(self._committing, messages, commit_user=self.commit_user, identifier=number, overwrite=self.overwrite, is_new_user=is_new)
+        committed = commit_changes(
+            self._committing,
+            messages,
+            commit_user=self.commit_user,
+            identifier=number,
+            overwrite=self.overwrite,
+            is_new_user=is_new,
+        )
         compacts = any(message.has_compaction for message in messages)
         self._carried, self._pending, self._last, self._is_tried = [], [], number, False
         self._writers.committed(number, committed.snapshot_id)
@@ -176,13 +201,20 @@ class Writer:
         numbers = self._writers.sequences
         data += len(numbers).to_bytes(4, "big")
         for (partition, bucket), number in numbers.items():  # scalar: one a bucket
-            data += len(partition).to_bytes(4, "big") + partition + bucket.to_bytes(4, "big", signed=True) + number.to_bytes(8, "big", signed=True)
+            data += (
+                len(partition).to_bytes(4, "big")
+                + partition
+                + bucket.to_bytes(4, "big", signed=True)
+                + number.to_bytes(8, "big", signed=True)
+            )
         return data + crc32(data).to_bytes(_CRC_BYTES, "big")
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if kind is not None or self._is_closed:
             with suppress(LakekitError):  # what is under way says more than that nothing could be cleaned up either
                 self.abort()
@@ -229,17 +261,25 @@ def partition_spec(partition: Any) -> Mapping[str, Any]:
     Raises: `InvalidOption` for what names no columns.
     """
     if not isinstance(partition, Mapping):
-        what = f"a partition is a dict of values by partition column, such as {{'dt': '2024-03-31'}}; found {ascii(partition)[:100]}"
+        what = (
+            f"a partition is a dict of values by partition column, such as {{'dt': '2024-03-31'}}; found "
+            f"{ascii(partition)[:100]}"
+        )
         raise InvalidOption(what, key="partition", value=ascii(partition)[:100])
     return partition
 
 
-def _decode_state(state: bytes, commit_user: str | None) -> tuple[str, int | None, list[CommitMessage], dict[BucketId, int]]:
+def _decode_state(
+    state: bytes, commit_user: str | None
+) -> tuple[str, int | None, list[CommitMessage], dict[BucketId, int]]:
     cursor = Cursor(state, end=len(state) - _CRC_BYTES)
     if cursor.raw(len(_MAGIC), "magic") != _MAGIC:
         raise cursor.wrong("these bytes are no state of a writer", "magic", at=0)
     if (version := cursor.raw(1, "version")[0]) not in (_WITHOUT_NUMBERS, _VERSION):
-        raise Unsupported(f"a writer's state in form {version}; lakekit knows {_VERSION}. A newer lakekit wrote it", feature="file.writer-state")
+        raise Unsupported(
+            f"a writer's state in form {version}; lakekit knows {_VERSION}. A newer lakekit wrote it",
+            feature="file.writer-state",
+        )
     if crc32(state[:-_CRC_BYTES]).to_bytes(_CRC_BYTES, "big") != state[-_CRC_BYTES:]:
         raise cursor.wrong("the checksum does not fit: the state is damaged", "checksum", at=len(state) - _CRC_BYTES)
     user = cursor.jutf("commit user")

@@ -40,7 +40,9 @@ class Tagging(TableCore):
         """
         keep = None if retain is None else maintenance.arguments.duration_ms(retain, "retain")
         start = None if since is None else maintenance.arguments.time_ms(since, "since")
-        maintenance.tags.create(self.handle(), name, at=at, since_ms=start, watermark=watermark, retain_ms=keep, if_not_exists=if_not_exists)
+        maintenance.tags.create(
+            self.handle(), name, at=at, since_ms=start, watermark=watermark, retain_ms=keep, if_not_exists=if_not_exists
+        )
 
     def create_automatic_tags(self, *, force: bool = False) -> list[str]:
         """Create the tags that `tag.automatic-creation` says are due; return their names, oldest first.
@@ -51,9 +53,18 @@ class Tagging(TableCore):
 
         Raises: `InvalidOption` for options that make no sense together, and what a commit raises.
         """
-        return maintenance.auto_tags.create_forced(self.handle()) if force else maintenance.auto_tags.create(self.handle())
+        return (
+            maintenance.auto_tags.create_forced(self.handle()) if force else maintenance.auto_tags.create(self.handle())
+        )
 
-    def replace_tag(self, name: str, *, at: int | str | datetime | None = None, retain: str | timedelta | None = None, dry_run: bool = False) -> Expired:
+    def replace_tag(
+        self,
+        name: str,
+        *,
+        at: int | str | datetime | None = None,
+        retain: str | timedelta | None = None,
+        dry_run: bool = False,
+    ) -> Expired:
         """Let a tag name another snapshot, the newest when `at` is None.
 
         Files that only the old one needed are deleted. Without `retain` the tag lives for ever from then on, whatever
@@ -120,7 +131,9 @@ class Tagging(TableCore):
         """
         return maintenance.branches.fast_forward(self.handle(), name, dry_run=dry_run)
 
-    def rollback(self, to: int | str | datetime | None = None, /, *, watermark: int | None = None, dry_run: bool = False) -> Expired:
+    def rollback(
+        self, to: int | str | datetime | None = None, /, *, watermark: int | None = None, dry_run: bool = False
+    ) -> Expired:
         """Make an older snapshot the newest again, given by id, tag or time.
 
         A time means the newest snapshot at or before it; an expired one that a tag keeps comes back. `watermark`,

@@ -53,7 +53,9 @@ class Writing(TableCore):
         """
         return self._write(frame, self.handle(), row_kind=None, cast=cast, merge_schema=merge_schema)
 
-    def upsert(self, frame: object, *, row_kind: str | None = None, cast: bool = False, merge_schema: bool = False) -> Commit:
+    def upsert(
+        self, frame: object, *, row_kind: str | None = None, cast: bool = False, merge_schema: bool = False
+    ) -> Commit:
         """Write rows by key: each is inserted, or merged with the existing row by the table's merge engine.
 
         `row_kind`: a column of "+I", "-U", "+U", "-D" that says what each row does; it is not written. Else as
@@ -90,7 +92,10 @@ class Writing(TableCore):
         Raises: `ColumnNotFound`.
         """
         specs = [
-            partition_spec(partition) for partition in ([partitions] if isinstance(partitions, Mapping) or not isinstance(partitions, Iterable) else partitions)
+            partition_spec(partition)
+            for partition in (
+                [partitions] if isinstance(partitions, Mapping) or not isinstance(partitions, Iterable) else partitions
+            )
         ]
         if not specs:
             msg = "no partition is named: the list is empty. t.partitions() lists them; t.truncate() removes all rows"
@@ -154,7 +159,9 @@ class Writing(TableCore):
         """
         abandoned.abort(self.handle(), _messages(messages))
 
-    def _write(self, frame: object, ctx: TableContext, *, row_kind: str | None, cast: bool, merge_schema: bool) -> Commit:
+    def _write(
+        self, frame: object, ctx: TableContext, *, row_kind: str | None, cast: bool, merge_schema: bool
+    ) -> Commit:
         feature_check.check_writable(ctx)
         rows: object = frame
         if merge_schema:
@@ -172,15 +179,22 @@ def _messages(argument: object) -> list[CommitMessage]:
 
     Raises: `TypeError` for what is none.
     """
-    messages: list[Any] = list(argument) if isinstance(argument, Iterable) and not isinstance(argument, (str, bytes)) else [argument]
+    messages: list[Any] = (
+        list(argument) if isinstance(argument, Iterable) and not isinstance(argument, (str, bytes)) else [argument]
+    )
     for message in messages:
         if not isinstance(message, CommitMessage):
-            msg = f"messages of a commit are those that w.prepare() gave, and lk.CommitMessage.from_bytes(…) of their bytes; found {type(message).__name__}"
+            msg = (
+                "messages of a commit are those that w.prepare() gave, and lk.CommitMessage.from_bytes(…) of their "
+                f"bytes; found {type(message).__name__}"
+            )
             raise TypeError(msg)
     return messages
 
 
-def _grow(table: TableCore, taken: InputFrames, schema: Mapping[str, pl.DataType], *, row_kind: str | None, cast: bool) -> None:
+def _grow(
+    table: TableCore, taken: InputFrames, schema: Mapping[str, pl.DataType], *, row_kind: str | None, cast: bool
+) -> None:
     """Add the columns and widen the types that a frame needs.
 
     When another writer adds one first, only the remaining changes are made. Rows that are in memory are looked at
@@ -189,7 +203,10 @@ def _grow(table: TableCore, taken: InputFrames, schema: Mapping[str, pl.DataType
     for last in (False, False, True):
         ctx = table.handle()
         changes = widening.schema_changes(schema, ctx, row_kind=row_kind)
-        table_changes = [(AddColumn if isinstance(change, widening.AddedColumn) else UpdateType)(path=change.path, type=change.type) for change in changes]
+        table_changes = [
+            (AddColumn if isinstance(change, widening.AddedColumn) else UpdateType)(path=change.path, type=change.type)
+            for change in changes
+        ]
         try:
             if table_changes:
                 grown = ctx.with_schema(schemas.plan_next_schema(ctx.ground, table_changes))

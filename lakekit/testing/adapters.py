@@ -123,19 +123,31 @@ def _name(reference: Any) -> str:
 def _function(reference: Any, flag: str) -> Callable[..., Any]:
     if not isinstance(reference, str):
         if not callable(reference):
-            raise InvalidOption(f"{flag}: {reference!r} is neither a function nor its name, package.module:function", key=flag, value=str(reference))
+            raise InvalidOption(
+                f"{flag}: {reference!r} is neither a function nor its name, package.module:function",
+                key=flag,
+                value=str(reference),
+            )
         return reference
     module, _, name = reference.partition(":")
     if not (module and name):
-        raise InvalidOption(f"{flag} {reference}: a function is named package.module:function", key=flag, value=reference)
+        raise InvalidOption(
+            f"{flag} {reference}: a function is named package.module:function", key=flag, value=reference
+        )
     if "" not in sys.path:
         sys.path.insert(0, "")  # where the author stands, as `python -m` has it
     try:
         function = getattr(import_module(module), name)
     except ImportError as missing:
-        raise InvalidOption(f"{flag} {reference}: {missing}; it is looked for here and among installed packages", key=flag, value=reference) from missing
+        raise InvalidOption(
+            f"{flag} {reference}: {missing}; it is looked for here and among installed packages",
+            key=flag,
+            value=reference,
+        ) from missing
     except AttributeError as missing:
-        raise InvalidOption(f"{flag} {reference}: the module {module} has no {name}", key=flag, value=reference) from missing
+        raise InvalidOption(
+            f"{flag} {reference}: the module {module} has no {name}", key=flag, value=reference
+        ) from missing
     return _function(function, flag)
 
 
@@ -166,7 +178,10 @@ def reader_command(template: str, *, timeout_s: float = TIMEOUT_S) -> ReaderAdap
     def answer(path: str, options: dict[str, str]) -> list[dict[str, Any]]:
         with tempfile.TemporaryDirectory(prefix="lakekit-rows-") as folder:
             output = Path(folder, "rows.jsonl")
-            printed = _run_command(_fill_placeholders(command, {"path": path, "options": json.dumps(options), "output": str(output)}), timeout_s)
+            printed = _run_command(
+                _fill_placeholders(command, {"path": path, "options": json.dumps(options), "output": str(output)}),
+                timeout_s,
+            )
             if "{output}" not in template:
                 return _lines(printed)
             if not output.is_file():
@@ -201,7 +216,9 @@ def _split_command(template: str, flag: str, needed: Sequence[str]) -> list[str]
         if f"{{{name}}}" not in template:
             raise InvalidOption(f"{flag} {template}: says nowhere where {{{name}}} goes", key=flag, value=template)
     if not command or shutil.which(command[0]) is None:
-        raise InvalidOption(f"{flag} {template}: there is no program {command[0] if command else ''!r}", key=flag, value=template)
+        raise InvalidOption(
+            f"{flag} {template}: there is no program {command[0] if command else ''!r}", key=flag, value=template
+        )
     return command
 
 
@@ -249,7 +266,10 @@ def _lines(printed: bytes) -> list[dict[str, Any]]:
         except ValueError:
             row = None
         if not isinstance(row, dict):
-            raise Broken(f'line {number} is no row but {_line(line.decode("utf-8", "replace"))!r}: a row is {{"_row_kind": "+I", "k": 1}}')
+            raise Broken(
+                f'line {number} is no row but {_line(line.decode("utf-8", "replace"))!r}: a row is {{"_row_kind": '
+                f'"+I", "k": 1}}'
+            )
         rows.append(row)
     return rows
 
@@ -279,7 +299,9 @@ def encode_answer(answer: Any, columns: Sequence[str], types: Sequence[DataType]
     try:
         return _encode_dicts(answer, columns)
     except TypeError as wrong:
-        raise Broken(f"{type(answer).__name__} is no rows: anything Arrow, a Polars frame, or dicts by column") from wrong
+        raise Broken(
+            f"{type(answer).__name__} is no rows: anything Arrow, a Polars frame, or dicts by column"
+        ) from wrong
 
 
 def _encode_arrow(table: pa.Table, columns: Sequence[str], types: Sequence[DataType]) -> tuple[Rows, bool]:

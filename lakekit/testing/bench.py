@@ -114,7 +114,12 @@ def _selective_condition(table: Table, column: str) -> pl.Expr | None:
     """
     if not table.schema.to_polars()[column].is_numeric():
         return None
-    low, high = table.scan().select(col(column).quantile(0.5).alias("low"), col(column).quantile(0.51).alias("high")).collect().row(0)
+    low, high = (
+        table.scan()
+        .select(col(column).quantile(0.5).alias("low"), col(column).quantile(0.51).alias("high"))
+        .collect()
+        .row(0)
+    )
     return None if low is None else col(column).is_between(low, high)
 
 
@@ -149,7 +154,14 @@ def made(folder: str, *, rows: int) -> list[Table]:
     """
     columns = {"k": "BIGINT NOT NULL", "day": "INT", "text": "STRING", "amount": "DOUBLE"}
     k = pl.int_range(rows, eager=True)
-    frame = pl.DataFrame({"k": k, "day": (k % 365).cast(pl.Int32), "text": pl.Series([f"text {n % 1000}" for n in range(1000)])[k % 1000], "amount": k * 0.5})
+    frame = pl.DataFrame(
+        {
+            "k": k,
+            "day": (k % 365).cast(pl.Int32),
+            "text": pl.Series([f"text {n % 1000}" for n in range(1000)])[k % 1000],
+            "amount": k * 0.5,
+        }
+    )
     append = create(f"{folder}/append", columns)
     keyed = create(f"{folder}/keyed", columns, primary_keys=["k"], options={"bucket": "2", "write-only": "true"})
     for part in (frame.gather_every(4, offset) for offset in range(4)):

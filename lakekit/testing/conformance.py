@@ -100,7 +100,11 @@ class ConformanceResult:
 
         With `outcomes` it has only cases of these.
         """
-        rows = [tuple(getattr(outcome, name) for name in NAMES) for outcome in self.outcomes if not outcomes or outcome.outcome in outcomes]
+        rows = [
+            tuple(getattr(outcome, name) for name in NAMES)
+            for outcome in self.outcomes
+            if not outcomes or outcome.outcome in outcomes
+        ]
         return pl.DataFrame(rows, schema=dict.fromkeys(NAMES, pl.String), orient="row")
 
     def counts(self) -> pl.DataFrame:
@@ -109,17 +113,34 @@ class ConformanceResult:
         for outcome in self.outcomes:
             counted[outcome.area.partition("/")[0]][outcome.outcome] += 1
         rows = [(kind, *by.values()) for kind, by in counted.items() if any(by.values())]
-        return pl.DataFrame(rows, schema={"area": pl.String, "passed": pl.Int64, "failed": pl.Int64, "unsupported": pl.Int64}, orient="row")
+        return pl.DataFrame(
+            rows,
+            schema={"area": pl.String, "passed": pl.Int64, "failed": pl.Int64, "unsupported": pl.Int64},
+            orient="row",
+        )
 
     @property
     def line(self) -> str:
         """The verdict in one line."""
-        counts = {name: sum(outcome.outcome == name for outcome in self.outcomes) for name in ("passed", "failed", "unsupported")}
+        counts = {
+            name: sum(outcome.outcome == name for outcome in self.outcomes)
+            for name in ("passed", "failed", "unsupported")
+        }
         return f"{self.about}: " + ", ".join(f"{count} {name}" for name, count in counts.items())
 
     def __repr__(self) -> str:
-        lines = [f"  {outcome.outcome:<11} {outcome.area} · {outcome.case}: {outcome.found}" for outcome in self.outcomes if outcome.outcome == "failed"]
-        return "\n".join([self.line, *lines[:_MAX_SHOWN_LINES], *([f"  … {len(lines) - _MAX_SHOWN_LINES} more"] if len(lines) > _MAX_SHOWN_LINES else [])])
+        lines = [
+            f"  {outcome.outcome:<11} {outcome.area} · {outcome.case}: {outcome.found}"
+            for outcome in self.outcomes
+            if outcome.outcome == "failed"
+        ]
+        return "\n".join(
+            [
+                self.line,
+                *lines[:_MAX_SHOWN_LINES],
+                *([f"  … {len(lines) - _MAX_SHOWN_LINES} more"] if len(lines) > _MAX_SHOWN_LINES else []),
+            ]
+        )
 
     def _repr_html_(self) -> str:
         counted, failed = self.counts(), self.frame("failed")
@@ -154,11 +175,19 @@ def run(
         outcomes.append(_outcome(case))
         if report is not None:
             report(outcomes[-1])
-    return ConformanceResult(about=" and ".join(adapter.name for adapter in (read, write) if adapter is not None) or "lakekit", outcomes=tuple(outcomes))
+    return ConformanceResult(
+        about=" and ".join(adapter.name for adapter in (read, write) if adapter is not None) or "lakekit",
+        outcomes=tuple(outcomes),
+    )
 
 
 def asked(
-    *, reader: ReaderAdapter | None = None, writer: WriterAdapter | None = None, areas: Sequence[str] = (), drawn: int = 0, seed: int = 0
+    *,
+    reader: ReaderAdapter | None = None,
+    writer: WriterAdapter | None = None,
+    areas: Sequence[str] = (),
+    drawn: int = 0,
+    seed: int = 0,
 ) -> Iterator[ConformanceCase]:
     """Yield the cases of a run, in their order.
 
@@ -174,12 +203,19 @@ def asked(
         "scripts": lambda: _script_cases(reads or LAKEKIT_READER),
         "writes": lambda: _write_cases(writes or LAKEKIT_WRITER),
         "drawn": lambda: _drawn_cases(None if itself else reads, writes, drawn, seed),
-        **{kind: lambda kind=kind: _recorded_cases(kind, reads or LAKEKIT_READER) for kind in ("tables", "travel", "changes", "system")},  # type: ignore[misc]
+        **{
+            kind: lambda kind=kind: _recorded_cases(kind, reads or LAKEKIT_READER)  # type: ignore[misc]
+            for kind in ("tables", "travel", "changes", "system")
+        },
     }
     wanted_areas = [area.strip("/") for area in areas]
     for area in wanted_areas:
         if area.partition("/")[0] not in kinds:
-            raise InvalidOption(f"no area {area!r} here: there are {', '.join(kinds)}, each with parts such as {_PART}", key="--area", value=area)
+            raise InvalidOption(
+                f"no area {area!r} here: there are {', '.join(kinds)}, each with parts such as {_PART}",
+                key="--area",
+                value=area,
+            )
     if drawn:
         _needs_hypothesis()
     count = 0
@@ -192,7 +228,9 @@ def asked(
                 yield case
     if not count:
         raise InvalidOption(
-            f"nothing is asked in {', '.join(wanted_areas) or 'drawn/…'}: `lakekit conformance --list` has the areas", key="--area", value=str(wanted_areas)
+            f"nothing is asked in {', '.join(wanted_areas) or 'drawn/…'}: `lakekit conformance --list` has the areas",
+            key="--area",
+            value=str(wanted_areas),
         )
 
 
@@ -208,7 +246,13 @@ def _outcome(case: ConformanceCase) -> Outcome:
     try:
         case.ask()
     except Mismatch as wrong:
-        return Outcome(area=case.area, case=case.name, outcome="failed", expected=f"{wrong.what}: {wrong.expected}", found=str(wrong.found))
+        return Outcome(
+            area=case.area,
+            case=case.name,
+            outcome="failed",
+            expected=f"{wrong.what}: {wrong.expected}",
+            found=str(wrong.found),
+        )
     except (NotThere, Unsupported) as missing:
         return Outcome(area=case.area, case=case.name, outcome="unsupported", found=str(missing))
     except Broken as wrong:
@@ -216,7 +260,13 @@ def _outcome(case: ConformanceCase) -> Outcome:
     except Refusal as wrong:
         return Outcome(area=case.area, case=case.name, outcome="failed", expected="no refusal", found=str(wrong))
     except Exception as wrong:  # noqa: BLE001 - a decoder that raises what it may not is what this is there to find
-        return Outcome(area=case.area, case=case.name, outcome="failed", expected="no error", found=f"{type(wrong).__name__}: {wrong}")
+        return Outcome(
+            area=case.area,
+            case=case.name,
+            outcome="failed",
+            expected="no error",
+            found=f"{type(wrong).__name__}: {wrong}",
+        )
     return Outcome(area=case.area, case=case.name, outcome="passed")
 
 
@@ -227,7 +277,11 @@ def _format_cases() -> Iterator[ConformanceCase]:
     for name in golden.formats():
         for path in golden.cases(name):
             if name in checks.UNSUPPORTED_FORMATS:
-                yield ConformanceCase(area=f"formats/{name}", name=path.stem, ask=lambda name=name: _raise_not_there(checks.UNSUPPORTED_FORMATS[name]))  # type: ignore[misc]
+                yield ConformanceCase(
+                    area=f"formats/{name}",
+                    name=path.stem,
+                    ask=lambda name=name: _raise_not_there(checks.UNSUPPORTED_FORMATS[name]),  # type: ignore[misc]
+                )
             else:
                 yield ConformanceCase(area=f"formats/{name}", name=path.stem, ask=lambda path=path: checks.check(path))  # type: ignore[misc]
 
@@ -238,7 +292,11 @@ def _raise_not_there(why: str) -> None:
 
 def _broken_cases() -> Iterator[ConformanceCase]:
     for path in golden.broken_cases():
-        yield ConformanceCase(area=f"broken/{path.parent.name}", name=path.stem, ask=lambda path=path: broken.check_refusal(*golden.load(path)))  # type: ignore[misc]
+        yield ConformanceCase(
+            area=f"broken/{path.parent.name}",
+            name=path.stem,
+            ask=lambda path=path: broken.check_refusal(*golden.load(path)),  # type: ignore[misc]
+        )
 
 
 # ---- golden tables ---------------------------------------------------------------------------------------------------
@@ -259,7 +317,11 @@ def _recorded_cases(kind: str, reader: ReaderAdapter) -> Iterator[ConformanceCas
         area = f"{kind}/{table.name.partition('_')[0]}"
         for read in table.reads:
             if kind_of(read) == kind and (reader is LAKEKIT_READER or (table.name, read.name) not in DIFFERENT_ANSWERS):
-                yield ConformanceCase(area=area, name=f"{table.name}: {read.name}", ask=lambda table=table, read=read: _read(reader, table, read))  # type: ignore[misc]
+                yield ConformanceCase(
+                    area=area,
+                    name=f"{table.name}: {read.name}",
+                    ask=lambda table=table, read=read: _read(reader, table, read),  # type: ignore[misc]
+                )
 
 
 def _read(reader: ReaderAdapter, table: Table, read: Read) -> None:
@@ -282,7 +344,9 @@ def _read(reader: ReaderAdapter, table: Table, read: Read) -> None:
         return
     if read.error is not None:
         raise Mismatch("a refusal", read.error, f"{len(rows[0])} rows")
-    changes = kind_of(read) == "changes" and not is_difference(open_table(table.path, branch=read.branch), dict(read.options))
+    changes = kind_of(read) == "changes" and not is_difference(
+        open_table(table.path, branch=read.branch), dict(read.options)
+    )
     _compare(rows, read, kinds=changes)
 
 
@@ -320,12 +384,20 @@ def _damaged_cases(reader: ReaderAdapter) -> Iterator[ConformanceCase]:
 
 def _script_cases(reader: ReaderAdapter) -> Iterator[ConformanceCase]:
     for script in known_scripts.scripts():
-        yield ConformanceCase(area=f"scripts/{script.area}", name=script.name, ask=lambda script=script: read_one(reader, script))  # type: ignore[misc]
+        yield ConformanceCase(
+            area=f"scripts/{script.area}",
+            name=script.name,
+            ask=lambda script=script: read_one(reader, script),  # type: ignore[misc]
+        )
 
 
 def _write_cases(writer: WriterAdapter) -> Iterator[ConformanceCase]:
     for script in known_scripts.scripts():
-        yield ConformanceCase(area=f"writes/{script.area}", name=script.name, ask=lambda script=script: write_one(writer, script))  # type: ignore[misc]
+        yield ConformanceCase(
+            area=f"writes/{script.area}",
+            name=script.name,
+            ask=lambda script=script: write_one(writer, script),  # type: ignore[misc]
+        )
 
 
 def read_one(reader: ReaderAdapter, script: Script) -> None:
@@ -363,7 +435,9 @@ def write_one(writer: WriterAdapter, script: Script) -> None:
         _compare(_rows(LAKEKIT_READER, f"{folder}/t", read, {}), read)
 
 
-def _drawn_cases(reader: ReaderAdapter | None, writer: WriterAdapter | None, count: int, seed: int) -> Iterator[ConformanceCase]:
+def _drawn_cases(
+    reader: ReaderAdapter | None, writer: WriterAdapter | None, count: int, seed: int
+) -> Iterator[ConformanceCase]:
     if not count:
         return
     checks_of: list[tuple[str, Callable[[Script], None] | None]] = [
@@ -389,4 +463,8 @@ def _search(engine: str, count: int, seed: int, ask: Callable[[Script], None]) -
     if wrong is not None:
         script, outcome = wrong
         assert isinstance(outcome, Outcome)
-        raise Mismatch("the smallest script that differs", json.dumps(script.as_json(), ensure_ascii=False), f"expected {outcome.expected}; {outcome.found}")
+        raise Mismatch(
+            "the smallest script that differs",
+            json.dumps(script.as_json(), ensure_ascii=False),
+            f"expected {outcome.expected}; {outcome.found}",
+        )

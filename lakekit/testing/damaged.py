@@ -47,7 +47,9 @@ def _flip_last_bit(data: bytes) -> bytes:
 def damages() -> list[Damage]:
     """Return every damage, by area."""
 
-    def of(area: str, name: str, table: str, pattern: str, damage: Callable[[bytes], bytes] | None = _truncate_to_half) -> Damage:
+    def of(
+        area: str, name: str, table: str, pattern: str, damage: Callable[[bytes], bytes] | None = _truncate_to_half
+    ) -> Damage:
         return Damage(area=area, name=name, table=table, pattern=pattern, done=damage)
 
     return [
@@ -58,8 +60,20 @@ def damages() -> list[Damage]:
         of("manifest", "gone", "append_plain", "manifest/manifest-????????-*", None),
         *(of("data_file", f"{name} cut short", table, "bucket-*/data-*") for name, table in _TABLES_BY_FORMAT.items()),
         *(of("data_file", f"{name} gone", table, "bucket-*/data-*", None) for name, table in _TABLES_BY_FORMAT.items()),
-        of("deletion_vectors", "another checksum, 32 bits", "vectors_append_32_parquet", "index/index-*", _flip_last_bit),
-        of("deletion_vectors", "another checksum, 64 bits", "vectors_append_64_parquet", "index/index-*", _flip_last_bit),
+        of(
+            "deletion_vectors",
+            "another checksum, 32 bits",
+            "vectors_append_32_parquet",
+            "index/index-*",
+            _flip_last_bit,
+        ),
+        of(
+            "deletion_vectors",
+            "another checksum, 64 bits",
+            "vectors_append_64_parquet",
+            "index/index-*",
+            _flip_last_bit,
+        ),
         of("deletion_vectors", "cut short", "vectors_append_32_parquet", "index/index-*"),
         of("deletion_vectors", "gone", "vectors_append_32_parquet", "index/index-*", None),
         of("deletion_vectors", "index manifest cut short", "vectors_append_32_parquet", "manifest/index-manifest-*"),

@@ -39,7 +39,7 @@ DIFFERENCES = (
         input="a stream that begins with a state (latest-full, compacted-full) of a key table whose keys were updated",
         engine="says +U for keys that were updated after they came, as the file says",
         lakekit="says +I for every row of the state",
-        reason="a consumer that begins has no earlier version that a +U could replace; sinks that count kinds stay right",
+        reason="a consumer that begins has no earlier version that a +U could replace; sinks count kinds rightly",
     ),
     Difference(
         name="orc_fractions_before_1970",
@@ -50,7 +50,10 @@ DIFFERENCES = (
     ),
     Difference(
         name="orc_zones_after_2037",
-        input="an ORC file of a writer in Africa/Casablanca, Africa/El_Aaiun, Africa/Windhoek, Asia/Gaza or Asia/Hebron, moments after 2037",
+        input=(
+            "an ORC file of a writer in Africa/Casablanca, Africa/El_Aaiun, Africa/Windhoek, Asia/Gaza or "
+            "Asia/Hebron, moments after 2037"
+        ),
         engine="takes the last rule of java.util.TimeZone, which knows no moving feasts",
         lakekit="takes the tz database, which lists them until 2086",
         reason="the wall clocks of a far future are a forecast in either; no writer has stored them yet",
@@ -74,12 +77,20 @@ DIFFERENCES = (
         input="scan.fallback-branch names a branch that has the same columns, of one type, in another order",
         engine="pairs the columns by place, so that values of one stand in the other",
         lakekit="pairs the same columns, by their ids",
-        reason="the order of columns says nothing about which is which; where the branches have other columns, lakekit pairs them by place too",
+        reason=(
+            "the order of columns says nothing about which is which; where the branches have other columns, lakekit "
+            "pairs them by place too"
+        ),
     ),
     Difference(
         name="options_of_exchanged_names",
-        input="time travel to a snapshot from before two columns exchanged their names, one of which an option names, such as sequence.field",
-        engine="applies today's option to the schema of then by name: the other column decides which version of a key wins",
+        input=(
+            "time travel to a snapshot from before two columns exchanged their names, one of which an option names, "
+            "such as sequence.field"
+        ),
+        engine=(
+            "applies today's option to the schema of then by name: the other column decides which version of a key wins"
+        ),
         lakekit="follows the column by its id, so that the same column decides",
         reason="the rows of a snapshot do not change when a column is renamed later",
     ),
@@ -88,11 +99,17 @@ DIFFERENCES = (
         input="dynamic-bucket.max-buckets on a table with partitions, several of which one writer fills",
         engine="makes no further bucket in any partition once one partition has used the last number",
         lakekit="counts the buckets of each partition",
-        reason="what a partition holds does not depend on the partitions that were written before it; every key stays where its index says",
+        reason=(
+            "what a partition holds does not depend on the partitions that were written before it; every key stays "
+            "where its index says"
+        ),
     ),
     Difference(
         name="buckets_of_pypaimon",
-        input="a filter by the bucket key of a table with bucket-function.type mod or hive, whose rows pypaimon wrote: it places them by the default function",
+        input=(
+            "a filter by the bucket key of a table with bucket-function.type mod or hive, whose rows pypaimon wrote: "
+            "it places them by the default function"
+        ),
         engine="looks in the bucket of the option's function alone, and does not find rows that a scan shows; "
         "writes a delete of such a key there, and the row stays",
         lakekit="looks in the buckets of both functions, and finds them; "
@@ -108,14 +125,20 @@ DIFFERENCES = (
         input="a bucket that is one file of level 0 with a row -D and _DELETE_ROW_COUNT = 0, as pypaimon 2.1.0 counts",
         engine="shows the deleted row until a second file comes to the bucket, whatever its keys",
         lakekit="goes by the kinds of the rows, and does not show it",
-        reason="files of other keys do not decide whether a row is deleted; the engine reads the kinds as soon as it merges",
+        reason=(
+            "files of other keys do not decide whether a row is deleted; the engine reads the kinds as soon as it "
+            "merges"
+        ),
     ),
     Difference(
         name="nanoseconds_in_parquet",
-        input="a TIMESTAMP(7) to TIMESTAMP(9) in Parquet as whole numbers of nanoseconds, as pypaimon and pypaimon-rust write it",
+        input=(
+            "a TIMESTAMP(7) to TIMESTAMP(9) in Parquet as whole numbers of nanoseconds, as pypaimon and pypaimon-rust "
+            "write it"
+        ),
         engine="takes nanoseconds for milliseconds: 2024 becomes a year beyond 50,000,000",
         lakekit="reads the unit that the file names, as both writers do",
-        reason="the file says which moment it is; the engine itself writes such columns as INT96, and reads those right",
+        reason="the file says which moment it is; the engine writes such columns as INT96, and reads those right",
     ),
     Difference(
         name="comment_of_null",

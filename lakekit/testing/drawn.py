@@ -63,7 +63,9 @@ def scripts(draw: st.DrawFn, engine: str | None = None) -> Script:
     area = engine or draw(st.sampled_from(ENGINES))
     options = {"file.format": draw(st.sampled_from(("parquet", "parquet", "orc", "avro")))}
     keyed = area != "append"
-    keys = [field_of(f"k{at}", f"{text} NOT NULL") for at, text in enumerate(draw(st.sampled_from(KEYS)))] if keyed else []
+    keys = (
+        [field_of(f"k{at}", f"{text} NOT NULL") for at, text in enumerate(draw(st.sampled_from(KEYS)))] if keyed else []
+    )
     options["bucket"] = draw(st.sampled_from(("1", "2", "3"))) if keyed else "-1"
     if keyed and area != "deduplicate":
         options["merge-engine"] = area
@@ -91,7 +93,10 @@ def _columns(draw: st.DrawFn, area: str, options: dict[str, str]) -> list[Field]
             columns.append(field_of(f"f{at}", draw(st.sampled_from(_FOLDS[name]))))
             options[f"fields.f{at}.aggregate-function"] = name
     else:
-        columns = [field_of(f"c{at}", text) for at, text in enumerate(draw(st.lists(st.sampled_from(_VALUE_TYPES), min_size=1, max_size=3)))]
+        columns = [
+            field_of(f"c{at}", text)
+            for at, text in enumerate(draw(st.lists(st.sampled_from(_VALUE_TYPES), min_size=1, max_size=3)))
+        ]
     # folds of late rows depend on what a flush has put together before
     if area == "deduplicate" and draw(_ONE_IN_THREE):
         columns.append(field_of("u", draw(st.sampled_from(SEQUENCE_TYPES))))
@@ -102,9 +107,13 @@ def _columns(draw: st.DrawFn, area: str, options: dict[str, str]) -> list[Field]
 
 
 @st.composite
-def _steps(draw: st.DrawFn, area: str, fields: list[Field], primary: tuple[str, ...], options: dict[str, str]) -> list[ScriptStep]:
+def _steps(
+    draw: st.DrawFn, area: str, fields: list[Field], primary: tuple[str, ...], options: dict[str, str]
+) -> list[ScriptStep]:
     identity = [field for field in fields if field.name in primary]
-    key_values = st.fixed_dictionaries({field.name: encode_values(field.type, values(field.type)) for field in identity})
+    key_values = st.fixed_dictionaries(
+        {field.name: encode_values(field.type, values(field.type)) for field in identity}
+    )
     drawn_keys = draw(st.lists(key_values, min_size=1, max_size=4))
     kinds = ("+I", "+I", "+U", "-U", "-D") if area == "deduplicate" else ("+I",)
     other_values = {
@@ -113,19 +122,28 @@ def _steps(draw: st.DrawFn, area: str, fields: list[Field], primary: tuple[str, 
         if field.name not in primary
     }
     row = st.builds(
-        lambda key, other, kind: {KIND: kind, **key, **other}, st.sampled_from(drawn_keys), st.fixed_dictionaries(other_values), st.sampled_from(kinds)
+        lambda key, other, kind: {KIND: kind, **key, **other},
+        st.sampled_from(drawn_keys),
+        st.fixed_dictionaries(other_values),
+        st.sampled_from(kinds),
     )
     write = st.lists(row, min_size=1, max_size=6).map(lambda rows: ScriptStep(do="write", rows=tuple(rows)))
     able = [write, write, write, st.booleans().map(lambda full: ScriptStep(do="compact", full=full))]
     if area == "deduplicate" and "sequence.field" not in options:
-        able.append(st.lists(st.sampled_from(drawn_keys), min_size=1, max_size=2).map(lambda rows: ScriptStep(do="delete", rows=tuple(rows))))
+        able.append(
+            st.lists(st.sampled_from(drawn_keys), min_size=1, max_size=2).map(
+                lambda rows: ScriptStep(do="delete", rows=tuple(rows))
+            )
+        )
     steps = [draw(write), *draw(st.lists(st.one_of(able), max_size=5))]
     if area == "first-row" or "deletion-vectors.enabled" in options:
         steps.append(ScriptStep(do="compact", full=True))  # what waits at level 0 is not read
     return steps
 
 
-def shrunk(engine: str, *, count: int, seed: int, differs: Callable[[Script], object | None]) -> tuple[Script, object] | None:
+def shrunk(
+    engine: str, *, count: int, seed: int, differs: Callable[[Script], object | None]
+) -> tuple[Script, object] | None:
     """Return the smallest of `count` scripts that differs, and the difference; None where none does.
 
     `differs` returns the difference of a script, or None.

@@ -124,7 +124,9 @@ def _read(facts: dict[str, Any], earlier: dict[str, Read]) -> Read:
 # ---- Polars -> recorded values ---------------------------------------------------------------------------------------
 
 
-def rows_of(frame: pl.DataFrame, types: Sequence[DataType], *, kind_column: str | None = None) -> list[tuple[str, tuple[Any, ...]]]:
+def rows_of(
+    frame: pl.DataFrame, types: Sequence[DataType], *, kind_column: str | None = None
+) -> list[tuple[str, tuple[Any, ...]]]:
     """Return the rows of `frame` as (kind, values) in the recording's encoding.
 
     `types` are those of its columns, the kind column left out. Without `kind_column` every row is "+I".
@@ -136,7 +138,9 @@ def rows_of(frame: pl.DataFrame, types: Sequence[DataType], *, kind_column: str 
     if len(types) != values.width:
         msg = f"{values.width} columns and {len(types)} types"
         raise TypeError(msg)
-    columns = [values_of(column.to_arrow(), t, column.name) for column, t in zip(values.get_columns(), types, strict=True)]
+    columns = [
+        values_of(column.to_arrow(), t, column.name) for column, t in zip(values.get_columns(), types, strict=True)
+    ]
     rows = zip(*columns, strict=True) if columns else ((),) * frame.height
     return [(kind, tuple(row)) for kind, row in zip(kinds, rows, strict=True)]
 
@@ -156,7 +160,9 @@ def values_of(array: pa.Array, t: DataType, where: str = "") -> list[Any]:
     if t.root in ("ROW", "VARIANT"):
         _expect(array, pa.types.is_struct(array.type), t, where)
         inner = [f.type for f in t.fields] if t.root == "ROW" else [DataType(root="VARBINARY")] * 2
-        parts = [values_of(child, u, f"{where}.{i}") for i, (child, u) in enumerate(zip(array.flatten(), inner, strict=True))]
+        parts = [
+            values_of(child, u, f"{where}.{i}") for i, (child, u) in enumerate(zip(array.flatten(), inner, strict=True))
+        ]
         return [[p[i] for p in parts] if ok else None for i, ok in enumerate(valid)]
     scalars = _scalar_values(array, t, where)
     return [value if ok else None for value, ok in zip(scalars, valid, strict=True)]
@@ -164,13 +170,18 @@ def values_of(array: pa.Array, t: DataType, where: str = "") -> list[Any]:
 
 def _lists(array: pa.Array, t: DataType, where: str, valid: list[bool]) -> list[Any]:
     checks = pa.types
-    _expect(array, checks.is_list(array.type) or checks.is_large_list(array.type) or checks.is_map(array.type), t, where)
+    _expect(
+        array, checks.is_list(array.type) or checks.is_large_list(array.type) or checks.is_map(array.type), t, where
+    )
     if t.root == "ARRAY":
         inner = values_of(array.values, part(t.element), where + "[]")
     else:
         key = part(t.key) if t.root == "MAP" else part(t.element)
         value = part(t.value) if t.root == "MAP" else DataType(root="INT")
-        keys, items = values_of(array.values.field(0), key, where + ".key"), values_of(array.values.field(1), value, where + ".value")
+        keys, items = (
+            values_of(array.values.field(0), key, where + ".key"),
+            values_of(array.values.field(1), value, where + ".value"),
+        )
         inner = [list(pair) for pair in zip(keys, items, strict=True)]
     offsets = array.offsets.to_pylist()
     return [inner[offsets[i] : offsets[i + 1]] if ok else None for i, ok in enumerate(valid)]
@@ -180,7 +191,10 @@ def _scalar_values(array: pa.Array, t: DataType, where: str) -> list[Any]:
     checks, arrow, root = pa.types, array.type, t.root
     if root in TIMESTAMPS:
         _expect(array, checks.is_timestamp(arrow) and (arrow.tz is not None) == (root == "TIMESTAMP_LTZ"), t, where)
-        nanos = [None if v is None else v * (1_000_000_000 // _UNITS_PER_SECOND[arrow.unit]) for v in array.cast(pa.int64()).to_pylist()]
+        nanos = [
+            None if v is None else v * (1_000_000_000 // _UNITS_PER_SECOND[arrow.unit])
+            for v in array.cast(pa.int64()).to_pylist()
+        ]
         return [None if v is None else [v // 1_000_000, v % 1_000_000] for v in nanos]
     if root == "DATE":
         _expect(array, checks.is_date32(arrow), t, where)
@@ -188,9 +202,20 @@ def _scalar_values(array: pa.Array, t: DataType, where: str) -> list[Any]:
     if root == "TIME":
         _expect(array, checks.is_time(arrow), t, where)
         ticks = _UNITS_PER_SECOND[arrow.unit] // 1000
-        return [None if v is None else v // ticks for v in array.view(pa.int64() if arrow.bit_width == 64 else pa.int32()).to_pylist()]
+        return [
+            None if v is None else v // ticks
+            for v in array.view(pa.int64() if arrow.bit_width == 64 else pa.int32()).to_pylist()
+        ]
     if root in BINARIES:
-        _expect(array, checks.is_binary(arrow) or checks.is_large_binary(arrow) or checks.is_binary_view(arrow) or checks.is_fixed_size_binary(arrow), t, where)
+        _expect(
+            array,
+            checks.is_binary(arrow)
+            or checks.is_large_binary(arrow)
+            or checks.is_binary_view(arrow)
+            or checks.is_fixed_size_binary(arrow),
+            t,
+            where,
+        )
         return [None if v is None else v.hex() for v in array.to_pylist()]
     if root == "DECIMAL":
         _expect(array, checks.is_decimal(arrow), t, where)
@@ -198,7 +223,11 @@ def _scalar_values(array: pa.Array, t: DataType, where: str) -> list[Any]:
     if root in ("FLOAT", "DOUBLE"):
         _expect(array, checks.is_float32(arrow) if root == "FLOAT" else checks.is_float64(arrow), t, where)
         return [None if v is None else repr(v) for v in array.to_pylist()]
-    fits = {"BOOLEAN": checks.is_boolean(arrow)} | dict.fromkeys(STRINGS, _is_text(arrow)) | dict.fromkeys(INTEGERS, checks.is_integer(arrow))
+    fits = (
+        {"BOOLEAN": checks.is_boolean(arrow)}
+        | dict.fromkeys(STRINGS, _is_text(arrow))
+        | dict.fromkeys(INTEGERS, checks.is_integer(arrow))
+    )
     _expect(array, fits.get(root, False), t, where)
     return array.to_pylist()
 
@@ -231,7 +260,13 @@ def _plain_object(value: Any, t: DataType) -> Any:
         return None
     if t.root in TIMESTAMPS:
         unit = timestamp_unit(t.precision)
-        return value[0] if unit == "ms" else value[0] * 1000 + value[1] // 1000 if unit == "us" else value[0] * 1_000_000 + value[1]
+        return (
+            value[0]
+            if unit == "ms"
+            else value[0] * 1000 + value[1] // 1000
+            if unit == "us"
+            else value[0] * 1_000_000 + value[1]
+        )
     match t.root:
         case "DECIMAL":
             return Decimal(value)
@@ -265,7 +300,11 @@ def beyond_polars(read: Read) -> tuple[str, ...]:
     columns = []
     for i, (name, t) in enumerate(zip(read.columns, read.types, strict=True)):
         values = [row[i] for _, row in read.rows if row[i] is not None]
-        late = t.root in TIMESTAMPS and (t.precision or 0) > 6 and any(not -_NANOSECONDS_MS < value[0] < _NANOSECONDS_MS for value in values)
+        late = (
+            t.root in TIMESTAMPS
+            and (t.precision or 0) > 6
+            and any(not -_NANOSECONDS_MS < value[0] < _NANOSECONDS_MS for value in values)
+        )
         if late or (t.root == "TIME" and any(not 0 <= value < _DAY_MS for value in values)):
             columns.append(name)
     return tuple(columns)
@@ -275,7 +314,9 @@ def drop_read_columns(read: Read, names: Sequence[str]) -> Read:
     """Return the same read of the other columns."""
     indices = [i for i, name in enumerate(read.columns) if name not in names]
     rows = tuple((kind, tuple(row[i] for i in indices)) for kind, row in read.rows)
-    return replace(read, columns=tuple(read.columns[i] for i in indices), types=tuple(read.types[i] for i in indices), rows=rows)
+    return replace(
+        read, columns=tuple(read.columns[i] for i in indices), types=tuple(read.types[i] for i in indices), rows=rows
+    )
 
 
 # ---- comparing -------------------------------------------------------------------------------------------------------
@@ -334,13 +375,23 @@ def drop_unrepeatable(frame: pl.DataFrame, read: Read) -> tuple[pl.DataFrame, Re
 
     That is times of files, the order of hash maps, identities of objects.
     """
-    identities = {name for name, *values in zip(read.columns, *(row for _, row in read.rows), strict=True) if any(_IDENTITY in str(v) for v in values)}
+    identities = {
+        name
+        for name, *values in zip(read.columns, *(row for _, row in read.rows), strict=True)
+        if any(_IDENTITY in str(v) for v in values)
+    }
     left_out = identities.union(_UNREPEATABLE_COLUMNS.get(read.system or "", ()))
     frame, read = drop_columns(frame, left_out, strict=False), drop_read_columns(read, list(left_out))
     unordered = [i for i, name in enumerate(read.columns) if name in _UNORDERED_COLUMNS.get(read.system or "", ())]
     if unordered and list(frame.columns) == list(read.columns):
-        rows = tuple((kind, tuple(_sorted_list(value) if i in unordered else value for i, value in enumerate(row))) for kind, row in read.rows)
-        texts = [pl.Series(frame.columns[i], [_sorted_list(value) for value in frame.to_series(i)], pl.String) for i in unordered]
+        rows = tuple(
+            (kind, tuple(_sorted_list(value) if i in unordered else value for i, value in enumerate(row)))
+            for kind, row in read.rows
+        )
+        texts = [
+            pl.Series(frame.columns[i], [_sorted_list(value) for value in frame.to_series(i)], pl.String)
+            for i in unordered
+        ]
         frame, read = frame.with_columns(texts), replace(read, rows=rows)
     return frame, read
 
@@ -349,7 +400,9 @@ def _sorted_list(text: str | None) -> str | None:
     return None if text is None else f"[{', '.join(sorted(text.strip('[]').split(', ')))}]"
 
 
-def difference(frame: pl.DataFrame, read: Read, *, kind_column: str | None = None, ordered: bool = False, limit: int = 3) -> str | None:
+def difference(
+    frame: pl.DataFrame, read: Read, *, kind_column: str | None = None, ordered: bool = False, limit: int = 3
+) -> str | None:
     """Return None when `frame` holds the rows of `read`, else a text that shows the difference.
 
     Each row counts as many times as it occurs, in the same order when `ordered`. Columns must be the same, in the same
@@ -368,7 +421,9 @@ def difference(frame: pl.DataFrame, read: Read, *, kind_column: str | None = Non
     return diff_rows(rows, read, kinds=kind_column is not None, ordered=ordered, limit=limit)
 
 
-def diff_rows(rows: Sequence[tuple[str, Sequence[Any]]], read: Read, *, kinds: bool, ordered: bool = False, limit: int = 3) -> str | None:
+def diff_rows(
+    rows: Sequence[tuple[str, Sequence[Any]]], read: Read, *, kinds: bool, ordered: bool = False, limit: int = 3
+) -> str | None:
     """Return the difference of rows in the recording's encoding, as (kind, values), from those of `read`.
 
     `kinds`: whether kinds count.
@@ -391,4 +446,6 @@ def diff_rows(rows: Sequence[tuple[str, Sequence[Any]]], read: Read, *, kinds: b
 
 def _key(row: tuple[str, Sequence[Any]], types: Sequence[DataType]) -> str:
     kind, values = row
-    return f"{kind} {json.dumps([canonical_value(v, t) for v, t in zip(values, types, strict=True)], ensure_ascii=False)}"
+    return (
+        f"{kind} {json.dumps([canonical_value(v, t) for v, t in zip(values, types, strict=True)], ensure_ascii=False)}"
+    )

@@ -77,13 +77,17 @@ def _unpack_once(archive: Path, cache_path: Path, folder: str) -> None:
         if not (directory / "MANIFEST.json").is_file():
             _write_whole(directory / "MANIFEST.json", manifest)
     except (tarfile.TarError, lzma.LZMAError, EOFError, ValueError) as error:
-        raise Corrupt(f"the golden files of this installation are damaged ({error}): install lakekit again", path=str(archive)) from error
+        raise Corrupt(
+            f"the golden files of this installation are damaged ({error}): install lakekit again", path=str(archive)
+        ) from error
     except OSError as error:
         raise StorageFailed(_advice(error.strerror or str(error), str(directory)), path=str(directory)) from error
 
 
 def _advice(why: str, directory: str) -> str:
-    return f"golden files cannot be unpacked into {directory}: {why}; set XDG_CACHE_HOME to a folder that can be written"
+    return (
+        f"golden files cannot be unpacked into {directory}: {why}; set XDG_CACHE_HOME to a folder that can be written"
+    )
 
 
 def _read_manifest(archive: Path) -> bytes:
@@ -108,7 +112,9 @@ def _hashes(manifest: bytes, folder: str) -> dict[str, list[object]]:
 def _is_whole(folder: Path, hashes: dict[str, list[object]]) -> bool:
     """Return whether a folder has the files of the archive, and no others."""
     present = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if not path.is_dir()}
-    return present.keys() == hashes.keys() and all(_hash(path.read_bytes()) == hashes[name] for name, path in present.items())
+    return present.keys() == hashes.keys() and all(
+        _hash(path.read_bytes()) == hashes[name] for name, path in present.items()
+    )
 
 
 def _hash(data: bytes) -> list[object]:

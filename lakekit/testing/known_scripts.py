@@ -56,13 +56,27 @@ def _delete(*rows: dict[str, Any]) -> ScriptStep:
     return ScriptStep(do="delete", rows=rows)
 
 
-def _build_script(area: str, name: str, columns: Mapping[str, str], *steps: ScriptStep, keys: str = "", partitions: str = "", **options: str) -> Script:
+def _build_script(
+    area: str,
+    name: str,
+    columns: Mapping[str, str],
+    *steps: ScriptStep,
+    keys: str = "",
+    partitions: str = "",
+    **options: str,
+) -> Script:
     """Return a script; names of options are written with _ for - and __ for a dot."""
     table_options = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
     if area != "append":
         table_options = {"bucket": "1", **table_options} | ({} if area == "deduplicate" else {"merge-engine": area})
     return Script(
-        area=area, name=name, columns=columns, steps=steps, primary_keys=tuple(keys.split()), partition_keys=tuple(partitions.split()), options=table_options
+        area=area,
+        name=name,
+        columns=columns,
+        steps=steps,
+        primary_keys=tuple(keys.split()),
+        partition_keys=tuple(partitions.split()),
+        options=table_options,
     )
 
 
@@ -72,7 +86,9 @@ def scripts() -> list[Script]:
 
 
 def _types(*, keyed: bool) -> tuple[dict[str, str], list[dict[str, Any]]]:
-    columns = ({"k": "INT NOT NULL"} if keyed else {"k": "INT"}) | {name: text for name, (text, _) in EVERY_TYPE.items()}
+    columns = ({"k": "INT NOT NULL"} if keyed else {"k": "INT"}) | {
+        name: text for name, (text, _) in EVERY_TYPE.items()
+    }
     return columns, [{"k": at, **{name: values[at] for name, (_, values) in EVERY_TYPE.items()}} for at in range(3)]
 
 
@@ -80,18 +96,51 @@ def _append() -> Iterable[Script]:
     columns, rows = _types(keyed=False)
     parts = {"k": "INT", "p": "STRING"}
     for form in ("parquet", "orc", "avro"):
-        yield _build_script("append", f"every type, {form}", columns, write(*rows), write(rows[2], rows[0]), file__format=form)
-    yield _build_script("append", "the same row twice", {"k": "INT", "v": "STRING"}, write(*_kv((1, "a"), (1, "a"))), write(*_kv((1, "a"))))
-    yield _build_script("append", "nulls alone", {"k": "INT", "v": "STRING"}, write({"k": None, "v": None}), write({"k": None, "v": None}))
+        yield _build_script(
+            "append", f"every type, {form}", columns, write(*rows), write(rows[2], rows[0]), file__format=form
+        )
+    yield _build_script(
+        "append",
+        "the same row twice",
+        {"k": "INT", "v": "STRING"},
+        write(*_kv((1, "a"), (1, "a"))),
+        write(*_kv((1, "a"))),
+    )
+    yield _build_script(
+        "append",
+        "nulls alone",
+        {"k": "INT", "v": "STRING"},
+        write({"k": None, "v": None}),
+        write({"k": None, "v": None}),
+    )
     special = ["plain", "a/b=c%", "with blank", "湖", None]
-    yield _build_script("append", "partitions", parts, write(*({"k": n, "p": p} for n, p in enumerate(special))), partitions="p")
+    yield _build_script(
+        "append", "partitions", parts, write(*({"k": n, "p": p} for n, p in enumerate(special))), partitions="p"
+    )
     texts = [{"k": n, "v": f"{_LONG_TEXT}{n}"} for n in range(40)]
-    yield _build_script("append", "buckets of a text", {"k": "INT", "v": "STRING"}, write(*texts), bucket="4", bucket_key="v")
-    yield _build_script("append", "buckets of numbers", {"k": "INT", "v": "STRING"}, write(*texts), write(*texts[:9]), bucket="3", bucket_key="k")
+    yield _build_script(
+        "append", "buckets of a text", {"k": "INT", "v": "STRING"}, write(*texts), bucket="4", bucket_key="v"
+    )
+    yield _build_script(
+        "append",
+        "buckets of numbers",
+        {"k": "INT", "v": "STRING"},
+        write(*texts),
+        write(*texts[:9]),
+        bucket="3",
+        bucket_key="k",
+    )
     many = [write(*texts[at : at + 5]) for at in range(0, 30, 5)]
     yield _build_script("append", "compacted", {"k": "INT", "v": "STRING"}, *many, _FULL_COMPACTION)
     yield _build_script("append", "deleted", {"k": "INT", "v": "STRING"}, write(*texts), _delete({"k": 3}, {"k": 7}))
-    yield _build_script("append", "deleted, with vectors", {"k": "INT", "v": "STRING"}, write(*texts), _delete({"k": 3}), deletion_vectors__enabled="true")
+    yield _build_script(
+        "append",
+        "deleted, with vectors",
+        {"k": "INT", "v": "STRING"},
+        write(*texts),
+        _delete({"k": 3}),
+        deletion_vectors__enabled="true",
+    )
 
 
 def _deduplicate() -> Iterable[Script]:
@@ -99,7 +148,16 @@ def _deduplicate() -> Iterable[Script]:
     first = write(*_kv((1, "a"), (2, "b"), (3, None)))
     second = write(*_kv((2, "bb"), (3, "c")), *_kv((1, None), kind="-D"))
     for form in ("parquet", "orc", "avro"):
-        yield _build_script("deduplicate", f"every type, {form}", columns, write(*rows), write(rows[0]), _FULL_COMPACTION, keys="k", file__format=form)
+        yield _build_script(
+            "deduplicate",
+            f"every type, {form}",
+            columns,
+            write(*rows),
+            write(rows[0]),
+            _FULL_COMPACTION,
+            keys="k",
+            file__format=form,
+        )
     yield _build_script("deduplicate", "written again", _KV, first, write(*_kv((2, "bb"), (4, "d"))), keys="k")
     yield _build_script("deduplicate", "deleted", _KV, first, second, keys="k")
     yield _build_script("deduplicate", "deleted by key", _KV, first, _delete({"k": 2}, {"k": 9}), keys="k")
@@ -108,22 +166,49 @@ def _deduplicate() -> Iterable[Script]:
     changes = [*_kv((1, "a"), kind="-U"), *_kv((1, "aa"), kind="+U"), *_kv((2, "b"), kind="-U")]
     yield _build_script("deduplicate", "updates", _KV, first, write(*changes), keys="k")
     yield _build_script("deduplicate", "null over a value", _KV, first, write(*_kv((1, None))), keys="k")
-    yield _build_script("deduplicate", "twice in one commit", _KV, write(*_kv((1, "a"), (1, "b"), (2, "x"))), write(*_kv((1, "c"), (1, "d"))), keys="k")
+    yield _build_script(
+        "deduplicate",
+        "twice in one commit",
+        _KV,
+        write(*_kv((1, "a"), (1, "b"), (2, "x"))),
+        write(*_kv((1, "c"), (1, "d"))),
+        keys="k",
+    )
     runs = [write(*_kv((n, f"{n}"), (n + 1, f"{n}"), (9 - n, f"{n}"))) for n in range(7)]
     yield _build_script("deduplicate", "many runs", _KV, *runs, keys="k")
-    yield _build_script("deduplicate", "many runs, compacted", _KV, *runs, ScriptStep(do="compact"), _FULL_COMPACTION, keys="k")
-    yield _build_script("deduplicate", "vectors", _KV, first, second, _FULL_COMPACTION, keys="k", deletion_vectors__enabled="true")
+    yield _build_script(
+        "deduplicate", "many runs, compacted", _KV, *runs, ScriptStep(do="compact"), _FULL_COMPACTION, keys="k"
+    )
+    yield _build_script(
+        "deduplicate", "vectors", _KV, first, second, _FULL_COMPACTION, keys="k", deletion_vectors__enabled="true"
+    )
+    yield from _deduplicate_buckets()
+
+
+def _deduplicate_buckets() -> Iterable[Script]:
     text = {"k": "STRING NOT NULL", "v": "INT"}
     rows_of_texts = [{"k": f"{_LONG_TEXT}{n}", "v": n} for n in range(40)]
     deletes = write({KIND: "-D", **rows_of_texts[0]}, rows_of_texts[1] | {"v": -1})
     yield _build_script("deduplicate", "buckets of texts", text, write(*rows_of_texts), deletes, keys="k", bucket="4")
-    yield _build_script("deduplicate", "buckets of numbers", _KV, write(*_kv(*((n, "a") for n in range(40)))), write(*_kv((7, "b"))), keys="k", bucket="4")
+    yield _build_script(
+        "deduplicate",
+        "buckets of numbers",
+        _KV,
+        write(*_kv(*((n, "a") for n in range(40)))),
+        write(*_kv((7, "b"))),
+        keys="k",
+        bucket="4",
+    )
     two = {"a": "DECIMAL(20, 3) NOT NULL", "d": "DATE NOT NULL", "v": "INT"}
     pairs = [{"a": f"{n}.500", "d": 19_000 + n % 3, "v": n} for n in range(12)]
-    yield _build_script("deduplicate", "keys of two columns", two, write(*pairs), write(pairs[3] | {"v": -3}), keys="a d", bucket="2")
+    yield _build_script(
+        "deduplicate", "keys of two columns", two, write(*pairs), write(pairs[3] | {"v": -3}), keys="a d", bucket="2"
+    )
     parts = {"p": "STRING NOT NULL", **_KV}
     sample = [{"p": p, "k": k, "v": p} for p in ("x", "y") for k in (1, 2)]
-    yield _build_script("deduplicate", "partitions", parts, write(*sample), write({KIND: "-D", **sample[0]}), keys="p k", partitions="p")
+    yield _build_script(
+        "deduplicate", "partitions", parts, write(*sample), write({KIND: "-D", **sample[0]}), keys="p k", partitions="p"
+    )
 
 
 def _sequences() -> Iterable[Script]:
@@ -132,11 +217,25 @@ def _sequences() -> Iterable[Script]:
     def rows(*found: tuple[int, int | None, str]) -> ScriptStep:
         return write(*({"k": k, "s": s, "v": v} for k, s, v in found))
 
-    steps = (rows((1, 5, "new"), (2, 5, "old")), rows((1, 4, "late"), (2, 6, "newer")), rows((3, None, "none"), (3, 1, "one"), (2, 6, "same")))
+    steps = (
+        rows((1, 5, "new"), (2, 5, "old")),
+        rows((1, 4, "late"), (2, 6, "newer")),
+        rows((3, None, "none"), (3, 1, "one"), (2, 6, "same")),
+    )
     for area in ("deduplicate", "partial-update"):
         yield _build_script(area, "late rows", columns, *steps, keys="k", sequence__field="s")
-        yield _build_script(area, "late rows, compacted", columns, *steps, _FULL_COMPACTION, keys="k", sequence__field="s")
-    yield _build_script("deduplicate", "late rows, descending", columns, *steps, keys="k", sequence__field="s", sequence__field__sort_order="descending")
+        yield _build_script(
+            area, "late rows, compacted", columns, *steps, _FULL_COMPACTION, keys="k", sequence__field="s"
+        )
+    yield _build_script(
+        "deduplicate",
+        "late rows, descending",
+        columns,
+        *steps,
+        keys="k",
+        sequence__field="s",
+        sequence__field__sort_order="descending",
+    )
 
 
 def _folds() -> Iterable[Script]:
@@ -145,14 +244,43 @@ def _folds() -> Iterable[Script]:
     def rows(*found: tuple[int, int | None, str | None, int | None]) -> ScriptStep:
         return write(*({"k": k, "a": a, "b": b, "c": c} for k, a, b, c in found))
 
-    steps = (rows((1, 1, "a", None), (2, None, None, 7)), rows((1, None, "b", 5), (2, 2, None, None)), rows((1, 3, None, None), (3, None, None, None)))
+    steps = (
+        rows((1, 1, "a", None), (2, None, None, 7)),
+        rows((1, None, "b", 5), (2, 2, None, None)),
+        rows((1, 3, None, None), (3, None, None, None)),
+    )
     yield _build_script("partial-update", "parts", columns, *steps, keys="k")
     yield _build_script("partial-update", "parts, compacted", columns, *steps, _FULL_COMPACTION, keys="k")
     group = {"fields__c__sequence_group": "a"}
-    yield _build_script("partial-update", "a group with its sequence", columns, *steps, rows((1, 9, "z", 4), (2, 8, "y", 9)), keys="k", **group)
-    folded = {"fields__a__aggregate_function": "sum", "fields__b__aggregate_function": "max", "fields__c__aggregate_function": "last_non_null_value"}
+    yield _build_script(
+        "partial-update",
+        "a group with its sequence",
+        columns,
+        *steps,
+        rows((1, 9, "z", 4), (2, 8, "y", 9)),
+        keys="k",
+        **group,
+    )
+    folded = {
+        "fields__a__aggregate_function": "sum",
+        "fields__b__aggregate_function": "max",
+        "fields__c__aggregate_function": "last_non_null_value",
+    }
     yield _build_script("aggregation", "sum, max, last value", columns, *steps, keys="k", **folded)
-    yield _build_script("aggregation", "sum, max, last value, compacted", columns, *steps, _FULL_COMPACTION, rows((1, 1, "zz", 1)), keys="k", **folded)
-    listed = {"fields__a__aggregate_function": "min", "fields__b__aggregate_function": "listagg", "fields__c__aggregate_function": "first_non_null_value"}
+    yield _build_script(
+        "aggregation",
+        "sum, max, last value, compacted",
+        columns,
+        *steps,
+        _FULL_COMPACTION,
+        rows((1, 1, "zz", 1)),
+        keys="k",
+        **folded,
+    )
+    listed = {
+        "fields__a__aggregate_function": "min",
+        "fields__b__aggregate_function": "listagg",
+        "fields__c__aggregate_function": "first_non_null_value",
+    }
     yield _build_script("aggregation", "min, listagg, first value", columns, *steps, keys="k", **listed)
     yield _build_script("first-row", "the first stays", columns, *steps, _FULL_COMPACTION, keys="k")

@@ -401,7 +401,9 @@ def _timed_map(function: FieldFunction, acc: list[Any], value: list[Any]) -> lis
         fresh, old = entry["value"], by_key.get(key, {"value": None})["value"]
         if fresh is None:
             by_key.pop(key, None)
-        elif fresh[clock] is not None and (old is None or old[clock] is None or fresh[clock].encode("utf-16-be") > old[clock].encode("utf-16-be")):
+        elif fresh[clock] is not None and (
+            old is None or old[clock] is None or fresh[clock].encode("utf-16-be") > old[clock].encode("utf-16-be")
+        ):
             by_key[key] = entry
     return list(by_key.values())
 
@@ -413,8 +415,14 @@ def _nested_key(function: FieldFunction, row: Row) -> Any:
 def _nested_update(function: FieldFunction, acc: list[Any], value: list[Any]) -> list[Any]:
     if len(acc) >= function.count_limit:
         return acc
-    rows = [row for row in acc if row is not None] + [row for row in value if row is not None][: function.count_limit - len(acc)]
-    return _in_hash_order(function, list({_nested_key(function, row): row for row in rows}.values())) if function.nested_key else rows
+    rows = [row for row in acc if row is not None] + [row for row in value if row is not None][
+        : function.count_limit - len(acc)
+    ]
+    return (
+        _in_hash_order(function, list({_nested_key(function, row): row for row in rows}.values()))
+        if function.nested_key
+        else rows
+    )
 
 
 def _in_hash_order(function: FieldFunction, rows: list[Row]) -> list[Row]:
@@ -440,7 +448,9 @@ def _nested_partial(function: FieldFunction, acc: list[Any], value: list[Any]) -
 def _collect_back(function: FieldFunction, acc: list[Any], value: list[Any]) -> list[Any]:
     removed, remaining = list(value), []
     for item in acc:
-        match = next((at for at, other in enumerate(removed) if _is_equal(item, other, part(function.type.element))), None)
+        match = next(
+            (at for at, other in enumerate(removed) if _is_equal(item, other, part(function.type.element))), None
+        )
         if match is None:
             remaining.append(item)
         else:
@@ -476,4 +486,8 @@ _COMBINERS: dict[str, Callable[[FieldFunction, Any, Any], Any]] = {
     "nested_update": _nested_update,
     "nested_partial_update": _nested_partial,
 }
-_RETRACTIONS: dict[str, Callable[[FieldFunction, Any, Any], Any]] = {"collect": _collect_back, "merge_map": _map_back, "nested_update": _nested_back}
+_RETRACTIONS: dict[str, Callable[[FieldFunction, Any, Any], Any]] = {
+    "collect": _collect_back,
+    "merge_map": _map_back,
+    "nested_update": _nested_back,
+}

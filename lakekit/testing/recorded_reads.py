@@ -19,8 +19,12 @@ _DAY_MS = 86_400_000
 
 
 FROM_NOTHING = "changes since 0 are those of the empty table; the engine looks for the file of a snapshot 0"
-LONG_LIVED_CHANGELOGS = "the changelogs outlive their snapshots and hold these changes; the engine looks at the snapshots that remain"
-BY_OLD_NAMES = "the bucket key has the name that its column had in that snapshot; the engine looks for the name of today"
+LONG_LIVED_CHANGELOGS = (
+    "the changelogs outlive their snapshots and hold these changes; the engine looks at the snapshots that remain"
+)
+BY_OLD_NAMES = (
+    "the bucket key has the name that its column had in that snapshot; the engine looks for the name of today"
+)
 BY_OLD_GROUPS = "the sequence group has the columns that it had in that snapshot; the engine looks for those of today"
 CHANGELOG = tuple(row for k in range(1, 5) for row in (("-D", k, f"v{k}"), ("+I", k + 1, f"v{k + 1}")))
 
@@ -52,25 +56,52 @@ DIFFERENT_ANSWERS = {
         FROM_NOTHING, "rowkind k s m", ("+I", 1, 12, "z"), ("+I", 2, 1, "b"), ("+I", 3, 3, None)
     ),
     ("dedup_update_kinds", "changes-0-2-diff"): rows(FROM_NOTHING, "k v", (2, "bb")),
-    ("dedup_update_kinds", "audit_log-changes-0-2-diff"): rows(FROM_NOTHING, "rowkind k v", ("-U", 1, "a"), ("+U", 2, "bb"), ("-U", 3, "c")),
+    ("dedup_update_kinds", "audit_log-changes-0-2-diff"): rows(
+        FROM_NOTHING, "rowkind k v", ("-U", 1, "a"), ("+U", 2, "bb"), ("-U", 3, "c")
+    ),
     ("evolve_bucket_key_time_travel", "snapshot-1"): rows(BY_OLD_NAMES, "k v", (1, "a"), (2, "b")),
     ("evolve_key_renamed", "snapshot-1"): rows(BY_OLD_NAMES, "k v", (1, "a"), (2, "b")),
     ("evolve_partial_update", "snapshot-1"): rows(BY_OLD_GROUPS, "k g a", (1, 5, "a1"), (2, 1, "x")),
     ("history_branches", "branch-from_tag-tag-of_branch"): rows(
-        "the tag is the branch's own; the engine looks for it in the main branch", "k v w", (1, "a", None), (2, "branched", None), (4, "d", 44)
+        "the tag is the branch's own; the engine looks for it in the main branch",
+        "k v w",
+        (1, "a", None),
+        (2, "branched", None),
+        (4, "d", 44),
     ),
     ("history_long_lived_changelog_input", "changes-1-5-auto"): rows(LONG_LIVED_CHANGELOGS, "rowkind k v", *CHANGELOG),
-    ("history_long_lived_changelog_input", "changes-1-5-changelog"): rows(LONG_LIVED_CHANGELOGS, "rowkind k v", *CHANGELOG),
+    ("history_long_lived_changelog_input", "changes-1-5-changelog"): rows(
+        LONG_LIVED_CHANGELOGS, "rowkind k v", *CHANGELOG
+    ),
     ("history_long_lived_changelog_none", "changes-1-5-auto"): rows(LONG_LIVED_CHANGELOGS, "rowkind k v", *CHANGELOG),
-    ("history_long_lived_changelog_none", "changes-1-5-changelog"): rows("without a producer there is no changelog to read", "rowkind k v"),
+    ("history_long_lived_changelog_none", "changes-1-5-changelog"): rows(
+        "without a producer there is no changelog to read", "rowkind k v"
+    ),
     ("partition_times_legacy", "partitions"): rows(
         "partitions of times are listed; the engine cannot parse the text of TIMESTAMP that it wrote",
         "partition record_count",
         *(
-            ("/".join(f"{name}={value}" for name, value in zip(("ts0", "ts3", "ts6", "t", "ltz"), values, strict=True)), 1)
+            (
+                "/".join(
+                    f"{name}={value}" for name, value in zip(("ts0", "ts3", "ts6", "t", "ltz"), values, strict=True)
+                ),
+                1,
+            )
             for values in (
-                ("1960-01-01 00:00:00", "1970-01-01 00:00:00.000", "1970-01-01 00:00:00.100000", "00:00:00.0", "1970-01-01 00:00:00.000"),
-                ("2024-02-29 12:34:56", "2024-02-29 12:34:56.789", "2024-02-29 12:34:56.000001", "01:02:03.004", "2024-02-29 12:34:56.789"),
+                (
+                    "1960-01-01 00:00:00",
+                    "1970-01-01 00:00:00.000",
+                    "1970-01-01 00:00:00.100000",
+                    "00:00:00.0",
+                    "1970-01-01 00:00:00.000",
+                ),
+                (
+                    "2024-02-29 12:34:56",
+                    "2024-02-29 12:34:56.789",
+                    "2024-02-29 12:34:56.000001",
+                    "01:02:03.004",
+                    "2024-02-29 12:34:56.789",
+                ),
                 ("__DEFAULT_PARTITION__",) * 5,
             )
         ),
@@ -94,7 +125,11 @@ def answer(case: Case, read: Read, *, differs: FrameComparison = difference) -> 
         return check_different_answer(case, read, own)
     beyond = beyond_polars(read)
     for name in beyond:
-        if (wrong := check_out_of_range(case, drop_read_columns(read, [other for other in read.columns if other != name]))) is not None:
+        if (
+            wrong := check_out_of_range(
+                case, drop_read_columns(read, [other for other in read.columns if other != name])
+            )
+        ) is not None:
             return wrong
     read = drop_read_columns(read, beyond)
     try:
@@ -140,7 +175,10 @@ def check_out_of_range(case: Case, read: Read) -> str | None:
         return None
     frame = run_read(case, replace(read, options={**read.options, "lakekit.timestamp-unit": "us"}))
     kind_column = KIND if read.system is None and KIND in frame.columns else None
-    cuts = ([(kind, tuple(_truncate_to_micros(value, parquet=parquet) for value in row)) for kind, row in read.rows] for parquet in (False, True))
+    cuts = (
+        [(kind, tuple(_truncate_to_micros(value, parquet=parquet) for value in row)) for kind, row in read.rows]
+        for parquet in (False, True)
+    )
     wrong = [difference(frame, replace(read, rows=tuple(rows)), kind_column=kind_column) for rows in cuts]
     return None if None in wrong else " · ".join(map(str, wrong))
 
@@ -154,7 +192,9 @@ def _truncate_to_micros(value: list[int] | None, *, parquet: bool) -> list[int] 
         return None
     of_day = (-1 if value[0] < 0 else 1) * (abs(value[0]) % _DAY_MS) if parquet else 0
     nanos = of_day * 1_000_000 + value[1] if parquet else value[0] * 1_000_000 + value[1]
-    micros = (-(-nanos // 1000) if nanos < 0 else nanos // 1000) + (value[0] - of_day) * 1000 if parquet else nanos // 1000
+    micros = (
+        (-(-nanos // 1000) if nanos < 0 else nanos // 1000) + (value[0] - of_day) * 1000 if parquet else nanos // 1000
+    )
     return [micros // 1000, micros % 1000 * 1000]
 
 
@@ -165,7 +205,11 @@ def run_read(case: Case, read: Read) -> pl.DataFrame:
     columns: list[Any] = cols(read.columns) or [pl.all()]
     if read.system is not None:
         frame = table.system(read.system, options=options).select(columns).collect()
-        return frame.with_columns(pl.col("file_path").str.replace(case.path, "{table}", literal=True)) if "file_path" in frame.columns else frame
+        return (
+            frame.with_columns(pl.col("file_path").str.replace(case.path, "{table}", literal=True))
+            if "file_path" in frame.columns
+            else frame
+        )
     if any(key.startswith(INCREMENTAL) for key in options):
         if is_difference(table, options):  # of states without deletes: the audit log compares states with them
             return table.scan(options=options).select(columns).collect()
@@ -179,4 +223,7 @@ def is_difference(table: lk.Table, options: dict[str, Any]) -> bool:
     if "incremental-to-auto-tag" in options or options.get("incremental-between-scan-mode") == "diff":
         return True
     names = set(table.tags()["tag"])
-    return set(options.get("incremental-between", "").split(",")) <= names and options.get("incremental-between-tag-to-snapshot") != "true"
+    return (
+        set(options.get("incremental-between", "").split(",")) <= names
+        and options.get("incremental-between-tag-to-snapshot") != "true"
+    )

@@ -80,7 +80,14 @@ class Script:
         """The merge rule of its versions."""
         count = len(self.columns)
         return rules.merge_spec_from_options(
-            TableSchema(version=3, id=0, fields=self.fields, highest_field_id=count - 1, primary_keys=self.primary_keys, options=dict(self.options))
+            TableSchema(
+                version=3,
+                id=0,
+                fields=self.fields,
+                highest_field_id=count - 1,
+                primary_keys=self.primary_keys,
+                options=dict(self.options),
+            )
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -97,7 +104,16 @@ class Script:
         """Return the rows that a reader of the table must return, by the oracle."""
         rows = rows_of(self._merged() if self.primary_keys else self._appended(), [field.type for field in self.fields])
         names, types = tuple(self.columns), tuple(field.type for field in self.fields)
-        return Read(name="latest", branch=None, system=None, options={}, columns=names, types=types, rows=tuple(rows), error=None)
+        return Read(
+            name="latest",
+            branch=None,
+            system=None,
+            options={},
+            columns=names,
+            types=types,
+            rows=tuple(rows),
+            error=None,
+        )
 
     def _merged(self) -> pl.DataFrame:
         versions: list[Row] = []
@@ -107,9 +123,14 @@ class Script:
             kinds = [KIND_TEXTS.index("-D" if step.do == "delete" else row[KIND]) for row in step.rows]
             written = frame_of(self.fields, step.rows).to_arrow().to_pylist()
             numbers = range(len(versions), len(versions) + len(written))
-            versions += [{**row, "_VALUE_KIND": kind, "_SEQUENCE_NUMBER": at} for row, kind, at in zip(written, kinds, numbers, strict=True)]
+            versions += [
+                {**row, "_VALUE_KIND": kind, "_SEQUENCE_NUMBER": at}
+                for row, kind, at in zip(written, kinds, numbers, strict=True)
+            ]
         live = [row for row in oracle.merge(versions, self.rule) if row["_VALUE_KIND"] in oracle.ADD_KINDS]
-        return pl.DataFrame({name: [row[name] for row in live] for name in self.columns}, schema=polars_schema(self.fields))
+        return pl.DataFrame(
+            {name: [row[name] for row in live] for name in self.columns}, schema=polars_schema(self.fields)
+        )
 
     def _appended(self) -> pl.DataFrame:
         present: list[Row] = []
@@ -117,7 +138,11 @@ class Script:
             if step.do == "write":
                 present += step.rows
             elif step.do == "delete":
-                present = [row for row in present if not any(all(row.get(name) == value for name, value in deleted.items()) for deleted in step.rows)]
+                present = [
+                    row
+                    for row in present
+                    if not any(all(row.get(name) == value for name, value in deleted.items()) for deleted in step.rows)
+                ]
         return frame_of(self.fields, present)
 
 
@@ -133,7 +158,13 @@ def play(path: str, script: dict[str, Any]) -> None:
     """
     fields = [Field(column["name"], parse(column["type"])) for column in script["columns"]]
     columns = {column["name"]: column["type"] for column in script["columns"]}
-    table = create(path, columns, primary_keys=script["primary_keys"], partition_keys=script["partition_keys"], options=script["options"])
+    table = create(
+        path,
+        columns,
+        primary_keys=script["primary_keys"],
+        partition_keys=script["partition_keys"],
+        options=script["options"],
+    )
     for step in script["steps"]:
         if step["do"] == "compact":
             table.compact(full=step["full"])
@@ -149,7 +180,9 @@ def play(path: str, script: dict[str, Any]) -> None:
 def _any_of(fields: Sequence[Field], rows: Sequence[Row]) -> pl.Expr:
     def one(row: Row) -> pl.Expr:
         named = [field for field in fields if field.name in row]
-        return reduce(lambda a, b: a & b, (col(field.name) == series_of([row[field.name]], field.type)[0] for field in named))
+        return reduce(
+            lambda a, b: a & b, (col(field.name) == series_of([row[field.name]], field.type)[0] for field in named)
+        )
 
     return reduce(lambda a, b: a | b, map(one, rows))
 

@@ -25,7 +25,18 @@ def _refusal(ask: Callable[[str], object], path: str) -> StorageFailed | None:
     return None
 
 
-NAMES = ("plain", "with blank", "p=a%2Fb%3Dc", "dt=2024-01-01T00%3A00", "湖仓", "e\u0301", "-dash", ".hidden", "a+b&c~d@e!", "x" * 200)
+NAMES = (
+    "plain",
+    "with blank",
+    "p=a%2Fb%3Dc",
+    "dt=2024-01-01T00%3A00",
+    "湖仓",
+    "e\u0301",
+    "-dash",
+    ".hidden",
+    "a+b&c~d@e!",
+    "x" * 200,
+)
 
 
 def what_is_put_is_read(storage: Storage, directory: str) -> None:
@@ -140,7 +151,9 @@ def only_empty_directories_go(storage: Storage, directory: str) -> None:
     for name in ("full/file", "empty/file"):
         storage.put(f"{directory}/{name}", b"x")
     storage.delete([f"{directory}/empty/file"])
-    storage.remove_directories([f"{directory}/full", f"{directory}/empty", f"{directory}/none", f"{directory}/full/file"])
+    storage.remove_directories(
+        [f"{directory}/full", f"{directory}/empty", f"{directory}/none", f"{directory}/full/file"]
+    )
     assert [stat.path for stat in storage.list(directory)] == [f"{directory}/full"]
     assert storage.read(f"{directory}/full/file") == b"x"
 

@@ -45,7 +45,14 @@ class Merging:
     def schema(self) -> TableSchema:
         """The table's schema."""
         fields = tuple(Field(field.name, field.type, id=number) for number, field in enumerate(self.fields))
-        return TableSchema(version=3, id=0, fields=fields, highest_field_id=len(fields) - 1, primary_keys=self.key, options=dict(self.options))
+        return TableSchema(
+            version=3,
+            id=0,
+            fields=fields,
+            highest_field_id=len(fields) - 1,
+            primary_keys=self.key,
+            options=dict(self.options),
+        )
 
     @property
     def rule(self) -> MergeSpec:
@@ -57,7 +64,10 @@ class Merging:
         selected = self.versions if order is None else [self.versions[at] for at in order]
         columns = {
             **{field.name: [row[3][number] for row in selected] for number, field in enumerate(self.fields)},
-            **{name: [row[at] for row in selected] for name, at in (("_SEQUENCE_NUMBER", 1), ("_VALUE_KIND", 0), (LEVEL, 2))},
+            **{
+                name: [row[at] for row in selected]
+                for name, at in (("_SEQUENCE_NUMBER", 1), ("_VALUE_KIND", 0), (LEVEL, 2))
+            },
         }
         return pl.DataFrame(columns, schema={**polars_schema(self.fields), **SYSTEM})
 
@@ -86,7 +96,13 @@ def canonical_rows(rows: list[dict[str, Any]], rule: MergeSpec) -> list[str]:
         if function.name in hashed or function.nested_key or (function.name == "collect" and function.distinct)
     }
     return sorted(
-        repr(sorted((name, sorted(map(repr, value)) if name in loose and value is not None else value) for name, value in row.items())) for row in rows
+        repr(
+            sorted(
+                (name, sorted(map(repr, value)) if name in loose and value is not None else value)
+                for name, value in row.items()
+            )
+        )
+        for row in rows
     )
 
 
@@ -138,7 +154,18 @@ def _nested_values(t: DataType) -> st.SearchStrategy[Any]:
 
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
-NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(5, 2)", "DECIMAL(18, 3)", "DECIMAL(20, 2)", "DECIMAL(38, 4)")
+NUMBERS = (
+    "TINYINT",
+    "SMALLINT",
+    "INT",
+    "BIGINT",
+    "FLOAT",
+    "DOUBLE",
+    "DECIMAL(5, 2)",
+    "DECIMAL(18, 3)",
+    "DECIMAL(20, 2)",
+    "DECIMAL(38, 4)",
+)
 COMPARABLE_TYPES = (*NUMBERS, "STRING", "BYTES", "DATE", "TIMESTAMP(6)")
 VALUE_TYPES = (*COMPARABLE_TYPES, "BOOLEAN", "ARRAY<INT>", "ROW<x INT, y STRING>")
 SEQUENCE_TYPES = ("INT", "BIGINT", "DATE", "TIMESTAMP(6)", "DOUBLE", "DECIMAL(20, 2)")
@@ -178,7 +205,9 @@ def sequence_values(t: DataType) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def functions(draw: st.DrawFn, name: str, options: dict[str, str], *, column: str, ignores_retract: bool = True) -> Field:
+def functions(
+    draw: st.DrawFn, name: str, options: dict[str, str], *, column: str, ignores_retract: bool = True
+) -> Field:
     """Draw a column that uses an aggregate function, and set its options."""
     options[f"fields.{column}.aggregate-function"] = name
     if ignores_retract and draw(st.integers(0, 4)) == 0:
@@ -205,7 +234,9 @@ def merges(draw: st.DrawFn, engine: str | None = None, retractions: bool | None 
     options = {"merge-engine": merge_engine}
     key_types = draw(st.sampled_from(KEYS))
     keys = [field_of(f"k{number}", f"{text} NOT NULL") for number, text in enumerate(key_types)]
-    columns = draw({"partial-update": _partial_update, "aggregation": _aggregation}.get(merge_engine, _value_fields)(options))
+    columns = draw(
+        {"partial-update": _partial_update, "aggregation": _aggregation}.get(merge_engine, _value_fields)(options)
+    )
     if merge_engine != "first-row" and draw(st.integers(0, 3)) == 0:
         columns.append(field_of("u", draw(st.sampled_from(SEQUENCE_TYPES))))
         options["sequence.field"] = "u"
@@ -213,12 +244,19 @@ def merges(draw: st.DrawFn, engine: str | None = None, retractions: bool | None 
     if merge_engine != "first-row" and draw(st.integers(0, 3)) == 0:
         options["changelog-producer"] = "lookup"
     fields = (*keys, *columns)
-    return Merging(fields=fields, key=tuple(key_field.name for key_field in keys), options=options, versions=draw(_versions(fields, len(keys), takes)))
+    return Merging(
+        fields=fields,
+        key=tuple(key_field.name for key_field in keys),
+        options=options,
+        versions=draw(_versions(fields, len(keys), takes)),
+    )
 
 
 @st.composite
 def _versions(draw: st.DrawFn, fields: tuple[Field, ...], keys: int, takes: bool) -> tuple[Any, ...]:
-    keys_drawn = draw(st.lists(st.tuples(*(_values(field.type) for field in fields[:keys])), min_size=1, max_size=4, unique=True))
+    keys_drawn = draw(
+        st.lists(st.tuples(*(_values(field.type) for field in fields[:keys])), min_size=1, max_size=4, unique=True)
+    )
     kinds = st.sampled_from((0, 0, 0, 2, 1, 3)) if takes else st.sampled_from((0, 2))
     count = draw(st.integers(1, 24))
     numbers = draw(st.permutations(range(count))) if draw(st.booleans()) else list(range(count))
@@ -229,7 +267,10 @@ def _versions(draw: st.DrawFn, fields: tuple[Field, ...], keys: int, takes: bool
         if level and (which, level) in seen:
             level = 0
         seen.add((which, level))
-        other_values = [draw(sequence_values(field.type) if field.name[0] in "su" else values(field.type)) for field in fields[keys:]]
+        other_values = [
+            draw(sequence_values(field.type) if field.name[0] in "su" else values(field.type))
+            for field in fields[keys:]
+        ]
         versions.append((draw(kinds), number, level, (*keys_drawn[which], *other_values)))
     return tuple(versions)
 
@@ -249,7 +290,10 @@ def _aggregation(draw: st.DrawFn, options: dict[str, str]) -> list[Field]:
     if draw(st.booleans()):
         options["fields.default-aggregate-function"] = "last_value"
     names = draw(st.lists(st.sampled_from(FUNCTIONS), min_size=1, max_size=3))
-    columns = [draw(functions(name, options, column=f"f{number}", ignores_retract=not removes)) for number, name in enumerate(names)]
+    columns = [
+        draw(functions(name, options, column=f"f{number}", ignores_retract=not removes))
+        for number, name in enumerate(names)
+    ]
     return [*columns, field_of("d", "INT")]
 
 
@@ -270,13 +314,20 @@ def _groups(draw: st.DrawFn, options: dict[str, str]) -> list[Field]:
     drawn = [field_of("free", "INT")]
     sequences = []
     for number in range(draw(st.integers(1, 2))):
-        columns = [field_of(f"s{number}{letter}", draw(st.sampled_from(SEQUENCE_TYPES))) for letter in "xy"[: draw(st.integers(1, 2))]]
+        columns = [
+            field_of(f"s{number}{letter}", draw(st.sampled_from(SEQUENCE_TYPES)))
+            for letter in "xy"[: draw(st.integers(1, 2))]
+        ]
         names = draw(st.lists(st.sampled_from(("", *FUNCTIONS)), min_size=1, max_size=3))
         protected = [
-            draw(functions(name, options, column=f"p{number}{at}")) if name else field_of(f"p{number}{at}", draw(st.sampled_from(VALUE_TYPES)))
+            draw(functions(name, options, column=f"p{number}{at}"))
+            if name
+            else field_of(f"p{number}{at}", draw(st.sampled_from(VALUE_TYPES)))
             for at, name in enumerate(names)
         ]
-        options[f"fields.{','.join(column.name for column in columns)}.sequence-group"] = ",".join(column.name for column in protected)
+        options[f"fields.{','.join(column.name for column in columns)}.sequence-group"] = ",".join(
+            column.name for column in protected
+        )
         sequences += [column.name for column in columns]
         drawn += [*columns, *protected]
     extra = draw(st.sampled_from(("", "ignore", "remove")))

@@ -26,7 +26,15 @@ if TYPE_CHECKING:
 
     from lakekit.storage.protocol import Storage
 
-EXTENSIONS = {"gzip": "gz", "bzip2": "bz2", "deflate": "deflate", "snappy": "snappy", "lz4": "lz4", "zstd": "zst", "none": ""}
+EXTENSIONS = {
+    "gzip": "gz",
+    "bzip2": "bz2",
+    "deflate": "deflate",
+    "snappy": "snappy",
+    "lz4": "lz4",
+    "zstd": "zst",
+    "none": "",
+}
 """`format-table.file.compression` -> the extension that follows the format in a file's name."""
 PIECE_BYTES = 8 << 20
 _BLOCK_BYTES = 256 << 10
@@ -45,7 +53,9 @@ def normalize_compression(compression: str) -> str:
     name = compression.strip().lower()
     if name not in EXTENSIONS:
         raise InvalidOption(
-            f"text files are not compressed by {compression[:100]!r}; allowed: {', '.join(EXTENSIONS)}", key="format-table.file.compression", value=compression
+            f"text files are not compressed by {compression[:100]!r}; allowed: {', '.join(EXTENSIONS)}",
+            key="format-table.file.compression",
+            value=compression,
         )
     return name
 
@@ -172,7 +182,9 @@ def pieces(storage: Storage, path: str, size_bytes: int) -> Iterator[bytes]:
             raise error.at(path) from None
         if hasattr(error, "path"):
             raise  # the storage's own
-        raise Corrupt(f"{path}: its {ending} data cannot be decompressed: {str(error)[:200]}", path=path, field="compression") from error
+        raise Corrupt(
+            f"{path}: its {ending} data cannot be decompressed: {str(error)[:200]}", path=path, field="compression"
+        ) from error
 
 
 def _read_raw(storage: Storage, path: str, size_bytes: int) -> Iterator[bytes]:

@@ -49,14 +49,24 @@ def parsed(lines: pl.Series, fields: Sequence[Field], names: Sequence[str], opti
     columns = []
     is_bad_row = pl.repeat(value=False, n=len(lines), eager=True)
     for field, cell in zip(fields[:count], quoting.cells(lines, count, options), strict=True):
-        texts = cell.alias("t").to_frame().select(pl.when(pl.col("t") != options.null_literal).then(pl.col("t"))).to_series()
+        texts = (
+            cell.alias("t")
+            .to_frame()
+            .select(pl.when(pl.col("t") != options.null_literal).then(pl.col("t")))
+            .to_series()
+        )
         column, is_bad = values.parse_values(texts, field.type, options, field.name)
         is_bad = is_bad.fill_null(value=False)
         if options.mode == "failfast" and is_bad.any():
-            raise Corrupt(f"column {field.name} is {field.type}, but a row holds {texts.filter(is_bad)[0][:80]!r}", field=field.name)
+            raise Corrupt(
+                f"column {field.name} is {field.type}, but a row holds {texts.filter(is_bad)[0][:80]!r}",
+                field=field.name,
+            )
         is_bad_row = is_bad_row | is_bad
         if field.name in names:
-            columns.append(column.to_frame("v").select(pl.when(~is_bad_row).then(pl.col("v")).alias(field.name)).to_series())
+            columns.append(
+                column.to_frame("v").select(pl.when(~is_bad_row).then(pl.col("v")).alias(field.name)).to_series()
+            )
     frame = pl.DataFrame(columns).select(cols(names))
     return frame.filter(~is_bad_row) if options.mode == "dropmalformed" else frame
 
@@ -67,7 +77,9 @@ def printed(frame: pl.DataFrame, fields: Sequence[Field], options: TextOptions) 
     Raises:
         ValueOutOfRange: a value holds a line end.
     """
-    texts = frame.select(values.print_values(col(field.name), field.type, options).alias(field.name) for field in fields)
+    texts = frame.select(
+        values.print_values(col(field.name), field.type, options).alias(field.name) for field in fields
+    )
     ends = ["\n", "\r"] if options.ends_anyhow else [options.line_end]
     blanks = len(fields) == 1 or options.delimiter in BLANK
     for column in texts:
@@ -83,7 +95,11 @@ def printed(frame: pl.DataFrame, fields: Sequence[Field], options: TextOptions) 
 def header(fields: Sequence[Field], options: TextOptions) -> str:
     """Return the line of column names that the option csv.include-header adds."""
     names = pl.DataFrame({field.name: [field.name] for field in fields})
-    return str(pl.select(pl.concat_str([_quote_cells(name, options, blanks=False) for name in names], separator=options.delimiter)).item())
+    return str(
+        pl.select(
+            pl.concat_str([_quote_cells(name, options, blanks=False) for name in names], separator=options.delimiter)
+        ).item()
+    )
 
 
 def _quote_cells(column: pl.Series, options: TextOptions, *, blanks: bool) -> pl.Series:
@@ -94,12 +110,16 @@ def _quote_cells(column: pl.Series, options: TextOptions, *, blanks: bool) -> pl
     """
     if options.quote == "\0":
         return column
-    needs = column.str.contains_any([sign for sign in (options.delimiter, options.line_end[0], options.quote, options.escape) if sign != "\0"])
+    needs = column.str.contains_any(
+        [sign for sign in (options.delimiter, options.line_end[0], options.quote, options.escape) if sign != "\0"]
+    )
     if blanks:
         needs = needs | ((column.str.strip_chars(BLANK) == "") & (column != options.null_literal))
     if not needs.any():
         return column
     doubled = options.quote if options.escape == "\0" else options.escape
-    escaped = column if options.escape == "\0" else column.str.replace_all(options.escape, options.escape * 2, literal=True)
+    escaped = (
+        column if options.escape == "\0" else column.str.replace_all(options.escape, options.escape * 2, literal=True)
+    )
     escaped = escaped.str.replace_all(options.quote, doubled + options.quote, literal=True)
     return column.zip_with(~needs.fill_null(value=False), options.quote + escaped + options.quote)

@@ -48,7 +48,9 @@ def check_types(fields: Sequence[Field]) -> None:
 def _check(t: DataType) -> None:
     if t.root == "MAP" and part(t.key).root not in _KEYS:
         raise refuse_type(t, "json")
-    inner = [part(t.element)] if t.root == "ARRAY" else [part(t.value)] if t.root == "MAP" else [f.type for f in t.fields]
+    inner = (
+        [part(t.element)] if t.root == "ARRAY" else [part(t.value)] if t.root == "MAP" else [f.type for f in t.fields]
+    )
     if t.root not in values.PLAIN_TYPES and t.root not in ("ARRAY", "MAP", "ROW"):
         raise refuse_type(t, "json")
     for inner_type in inner:
@@ -122,7 +124,9 @@ def _values_to_texts(value: Any, t: DataType, options: TextOptions) -> Any:
         case "ARRAY":
             return [_values_to_texts(item, part(t.element), options) for item in value]
         case "MAP":
-            return [{"key": key, "value": _values_to_texts(item, part(t.value), options)} for key, item in value.items()]
+            return [
+                {"key": key, "value": _values_to_texts(item, part(t.value), options)} for key, item in value.items()
+            ]
         case "ROW":
             return {f.name: _values_to_texts(value.get(f.name), f.type, options) for f in t.fields}
     if isinstance(value, bool):
@@ -135,7 +139,9 @@ def _values(column: pl.Expr, t: DataType, options: TextOptions, name: str) -> pl
 
     def leaf(texts: pl.Expr, leaf_type: DataType) -> pl.Expr:
         dtype = polars_type(leaf_type, timestamp_unit=options.timestamp_unit)
-        return texts.map_batches(partial(_parse_texts, t=leaf_type, options=options, name=name), return_dtype=dtype, is_elementwise=True)
+        return texts.map_batches(
+            partial(_parse_texts, t=leaf_type, options=options, name=name), return_dtype=dtype, is_elementwise=True
+        )
 
     if t.root not in ("ARRAY", "MAP", "ROW"):
         return leaf(column, t)
@@ -171,7 +177,10 @@ def printed(frame: pl.DataFrame, fields: Sequence[Field], options: TextOptions) 
 
 
 def _object(members: Iterable[tuple[str, pl.Expr, DataType]], options: TextOptions) -> pl.Expr:
-    texts = [pl.concat_str(pl.lit(json.dumps(name, ensure_ascii=False) + ":"), _text(member, t, options)) for name, member, t in members]
+    texts = [
+        pl.concat_str(pl.lit(json.dumps(name, ensure_ascii=False) + ":"), _text(member, t, options))
+        for name, member, t in members
+    ]
     return pl.concat_str(pl.lit("{"), pl.concat_str(texts, separator=",") if texts else pl.lit(""), pl.lit("}"))
 
 
@@ -187,7 +196,12 @@ def _text(column: pl.Expr, t: DataType, options: TextOptions) -> pl.Expr:
         case "ROW":
             json_text = _object(((f.name, struct_field(column, f.name), f.type) for f in t.fields), options)
         case _:
-            return pl.struct(values.print_values(column, t, options).alias("x")).struct.json_encode().str.slice(5).str.head(-1)
+            return (
+                pl.struct(values.print_values(column, t, options).alias("x"))
+                .struct.json_encode()
+                .str.slice(5)
+                .str.head(-1)
+            )
     return pl.when(column.is_not_null()).then(json_text).otherwise(pl.lit("null"))
 
 
@@ -199,10 +213,15 @@ def _null_keys(column: pl.Expr, t: DataType) -> Iterator[pl.Expr]:
     """Yield, for every map in the type, an expression that is true where the map has a null key."""
     match t.root:
         case "ARRAY":
-            yield from (column.list.eval(has_null_key).list.any() for has_null_key in _null_keys(pl.element(), part(t.element)))
+            yield from (
+                column.list.eval(has_null_key).list.any() for has_null_key in _null_keys(pl.element(), part(t.element))
+            )
         case "MAP":
             yield column.list.eval(pl.element().struct.field("key").is_null()).list.any()
-            yield from (column.list.eval(has_null_key).list.any() for has_null_key in _null_keys(pl.element().struct.field("value"), part(t.value)))
+            yield from (
+                column.list.eval(has_null_key).list.any()
+                for has_null_key in _null_keys(pl.element().struct.field("value"), part(t.value))
+            )
         case "ROW":
             for f in t.fields:
                 yield from _null_keys(struct_field(column, f.name), f.type)

@@ -51,25 +51,41 @@ class TextOptions:
         return self.line_end in _ENDS
 
 
-def lines_of(table_options: Mapping[str, str], format_name: str, *, zone: str = "UTC", timestamp_unit: str | None = None) -> TextOptions:
+def lines_of(
+    table_options: Mapping[str, str], format_name: str, *, zone: str = "UTC", timestamp_unit: str | None = None
+) -> TextOptions:
     """Return the options of a table's text files.
 
     Raises:
         InvalidOption: a value is not allowed, or two special characters are equal, so that Java's reader cannot tell
             them apart.
     """
-    return _lines_of(tuple(sorted((key, value) for key, value in table_options.items() if key in KEYS)), format_name, zone, timestamp_unit)
+    return _lines_of(
+        tuple(sorted((key, value) for key, value in table_options.items() if key in KEYS)),
+        format_name,
+        zone,
+        timestamp_unit,
+    )
 
 
 @lru_cache(maxsize=64)
-def _lines_of(pairs: tuple[tuple[str, str], ...], format_name: str, zone: str, timestamp_unit: str | None) -> TextOptions:
+def _lines_of(
+    pairs: tuple[tuple[str, str], ...], format_name: str, zone: str, timestamp_unit: str | None
+) -> TextOptions:
     options = dict(pairs)
     if format_name == "json":
         _one_of(options, ("json.map-null-key-mode",), "fail", _NULL_KEYS)
         ignores = _flag(options, ("json.ignore-parse-errors",))
-        return TextOptions(line_end=_text(options, ("json.line-delimiter",), "\n"), ignores_errors=ignores, zone=zone, timestamp_unit=timestamp_unit)
+        return TextOptions(
+            line_end=_text(options, ("json.line-delimiter",), "\n"),
+            ignores_errors=ignores,
+            zone=zone,
+            timestamp_unit=timestamp_unit,
+        )
     if format_name == "text":
-        return TextOptions(line_end=_text(options, ("text.line-delimiter", "lineSep"), "\n"), zone=zone, timestamp_unit=timestamp_unit)
+        return TextOptions(
+            line_end=_text(options, ("text.line-delimiter", "lineSep"), "\n"), zone=zone, timestamp_unit=timestamp_unit
+        )
     csv = TextOptions(
         line_end=_text(options, ("csv.line-delimiter", "lineSep"), "\n"),
         delimiter=_character(options, ("csv.field-delimiter", "field-delimiter", "seq"), ","),

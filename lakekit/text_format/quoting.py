@@ -33,7 +33,9 @@ def cells(lines: pl.Series, count: int, options: TextOptions) -> list[pl.Series]
     """
     specials = [special for special in (options.quote, options.escape) if special != "\0"]
     blank = lines.str.strip_chars(BLANK) == ""
-    marked = (lines.str.contains_any(specials) if specials else pl.repeat(value=False, n=len(lines), eager=True)) & ~blank
+    marked = (
+        lines.str.contains_any(specials) if specials else pl.repeat(value=False, n=len(lines), eager=True)
+    ) & ~blank
     plain = lines.to_frame("line").select(pl.when(~blank & ~marked).then(pl.col("line"))).to_series()
     columns = plain.str.split_exact(options.delimiter, count).struct.unnest().get_columns()[:count]
     if marked.any():
@@ -60,7 +62,10 @@ def _split_quoted(lines: pl.Series, count: int, options: TextOptions) -> list[pl
         bare = cell.str.slice(1, (cell.str.len_chars().cast(pl.Int64) - 2).clip(0))
         bare = bare.str.replace_all(f"{escape}([{quote}{escape}])|{quote}({quote})", "${1}${2}")
         cells.append(cell.zip_with(~cell.str.starts_with(options.quote).fill_null(value=False), bare))
-    columns = [pl.Series(f"field_{i}", [None], pl.String).new_from_index(0, len(lines)).scatter(rows, part) for i, part in enumerate(cells)]
+    columns = [
+        pl.Series(f"field_{i}", [None], pl.String).new_from_index(0, len(lines)).scatter(rows, part)
+        for i, part in enumerate(cells)
+    ]
     if in_order.all():
         return columns
     is_odd = (~in_order).arg_true()

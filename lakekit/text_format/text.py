@@ -23,7 +23,10 @@ def check_types(fields: Sequence[Field]) -> None:
     """Raise `Unsupported` for anything but one column of text."""
     if len(fields) != 1 or fields[0].type.root not in STRINGS:
         columns = ", ".join(f"{field.name} {field.type}" for field in fields[:12])
-        raise Unsupported(f"Text format only supports a single string column; these files would hold {columns}", feature="file.format.text")
+        raise Unsupported(
+            f"Text format only supports a single string column; these files would hold {columns}",
+            feature="file.format.text",
+        )
 
 
 def parsed(lines: pl.Series, fields: Sequence[Field], names: Sequence[str], options: TextOptions) -> pl.DataFrame:  # noqa: ARG001 - as every format

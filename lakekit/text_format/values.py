@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from lakekit.text_format.options import TextOptions
     from lakekit.types import DataType
 
-PLAIN_TYPES = frozenset({*STRINGS, *INTEGERS, "BOOLEAN", "FLOAT", "DOUBLE", "DECIMAL", "DATE", "TIME", *TIMESTAMPS, "BINARY", "VARBINARY"})
+PLAIN_TYPES = frozenset(
+    {*STRINGS, *INTEGERS, "BOOLEAN", "FLOAT", "DOUBLE", "DECIMAL", "DATE", "TIME", *TIMESTAMPS, "BINARY", "VARBINARY"}
+)
 """Types of which one text is one value."""
 _PLAIN_NUMBER = r"^-?[0-9]+(?:\.[0-9]+)?(?:E-?[0-9]+)?$"
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
@@ -39,7 +41,12 @@ def parse_values(texts: pl.Series, t: DataType, options: TextOptions, column: st
     if t.root in INTEGERS:
         limit = 1 << (_BITS[t.root] - 1)
         integers = texts.str.extract(r"^\+?(-?\d+)$", 1).cast(pl.Int64, strict=False)
-        parsed = integers.to_frame("n").select(pl.when(pl.col("n").is_between(-limit, limit - 1)).then(pl.col("n"))).to_series().cast(dtype)
+        parsed = (
+            integers.to_frame("n")
+            .select(pl.when(pl.col("n").is_between(-limit, limit - 1)).then(pl.col("n")))
+            .to_series()
+            .cast(dtype)
+        )
     elif t.root == "BOOLEAN":
         return texts.str.to_lowercase() == "true", _false_mask(texts)
     elif t.root in ("FLOAT", "DOUBLE"):
@@ -51,7 +58,9 @@ def parse_values(texts: pl.Series, t: DataType, options: TextOptions, column: st
         parsed = text_casts.tolerant_parser(t, column=column)(texts)
         return parsed.cast(dtype), (~text_casts.is_decimal(texts)).fill_null(value=False)
     else:
-        parsed = text_casts.tolerant_parser(t, column=column, timestamp_unit=options.timestamp_unit, zone=options.zone)(texts)
+        parsed = text_casts.tolerant_parser(t, column=column, timestamp_unit=options.timestamp_unit, zone=options.zone)(
+            texts
+        )
     return parsed.cast(dtype), parsed.is_null() & texts.is_not_null()
 
 
@@ -59,9 +68,15 @@ def _bytes(texts: pl.Series) -> pl.Series:
     """Decode base64 as Java does: padding may be missing, and surplus bits at the end are ignored."""
     filled = pl.col("t").str.contains(r"^[A-Za-z0-9+/]*={1,2}$") & (pl.col("t").str.len_bytes() % 4 == 0)
     bare = pl.when(filled).then(pl.col("t").str.strip_chars_end("=")).otherwise(pl.col("t"))
-    frame = texts.to_frame("t").select(t=bare).with_columns(left=pl.col("t").str.len_bytes() % 4, size=pl.col("t").str.len_bytes() * 3 // 4)
+    frame = (
+        texts.to_frame("t")
+        .select(t=bare)
+        .with_columns(left=pl.col("t").str.len_bytes() % 4, size=pl.col("t").str.len_bytes() * 3 // 4)
+    )
     padded = pl.concat_str("t", pl.lit("AA").str.slice(0, (4 - pl.col("left")) % 4))
-    decoded = frame.select(pl.when(pl.col("left") != 1).then(padded).str.decode("base64", strict=False).bin.slice(0, pl.col("size")))
+    decoded = frame.select(
+        pl.when(pl.col("left") != 1).then(padded).str.decode("base64", strict=False).bin.slice(0, pl.col("size"))
+    )
     return decoded.to_series().alias(texts.name)
 
 

@@ -47,11 +47,24 @@ class Field:
     comment: str | None = None
     default: str | None = None
 
-    def __init__(self, name: str, type: DataType | str, id: int = -1, comment: str | None = None, default: str | None = None) -> None:  # noqa: A002
+    def __init__(
+        self,
+        name: str,
+        type: DataType | str,  # noqa: A002
+        id: int = -1,  # noqa: A002
+        comment: str | None = None,
+        default: str | None = None,
+    ) -> None:
         if not isinstance(name, str):
             msg = f"the name of a field is a text, not {name!r}: Field('k', 'BIGINT NOT NULL')"
             raise TypeError(msg)
-        attributes = {"name": name, "type": parse(type) if isinstance(type, str) else type, "id": id, "comment": comment, "default": default}
+        attributes = {
+            "name": name,
+            "type": parse(type) if isinstance(type, str) else type,
+            "id": id,
+            "comment": comment,
+            "default": default,
+        }
         for key, value in attributes.items():
             object.__setattr__(self, key, value)
 
@@ -105,7 +118,9 @@ class DataType:
     @property
     def parts(self) -> tuple[DataType, ...]:
         """The types directly inside it: of elements, keys, values, fields."""
-        return tuple(t for t in (self.element, self.key, self.value, *(field.type for field in self.fields)) if t is not None)
+        return tuple(
+            t for t in (self.element, self.key, self.value, *(field.type for field in self.fields)) if t is not None
+        )
 
     def holds(self, roots: Container[str]) -> bool:
         """Return whether this type, or a type inside it, has one of these roots."""
@@ -220,7 +235,10 @@ class _Tokens:
 
     def wrong(self, why: str) -> Corrupt:
         excerpt = self.text if len(self.text) <= 200 else self.text[:200] + "…"
-        return Corrupt(f"{excerpt!r} is not a Paimon type: {why}. Types look like INT, DECIMAL(10, 2) NOT NULL, ARRAY<STRING>", field="type")
+        return Corrupt(
+            f"{excerpt!r} is not a Paimon type: {why}. Types look like INT, DECIMAL(10, 2) NOT NULL, ARRAY<STRING>",
+            field="type",
+        )
 
     def peek(self, ahead: int = 0) -> str:
         at = self.at + ahead

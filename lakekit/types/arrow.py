@@ -58,7 +58,9 @@ def to_arrow(t: DataType) -> pa.DataType:
         case "ROW":
             return pa.struct([to_arrow_field(f) for f in t.fields])
         case "VARIANT":
-            return pa.struct([pa.field("value", pa.binary(), nullable=False), pa.field("metadata", pa.binary(), nullable=False)])
+            return pa.struct(
+                [pa.field("value", pa.binary(), nullable=False), pa.field("metadata", pa.binary(), nullable=False)]
+            )
         case root if root in _ARROW:
             return _ARROW[root]
     msg = f"type {t} is not supported by lakekit"
@@ -85,7 +87,11 @@ def _from_arrow(t: pa.DataType) -> DataType:
     checks = pa.types
     for root, arrow in _ARROW.items():
         if root not in ("CHAR", "BINARY", "BLOB") and t.equals(arrow):
-            return DataType(root=root, length=MAX_LENGTH if root.startswith("VAR") else None, precision=3 if root == "TIME" else None)
+            return DataType(
+                root=root,
+                length=MAX_LENGTH if root.startswith("VAR") else None,
+                precision=3 if root == "TIME" else None,
+            )
     if checks.is_large_string(t) or checks.is_string_view(t):
         return DataType(root="VARCHAR", length=MAX_LENGTH)
     if checks.is_large_binary(t) or checks.is_fixed_size_binary(t) or checks.is_binary_view(t):

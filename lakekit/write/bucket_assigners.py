@@ -72,7 +72,9 @@ class OneBucket:
 
     def place(self, frame: pl.DataFrame) -> RoutedRows:
         """Put every row into that bucket."""
-        return RoutedRows(frame, partitions.encode_partitions(frame, self.ctx), np.full(frame.height, self.bucket, np.int32))
+        return RoutedRows(
+            frame, partitions.encode_partitions(frame, self.ctx), np.full(frame.height, self.bucket, np.int32)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +94,11 @@ class PostponedFixedBuckets:
         totals = np.array([self.count(partition) for partition in row_partitions.rows], np.int64)[row_partitions.codes]
         buckets = np.zeros(frame.height, np.int32)
         for total in np.unique(totals):
-            buckets = np.where(totals == total, hashing.buckets(self.ctx.options.bucket_function_type, columns, types, int(total)), buckets)
+            buckets = np.where(
+                totals == total,
+                hashing.buckets(self.ctx.options.bucket_function_type, columns, types, int(total)),
+                buckets,
+            )
         return RoutedRows(frame, row_partitions, buckets)
 
 
@@ -110,7 +116,9 @@ def bucket_fields(ctx: TableContext) -> tuple[Field, ...]:
     try:
         return ctx.schema.fields_of(names)
     except ColumnNotFound as missing:
-        raise InvalidOption(f"bucket-key of {ctx.name} names a column that is not there: {missing.message}", key="bucket-key") from None
+        raise InvalidOption(
+            f"bucket-key of {ctx.name} names a column that is not there: {missing.message}", key="bucket-key"
+        ) from None
 
 
 def key_columns(frame: pl.DataFrame, fields: Sequence[Field]) -> tuple[list[pa.Array], list[DataType]]:

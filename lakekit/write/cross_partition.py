@@ -105,7 +105,11 @@ class KeyLocationIndex:
     def put(self, positions: Ints, keys: pl.DataFrame, partition: Ints, bucket: Ints, now_ms: int) -> None:
         """Store locations: keys with a position >= 0 are moved, the others added."""
         is_indexed = positions >= 0
-        self.partition[positions[is_indexed]], self.bucket[positions[is_indexed]], self.since_ms[positions[is_indexed]] = (
+        (
+            self.partition[positions[is_indexed]],
+            self.bucket[positions[is_indexed]],
+            self.since_ms[positions[is_indexed]],
+        ) = (
             partition[is_indexed],
             bucket[is_indexed],
             now_ms,
@@ -132,7 +136,9 @@ class KeyLocationIndex:
 
     def leave(self, numbers: Ints, buckets: Ints) -> None:
         """Count keys out of the buckets they leave."""
-        for code, count in zip(*np.unique(numbers << 16 | buckets, return_counts=True), strict=True):  # scalar: one a bucket
+        for code, count in zip(
+            *np.unique(numbers << 16 | buckets, return_counts=True), strict=True
+        ):  # scalar: one a bucket
             self.counts[int(code) >> 16][int(code) & 0xFFFF] -= int(count)
 
 
@@ -147,7 +153,10 @@ def _allocate_buckets(counts: dict[int, int], key_count: int, target: int) -> It
             key_count -= count
             yield bucket, count
     if key_count:
-        raise ValueOutOfRange(f"a partition has {MOST_BUCKETS} buckets of {target} keys each, and no more are possible: raise dynamic-bucket.target-row-num")
+        raise ValueOutOfRange(
+            f"a partition has {MOST_BUCKETS} buckets of {target} keys each, and no more are possible: raise "
+            "dynamic-bucket.target-row-num"
+        )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -170,7 +179,9 @@ class CrossPartition:
     @staticmethod
     def of(ctx: TableContext, *, overwrite: bool = False) -> CrossPartition:
         """For a table; an overwrite starts without a map."""
-        return CrossPartition(ctx=ctx, engine=ctx.options.merge_engine, target=AssignmentRule.of(ctx).target, loads=not overwrite)
+        return CrossPartition(
+            ctx=ctx, engine=ctx.options.merge_engine, target=AssignmentRule.of(ctx).target, loads=not overwrite
+        )
 
     def place(self, frame: pl.DataFrame) -> RoutedRows:
         """Return the rows to write instead, with their partitions and buckets."""
@@ -179,7 +190,9 @@ class CrossPartition:
             self.places = bootstrap_index(self.ctx, newest)
             self.known_at = (0 if newest is None else newest.id) if self.loads else None
         schema = self.ctx.schema
-        number = self.places.numbered(partitions.encode_partitions(frame, self.ctx), frame.select(cols(schema.partition_keys)))
+        number = self.places.numbered(
+            partitions.encode_partitions(frame, self.ctx), frame.select(cols(schema.partition_keys))
+        )
         distinct, codes = partitions.number_distinct_rows(frame.select(cols(schema.primary_keys)))
         keys = partitions.to_comparable_columns(distinct)
         positions = self.places.find(keys)
@@ -199,10 +212,15 @@ class CrossPartition:
         present = np.flatnonzero(positions >= 0)
         if ttl_ms is not None:
             present = present[self.places.since_ms[positions[present]] + ttl_ms >= now_ms]
-        partition[present], bucket[present] = self.places.partition[positions[present]], self.places.bucket[positions[present]]
+        partition[present], bucket[present] = (
+            self.places.partition[positions[present]],
+            self.places.bucket[positions[present]],
+        )
         return partition, bucket
 
-    def _moving(self, frame: pl.DataFrame, number: Ints, codes: Ints, keys: pl.DataFrame, positions: Ints, now_ms: int) -> RoutedRows:
+    def _moving(
+        self, frame: pl.DataFrame, number: Ints, codes: Ints, keys: pl.DataFrame, positions: Ints, now_ms: int
+    ) -> RoutedRows:
         """Deduplicate: move a key to the partition of its newest row, with a -D in the old one."""
         assert self.places is not None
         partition, bucket = self._before(positions, now_ms)
@@ -228,13 +246,19 @@ class CrossPartition:
         if not moves.any():
             return self._placed(frame, number, buckets)
         rows = order[moves]
-        deletes = self._in_partition(frame[pl.Series(rows)], came_from[moves]).with_columns(pl.lit(int(RowKind.DELETE), pl.Int8).alias(KIND))
+        deletes = self._in_partition(frame[pl.Series(rows)], came_from[moves]).with_columns(
+            pl.lit(int(RowKind.DELETE), pl.Int8).alias(KIND)
+        )
         # a delete comes before the row that makes it
         row_order = np.argsort(np.append(2 * rows, 2 * np.arange(frame.height) + 1), kind="stable")
         rows_and_deletes = deletes.select(cols(frame.columns)).vstack(frame)[pl.Series(row_order)]
-        return self._placed(rows_and_deletes, np.append(came_from[moves], number)[row_order], np.append(left[moves], buckets)[row_order])
+        return self._placed(
+            rows_and_deletes, np.append(came_from[moves], number)[row_order], np.append(left[moves], buckets)[row_order]
+        )
 
-    def _staying(self, frame: pl.DataFrame, number: Ints, codes: Ints, keys: pl.DataFrame, positions: Ints, now_ms: int) -> RoutedRows:
+    def _staying(
+        self, frame: pl.DataFrame, number: Ints, codes: Ints, keys: pl.DataFrame, positions: Ints, now_ms: int
+    ) -> RoutedRows:
         """Keep each key where its first row went: first-row drops rows of other partitions.
 
         The other engines move such rows there. The reference writes moved rows as +I (`ProjectToRowFunction` forgets
@@ -254,7 +278,11 @@ class CrossPartition:
         if self.engine == "first-row":
             stays = ~away
             return self._placed(frame.filter(pl.Series(stays)), number[stays], buckets[stays])
-        inserted = pl.when(pl.Series(away) & (pl.col(KIND) == int(RowKind.UPDATE_AFTER))).then(pl.lit(int(RowKind.INSERT), pl.Int8)).otherwise(pl.col(KIND))
+        inserted = (
+            pl.when(pl.Series(away) & (pl.col(KIND) == int(RowKind.UPDATE_AFTER)))
+            .then(pl.lit(int(RowKind.INSERT), pl.Int8))
+            .otherwise(pl.col(KIND))
+        )
         return self._placed(self._in_partition(frame.with_columns(inserted.alias(KIND)), home), home, buckets)
 
     def _in_partition(self, frame: pl.DataFrame, number: Ints) -> pl.DataFrame:
@@ -265,7 +293,11 @@ class CrossPartition:
     def _placed(self, frame: pl.DataFrame, number: Ints, buckets: Ints) -> RoutedRows:
         assert self.places is not None
         used, codes = np.unique(number, return_inverse=True)
-        return RoutedRows(frame, Partitions(tuple(self.places.rows[partition_number] for partition_number in used), codes), buckets.astype(np.int32))
+        return RoutedRows(
+            frame,
+            Partitions(tuple(self.places.rows[partition_number] for partition_number in used), codes),
+            buckets.astype(np.int32),
+        )
 
 
 # ---- the keys that are there -----------------------------------------------------------------------------------------
@@ -294,7 +326,11 @@ def bootstrap_index(ctx: TableContext, snapshot: Snapshot | None) -> KeyLocation
     for partition, bucket, frame in world.map_prefetch(keys_of, _buckets(ctx, snapshot, now_ms), parallelism):
         number = index.numbers.get(partition)
         if number is None:
-            number = int(index.numbered(Partitions((partition,), np.zeros(1, np.int64)), _values(ctx, partition, index.columns))[0])
+            number = int(
+                index.numbered(Partitions((partition,), np.zeros(1, np.int64)), _values(ctx, partition, index.columns))[
+                    0
+                ]
+            )
         count = frame.height
         positions = np.full(count, NOT_FOUND, np.int64)
         index.put(
@@ -310,7 +346,9 @@ def bootstrap_index(ctx: TableContext, snapshot: Snapshot | None) -> KeyLocation
 
 def _buckets(ctx: TableContext, snapshot: Snapshot, now_ms: int) -> Iterator[tuple[bytes, int, MergeTask]]:
     """Yield the merge task of every bucket that may hold keys young enough for the index."""
-    entries = manifest_reader.read_live_entries(ctx, snapshot, keep_entries=lambda candidates: candidates.numbers("bucket") >= 0)
+    entries = manifest_reader.read_live_entries(
+        ctx, snapshot, keep_entries=lambda candidates: candidates.numbers("bucket") >= 0
+    )
     vectors: dict[str, IndexManifestEntry] = {}
     for entry in manifest_reader.index_entries(ctx, snapshot):
         if entry.index_type == DELETION_VECTORS:
@@ -321,7 +359,9 @@ def _buckets(ctx: TableContext, snapshot: Snapshot, now_ms: int) -> Iterator[tup
     paths = data_file_paths(ctx, entries)
     for (partition, bucket), rows in _group_by_bucket(entries).items():
         files = entries.files(rows)
-        if oldest_ms is not None and all(file.creation_time_ms is not None and file.creation_time_ms < oldest_ms for file in files):
+        if oldest_ms is not None and all(
+            file.creation_time_ms is not None and file.creation_time_ms < oldest_ms for file in files
+        ):
             continue
         file_vectors = {file.name: vectors[file.name] for file in files if file.name in vectors}
         yield (
@@ -350,4 +390,6 @@ def _values(ctx: TableContext, partition: bytes, like: pl.DataFrame) -> pl.DataF
     """Return the values of a partition as one row of its columns."""
     fields = ctx.schema.partition_fields
     columns = binary_row.decode_columns(pa.array([partition], pa.binary()), [field.type for field in fields])
-    return pl.DataFrame({field.name: pl.Series(column) for field, column in zip(fields, columns, strict=True)}).cast(like.schema)
+    return pl.DataFrame({field.name: pl.Series(column) for field, column in zip(fields, columns, strict=True)}).cast(
+        like.schema
+    )

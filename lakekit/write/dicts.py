@@ -65,7 +65,9 @@ def array(values: Sequence[Any], t: DataType, location: ValueLocation) -> pa.Arr
     match t.root:
         case "ARRAY":
             _check(values, t, location, (list, tuple, np.ndarray, pl.Series), "a list")
-            return _list_array(values, lambda flat, row_of: array(flat, part(t.element), location.inner("element", row_of)))
+            return _list_array(
+                values, lambda flat, row_of: array(flat, part(t.element), location.inner("element", row_of))
+            )
         case "MAP" | "MULTISET":
             return _map_array(values, t, location)
         case "ROW" | "VARIANT":
@@ -86,9 +88,14 @@ def _scalar_array(values: Sequence[Any], t: DataType, location: ValueLocation) -
             arrow = pa.float32() if t.root == "FLOAT" else pa.float64()
         case "DECIMAL":
             _check(values, t, location, (Decimal, Integral), "a Decimal or an int", (bool,))
-            values = [None if value is None else value if isinstance(value, Decimal) else Decimal(int(value)) for value in values]
+            values = [
+                None if value is None else value if isinstance(value, Decimal) else Decimal(int(value))
+                for value in values
+            ]
             scales = {value.as_tuple().exponent for value in values if value is not None}
-            arrow = pa.decimal128(_DIGITS, min(_DIGITS, max([t.scale or 0, *(-scale for scale in scales if isinstance(scale, int))])))
+            arrow = pa.decimal128(
+                _DIGITS, min(_DIGITS, max([t.scale or 0, *(-scale for scale in scales if isinstance(scale, int))]))
+            )
         case root if root in STRINGS:
             _check(values, t, location, str, "a str")
             arrow = pa.large_string()
@@ -113,20 +120,39 @@ def _instants(values: Sequence[Any], t: DataType, location: ValueLocation) -> pa
     _check(values, t, location, datetime, "a datetime")
     for i, value in enumerate(values):
         if value is not None and (value.tzinfo is not None) != zoned:
-            expected = "a datetime with a zone (tzinfo), which says what instant it is" if zoned else "a datetime without a zone"
+            expected = (
+                "a datetime with a zone (tzinfo), which says what instant it is"
+                if zoned
+                else "a datetime without a zone"
+            )
             raise _make_mismatch(values, i, t, location, expected)
     fine = any(getattr(value, "nanosecond", 0) for value in values if value is not None)
     return _arrow(values, pa.timestamp("ns" if fine else "us", "UTC" if zoned else None), t, location)
 
 
-def _check(values: Sequence[Any], t: DataType, location: ValueLocation, accepted: Any, expected: str, refused: tuple[type, ...] = ()) -> None:
+def _check(
+    values: Sequence[Any],
+    t: DataType,
+    location: ValueLocation,
+    accepted: Any,
+    expected: str,
+    refused: tuple[type, ...] = (),
+) -> None:
     """Check that the class of every value but None is accepted; values themselves are not looked at."""
-    wrong = {kind for kind in set(map(type, values)) - {type(None)} if not issubclass(kind, accepted) or issubclass(kind, refused or ())}
+    wrong = {
+        kind
+        for kind in set(map(type, values)) - {type(None)}
+        if not issubclass(kind, accepted) or issubclass(kind, refused or ())
+    }
     if wrong:
-        raise _make_mismatch(values, next(i for i, value in enumerate(values) if type(value) in wrong), t, location, expected)
+        raise _make_mismatch(
+            values, next(i for i, value in enumerate(values) if type(value) in wrong), t, location, expected
+        )
 
 
-def _make_mismatch(values: Sequence[Any], index: int, t: DataType, location: ValueLocation, expected: str) -> SchemaMismatch:
+def _make_mismatch(
+    values: Sequence[Any], index: int, t: DataType, location: ValueLocation, expected: str
+) -> SchemaMismatch:
     value = values[index]
     return SchemaMismatch(
         (
@@ -172,7 +198,14 @@ def _map_array(values: Sequence[Any], t: DataType, location: ValueLocation) -> p
     """Convert dicts, pairs, or {"key": …, "value": …} items as Polars gives them."""
     _check(values, t, location, (Mapping, list, tuple), "a dict, or a list of pairs")
     pairs = [None if value is None else _pairs(value) for value in values]
-    bad_index = next((i for i, value in enumerate(pairs) if value is not None and not all(isinstance(pair, tuple) and len(pair) == 2 for pair in value)), None)
+    bad_index = next(
+        (
+            i
+            for i, value in enumerate(pairs)
+            if value is not None and not all(isinstance(pair, tuple) and len(pair) == 2 for pair in value)
+        ),
+        None,
+    )
     if bad_index is not None:
         raise _make_mismatch(values, bad_index, t, location, "a dict, or a list of pairs")
     key, value = (part(t.element), DataType(root="INT")) if t.root == "MULTISET" else (part(t.key), part(t.value))
@@ -188,16 +221,28 @@ def _map_array(values: Sequence[Any], t: DataType, location: ValueLocation) -> p
 def _pairs(value: Any) -> list[Any]:
     if isinstance(value, Mapping):
         return list(value.items())
-    return [(item["key"], item["value"]) if isinstance(item, Mapping) and item.keys() == {"key", "value"} else item for item in value]
+    return [
+        (item["key"], item["value"]) if isinstance(item, Mapping) and item.keys() == {"key", "value"} else item
+        for item in value
+    ]
 
 
 def _structs(values: Sequence[Any], fields: Sequence[Field], t: DataType, location: ValueLocation) -> pa.Array:
     _check(values, t, location, Mapping, "a dict")
     field_names = {field.name for field in fields}
-    bad_index = next((i for i, value in enumerate(values) if value is not None and not field_names.issuperset(value)), None)
+    bad_index = next(
+        (i for i, value in enumerate(values) if value is not None and not field_names.issuperset(value)), None
+    )
     if bad_index is not None:
         raise _make_mismatch(values, bad_index, t, location, f"a dict of {', '.join(field.name for field in fields)}")
-    columns = [array([None if value is None else value.get(field.name) for value in values], field.type, location.inner(field.name)) for field in fields]
+    columns = [
+        array(
+            [None if value is None else value.get(field.name) for value in values],
+            field.type,
+            location.inner(field.name),
+        )
+        for field in fields
+    ]
     return pa.StructArray.from_arrays(columns, [field.name for field in fields], mask=_mask(values))
 
 

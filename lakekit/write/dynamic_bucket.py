@@ -181,7 +181,9 @@ class PartitionHashIndex:
 
     def _place(self, hashes: Ints, rule: AssignmentRule) -> NDArray[np.int16]:
         """Return buckets for new keys, given in order of arrival."""
-        owners = rule.owners(self.partition, hashes) if self.owner is None else np.full(len(hashes), self.owner, np.int32)
+        owners = (
+            rule.owners(self.partition, hashes) if self.owner is None else np.full(len(hashes), self.owner, np.int32)
+        )
         buckets = np.full(len(hashes), UNKNOWN_BUCKET, np.int16)
         for number in np.unique(owners):
             rows = np.flatnonzero(owners == number)
@@ -197,7 +199,11 @@ class PartitionHashIndex:
     def _assigner(self, number: int, rule: AssignmentRule) -> AssignerBuckets:
         assigner = self.assigners.get(number)
         if assigner is None:
-            own = {bucket: count for bucket, count in sorted(self.rows.items()) if bucket % rule.assigners == number % rule.assigners}
+            own = {
+                bucket: count
+                for bucket, count in sorted(self.rows.items())
+                if bucket % rule.assigners == number % rule.assigners
+            }
             assigner = self.assigners[number] = AssignerBuckets(number=number, counts=own, open=list(own))
         return assigner
 
@@ -283,14 +289,24 @@ class DynamicBuckets:
             if entry.index_type == HASH and entry.partition in entries:
                 entries[entry.partition].append(entry)
         for partition, index_entries in entries.items():
-            own_entries = index_entries if self.share is None else [entry for entry in index_entries if self.share.meets(partition, entry.bucket)]
+            own_entries = (
+                index_entries
+                if self.share is None
+                else [entry for entry in index_entries if self.share.meets(partition, entry.bucket)]
+            )
             rows: dict[int, int] = {}
             for entry in own_entries:
                 rows[entry.bucket] = rows.get(entry.bucket, 0) + entry.row_count
-            key_hashes = KeyHashes.of_files((entry.bucket, read(self.ctx, entry)) for entry in own_entries) if own_entries else KeyHashes()
+            key_hashes = (
+                KeyHashes.of_files((entry.bucket, read(self.ctx, entry)) for entry in own_entries)
+                if own_entries
+                else KeyHashes()
+            )
             owner = None if self.share is None else self.share.residue(partition)
             names = {entry.bucket: entry.file_name for entry in index_entries}
-            self.indexes[partition] = PartitionHashIndex(partition=partition, known=key_hashes, rows=rows, names=names, owner=owner)
+            self.indexes[partition] = PartitionHashIndex(
+                partition=partition, known=key_hashes, rows=rows, names=names, owner=owner
+            )
 
     def prepare(self, new_name: Callable[[], str]) -> PreparedIndexes:
         """Write an index file for every bucket with new keys.
@@ -366,12 +382,19 @@ def read(ctx: TableContext, entry: IndexManifestEntry) -> Ints:
     Raises `Corrupt` if its length is not as the index manifest says, `FileMissing`.
     """
     if not 0 <= entry.bucket < MOST_BUCKETS:
-        raise Corrupt(f"the index manifest of {ctx.name} lists a hash index of bucket {entry.bucket}: there are 0 to {MOST_BUCKETS - 1}", field="_BUCKET")
+        raise Corrupt(
+            f"the index manifest of {ctx.name} lists a hash index of bucket {entry.bucket}: there are 0 to "
+            f"{MOST_BUCKETS - 1}",
+            field="_BUCKET",
+        )
     file_path = index_path(ctx, entry)
     data = ctx.storage.read(file_path)
     if len(data) != entry.row_count * _HASH_BYTES:
         raise Corrupt(
-            f"{file_path} is {len(data)} bytes, the index manifest says {entry.row_count} hashes of {_HASH_BYTES} bytes", path=file_path, field="_ROW_COUNT"
+            f"{file_path} is {len(data)} bytes, the index manifest says {entry.row_count} hashes of {_HASH_BYTES} "
+            "bytes",
+            path=file_path,
+            field="_ROW_COUNT",
         )
     return hash_index.decode(data, path=file_path)
 

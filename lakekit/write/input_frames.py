@@ -33,7 +33,8 @@ BATCH_ROWS = 131_072
 _DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 """How long a day is, in each unit of Arrow's times."""
 _ACCEPTED_INPUTS = (
-    "lakekit takes a Polars DataFrame or LazyFrame, anything with an Arrow stream (pyarrow, pandas, DuckDB), an iterator of those, or a list of dicts"
+    "lakekit takes a Polars DataFrame or LazyFrame, anything with an Arrow stream (pyarrow, pandas, DuckDB), an "
+    "iterator of those, or a list of dicts"
 )
 
 _EXHAUSTED = object()
@@ -79,9 +80,13 @@ def open_input(data: object, ctx: TableContext, *, batch_rows: int = BATCH_ROWS)
     raise _no_frame(data, ctx)
 
 
-def open_lazy_frame(data: pl.LazyFrame, batch_rows: int = BATCH_ROWS, *, remedies: ErrorHints | None = None) -> InputFrames:
+def open_lazy_frame(
+    data: pl.LazyFrame, batch_rows: int = BATCH_ROWS, *, remedies: ErrorHints | None = None
+) -> InputFrames:
     """Return the rows of a query, to be streamed in batches; `remedies` are what errors about them advise."""
-    return InputFrames(schema=data.collect_schema(), pieces=lambda _: _collect_batches(data, batch_rows), remedies=remedies)
+    return InputFrames(
+        schema=data.collect_schema(), pieces=lambda _: _collect_batches(data, batch_rows), remedies=remedies
+    )
 
 
 def _no_frame(data: object, ctx: TableContext) -> SchemaMismatch:
@@ -106,8 +111,14 @@ def _collect_batches(frame: pl.LazyFrame, batch_rows: int) -> Iterator[pl.DataFr
 def _open_dicts(rows: list[Mapping[str, Any]], ctx: TableContext) -> InputFrames:
     names = dicts.names(rows)
     table_types = dict(polars_schema(ctx.schema.fields))
-    schema = pl.Schema({name: table_types.get(name) or _infer_type([row.get(name) for row in rows], name, ctx) for name in names})
-    return InputFrames(schema=schema if rows else None, pieces=lambda table_ctx: iter([dicts.frame(rows, table_ctx)] if rows else []), is_whole=True)
+    schema = pl.Schema(
+        {name: table_types.get(name) or _infer_type([row.get(name) for row in rows], name, ctx) for name in names}
+    )
+    return InputFrames(
+        schema=schema if rows else None,
+        pieces=lambda table_ctx: iter([dicts.frame(rows, table_ctx)] if rows else []),
+        is_whole=True,
+    )
 
 
 def _infer_type(values: list[Any], name: object, ctx: TableContext) -> pl.DataType:
@@ -118,7 +129,10 @@ def _infer_type(values: list[Any], name: object, ctx: TableContext) -> pl.DataTy
         reason = "names are texts"
     except (pl.exceptions.PolarsError, TypeError, ValueError, OverflowError) as mixed:
         reason = f"its values are not of one type: {str(mixed).splitlines()[0]}"
-    raise SchemaMismatch(f"{ctx.name} has no column {name!r}, and none can be made of it: {reason}. Drop it from the rows", column=str(name))
+    raise SchemaMismatch(
+        f"{ctx.name} has no column {name!r}, and none can be made of it: {reason}. Drop it from the rows",
+        column=str(name),
+    )
 
 
 def _open_iterator(items: Iterator[object], ctx: TableContext, batch_rows: int) -> InputFrames:
@@ -127,7 +141,9 @@ def _open_iterator(items: Iterator[object], ctx: TableContext, batch_rows: int) 
     if first is _EXHAUSTED:
         return InputFrames(schema=None, pieces=lambda _: iter(()), is_whole=True)
     if isinstance(first, Mapping):
-        raise SchemaMismatch(f"an iterator of dicts holds no frames for {ctx.name}: give list(…) of it, or frames of many rows")
+        raise SchemaMismatch(
+            f"an iterator of dicts holds no frames for {ctx.name}: give list(…) of it, or frames of many rows"
+        )
     if isinstance(first, Sequence) and not isinstance(first, str | bytes) and not hasattr(first, "__arrow_c_stream__"):
         raise SchemaMismatch(
             f"rows for {ctx.name} come as {type(first).__name__}s, which do not name their columns "
@@ -149,13 +165,22 @@ def _array(data: object, ctx: TableContext) -> pa.RecordBatch:
     try:
         return pa.record_batch(data)
     except (pa.ArrowInvalid, TypeError, ValueError) as wrong:
-        raise SchemaMismatch(f"{type(data).__name__} is no Arrow record batch ({wrong}); {ctx.name} takes columns with names. {_ACCEPTED_INPUTS}") from None
+        raise SchemaMismatch(
+            f"{type(data).__name__} is no Arrow record batch ({wrong}); {ctx.name} takes columns with names. "
+            f"{_ACCEPTED_INPUTS}"
+        ) from None
 
 
 def _open_stream(data: Any, ctx: TableContext) -> InputFrames:
     try:
         is_in_memory = isinstance(data, (pa.Table, pa.RecordBatch))
-        reader = data.to_reader() if isinstance(data, pa.Table) else None if is_in_memory else pa.RecordBatchReader.from_stream(data)
+        reader = (
+            data.to_reader()
+            if isinstance(data, pa.Table)
+            else None
+            if is_in_memory
+            else pa.RecordBatchReader.from_stream(data)
+        )
     except (pa.ArrowException, TypeError, ValueError) as wrong:
         # pandas too says so of frames that it cannot make columns of
         raise _no_columns(data, ctx, wrong) from None
@@ -172,12 +197,16 @@ def _no_columns(data: Any, ctx: TableContext, wrong: Exception) -> SchemaMismatc
     kind = f"the {type(data).__module__.partition('.')[0]} {type(data).__name__} for {ctx.name}"
     names = [str(name) for name in getattr(data, "columns", ())]
     if (repeated := first_duplicate(names)) is not None:
-        return SchemaMismatch(f"two columns of {kind} are called {repeated}. Rename one, or leave it out", column=repeated)
+        return SchemaMismatch(
+            f"two columns of {kind} are called {repeated}. Rename one, or leave it out", column=repeated
+        )
     for name in names:
         try:
             pa.array(data[name])
         except (pa.ArrowException, TypeError, ValueError) as mixed:
-            return SchemaMismatch(f"column {name} of {kind} holds values of more than one type: {mixed}. Make them one type", column=name)
+            return SchemaMismatch(
+                f"column {name} of {kind} holds values of more than one type: {mixed}. Make them one type", column=name
+            )
     return SchemaMismatch(f"{kind} gives no Arrow columns with names: {wrong}. {_ACCEPTED_INPUTS}")
 
 
@@ -185,13 +214,19 @@ def _frame(batch: pa.RecordBatch | pa.Table, ctx: TableContext) -> pl.DataFrame:
     """Convert Arrow columns to Polars, after casting those that Polars would refuse or change."""
     names = batch.schema.names
     if (repeated := first_duplicate(names)) is not None:
-        raise SchemaMismatch(f"two columns of the rows for {ctx.name} are called {repeated!r}. Rename one, or leave it out", column=repeated)
+        raise SchemaMismatch(
+            f"two columns of the rows for {ctx.name} are called {repeated!r}. Rename one, or leave it out",
+            column=repeated,
+        )
     columns = {name: _to_readable(column, name, ctx) for name, column in zip(names, batch.columns, strict=True)}
     try:
         return pl.DataFrame({name: pl.Series(column) for name, column in columns.items()}, height=batch.num_rows)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as refused:
         types_text = ", ".join(f"{name} {column.type}" for name, column in columns.items())
-        raise SchemaMismatch(f"Polars does not read the rows for {ctx.name} ({types_text}): {refused}. Cast the column to a type that it has") from None
+        raise SchemaMismatch(
+            f"Polars does not read the rows for {ctx.name} ({types_text}): {refused}. Cast the column to a type that "
+            "it has"
+        ) from None
 
 
 def _to_readable(column: Any, name: str, ctx: TableContext) -> Any:
@@ -205,13 +240,18 @@ def _to_readable(column: Any, name: str, ctx: TableContext) -> Any:
     elif pa.types.is_decimal256(t) and t.precision <= 38:
         want = pa.decimal128(t.precision, t.scale)
     elif pa.types.is_decimal256(t) or pa.types.is_run_end_encoded(t) or pa.types.is_union(t) or pa.types.is_interval(t):
-        raise SchemaMismatch(f"column {name!r} of the rows for {ctx.name} is Arrow's {t}, which lakekit does not read. Cast it first", column=name)
+        raise SchemaMismatch(
+            f"column {name!r} of the rows for {ctx.name} is Arrow's {t}, which lakekit does not read. Cast it first",
+            column=name,
+        )
     if want is None:
         return column
     try:
         return pc.cast(column, want)
     except pa.ArrowInvalid as wrong:
-        raise ValueOutOfRange(f"column {name!r} of the rows for {ctx.name} is Arrow's {t}: {wrong}. Correct the value", column=name) from None
+        raise ValueOutOfRange(
+            f"column {name!r} of the rows for {ctx.name} is Arrow's {t}: {wrong}. Correct the value", column=name
+        ) from None
 
 
 def _check_values(column: Any, name: str, ctx: TableContext) -> None:
@@ -225,13 +265,19 @@ def _check_values(column: Any, name: str, ctx: TableContext) -> None:
         least, most, day = bounds["min"].as_py(), bounds["max"].as_py(), _DAY[t.unit]  # scalar: one a column
         if least is not None and (least < 0 or most >= day):
             wrong = least if least < 0 else most
-            msg = f"column {name!r} of the rows for {ctx.name} holds {wrong} {t.unit} of a day, which has {day}. Correct the value"
+            msg = (
+                f"column {name!r} of the rows for {ctx.name} holds {wrong} {t.unit} of a day, which has {day}. "
+                "Correct the value"
+            )
             raise ValueOutOfRange(msg, column=name)
     elif _is_text(t):
         try:
             column.validate(full=True)
         except pa.ArrowInvalid as wrong:
-            msg = f"column {name!r} of the rows for {ctx.name} holds a text that is no UTF-8: {wrong}. Make it a column of bytes, or correct the value"
+            msg = (
+                f"column {name!r} of the rows for {ctx.name} holds a text that is no UTF-8: {wrong}. Make it a column "
+                "of bytes, or correct the value"
+            )
             raise ValueOutOfRange(msg, column=name) from None
     elif t.num_fields and _is_checked(t):
         for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else (column,):
@@ -246,7 +292,13 @@ def _is_text(t: pa.DataType) -> bool:
 @lru_cache(maxsize=1024)
 def _is_checked(t: pa.DataType) -> bool:
     """Return whether times of a day, or texts, are among the parts of a type that `_child_arrays` opens."""
-    if pa.types.is_struct(t) or pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t) or pa.types.is_map(t):
+    if (
+        pa.types.is_struct(t)
+        or pa.types.is_list(t)
+        or pa.types.is_large_list(t)
+        or pa.types.is_fixed_size_list(t)
+        or pa.types.is_map(t)
+    ):
         parts = [t.field(at).type for at in range(t.num_fields)]
         return any(pa.types.is_time(part) or _is_text(part) or _is_checked(part) for part in parts)
     return False

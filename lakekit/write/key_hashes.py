@@ -130,7 +130,10 @@ class KeyHashes:
     def _gathered(self, bucket_ids: list[int]) -> Mapping[int, Hashes]:
         pieces = (*self._pieces, self._recent)
         if len(bucket_ids) <= _MAX_DIRECT_BUCKETS:
-            return {bucket: np.concatenate([piece.hashes[piece.buckets == bucket] for piece in pieces]) for bucket in bucket_ids}
+            return {
+                bucket: np.concatenate([piece.hashes[piece.buckets == bucket] for piece in pieces])
+                for bucket in bucket_ids
+            }
         is_wanted = np.zeros(_MOST_BUCKETS, np.bool_)
         is_wanted[bucket_ids] = True
         parts: dict[int, list[Hashes]] = {bucket: [] for bucket in bucket_ids}
@@ -222,4 +225,7 @@ def _split_run(piece: HashRun) -> list[HashRun]:
     size = len(piece.hashes)
     if size <= 2 * PIECE:
         return [piece] if size else []
-    return [HashRun(piece.hashes[at : at + PIECE].copy(), piece.buckets[at : at + PIECE].copy()) for at in range(0, size, PIECE)]
+    return [
+        HashRun(piece.hashes[at : at + PIECE].copy(), piece.buckets[at : at + PIECE].copy())
+        for at in range(0, size, PIECE)
+    ]

@@ -62,7 +62,11 @@ def number_distinct_rows(columns: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[n
 
 def to_comparable_columns(columns: pl.DataFrame) -> pl.DataFrame:
     """Return the columns with floats as their bits, so that equal bytes compare equal."""
-    return columns if not any(dtype.is_float() for dtype in columns.dtypes) else columns.select(_to_comparable(column) for column in columns)
+    return (
+        columns
+        if not any(dtype.is_float() for dtype in columns.dtypes)
+        else columns.select(_to_comparable(column) for column in columns)
+    )
 
 
 def _to_comparable(column: pl.Series) -> pl.Series:
@@ -71,7 +75,9 @@ def _to_comparable(column: pl.Series) -> pl.Series:
     bits = column.fill_null(0).to_numpy().view(np.int32 if column.dtype == pl.Float32 else np.int64)
     comparable = pl.Series(column.name, bits)
     return (
-        comparable if not column.null_count() else comparable.to_frame().select(pl.when(column.is_not_null()).then(comparable).alias(column.name)).to_series()
+        comparable
+        if not column.null_count()
+        else comparable.to_frame().select(pl.when(column.is_not_null()).then(comparable).alias(column.name)).to_series()
     )
 
 
@@ -79,7 +85,11 @@ def check_times(ctx: TableContext, rows: Iterable[bytes]) -> None:
     """Raise `ValueOutOfRange` for a partition without a time, under `partition.timestamp-format.strict`."""
     options = ctx.options
     pattern, formatter = options.partition_timestamp_pattern, options.partition_timestamp_formatter
-    if not options.partition_timestamp_format_strict or (pattern is None and formatter is None) or not ctx.schema.partition_keys:
+    if (
+        not options.partition_timestamp_format_strict
+        or (pattern is None and formatter is None)
+        or not ctx.schema.partition_keys
+    ):
         return
     names, types = ctx.schema.partition_keys, [field.type for field in ctx.schema.partition_fields]
     for row in rows:
@@ -96,5 +106,7 @@ def check_times(ctx: TableContext, rows: Iterable[bytes]) -> None:
 
 def serialize_rows(distinct: pl.DataFrame, fields: Sequence[Field]) -> tuple[bytes, ...]:
     """Rows as manifests hold them."""
-    rows = binary_row.encode_columns([distinct[field.name].to_arrow() for field in fields], [field.type for field in fields])
+    rows = binary_row.encode_columns(
+        [distinct[field.name].to_arrow() for field in fields], [field.type for field in fields]
+    )
     return tuple(binary_row.with_arity(row, len(fields)) for row in rows.to_pylist())  # scalar: one a partition

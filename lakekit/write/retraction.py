@@ -99,7 +99,9 @@ def _takes_retractions(function: FieldFunction, rule: MergeSpec) -> bool:
     return function.ignore_retract or aggregates.find(function, rule).retracts
 
 
-def _refuse_function(function: FieldFunction, kinds: Array, judged: Bools, rule: MergeSpec, first_row: int) -> InvalidOption:
+def _refuse_function(
+    function: FieldFunction, kinds: Array, judged: Bools, rule: MergeSpec, first_row: int
+) -> InvalidOption:
     row = int(np.flatnonzero(judged)[0])
     key = f"fields.{function.column}.ignore-retract"
     return InvalidOption(

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from lakekit.write.shares import WriteShard
 
 
-def assigner(ctx: TableContext, *, bucket: int | None = None, overwrite: bool = False, shard: WriteShard | None = None) -> BucketAssigner:
+def assigner(
+    ctx: TableContext, *, bucket: int | None = None, overwrite: bool = False, shard: WriteShard | None = None
+) -> BucketAssigner:
     """Return the bucket assigner of a table.
 
     `bucket`: the caller's choice; an `overwrite` ignores where keys are now. `shard`: in a write divided into tasks,
@@ -56,7 +58,11 @@ def assigner(ctx: TableContext, *, bucket: int | None = None, overwrite: bool = 
         return CrossPartition.of(ctx, overwrite=overwrite)
     if count == -1:
         return DynamicBuckets.of(ctx, overwrite=overwrite, shard=shard)
-    raise InvalidOption(f"{ctx.name} has the option bucket={count}; there are numbers above 0, -1 and, with a primary key, -2 (postponed)", key="bucket")
+    raise InvalidOption(
+        f"{ctx.name} has the option bucket={count}; there are numbers above 0, -1 and, with a primary key, -2 "
+        "(postponed)",
+        key="bucket",
+    )
 
 
 def places_postponed(ctx: TableContext) -> bool:
@@ -72,15 +78,31 @@ def places_postponed(ctx: TableContext) -> bool:
 def _check_bucket(ctx: TableContext, bucket: int) -> int:
     count = ctx.options.bucket
     if count == -1 and ctx.kind == "key":
-        raise InvalidOption(f"the buckets of {ctx.name} follow from where its keys lie (option bucket is -1); leave bucket={bucket} out", key="bucket")
+        raise InvalidOption(
+            f"the buckets of {ctx.name} follow from where its keys lie (option bucket is -1); leave bucket={bucket} "
+            "out",
+            key="bucket",
+        )
     is_number = isinstance(bucket, Integral) and not isinstance(bucket, bool)
-    exists = is_number and (0 <= bucket < count if count > 0 else bucket == 0 if count == -1 else bucket == POSTPONE_BUCKET or 0 <= bucket < MOST_BUCKETS)
+    exists = is_number and (
+        0 <= bucket < count
+        if count > 0
+        else bucket == 0
+        if count == -1
+        else bucket == POSTPONE_BUCKET or 0 <= bucket < MOST_BUCKETS
+    )
     if not exists:
-        raise InvalidOption(f"there is no bucket {bucket!r} in {ctx.name}, whose option bucket is {count}", key="bucket", value=str(bucket))
+        raise InvalidOption(
+            f"there is no bucket {bucket!r} in {ctx.name}, whose option bucket is {count}",
+            key="bucket",
+            value=str(bucket),
+        )
     return bucket
 
 
-def split(frame: pl.DataFrame, ctx: TableContext, assigner: BucketAssigner) -> Iterator[tuple[bytes, int, pl.DataFrame]]:
+def split(
+    frame: pl.DataFrame, ctx: TableContext, assigner: BucketAssigner
+) -> Iterator[tuple[bytes, int, pl.DataFrame]]:
     """Yield the rows of each (partition, bucket) in order; the partition serialized with its arity.
 
     One stable sort of bucket codes, one gather of the rows, then slices. Raises `ValueOutOfRange` for a -U or -D row in
@@ -126,5 +148,8 @@ def _drop_kinds(frame: pl.DataFrame, ctx: TableContext) -> pl.DataFrame:
     retracts = kinds.is_in([1, 3])
     if retracts.any():
         at = int(retracts.alias("").arg_true()[0])
-        raise ValueOutOfRange(f"row {at}: {ctx.name} is an append table, which takes +I and +U rows and not {KIND_TEXTS[kinds[at]]}", column=KIND)
+        raise ValueOutOfRange(
+            f"row {at}: {ctx.name} is an append table, which takes +I and +U rows and not {KIND_TEXTS[kinds[at]]}",
+            column=KIND,
+        )
     return frame.drop(KIND)

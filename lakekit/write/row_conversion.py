@@ -67,7 +67,13 @@ class ConversionContext:
 
 
 def batches(
-    data: object, ctx: TableContext, *, cast: bool = False, row_kind: str | None = None, batch_rows: int | None = None, remedies: ErrorHints = DEFAULT_HINTS
+    data: object,
+    ctx: TableContext,
+    *,
+    cast: bool = False,
+    row_kind: str | None = None,
+    batch_rows: int | None = None,
+    remedies: ErrorHints = DEFAULT_HINTS,
 ) -> Iterator[pl.DataFrame]:
     """Yield the rows of `data` in frames of about `batch_rows`.
 
@@ -81,13 +87,21 @@ def batches(
         InvalidOption: `row_kind` and the table's `rowkind.field` contradict each other.
     """
     input_frames = open_input(data, ctx, batch_rows=batch_rows or BATCH_ROWS)
-    conversion = ConversionContext(ctx=ctx, cast=cast, row_kind=row_kind, null_keys=_takes_null_keys(ctx), remedies=input_frames.remedies or remedies)
+    conversion = ConversionContext(
+        ctx=ctx,
+        cast=cast,
+        row_kind=row_kind,
+        null_keys=_takes_null_keys(ctx),
+        remedies=input_frames.remedies or remedies,
+    )
     _check_kind_column(conversion)
     if input_frames.schema is not None:
         _check_columns(list(input_frames.schema), conversion)
     if input_frames.is_whole:
         frames = [conform_frame(piece, conversion) for piece in input_frames.pieces(ctx)]
-        return (part for frame in frames for part in _parts(frame, batch_rows or _buffered_rows(frame, ctx)) if part.height)
+        return (
+            part for frame in frames for part in _parts(frame, batch_rows or _buffered_rows(frame, ctx)) if part.height
+        )
     return _stream_batches(input_frames, conversion, batch_rows or BATCH_ROWS)
 
 
@@ -101,7 +115,9 @@ def _parts(frame: pl.DataFrame, rows: int) -> Iterator[pl.DataFrame]:
     return iter([frame]) if frame.height <= rows else frame.iter_slices(rows)
 
 
-def _stream_batches(input_frames: InputFrames, conversion: ConversionContext, batch_rows: int) -> Iterator[pl.DataFrame]:
+def _stream_batches(
+    input_frames: InputFrames, conversion: ConversionContext, batch_rows: int
+) -> Iterator[pl.DataFrame]:
     """Yield frames as they come, small ones joined. Rows before an error are yielded before it."""
     waiting: list[pl.DataFrame] = []
     height = first = 0
@@ -128,7 +144,10 @@ def conform_frame(frame: pl.DataFrame, conversion: ConversionContext, first_row:
     _check_columns(names, conversion)
     targets = _target_columns(ctx.schema.fields, _keys_without_null(ctx))
     converted = [
-        _column(frame, target, conversion, first_row) if target.field.name in names else (_missing_column(frame, target.field), False) for target in targets
+        _column(frame, target, conversion, first_row)
+        if target.field.name in names
+        else (_missing_column(frame, target.field), False)
+        for target in targets
     ]
     fits = names == list(ctx.schema.names) and all(is_given for _, is_given in converted)
     columns = [column for column, _ in converted]
@@ -147,7 +166,12 @@ def convert_columns(frame: pl.DataFrame, ctx: TableContext, names: Sequence[str]
     conversion = ConversionContext(ctx=ctx, cast=False, row_kind=None, null_keys=_takes_null_keys(ctx))
     targets, frame_columns = _target_columns(ctx.schema.fields_of(names), _keys_without_null(ctx)), frame.columns
     return pl.DataFrame(
-        [_column(frame, target, conversion, 0)[0] if target.field.name in frame_columns else _missing_column(frame, target.field) for target in targets],
+        [
+            _column(frame, target, conversion, 0)[0]
+            if target.field.name in frame_columns
+            else _missing_column(frame, target.field)
+            for target in targets
+        ],
         height=frame.height,
     )
 
@@ -170,17 +194,30 @@ class TargetColumn(NamedTuple):
 def _target_columns(fields: tuple[Field, ...], without_null: frozenset[str]) -> tuple[TargetColumn, ...]:
     prepare_series(field.name for field in fields)  # the first rows of a process may be these
     types = [field.type.not_null() if field.name in without_null else field.type for field in fields]
-    return tuple(TargetColumn(field, t, None if looks_inside(t) else polars_type(t)) for field, t in zip(fields, types, strict=True))
+    return tuple(
+        TargetColumn(field, t, None if looks_inside(t) else polars_type(t))
+        for field, t in zip(fields, types, strict=True)
+    )
 
 
-def _column(frame: pl.DataFrame, target: TargetColumn, conversion: ConversionContext, first_row: int) -> tuple[pl.Series, bool]:
+def _column(
+    frame: pl.DataFrame, target: TargetColumn, conversion: ConversionContext, first_row: int
+) -> tuple[pl.Series, bool]:
     """Return a column of the table, and whether it is the frame's own, unchanged."""
     field = target.field
     series = frame.get_column(field.name)
     if series.dtype == target.plain and (not series.null_count() or (target.type.nullable and field.default is None)):
         return series, True
-    location = ValueLocation(column=field.name, path=field.name, table=conversion.ctx.name, row_of=lambda i: first_row + i, remedies=conversion.remedies)
-    column = _with_default(fit(series, target.type, location, cast=conversion.cast, null_keys=conversion.null_keys), field)
+    location = ValueLocation(
+        column=field.name,
+        path=field.name,
+        table=conversion.ctx.name,
+        row_of=lambda i: first_row + i,
+        remedies=conversion.remedies,
+    )
+    column = _with_default(
+        fit(series, target.type, location, cast=conversion.cast, null_keys=conversion.null_keys), field
+    )
     return (column, True) if column is series else (column.alias(field.name), False)
 
 
@@ -199,14 +236,27 @@ def _check_columns(names: list[str], conversion: ConversionContext) -> None:
     if conversion.row_kind is not None and conversion.row_kind not in names:
         columns_text = ", ".join(names)
         raise SchemaMismatch(
-            f"row_kind names column {conversion.row_kind!r}, which the rows for {ctx.name} have not; they have {columns_text}", column=conversion.row_kind
+            f"row_kind names column {conversion.row_kind!r}, which the rows for {ctx.name} have not; they have "
+            f"{columns_text}",
+            column=conversion.row_kind,
         )
     keys = _keys_without_null(ctx)
-    absent = next((field for field in ctx.schema.fields if field.name not in data_columns and (not field.nullable or field.name in keys)), None)
+    absent = next(
+        (
+            field
+            for field in ctx.schema.fields
+            if field.name not in data_columns and (not field.nullable or field.name in keys)
+        ),
+        None,
+    )
     if absent is not None:
         reason = "in the primary key" if absent.name in keys else "NOT NULL"
         columns_text = ", ".join(names) or "no columns"
-        raise SchemaMismatch(f"the rows for {ctx.name} have no column {absent.name!r}, which is {reason}; they have {columns_text}. Add it", column=absent.name)
+        raise SchemaMismatch(
+            f"the rows for {ctx.name} have no column {absent.name!r}, which is {reason}; they have {columns_text}. "
+            "Add it",
+            column=absent.name,
+        )
 
 
 def _keys_without_null(ctx: TableContext) -> frozenset[str]:
@@ -218,7 +268,11 @@ def _describe_unknown_column(extra: list[str], data_columns: list[str], conversi
     table_columns = conversion.ctx.schema.names
     free = [name for name in table_columns if name not in data_columns]
     by_case = {name.lower(): name for name in table_columns}
-    near = [by_case[extra[0].lower()]] if extra[0].lower() in by_case else get_close_matches(extra[0], free or table_columns, 1, 0.6)
+    near = (
+        [by_case[extra[0].lower()]]
+        if extra[0].lower() in by_case
+        else get_close_matches(extra[0], free or table_columns, 1, 0.6)
+    )
     if extra[0] == ROW_KIND:
         hint = f" To have its kinds obeyed, write with row_kind={ROW_KIND!r}"
     elif extra[0].startswith("__index_level_"):
@@ -244,7 +298,9 @@ def _default(field: Field) -> pl.Expr:
     text = field.default or ""
     if len(text) > 1 and text.startswith("'") and text.endswith("'"):
         text = text[1:-1]
-    values = pl.DataFrame({field.name: [text]}).select(casts.cast(col(field.name), _TEXT, field.type, casts.CastTarget(column=field.name)))
+    values = pl.DataFrame({field.name: [text]}).select(
+        casts.cast(col(field.name), _TEXT, field.type, casts.CastTarget(column=field.name))
+    )
     return pl.lit(values.to_series()).first()
 
 
@@ -262,15 +318,24 @@ def _check_kind_column(conversion: ConversionContext) -> None:
     own = conversion.ctx.options.rowkind_field
     if own is not None and conversion.row_kind is not None:
         raise InvalidOption(
-            f"rowkind.field of {conversion.ctx.name} takes the kind of a row from its column {own}; leave row_kind={conversion.row_kind!r} out",
+            f"rowkind.field of {conversion.ctx.name} takes the kind of a row from its column {own}; leave "
+            f"row_kind={conversion.row_kind!r} out",
             key="rowkind.field",
             value=own,
         )
-    if own is not None and (not conversion.ctx.schema.has(own) or conversion.ctx.schema.field(own).type.root not in STRINGS):
-        raise InvalidOption(f"rowkind.field of {conversion.ctx.name} names {own!r}, which is no STRING column of it", key="rowkind.field", value=own)
+    if own is not None and (
+        not conversion.ctx.schema.has(own) or conversion.ctx.schema.field(own).type.root not in STRINGS
+    ):
+        raise InvalidOption(
+            f"rowkind.field of {conversion.ctx.name} names {own!r}, which is no STRING column of it",
+            key="rowkind.field",
+            value=own,
+        )
 
 
-def _kinds(frame: pl.DataFrame, converted: pl.DataFrame, conversion: ConversionContext, first_row: int) -> pl.Series | None:
+def _kinds(
+    frame: pl.DataFrame, converted: pl.DataFrame, conversion: ConversionContext, first_row: int
+) -> pl.Series | None:
     """Return the kind of each row as a byte; None if every row is +I."""
     own = conversion.ctx.options.rowkind_field
     if own is None and conversion.row_kind is None:
@@ -278,7 +343,9 @@ def _kinds(frame: pl.DataFrame, converted: pl.DataFrame, conversion: ConversionC
     name = own or conversion.row_kind or ""
     texts = converted[name] if own is not None else frame[name]
     if not isinstance(texts.dtype, (pl.String, pl.Enum, pl.Categorical, pl.Null)):
-        raise SchemaMismatch(f"the row kinds in column {name!r} are {texts.dtype}; they are texts: {', '.join(KIND_TEXTS)}", column=name)
+        raise SchemaMismatch(
+            f"the row kinds in column {name!r} are {texts.dtype}; they are texts: {', '.join(KIND_TEXTS)}", column=name
+        )
     kinds = texts.cast(pl.String).cast(_KINDS, strict=False)
     if kinds.null_count():  # small letters do too (`RowKind.fromShortString`)
         kinds = texts.cast(pl.String).str.to_uppercase().cast(_KINDS, strict=False)
@@ -286,7 +353,9 @@ def _kinds(frame: pl.DataFrame, converted: pl.DataFrame, conversion: ConversionC
         row = kinds.is_null().alias("").arg_true()[0]
         problem = "Row kind cannot be null" if texts[row] is None else f"{format_value(texts[row])} is no row kind"
         raise ValueOutOfRange(
-            f"row {first_row + row}: {problem}, in column {name!r} of the rows for {conversion.ctx.name}. There are {', '.join(KIND_TEXTS)}", column=name
+            f"row {first_row + row}: {problem}, in column {name!r} of the rows for {conversion.ctx.name}. There are "
+            f"{', '.join(KIND_TEXTS)}",
+            column=name,
         )
     return kinds.to_physical().cast(pl.Int8)
 
@@ -299,11 +368,17 @@ def _insert_kinds(height: int) -> pl.Series:
 _insert_kinds_cached = lru_cache(maxsize=_MAX_CACHED_HEIGHT)(_insert_kinds)
 
 
-def _drop_ignored_rows(rows: pl.DataFrame, kinds: pl.Series | None, conversion: ConversionContext, first_row: int) -> pl.DataFrame:
+def _drop_ignored_rows(
+    rows: pl.DataFrame, kinds: pl.Series | None, conversion: ConversionContext, first_row: int
+) -> pl.DataFrame:
     """Return the rows that the options do not drop, with their kinds if the table has them."""
     options = conversion.ctx.options
     if kinds is None:
-        return rows.hstack([(_insert_kinds_cached if rows.height < _MAX_CACHED_HEIGHT else _insert_kinds)(rows.height)]) if conversion.is_keyed else rows
+        return (
+            rows.hstack([(_insert_kinds_cached if rows.height < _MAX_CACHED_HEIGHT else _insert_kinds)(rows.height)])
+            if conversion.is_keyed
+            else rows
+        )
     dropped = _RETRACTS if options.ignore_delete else (RowKind.UPDATE_BEFORE,) if options.ignore_update_before else ()
     kept_rows = ~kinds.is_in([int(kind) for kind in dropped]) if dropped else None
     if not conversion.is_keyed:
@@ -317,7 +392,9 @@ def _drop_ignored_rows(rows: pl.DataFrame, kinds: pl.Series | None, conversion: 
                 column=options.rowkind_field or conversion.row_kind,
             )
         return rows if kept_rows is None else rows.filter(kept_rows)
-    retraction.check_retractions(rows, kinds if kept_rows is None else kinds.set(~kept_rows, int(RowKind.INSERT)), conversion.ctx, first_row)
+    retraction.check_retractions(
+        rows, kinds if kept_rows is None else kinds.set(~kept_rows, int(RowKind.INSERT)), conversion.ctx, first_row
+    )
     rows = rows.with_columns(kinds.alias(KIND))
     return rows if kept_rows is None else rows.filter(kept_rows)
 

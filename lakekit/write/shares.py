@@ -66,9 +66,15 @@ class WriteParallelism:
             case CrossPartition():
                 return WriteParallelism(tasks=1, assigners=1, snapshot_id=snapshot_id)
             case DynamicBuckets(rule=rule):
-                task_count = ctx.options.dynamic_bucket_assigner_parallelism or max(parallelism, ctx.options.dynamic_bucket_initial_buckets or 1)
+                task_count = ctx.options.dynamic_bucket_assigner_parallelism or max(
+                    parallelism, ctx.options.dynamic_bucket_initial_buckets or 1
+                )
                 tasks = min(max(1, task_count), rule.most)
-                return WriteParallelism(tasks=tasks, assigners=min(ctx.options.dynamic_bucket_initial_buckets or tasks, tasks), snapshot_id=snapshot_id)
+                return WriteParallelism(
+                    tasks=tasks,
+                    assigners=min(ctx.options.dynamic_bucket_initial_buckets or tasks, tasks),
+                    snapshot_id=snapshot_id,
+                )
             case FixedBuckets():
                 tasks = max(1, min(max_tasks, max(count, parallelism) if ctx.schema.partition_keys else count))
                 return WriteParallelism(tasks=tasks, assigners=tasks, snapshot_id=snapshot_id)
@@ -119,14 +125,18 @@ class TaskRouter:
         if batch and router.places_postponed(ctx):
             snapshot = None if cut.snapshot_id is None else snapshots.read(ctx, cut.snapshot_id)
             snapshot_buckets = SnapshotBuckets.of(ctx, snapshot)
-            assigner = PostponedFixedBuckets(ctx=ctx, count=lambda partition: postponed_count(ctx, snapshot_buckets, partition))
+            assigner = PostponedFixedBuckets(
+                ctx=ctx, count=lambda partition: postponed_count(ctx, snapshot_buckets, partition)
+            )
             fields = bucket_fields(ctx)
         elif cut.tasks > 1 and ctx.options.bucket > 0:
             assigner, fields = FixedBuckets(ctx=ctx), bucket_fields(ctx)
         elif cut.tasks > 1:
             assigner = DynamicBuckets.of(ctx, overwrite=replaces, shard=WriteShard(cut=cut))
         column_names = {field.name for field in (*fields, *ctx.schema.partition_fields)}
-        return TaskRouter(ctx=ctx, cut=cut, names=tuple(name for name in ctx.schema.names if name in column_names), _buckets=assigner)
+        return TaskRouter(
+            ctx=ctx, cut=cut, names=tuple(name for name in ctx.schema.names if name in column_names), _buckets=assigner
+        )
 
     def place(self, frame: pl.DataFrame) -> NDArray[np.int32]:
         """Return the number of each row's task; `frame` has at least the columns `names`, converted."""
@@ -134,7 +144,11 @@ class TaskRouter:
             return np.zeros(frame.height, np.int32)
         if isinstance(self._buckets, DynamicBuckets):
             row_partitions, hashes, known_buckets = self._buckets.find(frame)
-            residues = np.where(known_buckets == UNKNOWN_BUCKET, hashing.default_bucket(hashes, self.cut.assigners), known_buckets % self.cut.assigners)
+            residues = np.where(
+                known_buckets == UNKNOWN_BUCKET,
+                hashing.default_bucket(hashes, self.cut.assigners),
+                known_buckets % self.cut.assigners,
+            )
         else:
             row_partitions = partitions.encode_partitions(frame, self.ctx)
             residues = self._buckets.place(frame).buckets % self.cut.assigners

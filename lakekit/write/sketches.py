@@ -39,7 +39,8 @@ def check(frame: pl.DataFrame, ctx: TableContext, first_row: int) -> None:
                     CHECKS[function](value)
             except Corrupt as wrong:
                 message = (
-                    f"row {first_row + row}: column {column} of {ctx.name} holds {format_value_at(values, row)}, which {function} cannot unite: {wrong.message}"
+                    f"row {first_row + row}: column {column} of {ctx.name} holds {format_value_at(values, row)}, "
+                    f"which {function} cannot unite: {wrong.message}"
                 )
                 raise ValueOutOfRange(f"{message}. Write the bytes of a serialized sketch", column=column) from None
 
@@ -51,4 +52,8 @@ def _sketch_columns(schema: TableSchema, options: Mapping[str, str]) -> Mapping[
         functions = rule.merge_spec_from_options(schema, options).functions
     except LakekitError:  # refused where rows are merged
         return {}
-    return {name: function.name for name, function in functions.items() if function.name in CHECKS and function.type.root in BINARIES}
+    return {
+        name: function.name
+        for name, function in functions.items()
+        if function.name in CHECKS and function.type.root in BINARIES
+    }

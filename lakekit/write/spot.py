@@ -77,7 +77,9 @@ class ValueLocation:
         """Return the error about the first value where the mask `wrong` is true."""
         index = wrong.alias("").arg_true()[0]
         return ValueOutOfRange(
-            f"row {self.row_of(index)}: column {self.path} of {self.table} holds {format_value_at(values, index)}, {reason}. {advice}", column=self.column
+            f"row {self.row_of(index)}: column {self.path} of {self.table} holds {format_value_at(values, index)}, "
+            f"{reason}. {advice}",
+            column=self.column,
         )
 
     def bad_null(self, at: int) -> ValueOutOfRange:
@@ -95,7 +97,9 @@ class ValueLocation:
             do = f"Parse the text first, in Polars by pl.col({self.column!r}){parse}"
         else:
             do = f"Cast it{self.remedies.cast}" if castable else "Make it of that type"
-        return SchemaMismatch(f"column {self.path} of {self.table} is {expected}, the rows have {dtype}. {do}", column=self.column)
+        return SchemaMismatch(
+            f"column {self.path} of {self.table} is {expected}, the rows have {dtype}. {do}", column=self.column
+        )
 
 
 def format_value_at(values: pl.Series, at: int) -> str:

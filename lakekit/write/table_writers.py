@@ -83,9 +83,15 @@ class BucketWriters:
             expiry(ctx, ctx.world.now_ms())  # rows that no compaction could judge are not taken
         fixes_buckets = batch and router.places_postponed(ctx)
         self._share = shard
-        self.ctx, self.commit_user, self.replaces = ctx.with_options({"write-only": "true"}) if fixes_buckets else ctx, commit_user, replaces
+        self.ctx, self.commit_user, self.replaces = (
+            ctx.with_options({"write-only": "true"}) if fixes_buckets else ctx,
+            commit_user,
+            replaces,
+        )
         self._assigner: BucketAssigner = (
-            PostponedFixedBuckets(ctx=ctx, count=self._bucket_count) if fixes_buckets else router.assigner(ctx, overwrite=replaces, shard=shard)
+            PostponedFixedBuckets(ctx=ctx, count=self._bucket_count)
+            if fixes_buckets
+            else router.assigner(ctx, overwrite=replaces, shard=shard)
         )
         self._counts: dict[bytes, int] = {}
         self._dynamic = self._assigner if isinstance(self._assigner, DynamicBuckets) else None
@@ -145,8 +151,12 @@ class BucketWriters:
             return
         ctx, rows = self.ctx, pl.concat(self._local)
         self._local, self._local_bytes = [], 0
-        rule = replace(rules.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name), key=ctx.schema.primary_keys)
-        numbered = rows.with_columns(pl.int_range(rows.height, dtype=pl.Int64).alias(SEQUENCE)).select(*cols(ctx.schema.names), SEQUENCE, KIND)
+        rule = replace(
+            rules.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name), key=ctx.schema.primary_keys
+        )
+        numbered = rows.with_columns(pl.int_range(rows.height, dtype=pl.Int64).alias(SEQUENCE)).select(
+            *cols(ctx.schema.names), SEQUENCE, KIND
+        )
         self._send(flushing.flush(numbered, rule).drop(SEQUENCE), None)
 
     def _send(self, frame: pl.DataFrame, bucket: int | None) -> None:
@@ -166,7 +176,10 @@ class BucketWriters:
         Buckets hold slices of the same frames: a small one may keep alive what bigger ones released, so now and then
         all are flushed.
         """
-        limit, memory_bytes = self.ctx.options.write_buffer_size_bytes, sum(writer.memory_bytes for writer in self._open.values())
+        limit, memory_bytes = (
+            self.ctx.options.write_buffer_size_bytes,
+            sum(writer.memory_bytes for writer in self._open.values()),
+        )
         while memory_bytes > limit:
             biggest = max(self._open.values(), key=lambda writer: writer.memory_bytes)
             memory_bytes -= biggest.memory_bytes
@@ -182,13 +195,20 @@ class BucketWriters:
         if not missing:
             return
         snapshot_buckets: dict[BucketId, RestoredBucket] = (
-            {} if self._starts_anew(missing) else self._looked(lambda snapshot_buckets: self._found(snapshot_buckets, missing))
+            {}
+            if self._starts_anew(missing)
+            else self._looked(lambda snapshot_buckets: self._found(snapshot_buckets, missing))
         )
         for bucket_id in missing:
             if self._share is not None and not self._share.meets(*bucket_id):
-                msg = f"a row of bucket {bucket_id[1]} came to task {self._share.task}, and belongs to another: nothing is written, as a key could lie twice"
+                msg = (
+                    f"a row of bucket {bucket_id[1]} came to task {self._share.task}, and belongs to another: nothing "
+                    "is written, as a key could lie twice"
+                )
                 raise Unsupported(msg, feature="spark.write")
-            self._open[bucket_id] = self._opened(bucket_id, EMPTY_BUCKET if self._starts_anew([bucket_id]) else snapshot_buckets[bucket_id])
+            self._open[bucket_id] = self._opened(
+                bucket_id, EMPTY_BUCKET if self._starts_anew([bucket_id]) else snapshot_buckets[bucket_id]
+            )
 
     def _found(self, snapshot_buckets: SnapshotBuckets, bucket_ids: list[BucketId]) -> dict[BucketId, RestoredBucket]:
         only_adds = self.ctx.kind == "key" and self.ctx.options.write_only
@@ -223,8 +243,12 @@ class BucketWriters:
             names = FileNames(f"{names.prefix}-u-{self.commit_user}-s-{self._write_id}-w-", names.uuid)
         total = self.ctx.options.bucket
         if total == POSTPONE_BUCKET and bucket >= 0:
-            total = self._counts.get(partition) or restored.total_buckets or self.ctx.options.postpone_default_bucket_num
-        writer = BucketWriter(self.ctx, partition, bucket, total, restored, names, spill=self._spill, replaces=self.replaces)
+            total = (
+                self._counts.get(partition) or restored.total_buckets or self.ctx.options.postpone_default_bucket_num
+            )
+        writer = BucketWriter(
+            self.ctx, partition, bucket, total, restored, names, spill=self._spill, replaces=self.replaces
+        )
         writer.next_sequence = max(writer.next_sequence, self._sequences.get(bucket_id, -1) + 1)
         return writer
 
@@ -234,12 +258,16 @@ class BucketWriters:
         That is the number its first compaction chose, else the option's default.
         """
         if partition not in self._counts:
-            self._counts[partition] = self._looked(lambda snapshot_buckets: postponed_count(self.ctx, snapshot_buckets, partition))
+            self._counts[partition] = self._looked(
+                lambda snapshot_buckets: postponed_count(self.ctx, snapshot_buckets, partition)
+            )
         return self._counts[partition]
 
     # ---- compaction
 
-    def compact(self, *, partition: Mapping[str, Any] | None = None, bucket: int | None = None, full: bool = False) -> None:
+    def compact(
+        self, *, partition: Mapping[str, Any] | None = None, bucket: int | None = None, full: bool = False
+    ) -> None:
         """Compact the open buckets, or the snapshot's buckets in matching partitions and of that number.
 
         Raises `ColumnNotFound`.
@@ -249,7 +277,11 @@ class BucketWriters:
         if partition is not None or bucket is not None:
             spec = partition_spec(self.ctx, partition or {})
             existing = self._looked(lambda snapshot_buckets: snapshot_buckets.places())
-            bucket_ids = [bucket_id for bucket_id in {*existing, *bucket_ids} if bucket in (None, bucket_id[1]) and self._matches(bucket_id[0], spec)]
+            bucket_ids = [
+                bucket_id
+                for bucket_id in {*existing, *bucket_ids}
+                if bucket in (None, bucket_id[1]) and self._matches(bucket_id[0], spec)
+            ]
         self.compact_places(bucket_ids, full=full)
 
     def compact_places(self, bucket_ids: list[BucketId], *, full: bool = False) -> None:
@@ -272,12 +304,16 @@ class BucketWriters:
         snapshots. The first one of a writer takes along buckets that an earlier writer left with new files.
         """
         interval = self.ctx.options.full_compaction_interval
-        is_due = wait or self._prepared % max(interval, 1) == 0 if identifier is None else identifier % max(interval, 1) == 0
+        is_due = (
+            wait or self._prepared % max(interval, 1) == 0 if identifier is None else identifier % max(interval, 1) == 0
+        )
         if interval < 1 or self.ctx.options.write_only or not is_due:
             return
         if identifier is not None and interval > 1 and not self._is_compacted:
             bucket_ids = self._looked(_places_with_new_files)
-            self._written |= {bucket_id for bucket_id in bucket_ids if self._share is None or self._share.meets(*bucket_id)}
+            self._written |= {
+                bucket_id for bucket_id in bucket_ids if self._share is None or self._share.meets(*bucket_id)
+            }
         self._is_compacted = True
         self.compact_places(list(self._written), full=True)
         self._written.clear()
@@ -294,14 +330,34 @@ class BucketWriters:
         self._prepared += 1
         self._compact_fully(wait=wait_compaction, identifier=identifier)
         with work(self.ctx.world, "writing", "buckets", len(self._open)) as under_way:
-            parallel_map(lambda writer: writer.ready(wait=wait_compaction), self._open.values(), after=lambda _: under_way.advance())
-        index = PreparedIndexes({}, {}) if self._dynamic is None else self._dynamic.prepare(lambda: f"index-{self.ctx.world.new_id()}-0")
+            parallel_map(
+                lambda writer: writer.ready(wait=wait_compaction),
+                self._open.values(),
+                after=lambda _: under_way.advance(),
+            )
+        index = (
+            PreparedIndexes({}, {})
+            if self._dynamic is None
+            else self._dynamic.prepare(lambda: f"index-{self.ctx.world.new_id()}-0")
+        )
         self._shared_bytes = 0
         messages = {bucket_id: writer.message() for bucket_id, writer in self._open.items()}
-        self._close_resting([bucket_id for bucket_id, message in messages.items() if message.is_empty and self._open[bucket_id].is_settled])
-        self._uncommitted |= {bucket_id: _witness(message) for bucket_id, message in messages.items() if not message.is_empty}
+        self._close_resting(
+            [
+                bucket_id
+                for bucket_id, message in messages.items()
+                if message.is_empty and self._open[bucket_id].is_settled
+            ]
+        )
+        self._uncommitted |= {
+            bucket_id: _witness(message) for bucket_id, message in messages.items() if not message.is_empty
+        }
         known_at = None if self._moving is None else self._moving.known_at
-        return [replace(_add_hash_index(message, index), keys_known_at=known_at) for message in messages.values() if not message.is_empty]
+        return [
+            replace(_add_hash_index(message, index), keys_known_at=known_at)
+            for message in messages.values()
+            if not message.is_empty
+        ]
 
     def _close_resting(self, bucket_ids: list[BucketId]) -> None:
         """Close idle buckets whose messages are committed.
@@ -351,7 +407,11 @@ class BucketWriters:
 
 
 def _places_with_new_files(snapshot_buckets: SnapshotBuckets) -> list[BucketId]:
-    return [bucket_id for bucket_id in snapshot_buckets.places() if any(file.level == 0 for file in snapshot_buckets.files(*bucket_id))]
+    return [
+        bucket_id
+        for bucket_id in snapshot_buckets.places()
+        if any(file.level == 0 for file in snapshot_buckets.files(*bucket_id))
+    ]
 
 
 def _witness(message: CommitMessage) -> str | None:
@@ -368,4 +428,6 @@ def _add_hash_index(message: CommitMessage, index: PreparedIndexes) -> CommitMes
     own = index.files.get((message.partition, message.bucket))
     if own is None and message.partition not in index.bases:
         return message
-    return replace(message, new_index_files=(own,) if own is not None else (), hash_index_base=index.bases.get(message.partition))
+    return replace(
+        message, new_index_files=(own,) if own is not None else (), hash_index_base=index.bases.get(message.partition)
+    )

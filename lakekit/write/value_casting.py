@@ -41,7 +41,9 @@ _VARIANT = (Field("value", _BYTES), Field("metadata", _BYTES))
 _COUNT = DataType(root="INT", nullable=False)
 
 
-def fit(values: pl.Series, target: DataType, location: ValueLocation, *, cast: bool = False, null_keys: bool = False) -> pl.Series:
+def fit(
+    values: pl.Series, target: DataType, location: ValueLocation, *, cast: bool = False, null_keys: bool = False
+) -> pl.Series:
     """Return the values as `polars_type(target)`. `null_keys`: maps may have a null key (not in Parquet).
 
     Raises:
@@ -90,7 +92,9 @@ def _list(values: pl.Series, target: DataType, location: ValueLocation, *, cast:
         raise location.bad_type(values.dtype, target, castable=False)
     ends = _ends(values)
     flat = values.explode(empty_as_null=False, keep_nulls=False)
-    fitted = fit(flat, part(target.element), location.inner("element", _make_row_locator(ends)), cast=cast, null_keys=null_keys)
+    fitted = fit(
+        flat, part(target.element), location.inner("element", _make_row_locator(ends)), cast=cast, null_keys=null_keys
+    )
     return values if fitted is flat else _lists(fitted, ends, values)
 
 
@@ -160,7 +164,9 @@ def _struct(values: pl.Series, target: DataType, location: ValueLocation, *, cas
     fitted = []
     for field in fields:
         field_values = (
-            series_field(present, field.name) if field.name in data_names else pl.Series(field.name, [None], pl.Null()).new_from_index(0, len(present))
+            series_field(present, field.name)
+            if field.name in data_names
+            else pl.Series(field.name, [None], pl.Null()).new_from_index(0, len(present))
         )
         inner = location.inner(field.name, lambda i: int(rows[i]))
         fitted.append(fit(field_values, field.type, inner, cast=cast, null_keys=null_keys).alias(field.name))
@@ -169,7 +175,11 @@ def _struct(values: pl.Series, target: DataType, location: ValueLocation, *, cas
         return structs
     positions = np.full(len(values), -1)
     positions[rows] = np.arange(len(rows))
-    spread = structs.gather(pl.Series(positions).replace(-1, None)) if len(rows) else pl.Series([None], dtype=structs.dtype).new_from_index(0, len(values))
+    spread = (
+        structs.gather(pl.Series(positions).replace(-1, None))
+        if len(rows)
+        else pl.Series([None], dtype=structs.dtype).new_from_index(0, len(values))
+    )
     return spread.alias(values.name)
 
 
@@ -198,7 +208,11 @@ def _leaf(values: pl.Series, target: DataType, dtype: pl.DataType, location: Val
     have = values.dtype
     if have.is_integer() and (target.root in INTEGERS or target.root == "DECIMAL"):
         return _check_cast(values.cast(dtype, strict=False), values, target, location)
-    if isinstance(have, pl.Datetime) and target.root in TIMESTAMPS and (target.root == "TIMESTAMP_LTZ") == (have.time_zone is not None):
+    if (
+        isinstance(have, pl.Datetime)
+        and target.root in TIMESTAMPS
+        and (target.root == "TIMESTAMP_LTZ") == (have.time_zone is not None)
+    ):
         return _convert_time_unit(values, dtype, location, cast=cast)
     exact = (
         (have.is_numeric() and target.root in ("FLOAT", "DOUBLE") and not have.is_decimal())
@@ -215,7 +229,9 @@ def _leaf(values: pl.Series, target: DataType, dtype: pl.DataType, location: Val
         return casted
     changed = ~casted.cast(have, strict=False).eq_missing(values)
     if changed.any():
-        raise location.bad_value(changed, values, f"which {target} cannot hold without changing it", f"Round it{location.remedies.cast}")
+        raise location.bad_value(
+            changed, values, f"which {target} cannot hold without changing it", f"Round it{location.remedies.cast}"
+        )
     return casted
 
 
@@ -244,7 +260,10 @@ def _check_cast(casted: pl.Series, values: pl.Series, target: DataType, location
     """Return the cast values; raise if a value became null."""
     if casted.null_count() != values.null_count():
         raise location.bad_value(
-            casted.is_null() & values.is_not_null(), values, f"which is no {target.as_nullable()}", "Correct the value, or widen the column"
+            casted.is_null() & values.is_not_null(),
+            values,
+            f"which is no {target.as_nullable()}",
+            "Correct the value, or widen the column",
         )
     return casted
 
@@ -259,7 +278,12 @@ def _convert_time_unit(values: pl.Series, dtype: pl.DataType, location: ValueLoc
         limit = _I64 // (want // have)
         outside = (ticks >= limit) | (ticks < -limit)
         if outside.any():
-            raise location.bad_value(outside, ticks, f"a count of {values.dtype.time_unit} since 1970 that {dtype.time_unit} cannot hold", "Leave the row out")
+            raise location.bad_value(
+                outside,
+                ticks,
+                f"a count of {values.dtype.time_unit} since 1970 that {dtype.time_unit} cannot hold",
+                "Leave the row out",
+            )
         ticks = ticks * (want // have)
     elif want < have:
         finer = ticks % (have // want) != 0
@@ -279,8 +303,12 @@ def _check_constraints(values: pl.Series, target: DataType, location: ValueLocat
         if isinstance(low, Decimal) and isinstance(high, Decimal) and (high >= most or low.copy_negate() >= most):
             units = values.to_physical()
             bound = pl.Series([10**precision], dtype=pl.Int128)
-            wrong = ((units >= bound) | (units <= pl.Series([-(10**precision)], dtype=pl.Int128))).fill_null(value=False)
-            raise location.bad_value(wrong, values, f"which has more than {precision} digits", "Correct the value, or widen the column")
+            wrong = ((units >= bound) | (units <= pl.Series([-(10**precision)], dtype=pl.Int128))).fill_null(
+                value=False
+            )
+            raise location.bad_value(
+                wrong, values, f"which has more than {precision} digits", "Correct the value, or widen the column"
+            )
     elif target.root == "TIME":
         ticks = values.to_physical()
         finer = ticks % _MILLI_NS != 0
@@ -289,11 +317,16 @@ def _check_constraints(values: pl.Series, target: DataType, location: ValueLocat
                 do = f"Cut it to milliseconds{location.remedies.cast}"
                 raise location.bad_value(finer, values, "which is finer than the milliseconds that TIME has", do)
             return (ticks // _MILLI_NS * _MILLI_NS).cast(pl.Time)
-    elif target.length is not None and target.length < MAX_LENGTH and (target.root in STRINGS or target.root in BINARIES):
+    elif (
+        target.length is not None and target.length < MAX_LENGTH and (target.root in STRINGS or target.root in BINARIES)
+    ):
         is_text = target.root in STRINGS
         lengths = values.str.len_chars() if is_text else values.bin.size()
         longest = lengths.max()
         if isinstance(longest, int) and longest > target.length:
-            reason = f"which has {longest} {'characters' if is_text else 'bytes'} at most, {target.as_nullable()} takes {target.length}"
+            reason = (
+                f"which has {longest} {'characters' if is_text else 'bytes'} at most, {target.as_nullable()} takes "
+                f"{target.length}"
+            )
             raise location.bad_value(lengths > target.length, values, reason, "Cut it, or widen the column")
     return values

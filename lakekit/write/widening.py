@@ -48,7 +48,9 @@ class WidenedColumn:
 ColumnChange = AddedColumn | WidenedColumn
 
 
-def schema_changes(data_schema: Mapping[str, pl.DataType], ctx: TableContext, *, row_kind: str | None = None) -> list[ColumnChange]:
+def schema_changes(
+    data_schema: Mapping[str, pl.DataType], ctx: TableContext, *, row_kind: str | None = None
+) -> list[ColumnChange]:
     """Return the schema changes, in the order of the data's columns.
 
     Raises `SchemaMismatch` for an added column whose type Paimon lacks.
@@ -64,7 +66,9 @@ def schema_changes(data_schema: Mapping[str, pl.DataType], ctx: TableContext, *,
     return changes
 
 
-def _find_changes(path: tuple[str, ...], current: DataType, dtype: pl.DataType, ctx: TableContext) -> Iterator[ColumnChange]:
+def _find_changes(
+    path: tuple[str, ...], current: DataType, dtype: pl.DataType, ctx: TableContext
+) -> Iterator[ColumnChange]:
     if current.root == "ROW" and isinstance(dtype, pl.Struct):
         fields = {field.name: field for field in current.fields}
         for field in dtype.fields:
@@ -97,7 +101,11 @@ def _widened_type(current: DataType, dtype: pl.DataType) -> DataType | None:
         return replace(current, root="DOUBLE")
     if current.root == own.root and current.root in TIMESTAMPS:
         precision = own.precision or 0
-        return replace(current, precision=precision) if precision > (6 if current.precision is None else current.precision) else None
+        return (
+            replace(current, precision=precision)
+            if precision > (6 if current.precision is None else current.precision)
+            else None
+        )
     if current.root == own.root == "DECIMAL":
         scale = max(current.scale or 0, own.scale or 0)
         integer_digits = max((current.precision or 10) - (current.scale or 0), (own.precision or 10) - (own.scale or 0))

@@ -31,7 +31,7 @@ ROW_BY_ROW = {
 
 
 def row_by_row(text: str, module: ast.Module) -> list[str]:
-    lines = text.splitlines()
+    lines, statements = text.splitlines(), lines_of_statements(module)
     wrong = []
     for node in ast.walk(module):
         if not isinstance(node, ast.Call):
@@ -39,10 +39,28 @@ def row_by_row(text: str, module: ast.Module) -> list[str]:
         starred = isinstance(node.func, ast.Name) and node.func.id == "zip" and any(isinstance(argument, ast.Starred) for argument in node.args)
         if not starred and not (isinstance(node.func, ast.Attribute) and node.func.attr in ROW_BY_ROW):
             continue
-        about = lines[node.lineno - 1 : node.end_lineno]
+        first, last = statements[node]
+        about = lines[first - 1 : last]
+        if first > 1 and lines[first - 2].lstrip().startswith("#"):
+            about.append(lines[first - 2])
         if not any("# scalar: " in line for line in about):
-            wrong.append(f"line {node.lineno}: {about[0].strip()}")
+            wrong.append(f"line {node.lineno}: {lines[node.lineno - 1].strip()}")
     return wrong
+
+
+def lines_of_statements(module: ast.Module) -> dict[ast.AST, tuple[int, int]]:
+    """The first and last line of the innermost statement around each node; of one with a body, its head alone."""
+    found: dict[ast.AST, tuple[int, int]] = {}
+    waiting: list[tuple[ast.AST, tuple[int, int]]] = [(module, (1, 1))]
+    while waiting:
+        node, around = waiting.pop()
+        if isinstance(node, ast.stmt):
+            body = getattr(node, "body", None)
+            around = (node.lineno, body[0].lineno - 1 if isinstance(body, list) and body else node.end_lineno or node.lineno)
+            around = (around[0], max(around))
+        found[node] = around
+        waiting += [(child, around) for child in ast.iter_child_nodes(node)]
+    return found
 
 
 @pytest.mark.parametrize("path", modules(*DATA_PLANE), ids=name)

@@ -52,8 +52,14 @@ def connect(address: JdbcAddress) -> Any:
 def _encryption(parameters: Mapping[str, str]) -> ssl.SSLContext | None:
     """Return the encryption of the connection by the Java driver's options; None: the server decides."""
     mode = parameters.get("sslMode", "").upper()
-    is_checked = mode in ("VERIFY_CA", "VERIFY_IDENTITY") or parameters.get("verifyServerCertificate", "").lower() == "true"
-    if not is_checked and mode != "REQUIRED" and "true" not in (parameters.get("requireSSL", "").lower(), parameters.get("useSSL", "").lower()):
+    is_checked = (
+        mode in ("VERIFY_CA", "VERIFY_IDENTITY") or parameters.get("verifyServerCertificate", "").lower() == "true"
+    )
+    if (
+        not is_checked
+        and mode != "REQUIRED"
+        and "true" not in (parameters.get("requireSSL", "").lower(), parameters.get("useSSL", "").lower())
+    ):
         return None
     context = ssl.create_default_context()
     context.check_hostname = is_checked and mode != "VERIFY_CA"
@@ -80,7 +86,10 @@ def is_missing(error: Exception) -> bool:
 def why(error: Exception) -> str | None:
     """Return what to do about an error that only this database has."""
     if _code(error) == _KEY_TOO_LONG:
-        return "the keys of Paimon's tables are too long for utf8mb4: ALTER DATABASE … CHARACTER SET utf8mb3, and connect again"
+        return (
+            "the keys of Paimon's tables are too long for utf8mb4: ALTER DATABASE … CHARACTER SET utf8mb3, and "
+            "connect again"
+        )
     return None
 
 

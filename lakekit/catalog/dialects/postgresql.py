@@ -41,7 +41,9 @@ def connect(address: JdbcAddress) -> psycopg.Connection[tuple[object, ...]]:
         elif key != "currentSchema":
             warn_user(f"option jdbc.{key} is not passed on: psycopg has nothing of that name")
     schema = address.parameters.get("currentSchema")
-    options = "-c timezone=UTC" + (f" -c search_path={schema}" if schema and schema.replace(",", "").isidentifier() else "")
+    options = "-c timezone=UTC" + (
+        f" -c search_path={schema}" if schema and schema.replace(",", "").isidentifier() else ""
+    )
     return psycopg.connect(
         host=address.host,
         port=address.port or 5432,

@@ -26,7 +26,10 @@ def is_duplicate(error: Exception) -> bool:
 
 def is_busy(error: Exception) -> bool:
     """Whether somebody else is in the way, and the statement can be said again."""
-    return isinstance(error, sqlite3.OperationalError) and getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return isinstance(error, sqlite3.OperationalError) and getattr(error, "sqlite_errorcode", 0) & 0xFF in (
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+    )
 
 
 def is_missing(error: Exception) -> bool:

@@ -34,11 +34,14 @@ def open(settings: CatalogOptions) -> FileSystem:  # noqa: A001 - every metastor
     Raises: `InvalidOption` for a uri, `Unsupported` for a lock, which could be stored nowhere.
     """
     if settings.uri is not None:
-        raise InvalidOption("a warehouse that is a folder has no uri; give its path as warehouse", key="uri", value=None)
+        raise InvalidOption(
+            "a warehouse that is a folder has no uri; give its path as warehouse", key="uri", value=None
+        )
     kind = settings.of("lock.type")
     if settings.of("lock.enabled") and kind is not None:
         raise Unsupported(
-            f"lock.type={kind!r} needs a metastore that keeps locks, and metastore=filesystem has none; where files are claimed atomically none is needed",
+            f"lock.type={kind!r} needs a metastore that keeps locks, and metastore=filesystem has none; where files "
+            "are claimed atomically none is needed",
             feature="option.lock.type",
         )
     return FileSystem(storage=settings.storage, root=settings.warehouse)
@@ -78,17 +81,23 @@ class FileSystem:
     def create_database(self, database: str, properties: Mapping[str, str]) -> None:
         if "location" in properties:
             raise InvalidOption(
-                "Cannot specify location for a database when using fileSystem catalog. Its folder is the database; leave `location` out",
+                "Cannot specify location for a database when using fileSystem catalog. Its folder is the database; "
+                "leave `location` out",
                 key="location",
                 value=properties["location"],
             )
         if properties:
-            warn_user(f"a folder keeps no properties: {', '.join(sorted(properties))} of database {database} are dropped; metastore='jdbc' keeps them")
+            warn_user(
+                f"a folder keeps no properties: {', '.join(sorted(properties))} of database {database} are dropped; "
+                "metastore='jdbc' keeps them"
+            )
         folders.make(self.storage, location(self.root, database))
 
     def alter_database(self, database: str, properties: Mapping[str, str], remove: Iterable[str]) -> None:  # noqa: ARG002 - every metastore's
         raise Unsupported(
-            f"Alter database is not supported: {database} is a folder, which keeps no properties. metastore='jdbc' keeps them", feature="catalog.filesystem"
+            f"Alter database is not supported: {database} is a folder, which keeps no properties. metastore='jdbc' "
+            "keeps them",
+            feature="catalog.filesystem",
         )
 
     def properties(self, database: str) -> dict[str, str]:  # noqa: ARG002 - every metastore's
@@ -97,23 +106,34 @@ class FileSystem:
     def drop_database(self, database: str, *, cascade: bool) -> None:
         folder = location(self.root, database)
         own = confine(self.storage, folder)
-        inside = [*(entry.name for entry in own.list(folder) if entry.name != folders.MARKER), *folders.link_names(own, folder)]
+        inside = [
+            *(entry.name for entry in own.list(folder) if entry.name != folders.MARKER),
+            *folders.link_names(own, folder),
+        ]
         if inside and not cascade:
             raise InvalidOption(
-                f"database {database} has no tables, but its folder holds {', '.join(inside[:5])}; cascade=True deletes it all",
+                f"database {database} has no tables, but its folder holds {', '.join(inside[:5])}; cascade=True "
+                "deletes it all",
                 key="cascade",
                 value=None,
             )
         target = folders.link_target(self.storage, folder)
         folders.remove(self.storage, folder)
         if target is not None:
-            warn_user(f'database {database} was a link to "{target}": the link is gone, and what lies there stays. Delete it if nobody needs it')
+            warn_user(
+                f'database {database} was a link to "{target}": the link is gone, and what lies there stays. Delete '
+                "it if nobody needs it"
+            )
 
     def tables(self, database: str) -> list[str]:
         return warehouse.tables(self.storage, location(self.root, database))
 
     def has_table(self, database: str, table: str) -> bool:
-        return identifier.is_database(database) and identifier.is_table(table) and is_table(self.storage, location(self.root, database, table))
+        return (
+            identifier.is_database(database)
+            and identifier.is_table(table)
+            and is_table(self.storage, location(self.root, database, table))
+        )
 
     def ground(self, name: Identifier) -> TableLocation:
         root = location(self.root, name.database, name.table)
@@ -141,7 +161,8 @@ class FileSystem:
 
 def _nothing_to_register(root: str, name: str | None) -> Unsupported:
     return Unsupported(
-        f'repair of {name or "everything"} in "{root}" has nothing to register: without a metastore each folder with a schema is a table already. '
+        f'repair of {name or "everything"} in "{root}" has nothing to register: without a metastore each folder with '
+        "a schema is a table already. "
         "metastore='jdbc' and 'hive' have databases of names that can be repaired",
         feature="catalog.filesystem",
     )

@@ -20,7 +20,16 @@ from lakekit.catalog.hive_client import HiveRefusal, metastore, parse_metastore_
 from lakekit.catalog.identifier import Identifier
 from lakekit.catalog.uris import redact_uri
 from lakekit.catalog.warehouse import location
-from lakekit.errors import DatabaseAlreadyExists, InvalidOption, LakekitError, LockLost, RetriesExhausted, StorageFailed, TableAlreadyExists, Unsupported
+from lakekit.errors import (
+    DatabaseAlreadyExists,
+    InvalidOption,
+    LakekitError,
+    LockLost,
+    RetriesExhausted,
+    StorageFailed,
+    TableAlreadyExists,
+    Unsupported,
+)
 from lakekit.metadata import schemas
 from lakekit.metadata.keeper import NoLock
 from lakekit.metadata.table_context import TableLocation
@@ -55,9 +64,14 @@ def open(settings: CatalogOptions) -> Hive:  # noqa: A001 - every metastore's
     """Return the catalog of a Hive metastore. Raises `InvalidOption`, `Unsupported`."""
     kind = settings.of("lock.type")
     if kind not in (None, "hive"):
-        raise Unsupported(f"lock.type={kind!r} is no lock of metastore=hive, which keeps its own; leave lock.type out", feature="option.lock.type")
+        raise Unsupported(
+            f"lock.type={kind!r} is no lock of metastore=hive, which keeps its own; leave lock.type out",
+            feature="option.lock.type",
+        )
     if settings.of("location-in-properties"):
-        raise Unsupported("location-in-properties=true keeps places where lakekit does not look for them", feature="catalog.hive")
+        raise Unsupported(
+            "location-in-properties=true keeps places where lakekit does not look for them", feature="catalog.hive"
+        )
     parse_metastore_uris(settings.uri or "")
     return Hive(settings=settings)
 
@@ -89,7 +103,10 @@ class Hive:
 
     def create_database(self, database: str, properties: Mapping[str, str]) -> None:
         _check_case(database)
-        entry: dict[str, Any] = {"name": database, "parameters": {key: value for key, value in properties.items() if key not in _FIELDS}}
+        entry: dict[str, Any] = {
+            "name": database,
+            "parameters": {key: value for key, value in properties.items() if key not in _FIELDS},
+        }
         entry |= {_FIELDS[key]: value for key, value in properties.items() if key in _FIELDS}
         if "locationUri" not in entry and self.settings.warehouse:
             entry["locationUri"] = _url(self.settings.storage, location(self.settings.warehouse, database))
@@ -106,14 +123,25 @@ class Hive:
     def alter_database(self, database: str, properties: Mapping[str, str], remove: Iterable[str]) -> None:
         entry, removed = dict(self._database(database) or {}), list(remove)
         if "location" in properties or "location" in removed:
-            raise InvalidOption(f"the location of database {database} says where its tables are: it cannot change", key="location", value=None)
-        parameters = {**entry.get("parameters", {}), **{key: value for key, value in properties.items() if key not in _FIELDS}}
+            raise InvalidOption(
+                f"the location of database {database} says where its tables are: it cannot change",
+                key="location",
+                value=None,
+            )
+        parameters = {
+            **entry.get("parameters", {}),
+            **{key: value for key, value in properties.items() if key not in _FIELDS},
+        }
         entry |= {_FIELDS[key]: properties.get(key, "") for key in _FIELDS if key in properties or key in removed}
         entry["parameters"] = {key: value for key, value in parameters.items() if key not in removed}
         with self._client() as client:
             client.call("alter_database", database, entry)
             stored = client.call("get_database", database)
-        if unchanged := sorted(key for key, name in _FIELDS.items() if (key in properties or key in removed) and (stored.get(name) or "") != entry[name]):
+        if unchanged := sorted(
+            key
+            for key, name in _FIELDS.items()
+            if (key in properties or key in removed) and (stored.get(name) or "") != entry[name]
+        ):
             warn_user(f"the metastore {self.where} does not change {', '.join(unchanged)} of a database that is there")
 
     def properties(self, database: str) -> dict[str, str]:
@@ -146,8 +174,16 @@ class Hive:
     def tables(self, database: str) -> list[str]:
         with self._client() as client:
             names = client.call("get_all_tables", database)
-            parts = [client.call("get_table_objects_by_name", database, names[at : at + _BATCH]) for at in range(0, len(names), _BATCH)]
-        return sorted(entry["tableName"] for part in parts for entry in part if hive_table.is_paimon(entry) and identifier.is_table(entry["tableName"]))
+            parts = [
+                client.call("get_table_objects_by_name", database, names[at : at + _BATCH])
+                for at in range(0, len(names), _BATCH)
+            ]
+        return sorted(
+            entry["tableName"]
+            for part in parts
+            for entry in part
+            if hive_table.is_paimon(entry) and identifier.is_table(entry["tableName"])
+        )
 
     def has_table(self, database: str, table: str) -> bool:
         entry = self.entry(database, table)
@@ -170,10 +206,17 @@ class Hive:
         entry = self.entry(name.database, name.table)
         uri = (entry or {}).get("sd", {}).get("location")
         if not uri:
-            above = (self._database(name.database) or {}).get("locationUri") or location(self.settings.warehouse, name.database)
+            above = (self._database(name.database) or {}).get("locationUri") or location(
+                self.settings.warehouse, name.database
+            )
             uri = f"{above.rstrip('/')}/{name.table}"
         storage, root = storages.open(uri, self.settings.storage_options)
-        environment = HiveEnvironment(catalog=self, database=name.database, table=name.table, is_partitioned=bool((entry or {}).get("partitionKeys")))
+        environment = HiveEnvironment(
+            catalog=self,
+            database=name.database,
+            table=name.table,
+            is_partitioned=bool((entry or {}).get("partitionKeys")),
+        )
         return TableLocation(name=name.full, storage=storage, layout=TablePaths(root=root), keeper=environment)
 
     def create_table(self, name: Identifier, define: Define) -> None:
@@ -191,15 +234,21 @@ class Hive:
             raise
 
     def _register(self, name: Identifier, target: TableLocation, schema: TableSchema) -> None:
-        if any(schema.options.get(key, default).strip().lower() != default for key, default in _SUPPORTED_VALUES.items()):
-            raise Unsupported(f"{name.full} asks for partitions in the metastore, where lakekit registers none", feature="option.metastore.partitioned-table")
+        if any(
+            schema.options.get(key, default).strip().lower() != default for key, default in _SUPPORTED_VALUES.items()
+        ):
+            raise Unsupported(
+                f"{name.full} asks for partitions in the metastore, where lakekit registers none",
+                feature="option.metastore.partitioned-table",
+            )
         entry = hive_table.new_entry(
             name.database,
             name.table,
             schema,
             _url(target.storage, target.layout.root),
             now_ms=REAL_RUNTIME.now_ms(),
-            is_external=self.settings.of("table.type") == "external" or schema.options.get("external", "").lower() == "true",
+            is_external=self.settings.of("table.type") == "external"
+            or schema.options.get("external", "").lower() == "true",
             is_syncing=self.settings.of("sync-all-properties"),
         )
         try:
@@ -208,11 +257,17 @@ class Hive:
         except HiveRefusal as refused:
             if refused.kind != "AlreadyExistsException":
                 raise
-            raise TableAlreadyExists(f"{name.full} is in {self.where} already, made at the same moment", name=name.full) from None
+            raise TableAlreadyExists(
+                f"{name.full} is in {self.where} already, made at the same moment", name=name.full
+            ) from None
 
     def lying(self, database: str | None = None) -> list[str]:
         if database is None:
-            return warehouse.databases(self.settings.storage, self.settings.warehouse) if self.settings.warehouse else self.databases()
+            return (
+                warehouse.databases(self.settings.storage, self.settings.warehouse)
+                if self.settings.warehouse
+                else self.databases()
+            )
         uri = (self._database(database) or {}).get("locationUri") or location(self.settings.warehouse, database)
         return warehouse.tables(*storages.open(uri, self.settings.storage_options))
 
@@ -254,7 +309,10 @@ class Hive:
             raise StorageFailed(f"{old.full} went away from {self.where} at this moment", path=self.where)
         wanted = self.ground(new)
         if not hive_table.is_external(entry) and wanted.storage.stat(wanted.layout.root) is not None:
-            raise StorageFailed(f'"{wanted.layout.root}" is there already, though no table is; move it away first', path=wanted.layout.root)
+            raise StorageFailed(
+                f'"{wanted.layout.root}" is there already, though no table is; move it away first',
+                path=wanted.layout.root,
+            )
         self._alter(old.database, old.table, {**entry, "dbName": new.database, "tableName": new.table})
         lies_here = any(warehouse.is_below(source.layout.root, folder) for folder in self._folders(old.database))
         if hive_table.is_external(entry) or not lies_here or not schemas.ids(source):
@@ -262,11 +320,17 @@ class Hive:
         above = wanted.layout.root.rpartition("/")[0]
         warehouse.move(source, wanted.layout.root, [*self._folders(old.database), *self._folders(new.database), above])
         moved = self.entry(new.database, new.table) or entry
-        self._alter(new.database, new.table, {**moved, "sd": {**moved["sd"], "location": _url(wanted.storage, wanted.layout.root)}})
+        self._alter(
+            new.database,
+            new.table,
+            {**moved, "sd": {**moved["sd"], "location": _url(wanted.storage, wanted.layout.root)}},
+        )
 
     def _alter(self, database: str, table: str, entry: Entry) -> None:
         with self._client() as client:
-            client.call("alter_table_with_environment_context", database, table, entry, {"properties": {"CASCADE": "true"}})
+            client.call(
+                "alter_table_with_environment_context", database, table, entry, {"properties": {"CASCADE": "true"}}
+            )
 
     # ---- what a table's changes need -------------------------------------------------------------
 
@@ -274,7 +338,11 @@ class Hive:
         """Update the entry of a table by its schema."""
         entry = self.entry(database, table)
         if entry is not None:
-            self._alter(database, table, hive_table.update_entry(entry, schema, removed, is_syncing=self.settings.of("sync-all-properties")))
+            self._alter(
+                database,
+                table,
+                hive_table.update_entry(entry, schema, removed, is_syncing=self.settings.of("sync-all-properties")),
+            )
 
     @contextmanager
     def lock(self, database: str, table: str, runtime: Runtime = REAL_RUNTIME) -> Iterator[HiveLock]:
@@ -284,7 +352,12 @@ class Hive:
         """
         patience, longest = self.settings.of("lock-acquire-timeout"), self.settings.of("lock-check-max-sleep")
         wanted = {"type": _EXCLUSIVE, "level": _TABLE_LEVEL, "dbname": database, "tablename": table}
-        request = {"component": [wanted], "user": getpass.getuser(), "hostname": socket.gethostname(), "agentInfo": "lakekit"}
+        request = {
+            "component": [wanted],
+            "user": getpass.getuser(),
+            "hostname": socket.gethostname(),
+            "agentInfo": "lakekit",
+        }
         started, sleep = runtime.elapsed_ms(), 100
         with self._client() as client:
             response = client.call("lock", request)
@@ -296,7 +369,10 @@ class Hive:
                     response = client.call("check_lock", number)
                 if response["state"] != _ACQUIRED:
                     waited = (runtime.elapsed_ms() - started) / 1000
-                    raise RetriesExhausted(f"Acquire lock failed for table {database}.{table} after {waited:.0f} s: others hold it. Nothing was changed")
+                    raise RetriesExhausted(
+                        f"Acquire lock failed for table {database}.{table} after {waited:.0f} s: others hold it. "
+                        "Nothing was changed"
+                    )
                 yield HiveLock(name=f"{database}.{table}", since_ms=runtime.elapsed_ms(), world=runtime)
             finally:
                 try:
@@ -320,7 +396,10 @@ class HiveLock:
         """Raise `LockLost` when the metastore may have dropped the lock."""
         spent = self.world.elapsed_ms() - self.since_ms
         if spent > _LOCK_HOLD_MS:
-            raise LockLost(f"the lock of {self.name} was held for {spent / 1000:.0f} s, longer than a metastore remembers it. Nothing was changed; try again")
+            raise LockLost(
+                f"the lock of {self.name} was held for {spent / 1000:.0f} s, longer than a metastore remembers it. "
+                "Nothing was changed; try again"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,10 +418,15 @@ class HiveEnvironment:
         """
         if self.is_partitioned:
             raise Unsupported(
-                f"{self.database}.{self.table} keeps its partitions in the metastore, where lakekit registers none; write it with the Java engine",
+                f"{self.database}.{self.table} keeps its partitions in the metastore, where lakekit registers none; "
+                "write it with the Java engine",
                 feature="option.metastore.partitioned-table",
             )
-        return self.catalog.lock(self.database, self.table) if self.catalog.settings.lock_enabled else nullcontext(NoLock())
+        return (
+            self.catalog.lock(self.database, self.table)
+            if self.catalog.settings.lock_enabled
+            else nullcontext(NoLock())
+        )
 
     def altered(self, schema: TableSchema) -> None:
         """Renews the entry; a failure is told, since the table itself has changed by now."""
@@ -351,11 +435,16 @@ class HiveEnvironment:
             before = schemas.read(ground, schema.id - 1).options if schema.id else {}
             self.catalog.renew(self.database, self.table, schema, set(before) - set(schema.options))
         except LakekitError as failed:
-            warn_user(f"{self.database}.{self.table} has its new schema, but the metastore's copy could not be renewed: {failed.message}")
+            warn_user(
+                f"{self.database}.{self.table} has its new schema, but the metastore's copy could not be renewed: "
+                f"{failed.message}"
+            )
 
 
 def _not_ours(name: Identifier) -> TableAlreadyExists:
-    return TableAlreadyExists(f"Table {name.full} already exists, but this table is not a paimon table. Choose another name", name=name.full)
+    return TableAlreadyExists(
+        f"Table {name.full} already exists, but this table is not a paimon table. Choose another name", name=name.full
+    )
 
 
 def _check_case(name: str) -> None:

@@ -20,7 +20,14 @@ from lakekit.catalog.jdbc_lock import JdbcLock, create_if_missing
 from lakekit.catalog.jdbc_session import DuplicateKey, JdbcDatabase, MissingTable, retry_while_busy
 from lakekit.catalog.uris import redact_uri
 from lakekit.catalog.warehouse import location
-from lakekit.errors import DatabaseAlreadyExists, InvalidOption, StorageFailed, TableAlreadyExists, Unsupported, ViewAlreadyExists
+from lakekit.errors import (
+    DatabaseAlreadyExists,
+    InvalidOption,
+    StorageFailed,
+    TableAlreadyExists,
+    Unsupported,
+    ViewAlreadyExists,
+)
 from lakekit.metadata import keeper
 from lakekit.metadata.keeper import NoLock
 from lakekit.metadata.table_context import TableLocation
@@ -43,22 +50,42 @@ if TYPE_CHECKING:
 
 _KEY = "catalog_key VARCHAR(255) NOT NULL,database_name VARCHAR(255) NOT NULL,"
 _CREATE = {
-    "paimon_tables": f"CREATE TABLE paimon_tables({_KEY}table_name VARCHAR(255) NOT NULL, PRIMARY KEY (catalog_key, database_name, table_name))",
-    "paimon_database_properties": f"CREATE TABLE paimon_database_properties({_KEY}property_key VARCHAR(255),property_value VARCHAR(1000),"
-    "PRIMARY KEY (catalog_key, database_name, property_key))",
-    "paimon_table_properties": f"CREATE TABLE paimon_table_properties({_KEY}table_name VARCHAR(255) NOT NULL,property_key VARCHAR(255) NOT NULL,"
-    "property_value VARCHAR(1000),PRIMARY KEY (catalog_key, database_name, table_name, property_key))",
-    "paimon_distributed_locks": "CREATE TABLE paimon_distributed_locks(lock_id VARCHAR({lock_id_length}) NOT NULL,"
-    "acquired_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL,expire_time_seconds BIGINT DEFAULT 0 NOT NULL,PRIMARY KEY (lock_id))",
+    "paimon_tables": (
+        f"CREATE TABLE paimon_tables({_KEY}table_name VARCHAR(255) NOT NULL, PRIMARY KEY (catalog_key, database_name, "
+        "table_name))"
+    ),
+    "paimon_database_properties": (
+        f"CREATE TABLE paimon_database_properties({_KEY}property_key VARCHAR(255),property_value VARCHAR(1000),"
+        "PRIMARY KEY (catalog_key, database_name, property_key))"
+    ),
+    "paimon_table_properties": (
+        f"CREATE TABLE paimon_table_properties({_KEY}table_name VARCHAR(255) NOT NULL,property_key VARCHAR(255) NOT "
+        "NULL,"
+        "property_value VARCHAR(1000),PRIMARY KEY (catalog_key, database_name, table_name, property_key))"
+    ),
+    "paimon_distributed_locks": (
+        "CREATE TABLE paimon_distributed_locks(lock_id VARCHAR({lock_id_length}) NOT NULL,"
+        "acquired_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL,expire_time_seconds BIGINT DEFAULT 0 NOT "
+        "NULL,PRIMARY KEY (lock_id))"
+    ),
 }
 """As the reference makes them, byte for byte."""
 _LOCKS, _VIEWS = "paimon_distributed_locks", "paimon_views"
-_CREATE_VIEWS = f"CREATE TABLE {_VIEWS}({_KEY}view_name VARCHAR(255) NOT NULL,view_schema TEXT NOT NULL, PRIMARY KEY (catalog_key, database_name, view_name))"
+_CREATE_VIEWS = (
+    f"CREATE TABLE {_VIEWS}({_KEY}view_name VARCHAR(255) NOT NULL,view_schema TEXT NOT NULL, PRIMARY KEY "
+    "(catalog_key, database_name, view_name))"
+)
 """Made with the first view: engines before 2.0 know no such table."""
 _OF_DATABASE = "WHERE catalog_key = ? AND database_name = ?"
 _OF_TABLE = f"{_OF_DATABASE} AND table_name = ?"
-_ADD_PROPERTY = "INSERT INTO paimon_database_properties (catalog_key, database_name, property_key, property_value) VALUES (?, ?, ?, ?)"
-_ADD_OPTION = "INSERT INTO paimon_table_properties (catalog_key, database_name, table_name, property_key, property_value) VALUES (?, ?, ?, ?, ?)"
+_ADD_PROPERTY = (
+    "INSERT INTO paimon_database_properties (catalog_key, database_name, property_key, property_value) VALUES (?, ?, "
+    "?, ?)"
+)
+_ADD_OPTION = (
+    "INSERT INTO paimon_table_properties (catalog_key, database_name, table_name, property_key, property_value) "
+    "VALUES (?, ?, ?, ?, ?)"
+)
 _EXISTS = "exists"
 _MAX_VALUE_LENGTH = 1000
 
@@ -70,9 +97,14 @@ def open(settings: CatalogOptions) -> Jdbc:  # noqa: A001 - every metastore's
     """
     kind = settings.of("lock.type")
     if kind not in (None, "jdbc"):
-        raise Unsupported(f"lock.type={kind!r} is no lock of metastore=jdbc, which keeps its own; leave lock.type out", feature="option.lock.type")
+        raise Unsupported(
+            f"lock.type={kind!r} is no lock of metastore=jdbc, which keeps its own; leave lock.type out",
+            feature="option.lock.type",
+        )
     catalog = Jdbc(
-        database=JdbcDatabase(uri=settings.uri or "", driver=FrozenDict(settings.driver), shown=redact_uri(settings.uri or "")),
+        database=JdbcDatabase(
+            uri=settings.uri or "", driver=FrozenDict(settings.driver), shown=redact_uri(settings.uri or "")
+        ),
         storage=settings.storage,
         root=settings.warehouse,
         key=settings.of("catalog-key"),
@@ -109,20 +141,34 @@ class Jdbc:
 
     def databases(self) -> list[str]:
         with self._session() as session:
-            names = [row[0] for row in session.ask("SELECT DISTINCT database_name FROM paimon_tables WHERE catalog_key = ?", self.key)]
-            names += [row[0] for row in session.ask("SELECT DISTINCT database_name FROM paimon_database_properties WHERE catalog_key = ?", self.key)]
+            names = [
+                row[0]
+                for row in session.ask(
+                    "SELECT DISTINCT database_name FROM paimon_tables WHERE catalog_key = ?", self.key
+                )
+            ]
+            names += [
+                row[0]
+                for row in session.ask(
+                    "SELECT DISTINCT database_name FROM paimon_database_properties WHERE catalog_key = ?", self.key
+                )
+            ]
         return sorted({database for database in names if identifier.is_database(database)})
 
     def has_database(self, database: str) -> bool:
         with self._session() as session:
-            queries = (f"SELECT DISTINCT database_name FROM {table} {_OF_DATABASE}" for table in ("paimon_database_properties", "paimon_tables"))
+            queries = (
+                f"SELECT DISTINCT database_name FROM {table} {_OF_DATABASE}"
+                for table in ("paimon_database_properties", "paimon_tables")
+            )
             return any((database,) in session.ask(query, self.key, database) for query in queries)
 
     def create_database(self, database: str, properties: Mapping[str, str]) -> None:
         path = location(self.root, database)
         if _normalize_location(properties.get("location", path)) != _normalize_location(path):
             raise InvalidOption(
-                f"the tables of database {database} would lie at {path}: releases of the reference do not agree on other locations, so leave `location` out",
+                f"the tables of database {database} would lie at {path}: releases of the reference do not agree on "
+                "other locations, so leave `location` out",
                 key="location",
                 value=properties["location"],
             )
@@ -137,19 +183,30 @@ class Jdbc:
         try:
             retry_while_busy(insert, REAL_RUNTIME.wait)
         except DuplicateKey:
-            raise DatabaseAlreadyExists(f'database {database} is in "{self.where}" already, perhaps spelt with other cases', name=database) from None
+            raise DatabaseAlreadyExists(
+                f'database {database} is in "{self.where}" already, perhaps spelt with other cases', name=database
+            ) from None
 
     def alter_database(self, database: str, properties: Mapping[str, str], remove: Iterable[str]) -> None:
         removed = list(remove)
         for name in (_EXISTS, "location"):
             if name in properties or name in removed:
-                raise InvalidOption(f"the property {name} of database {database} says where it is and that it is: it cannot change", key=name, value=None)
+                raise InvalidOption(
+                    f"the property {name} of database {database} says where it is and that it is: it cannot change",
+                    key=name,
+                    value=None,
+                )
         _check_lengths(properties)
 
         def change() -> None:
             with self._session() as session, session.together():
                 for name in (*properties, *removed):
-                    session.do(f"DELETE FROM paimon_database_properties {_OF_DATABASE} AND property_key = ?", self.key, database, name)
+                    session.do(
+                        f"DELETE FROM paimon_database_properties {_OF_DATABASE} AND property_key = ?",
+                        self.key,
+                        database,
+                        name,
+                    )
                 for name, value in properties.items():
                     session.do(_ADD_PROPERTY, self.key, database, name, value)
 
@@ -157,7 +214,11 @@ class Jdbc:
 
     def properties(self, database: str) -> dict[str, str]:
         with self._session() as session:
-            rows = session.ask(f"SELECT property_key, property_value FROM paimon_database_properties {_OF_DATABASE}", self.key, database)
+            rows = session.ask(
+                f"SELECT property_key, property_value FROM paimon_database_properties {_OF_DATABASE}",
+                self.key,
+                database,
+            )
         return {name: value for name, value in sorted(rows) if name != _EXISTS}
 
     def drop_database(self, database: str, *, cascade: bool) -> None:  # noqa: ARG002 - its tables are gone by now
@@ -172,12 +233,18 @@ class Jdbc:
         retry_while_busy(delete, REAL_RUNTIME.wait)
         if odd := [table for table in raw if not identifier.is_table(table)]:
             shown = ", ".join(ascii(table[:80]) for table in odd[:5])
-            warn_user(f"{self.where} had {len(odd)} rows of database {database} that name no table, {shown}: the rows are gone, and no folder was touched")
+            warn_user(
+                f"{self.where} had {len(odd)} rows of database {database} that name no table, {shown}: the rows are "
+                "gone, and no folder was touched"
+            )
         folder = location(self.root, database)
         target = folders.link_target(self.storage, folder)
         if target is not None:
             self.storage.delete([folder])
-            warn_user(f'database {database} was a link to "{target}": the link is gone, and what lies there stays. Delete it if nobody needs it')
+            warn_user(
+                f'database {database} was a link to "{target}": the link is gone, and what lies there stays. Delete '
+                "it if nobody needs it"
+            )
         self.storage.remove_directories([folder])
 
     def is_linked(self, database: str) -> bool:
@@ -191,7 +258,9 @@ class Jdbc:
     def _table_names(self, database: str) -> list[str]:
         """Return the table names in the database's rows, unchecked."""
         with self._session() as session:
-            rows = session.ask(f"SELECT database_name, table_name FROM paimon_tables {_OF_DATABASE}", self.key, database)
+            rows = session.ask(
+                f"SELECT database_name, table_name FROM paimon_tables {_OF_DATABASE}", self.key, database
+            )
         return sorted(table for owner, table in rows if owner == database)
 
     def has_table(self, database: str, table: str) -> bool:
@@ -202,12 +271,16 @@ class Jdbc:
         if not identifier.is_database(database) or not identifier.is_table(table):
             return False
         with self._session() as session:
-            return (database, table) in session.ask(f"SELECT database_name, table_name FROM paimon_tables {_OF_TABLE}", self.key, database, table)
+            return (database, table) in session.ask(
+                f"SELECT database_name, table_name FROM paimon_tables {_OF_TABLE}", self.key, database, table
+            )
 
     def ground(self, name: Identifier) -> TableLocation:
         layout = TablePaths(root=location(self.root, name.database, name.table))
         environment = JdbcEnvironment(catalog=self, database=name.database, table=name.table)
-        return TableLocation(name=name.full, storage=confine(self.storage, layout.root), layout=layout, keeper=environment)
+        return TableLocation(
+            name=name.full, storage=confine(self.storage, layout.root), layout=layout, keeper=environment
+        )
 
     def create_table(self, name: Identifier, define: Define) -> None:
         self._refuse_view(name)
@@ -217,7 +290,9 @@ class Jdbc:
         try:
             self._insert(name)
         except StorageFailed as failed:
-            if not self.has_table(name.database, name.table):  # where nobody answers that either, the schema stays: the row may be there
+            if not self.has_table(
+                name.database, name.table
+            ):  # where nobody answers that either, the schema stays: the row may be there
                 self.storage.delete([ground.layout.schema(0)])  # ours: it was made where none was
                 if not isinstance(failed, DuplicateKey):
                     raise
@@ -225,7 +300,11 @@ class Jdbc:
         keeper.schema_changed(ground, schema)
 
     def lying(self, database: str | None = None) -> list[str]:
-        return warehouse.databases(self.storage, self.root) if database is None else warehouse.tables(self.storage, location(self.root, database))
+        return (
+            warehouse.databases(self.storage, self.root)
+            if database is None
+            else warehouse.tables(self.storage, location(self.root, database))
+        )
 
     def register(self, name: Identifier, schema: TableSchema) -> bool:
         is_new = not self.has_table(name.database, name.table)
@@ -265,7 +344,9 @@ class Jdbc:
     def views(self, database: str) -> dict[str, str]:
         try:
             with self._session() as session:
-                rows = session.ask(f"SELECT database_name, view_name, view_schema FROM {_VIEWS} {_OF_DATABASE}", self.key, database)
+                rows = session.ask(
+                    f"SELECT database_name, view_name, view_schema FROM {_VIEWS} {_OF_DATABASE}", self.key, database
+                )
         except MissingTable:
             return {}
         return {view: text for owner, view, text in sorted(rows) if owner == database and identifier.is_table(view)}
@@ -273,7 +354,12 @@ class Jdbc:
     def put_view(self, name: Identifier, text: str) -> None:
         def insert() -> None:
             with self._session() as session:
-                session.do(f"INSERT INTO {_VIEWS} (catalog_key, database_name, view_name, view_schema) VALUES (?, ?, ?, ?)", self.key, *name_of, text)
+                session.do(
+                    f"INSERT INTO {_VIEWS} (catalog_key, database_name, view_name, view_schema) VALUES (?, ?, ?, ?)",
+                    self.key,
+                    *name_of,
+                    text,
+                )
 
         name_of = (name.database, name.table)
         with self._session() as session:
@@ -281,7 +367,9 @@ class Jdbc:
         try:
             retry_while_busy(insert, REAL_RUNTIME.wait)
         except DuplicateKey:
-            raise ViewAlreadyExists(f"{name.full} is a view in {self.where} already, perhaps spelt with other cases", name=name.full) from None
+            raise ViewAlreadyExists(
+                f"{name.full} is a view in {self.where} already, perhaps spelt with other cases", name=name.full
+            ) from None
 
     def drop_view(self, name: Identifier) -> bool:
         if name.table not in self.views(name.database):
@@ -289,7 +377,9 @@ class Jdbc:
 
         def delete() -> None:
             with self._session() as session:
-                session.do(f"DELETE FROM {_VIEWS} {_OF_DATABASE} AND view_name = ?", self.key, name.database, name.table)
+                session.do(
+                    f"DELETE FROM {_VIEWS} {_OF_DATABASE} AND view_name = ?", self.key, name.database, name.table
+                )
 
         retry_while_busy(delete, REAL_RUNTIME.wait)
         return True
@@ -299,7 +389,12 @@ class Jdbc:
     def _insert(self, name: Identifier) -> None:
         def insert() -> None:
             with self._session() as session:
-                session.do("INSERT INTO paimon_tables (catalog_key, database_name, table_name) VALUES (?, ?, ?)", self.key, name.database, name.table)
+                session.do(
+                    "INSERT INTO paimon_tables (catalog_key, database_name, table_name) VALUES (?, ?, ?)",
+                    self.key,
+                    name.database,
+                    name.table,
+                )
 
         retry_while_busy(insert, REAL_RUNTIME.wait)
 
@@ -313,7 +408,9 @@ class Jdbc:
         try:
             retry_while_busy(update, REAL_RUNTIME.wait)
         except DuplicateKey:
-            raise TableAlreadyExists(f"{self.where} has a row for {new.full} already; {old.full} keeps its name", name=new.full) from None
+            raise TableAlreadyExists(
+                f"{self.where} has a row for {new.full} already; {old.full} keeps its name", name=new.full
+            ) from None
 
     def _refuse_view(self, name: Identifier) -> None:
         """Raise `TableAlreadyExists` where a view has the name, which it cannot share with a table.
@@ -322,11 +419,18 @@ class Jdbc:
         """
         try:
             with self._session() as session:
-                rows = session.ask(f"SELECT view_name FROM paimon_views {_OF_DATABASE} AND view_name = ?", self.key, name.database, name.table)
+                rows = session.ask(
+                    f"SELECT view_name FROM paimon_views {_OF_DATABASE} AND view_name = ?",
+                    self.key,
+                    name.database,
+                    name.table,
+                )
         except MissingTable:
             return
         if rows:
-            raise TableAlreadyExists(f"{name.full} is a view in {self.where}; a table and a view do not share a name", name=name.full)
+            raise TableAlreadyExists(
+                f"{name.full} is a view in {self.where}; a table and a view do not share a name", name=name.full
+            )
 
     @contextmanager
     def _session(self) -> Iterator[JdbcSession]:
@@ -345,11 +449,18 @@ class Jdbc:
 
     def synced(self, database: str, table: str, schema: TableSchema) -> None:
         """Copy a table's options, and its keys, into the database."""
-        keys = {"primary-key": schema.primary_keys, "partition": schema.partition_keys, "bucket-key": schema.bucket_keys}
+        keys = {
+            "primary-key": schema.primary_keys,
+            "partition": schema.partition_keys,
+            "bucket-key": schema.bucket_keys,
+        }
         wanted = {**schema.options, **{key: ",".join(names) for key, names in keys.items() if names}}
         copied = {key: value for key, value in wanted.items() if len(key) <= 255 and len(value) <= _MAX_VALUE_LENGTH}
         if copied != wanted:
-            warn_user(f"{database}.{table}: {', '.join(sorted({*wanted} - {*copied}))[:200]} is too long for {self.where}, which keeps a copy of options")
+            warn_user(
+                f"{database}.{table}: {', '.join(sorted({*wanted} - {*copied}))[:200]} is too long for {self.where}, "
+                "which keeps a copy of options"
+            )
 
         def replace() -> None:
             with self._session() as session, session.together():
@@ -363,7 +474,12 @@ class Jdbc:
         """Return the lock of a table; `table` has the branch after it, where that is not main."""
         with self._session():  # the lock's own table is there from now on
             pass
-        return JdbcLock(database=self.database, lock_id=f"{self.key}.{database}.{table}", timeout_ms=self.timeout_ms, max_sleep_ms=self.max_sleep_ms)
+        return JdbcLock(
+            database=self.database,
+            lock_id=f"{self.key}.{database}.{table}",
+            timeout_ms=self.timeout_ms,
+            max_sleep_ms=self.max_sleep_ms,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -378,7 +494,9 @@ class JdbcEnvironment:
         """Hold the table's lock, where the catalog's options enable locks."""
         if not self.catalog.is_locking:
             return nullcontext(NoLock())
-        return self.catalog.lock(self.database, self.table if branch == MAIN else f"{self.table}$branch_{branch}").held()
+        return self.catalog.lock(
+            self.database, self.table if branch == MAIN else f"{self.table}$branch_{branch}"
+        ).held()
 
     def altered(self, schema: TableSchema) -> None:
         """Copy options into the database.
@@ -389,21 +507,28 @@ class JdbcEnvironment:
             try:
                 self.catalog.synced(self.database, self.table, schema)
             except StorageFailed as failed:
-                warn_user(f"{self.database}.{self.table} has its new schema, but the catalog's copy of its options could not be renewed: {failed.message}")
+                warn_user(
+                    f"{self.database}.{self.table} has its new schema, but the catalog's copy of its options could "
+                    f"not be renewed: {failed.message}"
+                )
 
 
 def _check_lengths(properties: Mapping[str, str]) -> None:
     for name, value in properties.items():
         if len(name) > 255 or len(value) > _MAX_VALUE_LENGTH:
             raise InvalidOption(
-                f"property {name[:80]!a} is longer than 255 characters, or its value than {_MAX_VALUE_LENGTH}: the catalog cannot hold it",
+                f"property {name[:80]!a} is longer than 255 characters, or its value than {_MAX_VALUE_LENGTH}: the "
+                "catalog cannot hold it",
                 key=name[:80],
                 value=None,
             )
 
 
 def _identifier_taken(where: str, name: Identifier) -> TableAlreadyExists:
-    return TableAlreadyExists(f"{where} has a row for {name.full} already, perhaps spelt with other cases; choose another name", name=name.full)
+    return TableAlreadyExists(
+        f"{where} has a row for {name.full} already, perhaps spelt with other cases; choose another name",
+        name=name.full,
+    )
 
 
 def _has_table(session: JdbcSession, table: str) -> bool:

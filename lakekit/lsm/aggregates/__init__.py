@@ -48,20 +48,24 @@ def find(function: FieldFunction, rule: MergeSpec) -> Aggregate:
             plugins.load("lsm/aggregates", "sketches")
         except Unsupported as missing:
             raise Unsupported(
-                f"column {function.column} of {rule.place} uses aggregate function {function.name}: pip install 'lakekit[sketches]' brings what reads it",
+                f"column {function.column} of {rule.place} uses aggregate function {function.name}: pip install "
+                "'lakekit[sketches]' brings what reads it",
                 feature=f"aggregate.{function.name}",
             ) from missing
     aggregate = AGGREGATES.get(function.name)
     if aggregate is None:
         raise Unsupported(
-            f"{rule.place} uses merge-engine {rule.engine!r} with function {function.name!r} on column {function.column}; lakekit merges "
+            f"{rule.place} uses merge-engine {rule.engine!r} with function {function.name!r} on column "
+            f"{function.column}; lakekit merges "
             f"{', '.join(names())}. Read other columns, or t.scan(raw=True) for unmerged rows",
             feature=f"aggregate.{function.name}",
         )
     wrong = aggregate.refuses(function)
     if wrong is not None:
         key = f"fields.{function.column}.aggregate-function"
-        raise InvalidOption(f"{wrong} ({rule.place}, column {function.column}, option {key!r})", key=key, value=function.name)
+        raise InvalidOption(
+            f"{wrong} ({rule.place}, column {function.column}, option {key!r})", key=key, value=function.name
+        )
     return aggregate
 
 
@@ -76,7 +80,9 @@ def check(rule: MergeSpec, columns: Iterable[str]) -> None:
             find(function, rule)
 
 
-def fold(function: FieldFunction, rule: MergeSpec, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
+def fold(
+    function: FieldFunction, rule: MergeSpec, versions: Versions, column: pl.Series, ops: Array | None
+) -> pl.Series:
     """Return one value for each key. Raises `Unsupported` if rows retract from a function that cannot."""
     aggregate = find(function, rule)
     return aggregate.fold(function, versions, column, retractions(function, rule, aggregate, ops))
@@ -98,7 +104,8 @@ def retractions(function: FieldFunction, rule: MergeSpec, aggregate: Aggregate, 
     if not aggregate.retracts:
         key = f"fields.{function.column}.ignore-retract"
         raise Unsupported(
-            f"Aggregate function '{function.name}' does not support retraction: {rule.place} holds -U or -D rows of a key whose column "
+            f"Aggregate function '{function.name}' does not support retraction: {rule.place} holds -U or -D rows of a "
+            "key whose column "
             f"{function.column} uses it. If you allow this function to ignore retraction messages, you can configure "
             f"'{key}'='true'. t.scan(raw=True) reads the rows unmerged",
             feature=f"aggregate.{function.name}.retract",

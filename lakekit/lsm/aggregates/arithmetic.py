@@ -99,7 +99,9 @@ def _quotient(function: FieldFunction, upper: Array, lower: Array, where: Bools)
     if upper.dtype.kind == "f":
         return upper / lower
     if (lower[where] == 0).any():
-        raise ValueOutOfRange(f"/ by zero: aggregate function 'product' of column {function.column} retracts a 0", column=function.column)
+        raise ValueOutOfRange(
+            f"/ by zero: aggregate function 'product' of column {function.column} retracts a 0", column=function.column
+        )
     safe = np.where(where, lower, 1).astype(lower.dtype)
     down = upper // safe
     return down + ((upper % safe != 0) & ((upper < 0) != (safe < 0))).astype(upper.dtype)

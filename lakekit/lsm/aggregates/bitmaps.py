@@ -41,7 +41,10 @@ def _bitmap(function: FieldFunction, data: bytes) -> BitMap:
     try:
         return bitmap.roaring(data)
     except Corrupt as wrong:
-        what = f"Unable to se/deserialize roaring bitmap: a value of column {function.column} is none ({len(data)} bytes): {wrong}"
+        what = (
+            f"Unable to se/deserialize roaring bitmap: a value of column {function.column} is none ({len(data)} "
+            f"bytes): {wrong}"
+        )
         raise Corrupt(what, offset=wrong.offset, field=function.column) from wrong
 
 

@@ -42,7 +42,9 @@ def fold_values(versions: Versions, values: list[Any], ops: Array | None, scalar
     for step in versions.steps():
         for key, value in enumerate(values[step]):  # scalar: functions on whole values
             accumulators[key] = (
-                scalar.agg(accumulators[key], value) if op_list is None else _apply_op(scalar, op_list[step.start + key], accumulators[key], value)
+                scalar.agg(accumulators[key], value)
+                if op_list is None
+                else _apply_op(scalar, op_list[step.start + key], accumulators[key], value)
             )
     return accumulators
 
@@ -56,7 +58,9 @@ def _apply_op(scalar: ScalarFold, op: int, accumulator: Any, value: Any) -> Any:
     if op == ADD:
         return scalar.agg(accumulator, value)
     if op == REVERSE:
-        return scalar.agg(value, accumulator) if scalar.reversed_agg is None else scalar.reversed_agg(accumulator, value)
+        return (
+            scalar.agg(value, accumulator) if scalar.reversed_agg is None else scalar.reversed_agg(accumulator, value)
+        )
     if op in (RETRACT, SET_RETRACT) and scalar.retract is not None:
         return scalar.retract(value if op == SET_RETRACT else accumulator, value)
     return value if op in (SET, SET_RETRACT) else accumulator

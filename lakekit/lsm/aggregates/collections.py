@@ -72,7 +72,9 @@ def _element_codes(function: FieldFunction, pool: FlattenedLists) -> Array:
     return pools.codes(pool.elements.rename("element").to_frame())
 
 
-def _collect_by_key(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None, pool: FlattenedLists) -> pl.Series:
+def _collect_by_key(
+    function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None, pool: FlattenedLists
+) -> pl.Series:
     codes = by_key.scalars(_element_codes(function, pool))
     nested = part(function.type.element).root in NESTED_TYPES
 
@@ -80,7 +82,13 @@ def _collect_by_key(function: FieldFunction, versions: Versions, column: pl.Seri
         if accumulator is None and value is None:
             return None
         if not function.distinct:
-            return [*accumulator, *value] if accumulator is not None and value is not None else accumulator if value is None else value
+            return (
+                [*accumulator, *value]
+                if accumulator is not None and value is not None
+                else accumulator
+                if value is None
+                else value
+            )
         seen_codes: set[int] = set()
         elements = []
         for element in accumulator or ():
@@ -108,7 +116,9 @@ def _collect_by_key(function: FieldFunction, versions: Versions, column: pl.Seri
     return lists_by_key(versions, column, ops, pool, by_key.ScalarFold(agg=agg, retract=retract))
 
 
-def lists_by_key(versions: Versions, column: pl.Series, ops: Array | None, pool: FlattenedLists, scalar: by_key.ScalarFold) -> pl.Series:
+def lists_by_key(
+    versions: Versions, column: pl.Series, ops: Array | None, pool: FlattenedLists, scalar: by_key.ScalarFold
+) -> pl.Series:
     """Return the lists that a fold over lists of element numbers computes, one for each key."""
     lists = zip(by_key.scalars(pool.starts), by_key.scalars(pool.sizes), by_key.scalars(pool.there), strict=True)
     ranges = [list(range(at, at + size)) if is_present else None for at, size, is_present in lists]
@@ -129,7 +139,11 @@ def merge_map(function: FieldFunction, versions: Versions, column: pl.Series, op
     codes = _map_codes(function, pool)
     if has_op(ops, RETRACT, SET_RETRACT):
         return lists_by_key(
-            versions, column, ops, pool, by_key.ScalarFold(agg=_make_merge(by_key.scalars(codes)), retract=_make_retract(by_key.scalars(codes)))
+            versions,
+            column,
+            ops,
+            pool,
+            by_key.ScalarFold(agg=_make_merge(by_key.scalars(codes)), retract=_make_retract(by_key.scalars(codes))),
         )
     used = contributions(versions, ops)
     elements, keys = pool.spread(used.places, used.keys)
@@ -172,12 +186,17 @@ def _refuses_keytime(function: FieldFunction) -> str | None:
         return f"ROW type for field '{function.column}' must have at least 2 fields, but found {len(row.fields)}"
     names = [inner.name for inner in row.fields]
     if function.time_field is not None and function.time_field not in names:
-        return f"Timestamp field '{function.time_field}' not found in ROW type for field '{function.column}'. Available fields: {names}"
+        return (
+            f"Timestamp field '{function.time_field}' not found in ROW type for field '{function.column}'. Available "
+            f"fields: {names}"
+        )
     return None
 
 
 @aggregate("merge_map_with_keytime", refuses=_refuses_keytime)
-def merge_map_with_keytime(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
+def merge_map_with_keytime(
+    function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None
+) -> pl.Series:
     """Return one map of all: a value replaces one whose time, as text, is older; a null value removes its key."""
     pool = pools.flatten_lists(column.gather(versions.rows))
     codes = by_key.scalars(_map_codes(function, pool))
@@ -200,7 +219,12 @@ def merge_map_with_keytime(function: FieldFunction, versions: Versions, column: 
                 merged.pop(code, None)
             elif times[element] is not None:
                 old = merged.get(code)
-                if old is None or not alive[old] or times[old] is None or _java_order(times[element]) > _java_order(times[old]):
+                if (
+                    old is None
+                    or not alive[old]
+                    or times[old] is None
+                    or _java_order(times[element]) > _java_order(times[old])
+                ):
                     merged[code] = element
         return list(merged.values())
 

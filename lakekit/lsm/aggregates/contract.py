@@ -85,7 +85,9 @@ def roots(label: str, wanted: str, *allowed: str) -> Callable[[FieldFunction], s
     return refuses
 
 
-def aggregate(name: str, *, refuses: Callable[[FieldFunction], str | None] = refuses_nothing, retracts: bool = False) -> Callable[[Fold], Fold]:
+def aggregate(
+    name: str, *, refuses: Callable[[FieldFunction], str | None] = refuses_nothing, retracts: bool = False
+) -> Callable[[Fold], Fold]:
     """Declare a function under its name in `fields.<column>.aggregate-function`. A name is declared once."""
 
     def declare(fold: Fold) -> Fold:

@@ -38,7 +38,9 @@ def limbs(column: pl.Series) -> Limbs:
     array = column.to_arrow()
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
-    raw = np.frombuffer(array.buffers()[1], np.uint64)[2 * array.offset : 2 * (array.offset + len(array))].reshape(-1, 2)
+    raw = np.frombuffer(array.buffers()[1], np.uint64)[2 * array.offset : 2 * (array.offset + len(array))].reshape(
+        -1, 2
+    )
     low, high = raw[:, 0].copy(), raw[:, 1].copy().view(np.int64)
     not_null = not_null_mask(column)
     if not_null is not None:
@@ -54,7 +56,9 @@ def series(column: pl.Series, low: Array, high: Array, not_null: Bools) -> pl.Se
     data = np.empty((len(low), 2), np.uint64)
     data[:, 0], data[:, 1] = low, high.view(np.uint64)
     bits = pa.py_buffer(np.packbits(not_null, bitorder="little").tobytes())
-    array = pa.Array.from_buffers(pa.decimal128(dtype.precision, dtype.scale), len(low), [bits, pa.py_buffer(data.tobytes())])
+    array = pa.Array.from_buffers(
+        pa.decimal128(dtype.precision, dtype.scale), len(low), [bits, pa.py_buffer(data.tobytes())]
+    )
     result = pl.from_arrow(array)
     assert isinstance(result, pl.Series)
     return result.alias(column.name)
@@ -146,7 +150,9 @@ def product(function: FieldFunction, versions: Versions, column: pl.Series, ops:
         for key, (op_code, has_value, number) in enumerate(
             zip(op_list, is_present, by_key.scalars(numbers[step]), strict=True)
         ):  # scalar: exact integers of 256 bits
-            accumulators[key] = _multiply(function, accumulators[key], number if has_value else None, op_code, (digits, scale))
+            accumulators[key] = _multiply(
+                function, accumulators[key], number if has_value else None, op_code, (digits, scale)
+            )
     result_not_null = np.array([number is not None for number in accumulators], bool)
     filled = [number or 0 for number in accumulators]
     low_now = np.array([number & (2**64 - 1) for number in filled], np.uint64)
@@ -154,7 +160,9 @@ def product(function: FieldFunction, versions: Versions, column: pl.Series, ops:
     return series(column, low_now, high_now, result_not_null)
 
 
-def _multiply(function: FieldFunction, accumulator: int | None, number: int | None, op: int, shape: tuple[int, int]) -> int | None:
+def _multiply(
+    function: FieldFunction, accumulator: int | None, number: int | None, op: int, shape: tuple[int, int]
+) -> int | None:
     if op == SET:
         return number
     if op == SET_RETRACT:
@@ -172,7 +180,10 @@ def _divide(function: FieldFunction, accumulator: int | None, number: int | None
     if accumulator is None or number is None:
         return accumulator
     if number == 0:
-        raise ValueOutOfRange(f"Division by zero: aggregate function 'product' of column {function.column} retracts a 0", column=function.column)
+        raise ValueOutOfRange(
+            f"Division by zero: aggregate function 'product' of column {function.column} retracts a 0",
+            column=function.column,
+        )
     exact = Fraction(accumulator, number)
     denominator = exact.denominator
     for prime in (2, 5):
@@ -180,7 +191,8 @@ def _divide(function: FieldFunction, accumulator: int | None, number: int | None
             denominator //= prime
     if denominator != 1:
         raise ValueOutOfRange(
-            f"Non-terminating decimal expansion; no exact representable decimal result: aggregate function 'product' of column {function.column} "
+            "Non-terminating decimal expansion; no exact representable decimal result: aggregate function 'product' "
+            f"of column {function.column} "
             "retracts a value that does not divide it",
             column=function.column,
         )

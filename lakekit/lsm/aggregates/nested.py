@@ -50,7 +50,10 @@ def _refuses(function: FieldFunction) -> str | None:
 def _refuses_partial(function: FieldFunction) -> str | None:
     if function.nested_key:
         return _refuses(function)
-    return _refuses(function) or f"nested_partial_update of column {function.column} needs 'fields.{function.column}.nested-key'"
+    return (
+        _refuses(function)
+        or f"nested_partial_update of column {function.column} needs 'fields.{function.column}.nested-key'"
+    )
 
 
 @aggregate("nested_update", refuses=_refuses, retracts=True)
@@ -107,7 +110,11 @@ def _codes(function: FieldFunction, pool: FlattenedLists) -> Array:
 
 
 def _make_scalar_fold(function: FieldFunction, pool: FlattenedLists, codes: Array, hashes: Array) -> by_key.ScalarFold:
-    numbers, is_present, element_hashes = by_key.scalars(codes), by_key.scalars(_present_elements(pool)), by_key.scalars(hashes)
+    numbers, is_present, element_hashes = (
+        by_key.scalars(codes),
+        by_key.scalars(_present_elements(pool)),
+        by_key.scalars(hashes),
+    )
     usable = _usable_rows(function, pool, is_present)
 
     def tabled(rows: list[int], retracted: set[int] | None = None) -> list[int]:
@@ -131,7 +138,11 @@ def _make_scalar_fold(function: FieldFunction, pool: FlattenedLists, codes: Arra
             return accumulator
         retracted = {numbers[element] for element in value if usable[element]}
         rows = [element for element in accumulator if usable[element]]
-        return tabled(rows, retracted) if function.nested_key else [element for element in rows if numbers[element] not in retracted]
+        return (
+            tabled(rows, retracted)
+            if function.nested_key
+            else [element for element in rows if numbers[element] not in retracted]
+        )
 
     newer = _make_limited_agg(function, numbers, usable, tabled) if _is_newer(function) else agg
     return by_key.ScalarFold(agg=newer, retract=retract)
@@ -146,13 +157,16 @@ def _usable_rows(function: FieldFunction, pool: FlattenedLists, is_present: list
     rows = np.array(is_present, bool)
     if function.nested_key_nulls == "error" and (rows & ~has_full_key).any():
         raise SchemaMismatch(
-            f"Nested key contains null values. Primary key fields must not be null. (column {function.column}, nested-key {', '.join(function.nested_key)})",
+            f"Nested key contains null values. Primary key fields must not be null. (column {function.column}, "
+            f"nested-key {', '.join(function.nested_key)})",
             column=function.column,
         )
     return by_key.scalars(rows & has_full_key)
 
 
-def _make_limited_agg(function: FieldFunction, numbers: list[int], usable: list[bool], tabled: Callable[[list[int]], list[int]]) -> Any:
+def _make_limited_agg(
+    function: FieldFunction, numbers: list[int], usable: list[bool], tabled: Callable[[list[int]], list[int]]
+) -> Any:
     """Return the `agg` of engines after 1.4.2: the limit counts keys, and the first value is deduplicated too."""
 
     def agg(accumulator: list[int] | None, value: list[int] | None) -> list[int] | None:
@@ -162,7 +176,10 @@ def _make_limited_agg(function: FieldFunction, numbers: list[int], usable: list[
             if accumulator is not None and len(accumulator) >= function.count_limit:
                 return accumulator
             elements = [element for element in accumulator or () if usable[element]]
-            return [*elements, *[element for element in value if usable[element]][: function.count_limit - len(accumulator or ())]]
+            return [
+                *elements,
+                *[element for element in value if usable[element]][: function.count_limit - len(accumulator or ())],
+            ]
         rows = {numbers[element]: element for element in accumulator or () if usable[element]}
         for element in value:
             if usable[element] and (numbers[element] in rows or len(rows) < function.count_limit):
@@ -173,7 +190,9 @@ def _make_limited_agg(function: FieldFunction, numbers: list[int], usable: list[
 
 
 @aggregate("nested_partial_update", refuses=_refuses_partial)
-def nested_partial_update(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
+def nested_partial_update(
+    function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None
+) -> pl.Series:
     """Return one row for each nested key, each field its last value that is not null."""
     pool = pools.flatten_lists(column.gather(versions.rows))
     used = contributions(versions, ops)
@@ -183,7 +202,13 @@ def nested_partial_update(function: FieldFunction, versions: Versions, column: p
     rows = pool.elements.gather(pl.Series(elements[merged])).struct.unnest()
     names = rows.columns
     grouped = (
-        rows.with_columns(**{KEY: keys[merged], CODE: _codes(function, pool)[elements[merged]], HASH: _hashes(function, pool)[elements[merged]]})
+        rows.with_columns(
+            **{
+                KEY: keys[merged],
+                CODE: _codes(function, pool)[elements[merged]],
+                HASH: _hashes(function, pool)[elements[merged]],
+            }
+        )
         .group_by(KEY, CODE, maintain_order=True)
         .agg(pl.col(HASH).first(), *(field.last(ignore_nulls=True) for field in cols(names)))
     )
@@ -191,5 +216,9 @@ def nested_partial_update(function: FieldFunction, versions: Versions, column: p
     untouched = pl.DataFrame({KEY: keys[as_is], VALUE: pool.elements.gather(pl.Series(elements[as_is]))})
     by_hash = pools.hash_order_by_key(grouped[KEY].to_numpy(), grouped[HASH].to_numpy())
     grouped = grouped[by_hash]
-    both = pl.concat([grouped.select(KEY, pl.struct(cols(names)).alias(VALUE)), untouched]).sort(KEY, maintain_order=True)
-    return pools.rebuild_lists(column, both[VALUE], both[KEY].to_numpy(), has_list(versions, pool, used.places, used.keys))
+    both = pl.concat([grouped.select(KEY, pl.struct(cols(names)).alias(VALUE)), untouched]).sort(
+        KEY, maintain_order=True
+    )
+    return pools.rebuild_lists(
+        column, both[VALUE], both[KEY].to_numpy(), has_list(versions, pool, used.places, used.keys)
+    )

@@ -52,7 +52,12 @@ def flatten_lists(lists: pl.Series) -> FlattenedLists:
     not_null = not_null_mask(lists)
     sizes = lists.list.len().fill_null(0).to_numpy().astype(np.int64)
     elements = lists.explode(empty_as_null=False, keep_nulls=False)
-    return FlattenedLists(elements=elements, starts=np.cumsum(sizes) - sizes, sizes=sizes, there=np.ones(len(lists), bool) if not_null is None else not_null)
+    return FlattenedLists(
+        elements=elements,
+        starts=np.cumsum(sizes) - sizes,
+        sizes=sizes,
+        there=np.ones(len(lists), bool) if not_null is None else not_null,
+    )
 
 
 def rebuild_lists(column: pl.Series, elements: pl.Series, keys: Ints, not_null: Bools) -> pl.Series:
@@ -75,19 +80,35 @@ def codes(elements: pl.DataFrame) -> Array:
     bits = [float_bits(elements[name]) for name in floats]
     named = elements.with_columns(bits)
     code_of_row = np.zeros(elements.height, np.int64)
-    groups = named.with_row_index(ROW).group_by(cols(named.columns), maintain_order=True).agg(pl.col(ROW)).select(ROW).with_row_index(CODE).explode(ROW)
+    groups = (
+        named.with_row_index(ROW)
+        .group_by(cols(named.columns), maintain_order=True)
+        .agg(pl.col(ROW))
+        .select(ROW)
+        .with_row_index(CODE)
+        .explode(ROW)
+    )
     code_of_row[groups[ROW].to_numpy()] = groups[CODE].to_numpy()
     return code_of_row
 
 
 def firsts(keys: Ints, element_codes: Array) -> Bools:
     """Return which elements are the first of their value within their key."""
-    return pl.DataFrame({"key": keys, "code": element_codes}).select(pl.struct("key", "code").is_first_distinct()).to_series().to_numpy()
+    return (
+        pl.DataFrame({"key": keys, "code": element_codes})
+        .select(pl.struct("key", "code").is_first_distinct())
+        .to_series()
+        .to_numpy()
+    )
 
 
 def select_latest(keys: Ints, element_codes: Array, elements: Ints) -> tuple[Ints, Ints]:
     """Return for each value within a key its last element, in the order in which values came first; and the keys."""
-    latest = pl.DataFrame({"key": keys, "code": element_codes, "element": elements}).group_by("key", "code", maintain_order=True).agg(pl.col("element").last())
+    latest = (
+        pl.DataFrame({"key": keys, "code": element_codes, "element": elements})
+        .group_by("key", "code", maintain_order=True)
+        .agg(pl.col("element").last())
+    )
     return latest["element"].to_numpy(), latest["key"].to_numpy()
 
 
@@ -106,4 +127,7 @@ def hash_order_by_key(keys: Ints, hashes: Array) -> Ints:
 
 def hash_order(hashes: list[int]) -> list[int]:
     """Return the iteration order of one Java hash table."""
-    return [int(at) for at in hash_order_by_key(np.zeros(len(hashes), np.int64), np.array(hashes, np.int64).astype(np.int32))]
+    return [
+        int(at)
+        for at in hash_order_by_key(np.zeros(len(hashes), np.int64), np.array(hashes, np.int64).astype(np.int32))
+    ]

@@ -74,7 +74,9 @@ def unite_bitmaps(accumulator: bytes, value: bytes, column: str) -> bytes:
             raise Corrupt(f"a 64-bit bitmap in column {column} names a container that is not there", field=column)
         mine = _find(both.root, leaf.key)
         if mine is None:
-            both.root = _insert_leaf(both.root, ArtNode(kind=LEAF, key=leaf.key, number=_add_container(both, container)), 0)
+            both.root = _insert_leaf(
+                both.root, ArtNode(kind=LEAF, key=leaf.key, number=_add_container(both, container)), 0
+            )
             continue
         old = both.containers[mine.number]
         assert old is not None
@@ -91,7 +93,10 @@ def parse(data: bytes, column: str) -> RoaringParts:
     try:
         return _parse(cursor)
     except Corrupt as wrong:
-        message = f"Unable to se/deserialize roaring bitmap: a value of column {column} is no 64-bit bitmap ({len(data)} bytes): {wrong}"
+        message = (
+            f"Unable to se/deserialize roaring bitmap: a value of column {column} is no 64-bit bitmap ({len(data)} "
+            f"bytes): {wrong}"
+        )
         raise Corrupt(message, offset=wrong.offset, field=column) from wrong
 
 
@@ -114,7 +119,11 @@ def _parse(cursor: Cursor) -> RoaringParts:
     last = _number(cursor, 4, "last slot")
     bitmap = RoaringParts(root=root, containers=containers, last=last)
     numbers = [leaf.number for leaf in _leaves(root)]
-    if len(numbers) != leaves or last >= slots or any(number >= slots or containers[number] is None for number in numbers):
+    if (
+        len(numbers) != leaves
+        or last >= slots
+        or any(number >= slots or containers[number] is None for number in numbers)
+    ):
         raise Corrupt("leaves and containers do not fit each other", offset=cursor.tell, field="leaves")
     return bitmap
 
@@ -129,7 +138,9 @@ def _node(cursor: Cursor, above: bytes) -> ArtNode:
             raise Corrupt(f"a leaf with key {leaf.key.hex()} below {above.hex()}", offset=cursor.tell, field="key")
         return leaf
     if kind not in NODE_CAPACITY or not 0 < count <= NODE_CAPACITY[kind] or len(above) + len(prefix) >= KEY_BYTES:
-        raise Corrupt(f"a node of kind {kind} with {count} children at depth {len(above)}", offset=cursor.tell, field="node")
+        raise Corrupt(
+            f"a node of kind {kind} with {count} children at depth {len(above)}", offset=cursor.tell, field="node"
+        )
     node = ArtNode(kind=kind, prefix=prefix)
     if kind in (NODE4, NODE16):
         word = 4 if kind == NODE4 else 8
@@ -266,7 +277,9 @@ def _write(node: ArtNode, parts: list[bytes]) -> None:
     names = sorted(node.children)
     parts.append(struct.pack("<BHB", node.kind, len(names), len(node.prefix)) + node.prefix)
     if node.kind in (NODE4, NODE16):
-        parts.append(_reverse_words(bytes(names).ljust(NODE_CAPACITY[node.kind], b"\0"), 4 if node.kind == NODE4 else 8))
+        parts.append(
+            _reverse_words(bytes(names).ljust(NODE_CAPACITY[node.kind], b"\0"), 4 if node.kind == NODE4 else 8)
+        )
     elif node.kind == NODE48:
         parts.append(_reverse_words(bytes(node.slots.get(name, FREE_SLOT) for name in range(256)), 8))
     else:

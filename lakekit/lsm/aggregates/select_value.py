@@ -14,7 +14,16 @@ import numpy as np
 
 from lakekit.errors import Unsupported
 from lakekit.lsm.aggregates.contract import aggregate
-from lakekit.lsm.numpy_columns import gather_with_nulls, is_whole, not_null_mask, put, series, take, to_comparable, values as numbers_of
+from lakekit.lsm.numpy_columns import (
+    gather_with_nulls,
+    is_whole,
+    not_null_mask,
+    put,
+    series,
+    take,
+    to_comparable,
+    values as numbers_of,
+)
 from lakekit.lsm.row_versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT
 from lakekit.types import NESTED_TYPES
 
@@ -60,7 +69,11 @@ def last_non_null_value(function: FieldFunction, versions: Versions, column: pl.
     """Return the newest value that is not null; retracting any value leaves null."""
     not_null = not_null_mask(column)
     if ops is None:
-        return gather_with_nulls(column, last_rows(versions, None) if not_null is None else _select_last_present(versions, not_null), not_null)
+        return gather_with_nulls(
+            column,
+            last_rows(versions, None) if not_null is None else _select_last_present(versions, not_null),
+            not_null,
+        )
     chosen_rows = np.full(versions.count, NO_ROW, np.int64)
     for step in versions.steps():
         rows, mine, op = versions.rows[step], chosen_rows[: step.stop - step.start], ops[step]
@@ -91,7 +104,12 @@ def first_value(function: FieldFunction, versions: Versions, column: pl.Series, 
 
 
 @aggregate("first_non_null_value")
-def first_non_null_value(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
+def first_non_null_value(
+    function: FieldFunction,  # noqa: ARG001
+    versions: Versions,
+    column: pl.Series,
+    ops: Array | None,
+) -> pl.Series:
     """Return the oldest value that is not null."""
     not_null = not_null_mask(column)
     return take(column, _first_rows(versions, ops, np.ones(len(column), bool) if not_null is None else not_null))
@@ -110,7 +128,9 @@ def _first_rows(versions: Versions, ops: Array | None, not_null: Bools | None) -
         op = np.full(len(rows), ADD, np.int8) if ops is None else ops[step]
         adds, back = op == ADD, op == REVERSE
         counts = np.ones(len(rows), bool) if not_null is None else not_null[rows]
-        chosen_counts = np.ones(len(rows), bool) if not_null is None else (mine != NO_ROW) & not_null[np.maximum(mine, 0)]
+        chosen_counts = (
+            np.ones(len(rows), bool) if not_null is None else (mine != NO_ROW) & not_null[np.maximum(mine, 0)]
+        )
         first = adds & ~met & counts
         older = back & (met | ~chosen_counts)
         stays = back & ~met & chosen_counts
@@ -137,7 +157,9 @@ def min_(function: FieldFunction, versions: Versions, column: pl.Series, ops: Ar
     return _select_best(function, versions, column, ops, largest=False)
 
 
-def _select_best(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None, *, largest: bool) -> pl.Series:
+def _select_best(
+    function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None, *, largest: bool
+) -> pl.Series:
     if ops is None and is_whole(column.dtype) and function.type.root != "BOOLEAN" and not column.null_count():
         return _select_best_integers(versions, column, largest=largest)
     values = column.gather(versions.rows)
@@ -148,7 +170,9 @@ def _select_best(function: FieldFunction, versions: Versions, column: pl.Series,
     for step in versions.steps():
         places, numbers = np.arange(step.start, step.stop), order[step]
         mine, peak = chosen_rows[: len(places)], best[: len(places)]
-        _refuse_booleans(function, (mine != NO_ROW) if not_null is None else (mine != NO_ROW) & not_null[step], ops, step)
+        _refuse_booleans(
+            function, (mine != NO_ROW) if not_null is None else (mine != NO_ROW) & not_null[step], ops, step
+        )
         better = (mine == NO_ROW) | ((numbers > peak) if largest else (numbers < peak))
         if not_null is not None:
             better &= not_null[step]
@@ -167,9 +191,13 @@ def _refuse_booleans(function: FieldFunction, meets: Bools, ops: Array | None, s
 
     They have no order in 1.4.2. Case `aggregate_max_boolean_refused`.
     """
-    if function.type.root == "BOOLEAN" and (meets if ops is None else meets & ((ops[step] == ADD) | (ops[step] == REVERSE))).any():
+    if (
+        function.type.root == "BOOLEAN"
+        and (meets if ops is None else meets & ((ops[step] == ADD) | (ops[step] == REVERSE))).any()
+    ):
         raise Unsupported(
-            f"Incomparable type: BOOLEAN: aggregate function {function.name!r} of column {function.column} compares no truth values; bool_or, bool_and do",
+            f"Incomparable type: BOOLEAN: aggregate function {function.name!r} of column {function.column} compares "
+            "no truth values; bool_or, bool_and do",
             feature=f"aggregate.{function.name}.boolean",
         )
 

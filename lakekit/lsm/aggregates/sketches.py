@@ -52,7 +52,10 @@ def _unite_column(function: FieldFunction, versions: Versions, column: pl.Series
         try:
             return unite(function.name, accumulator, value)
         except (ValueError, RuntimeError, IndexError, MemoryError) as wrong:
-            what = f"a value of column {function.column} is no sketch that {function.name} can unite ({len(accumulator)} and {len(value)} bytes): {wrong}"
+            what = (
+                f"a value of column {function.column} is no sketch that {function.name} can unite ({len(accumulator)} "
+                f"and {len(value)} bytes): {wrong}"
+            )
             raise Corrupt(what, field=function.column) from wrong
 
     return by_key.fold(versions, column, ops, by_key.ScalarFold(agg=agg))

@@ -30,7 +30,10 @@ def _refuses(function: FieldFunction) -> str | None:
     if function.type.root != "VARCHAR":
         return f"Data type for list agg column must be 'VarCharType' but was '{function.type}'."
     if function.type.length != MAX_LENGTH:
-        return f"Data type for list agg column must be STRING (unbounded VARCHAR), but was VARCHAR({function.type.length})."
+        return (
+            "Data type for list agg column must be STRING (unbounded VARCHAR), but was "
+            f"VARCHAR({function.type.length})."
+        )
     return None
 
 
@@ -38,9 +41,16 @@ def _refuses(function: FieldFunction) -> str | None:
 def listagg(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return the texts of each key, joined."""
     if function.distinct and ops is not None and (ops == REVERSE).any():
-        return by_key.fold(versions, column, ops, by_key.ScalarFold(agg=lambda accumulator, text: _append_text(accumulator, text, function.delimiter)))
+        return by_key.fold(
+            versions,
+            column,
+            ops,
+            by_key.ScalarFold(agg=lambda accumulator, text: _append_text(accumulator, text, function.delimiter)),
+        )
     used = contributions(versions, ops)
-    parts = pl.DataFrame({"key": used.keys, "text": column.gather(versions.rows[used.places])}).filter(pl.col("text").is_not_null())
+    parts = pl.DataFrame({"key": used.keys, "text": column.gather(versions.rows[used.places])}).filter(
+        pl.col("text").is_not_null()
+    )
     filled = parts.filter(pl.col("text").str.len_bytes() > 0)
     if function.distinct:
         filled = _drop_repeated_parts(filled, function.delimiter or " ")

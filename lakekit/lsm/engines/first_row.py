@@ -32,7 +32,8 @@ def winners(section: pl.DataFrame, rule: MergeSpec) -> Bools:
     if not rule.ignore_delete and (passed & ~alone).any():
         raise InvalidOption(
             "By default, First row merge engine can not accept DELETE/UPDATE_BEFORE records: "
-            f"{rule.place} holds some. Configure 'ignore-delete' to ignore them; t.scan(raw=True) reads the rows unmerged",
+            f"{rule.place} holds some. Configure 'ignore-delete' to ignore them; t.scan(raw=True) reads the rows "
+            "unmerged",
             key="ignore-delete",
         )
     mask = np.zeros(section.height, bool)

@@ -80,7 +80,11 @@ def fold(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
     if versions.count == 0:
         return section
     kinds = section[KIND].to_numpy()[versions.rows]
-    plan = _plan_grouped(section, rule, versions, kinds) if rule.groups else _plan_ungrouped(section, rule, versions, kinds)
+    plan = (
+        _plan_grouped(section, rule, versions, kinds)
+        if rule.groups
+        else _plan_ungrouped(section, rule, versions, kinds)
+    )
     return assemble_rows(section, lone, _columns(section, rule, versions, plan))
 
 
@@ -108,7 +112,9 @@ def _columns(section: pl.DataFrame, rule: MergeSpec, versions: Versions, plan: U
 
 
 def _last_non_null_function(rule: MergeSpec, name: str) -> FieldFunction:
-    return FieldFunction(column=name, name="last_non_null_value", type=next(part.type for part in rule.fields if part.name == name))
+    return FieldFunction(
+        column=name, name="last_non_null_value", type=next(part.type for part in rule.fields if part.name == name)
+    )
 
 
 def _accepted_sequence(column: pl.Series, versions: Versions, plan: UpdatePlan) -> pl.Series:
@@ -154,10 +160,12 @@ def _plan_ungrouped(section: pl.DataFrame, rule: MergeSpec, versions: Versions, 
 
 def _make_delete_refusal(rule: MergeSpec) -> InvalidOption:
     return InvalidOption(
-        f"By default, Partial update can not accept delete records, and {rule.place} holds some of keys that have other rows. Choose one of: "
+        f"By default, Partial update can not accept delete records, and {rule.place} holds some of keys that have "
+        "other rows. Choose one of: "
         "1. configure 'ignore-delete' to ignore delete records; "
         "2. configure 'partial-update.remove-record-on-delete' to remove the whole row when receiving delete records; "
-        "3. configure 'sequence-group's to retract partial columns, with 'partial-update.remove-record-on-sequence-group' to remove the whole row when "
+        "3. configure 'sequence-group's to retract partial columns, with "
+        "'partial-update.remove-record-on-sequence-group' to remove the whole row when "
         "receiving deleted records of the specified sequence group. t.scan(raw=True) reads the rows unmerged",
         key="ignore-delete",
     )
@@ -187,7 +195,9 @@ def _plan_grouped(section: pl.DataFrame, rule: MergeSpec, versions: Versions, ki
     free = np.where(takes, SKIP, ADD).astype(np.int8)
     free[copied] = SET
     removed = np.zeros(len(takes), bool)
-    reached = {name: np.zeros(len(takes), bool) for walk in walks for name in walk.group.protected if name in rule.functions}
+    reached = {
+        name: np.zeros(len(takes), bool) for walk in walks for name in walk.group.protected if name in rule.functions
+    }
     for step in versions.steps():
         _step(walks, step, takes[step] & live[step], ~takes[step], copied[step])
         _remove(walks, names, step, (kinds[step] == RowKind.DELETE) & live[step], removed, reached)
@@ -198,7 +208,13 @@ def _plan_grouped(section: pl.DataFrame, rule: MergeSpec, versions: Versions, ki
     check_not_null(section, rule, versions.rows[free == SET])
     if not rule.ignore_delete:
         deleted = ~_has_version_in(versions, ~takes) | removed[versions.last()]
-    return UpdatePlan(free=free if takes.any() else None, walks=walks, accepted=live if rule.ignore_delete else None, deleted=deleted, reached=reached)
+    return UpdatePlan(
+        free=free if takes.any() else None,
+        walks=walks,
+        accepted=live if rule.ignore_delete else None,
+        deleted=deleted,
+        reached=reached,
+    )
 
 
 def _has_columns(section: pl.DataFrame, group: SequenceGroup) -> bool:
@@ -211,7 +227,16 @@ def _walk(section: pl.DataFrame, versions: Versions, group: SequenceGroup) -> Se
     ops = [np.zeros(len(versions.rows), np.int8) for _ in range(3)]
     current = [np.full(versions.count, _NULL, np.int64) for _ in numbers]
     floats = [section[name].dtype.is_float() for name in group.columns]
-    return SequenceScan(group=group, numbers=numbers, floats=floats, empty=empty, held=current, sequence=ops[0], plain=ops[1], folded=ops[2])
+    return SequenceScan(
+        group=group,
+        numbers=numbers,
+        floats=floats,
+        empty=empty,
+        held=current,
+        sequence=ops[0],
+        plain=ops[1],
+        folded=ops[2],
+    )
 
 
 def _is_not_smaller(walk: SequenceScan, step: slice) -> Bools:
@@ -244,7 +269,9 @@ def _step(walks: list[SequenceScan], step: slice, takes: Bools, adds: Bools, cop
         walk.sequence[step] = np.where(copied, SET, np.where(gets_in & active, ADD, SKIP))
         plain = np.where(gets_in & adds, ADD, np.where(gets_in & takes, RETRACT, SKIP))
         walk.plain[step] = np.where(copied & ~(gets_in & takes), SET, plain)
-        folded = np.where(adds & has_sequence, np.where(gets_in, ADD, REVERSE), np.where(takes & has_sequence, RETRACT, SKIP))
+        folded = np.where(
+            adds & has_sequence, np.where(gets_in, ADD, REVERSE), np.where(takes & has_sequence, RETRACT, SKIP)
+        )
         walk.folded[step] = np.where(copied, np.where(takes & has_sequence, SET_RETRACT, SET), folded)
         _hold(walk, step, gets_in & active)
 
@@ -254,7 +281,9 @@ def _hold(walk: SequenceScan, step: slice, which: Bools) -> None:
         put(current[: len(which)], numbers[step], which)
 
 
-def _remove(walks: list[SequenceScan], names: list[str], step: slice, deletes: Bools, removed: Bools, reached: dict[str, Bools]) -> None:
+def _remove(
+    walks: list[SequenceScan], names: list[str], step: slice, deletes: Bools, removed: Bools, reached: dict[str, Bools]
+) -> None:
     """Replace the row by a delete that was accepted by a group that removes.
 
     `reached` records, for each function, the versions that retracted from its column before that.

@@ -33,5 +33,7 @@ def check_not_null(section: pl.DataFrame, rule: MergeSpec, rows: Ints) -> None:
         column = section[part.name]
         if column.null_count() and bool(np.any(column.is_null().to_numpy()[rows])):
             raise SchemaMismatch(
-                f"Field {number} can not be null: column {part.name} of {rule.place} is {part.type}, and a row to be merged has a null there", column=part.name
+                f"Field {number} can not be null: column {part.name} of {rule.place} is {part.type}, and a row to be "
+                "merged has a null there",
+                column=part.name,
             )

@@ -56,7 +56,10 @@ def _buckets(ctx: TableContext, buckets: ManifestEntries, total: NDArray[Any], n
         message = f"{many_hold}; {_describe_bucket(ctx, buckets, worst)} holds {format_size(int(total[worst]))}"
         more = ctx.options.bucket * -(-int(total[worst]) // LARGE_BUCKET_BYTES)
         notes.better(
-            "buckets are large", message, field="bucket", remedy=f"t.rescale({more}) writes the rows into more of them, where=… those of some partitions"
+            "buckets are large",
+            message,
+            field="bucket",
+            remedy=f"t.rescale({more}) writes the rows into more of them, where=… those of some partitions",
         )
     codes = buckets.column("partition").dictionary_encode().indices.to_numpy()
     count, partition_bytes = np.bincount(codes), np.bincount(codes, total)
@@ -66,15 +69,22 @@ def _buckets(ctx: TableContext, buckets: ManifestEntries, total: NDArray[Any], n
         fewer = int(enough[many].max())
         held_by_each = format_size(int(partition_bytes[many].sum() / count[many].sum()))
         message = (
-            f"{format_size(int(partition_bytes[many].mean()))} a partition lie in {plural(int(count[many].max()), 'bucket')} of {held_by_each}, "
+            f"{format_size(int(partition_bytes[many].mean()))} a partition lie in "
+            f"{plural(int(count[many].max()), 'bucket')} of {held_by_each}, "
             f"where {plural(fewer, 'bucket')} would do; "
-            f"{format_size(SMALL_BUCKET_BYTES)} to {format_size(LARGE_BUCKET_BYTES)} a bucket are read and compacted best"
+            f"{format_size(SMALL_BUCKET_BYTES)} to {format_size(LARGE_BUCKET_BYTES)} a bucket are read and compacted "
+            "best"
         )
-        remedy = f"unless the table is to grow: t.rescale({fewer}) writes the rows into fewer of them; a new table may have 'bucket' = '-1'"
+        remedy = (
+            f"unless the table is to grow: t.rescale({fewer}) writes the rows into fewer of them; a new table may "
+            "have 'bucket' = '-1'"
+        )
         notes.better("buckets are small", message, field="bucket", remedy=remedy)
 
 
-def _files(ctx: TableContext, live: ManifestEntries, codes: NDArray[np.int64], first: NDArray[np.int64], notes: Findings) -> None:
+def _files(
+    ctx: TableContext, live: ManifestEntries, codes: NDArray[np.int64], first: NDArray[np.int64], notes: Findings
+) -> None:
     """Small files and sorted runs."""
     levels, sizes = live.numbers("level"), live.numbers("file_size")
     keyed = bool(ctx.schema.primary_keys)
@@ -82,9 +92,14 @@ def _files(ctx: TableContext, live: ManifestEntries, codes: NDArray[np.int64], f
     small = np.bincount(codes, (sizes * SMALL_SHARE < target) & ((levels > 0) | (not keyed)), minlength=len(first))
     if (many := small > MANY_FILES).any():
         worst = int(np.argmax(small))
-        have = f"{plural(int(many.sum()), 'bucket')} of {len(first)} have more than {MANY_FILES} files below {format_size(target // SMALL_SHARE)}"
+        have = (
+            f"{plural(int(many.sum()), 'bucket')} of {len(first)} have more than {MANY_FILES} files below "
+            f"{format_size(target // SMALL_SHARE)}"
+        )
         message = f"{have}; {_describe_bucket(ctx, live, first[worst])} has {int(small[worst])}"
-        notes.better("many small files", message, field="target-file-size", remedy="t.compact(full=True) makes few of them")
+        notes.better(
+            "many small files", message, field="target-file-size", remedy="t.compact(full=True) makes few of them"
+        )
     runs = np.bincount(codes, levels == 0, minlength=len(first))
     trigger = ctx.options.num_sorted_run_compaction_trigger
     if keyed and (crowded := runs > trigger).any():
@@ -102,5 +117,8 @@ def _partitions(ctx: TableContext, live: ManifestEntries, notes: Findings) -> No
     rows = int(live.numbers("row_count").sum())
     if partitions > MANY_PARTITIONS and rows < partitions * SMALL_PARTITION_ROWS:
         message = f"{plural(partitions, 'partition')} hold {plural(rows // partitions, 'row')} each on average"
-        remedy = f"a coarser partition column than {', '.join(ctx.schema.partition_keys)}: files never hold rows of two partitions"
+        remedy = (
+            f"a coarser partition column than {', '.join(ctx.schema.partition_keys)}: files never hold rows of two "
+            "partitions"
+        )
         notes.better("partitions are small", message, field="partitionKeys", remedy=remedy)

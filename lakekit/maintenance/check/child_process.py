@@ -32,7 +32,9 @@ _MODULE = "lakekit.maintenance.check.child_process"
 
 def check(check_request: FileCheckRequest, notes: Findings) -> bool:
     """Check a file in a child process; return False where that is impossible and nothing was checked."""
-    alone = FileCheckRequest(check_request.ctx, check_request.entries.take([check_request.at]), check_request.path, 0, _hashes(check_request))
+    alone = FileCheckRequest(
+        check_request.ctx, check_request.entries.take([check_request.at]), check_request.path, 0, _hashes(check_request)
+    )
     try:
         request = bytes(ForkingPickler.dumps(alone))
     except Exception:  # noqa: BLE001 - a storage of the caller's raises what it likes
@@ -73,7 +75,10 @@ def _answer(request: bytes) -> bytes:
         rows.check(check_request.ctx, check_request.entries, [check_request.path], [0], check_request.hashes, notes)
     except Exception:  # noqa: BLE001 - a class that cannot be made here, or a fault of ours: who asked checks the file itself
         return b"null"
-    findings = {"problems": [asdict(finding) for finding in notes.problems], "advice": [asdict(finding) for finding in notes.advice]}
+    findings = {
+        "problems": [asdict(finding) for finding in notes.problems],
+        "advice": [asdict(finding) for finding in notes.advice],
+    }
     return json.dumps(findings).encode()
 
 

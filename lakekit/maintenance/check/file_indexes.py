@@ -40,18 +40,28 @@ _SAMPLE_SIZE = 16
 def check(checked_file: FileUnderCheck) -> None:
     """Look up values that the rows of a file hold in its indexes, and report those that are not found."""
     file = checked_file.file
-    outside = None if file.index_file is None else checked_file.ctx.layout.extra_file(checked_file.path, file.index_file)
-    path, where = (checked_file.path, "_EMBEDDED_FILE_INDEX") if file.embedded_index is not None else (outside, "_EXTRA_FILES")
+    outside = (
+        None if file.index_file is None else checked_file.ctx.layout.extra_file(checked_file.path, file.index_file)
+    )
+    path, where = (
+        (checked_file.path, "_EMBEDDED_FILE_INDEX") if file.embedded_index is not None else (outside, "_EXTRA_FILES")
+    )
     if path is None:
         return
     with checked_file.notes.reading("file index", path, INDEX_ANEW):
         indexes = file_index_pruning.open_indexes(checked_file.ctx, checked_file.path, file, checked_file.ctx.schema)
         if indexes is None:
             return
-        for span in (payload for kinds in indexes.contents.values() for payload in kinds.values() if payload is not None):
+        for span in (
+            payload for kinds in indexes.contents.values() for payload in kinds.values() if payload is not None
+        ):
             container.payload_view(indexes.data, span, path=path)
         for field in checked_file.ctx.schema.fields:
-            lost = next(_find_lost_rows(indexes, field, checked_file.frame[field.name]), None) if _is_asked(indexes, field, checked_file.frame) else None
+            lost = (
+                next(_find_lost_rows(indexes, field, checked_file.frame[field.name]), None)
+                if _is_asked(indexes, field, checked_file.frame)
+                else None
+            )
             if lost is not None:
                 message = f"{lost}: filters pass them over"
                 checked_file.notes.wrong("file index lacks rows", message, path=path, field=where, remedy=INDEX_ANEW)
@@ -59,7 +69,11 @@ def check(checked_file: FileUnderCheck) -> None:
 
 def _is_asked(indexes: IndexedFile, field: Field, frame: pl.DataFrame) -> bool:
     plugins = [evaluator.load_index(kind) for kind in indexes.contents.get(field.name, ())]
-    return field.type.root != "CHAR" and field.name in frame.columns and any(index is not None and field.type.root in index.TYPES for index in plugins)
+    return (
+        field.type.root != "CHAR"
+        and field.name in frame.columns
+        and any(index is not None and field.type.root in index.TYPES for index in plugins)
+    )
 
 
 def _find_lost_rows(indexes: IndexedFile, field: Field, column: pl.Series) -> Iterator[str]:
@@ -74,7 +88,10 @@ def _find_lost_rows(indexes: IndexedFile, field: Field, column: pl.Series) -> It
         leaf = Leaf(field.name, "is null") if value is None else Leaf(field.name, "=", (value,))
         for kind, answer in evaluator.evaluate_each(indexes, leaf):
             if away := _count_missing(rows, answer):
-                yield f"{plural(away, 'row')} with {field.name} = {format_cell(value)} are not found by the {kind} index of column {field.name}"
+                yield (
+                    f"{plural(away, 'row')} with {field.name} = {format_cell(value)} are not found by the {kind} "
+                    f"index of column {field.name}"
+                )
 
 
 def _count_missing(rows: NDArray[np.int64], answer: bool | BitMap) -> int:

@@ -38,14 +38,19 @@ def sizes(ctx: TableContext, wanted: Iterable[str]) -> dict[str, int]:
     directories = sorted({path.rpartition("/")[0] for path in wanted})
     listed = parallel_map(ctx.storage.list, directories, waiting=ctx.storage.is_remote)
     return {
-        f"{directory}/{entry.name}": entry.size_bytes for directory, entries in zip(directories, listed, strict=True) for entry in entries if not entry.is_dir
+        f"{directory}/{entry.name}": entry.size_bytes
+        for directory, entries in zip(directories, listed, strict=True)
+        for entry in entries
+        if not entry.is_dir
     }
 
 
 def check(ctx: TableContext, entries: ManifestEntries, at: list[str], what: str, notes: Findings) -> list[int]:
     """Check the files of some entries, which lie at the paths `at`; return the indices of intact ones."""
     names = entries.column("file_name").to_pylist()  # scalar: one a file, as everything here
-    expected_sizes, rows, extra = (entries.column(name).to_pylist() for name in ("file_size", "row_count", "extra_files"))  # scalar: one a file
+    expected_sizes, rows, extra = (
+        entries.column(name).to_pylist() for name in ("file_size", "row_count", "extra_files")
+    )  # scalar: one a file
     notes.paths.update(at)
     actual_sizes: dict[str, int] = {}
     with notes.reading("directory", ctx.root):
@@ -55,7 +60,12 @@ def check(ctx: TableContext, entries: ManifestEntries, at: list[str], what: str,
     for i, path in enumerate(at):
         size_bytes = actual_sizes.get(path)
         if size_bytes is None:
-            notes.wrong(f"{what} is missing", f"the manifest lists {names[i]} with {format_count(rows[i])} rows, no file is there", path=path, remedy=ROLLBACK)
+            notes.wrong(
+                f"{what} is missing",
+                f"the manifest lists {names[i]} with {format_count(rows[i])} rows, no file is there",
+                path=path,
+                remedy=ROLLBACK,
+            )
         elif size_bytes != expected_sizes[i]:
             message = f"{format_count(size_bytes)} bytes are there, the manifest says {format_count(expected_sizes[i])}"
             notes.wrong(f"{what} has another size", message, path=path, field="_FILE_SIZE", remedy=RESTORE)

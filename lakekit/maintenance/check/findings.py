@@ -38,11 +38,15 @@ class Findings:
     advice: list[Finding] = field(default_factory=list)
     paths: set[str] = field(default_factory=set)
 
-    def wrong(self, what: str, message: str, *, path: str | None = None, field: str | None = None, remedy: str = RESTORE) -> None:
+    def wrong(
+        self, what: str, message: str, *, path: str | None = None, field: str | None = None, remedy: str = RESTORE
+    ) -> None:
         """Add a problem."""
         self.problems.append(Finding(what=what, path=path, field=field, found=message, remedy=remedy))
 
-    def better(self, what: str, message: str, *, path: str | None = None, field: str | None = None, remedy: str) -> None:
+    def better(
+        self, what: str, message: str, *, path: str | None = None, field: str | None = None, remedy: str
+    ) -> None:
         """Add a piece of advice."""
         self.advice.append(Finding(what=what, path=path, field=field, found=message, remedy=remedy))
 
@@ -70,15 +74,37 @@ class Findings:
         except FileMissing as missing:
             self.wrong(f"{what} is missing", missing.message, path=missing.path or path, remedy=remedy or ROLLBACK)
         except (Unsupported, ValueOutOfRange) as refused:
-            self.better(f"{what} was not looked into", refused.message, path=refused.path or path, remedy="let the engine that wrote it check it")
+            self.better(
+                f"{what} was not looked into",
+                refused.message,
+                path=refused.path or path,
+                remedy="let the engine that wrote it check it",
+            )
         except LocationNotAllowed as refused:
             remedy = f"open the table with the option {ALLOWED_LOCATIONS}"
             self.better(f"{what} was not looked into", refused.message, path=path, field=refused.option, remedy=remedy)
         except InvalidOption as refused:
-            self.better(f"{what} was not looked into", refused.message, path=path, field=refused.key, remedy="set the option right")
+            self.better(
+                f"{what} was not looked into",
+                refused.message,
+                path=path,
+                field=refused.key,
+                remedy="set the option right",
+            )
         except LakekitError as damaged:
             named = getattr(damaged, "path", None) or path
-            self.wrong(f"{what} is unreadable", damaged.message, path=named, field=getattr(damaged, "field", None), remedy=remedy or RESTORE)
+            self.wrong(
+                f"{what} is unreadable",
+                damaged.message,
+                path=named,
+                field=getattr(damaged, "field", None),
+                remedy=remedy or RESTORE,
+            )
         except external_reader.FOREIGN_FAILURES as damaged:
             external_reader.pass_interrupt(damaged)
-            self.wrong(f"{what} is unreadable", (str(damaged).splitlines() or [type(damaged).__name__])[0], path=path, remedy=remedy or RESTORE)
+            self.wrong(
+                f"{what} is unreadable",
+                (str(damaged).splitlines() or [type(damaged).__name__])[0],
+                path=path,
+                remedy=remedy or RESTORE,
+            )

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
     HintState = tuple[int | None, int | None, list[int]]
 
-_HINT = "t.repair(), which lets the hint say what is there; the newest snapshot may have been lost: put its file back from a copy if there is one"
+_HINT = (
+    "t.repair(), which lets the hint say what is there; the newest snapshot may have been lost: put its file back "
+    "from a copy if there is one"
+)
 _GAP = "put the file back from a copy; else t.repair(), which lets the table begin behind the gap"
 
 
@@ -38,10 +41,16 @@ def check(ctx: TableContext, notes: Findings) -> None:
     if problems != (None, []) and problems == _find_problems(_read_hint_state(ctx)):
         latest, gap = problems
         if latest is not None:
-            message = f"it says {latest[0]}, and the newest snapshot is {latest[1]}: the reference engine believes it, and fails or goes on from there"
+            message = (
+                f"it says {latest[0]}, and the newest snapshot is {latest[1]}: the reference engine believes it, and "
+                "fails or goes on from there"
+            )
             notes.wrong("hint leads astray", message, path=ctx.layout.latest_hint, remedy=_HINT)
         if gap:
-            message = f"{describe_ranges(gap)} are not there, and others before and after are: streams and expiry of the reference engine fail there"
+            message = (
+                f"{describe_ranges(gap)} are not there, and others before and after are: streams and expiry of the "
+                "reference engine fail there"
+            )
             notes.wrong("snapshots are missing", message, path=ctx.layout.snapshot_dir, remedy=_GAP)
 
 

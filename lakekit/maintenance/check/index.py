@@ -53,9 +53,17 @@ def check(ctx: TableContext, live: ManifestEntries, index: list[IndexManifestEnt
             continue
         size_bytes = actual_sizes.get(path)
         if size_bytes is None:
-            notes.wrong("index file is missing", f"the index manifest lists {entry.file_name}, which is not there", path=path, remedy=ROLLBACK)
+            notes.wrong(
+                "index file is missing",
+                f"the index manifest lists {entry.file_name}, which is not there",
+                path=path,
+                remedy=ROLLBACK,
+            )
         elif size_bytes != entry.file_size_bytes:
-            message = f"{format_count(size_bytes)} bytes are there, the index manifest says {format_count(entry.file_size_bytes)}"
+            message = (
+                f"{format_count(size_bytes)} bytes are there, the index manifest says "
+                f"{format_count(entry.file_size_bytes)}"
+            )
             notes.wrong("index file has another size", message, path=path, field="_FILE_SIZE", remedy=RESTORE)
         else:
             intact.append(entry)
@@ -70,13 +78,21 @@ def check(ctx: TableContext, live: ManifestEntries, index: list[IndexManifestEnt
 def _files(live: ManifestEntries) -> dict[Place, dict[str, int]]:
     """Return the row count of each live file by name, for each partition and bucket."""
     row_counts: dict[Place, dict[str, int]] = defaultdict(dict)
-    columns = (live.column(name).to_pylist() for name in ("partition", "bucket", "file_name", "row_count"))  # scalar: one a file
+    columns = (
+        live.column(name).to_pylist() for name in ("partition", "bucket", "file_name", "row_count")
+    )  # scalar: one a file
     for partition, bucket, name, rows in zip(*columns, strict=True):
         row_counts[partition, bucket][name] = rows
     return row_counts
 
 
-def _targets(ctx: TableContext, index: list[IndexManifestEntry], at: dict[int, str], files: dict[Place, dict[str, int]], notes: Findings) -> None:
+def _targets(
+    ctx: TableContext,
+    index: list[IndexManifestEntry],
+    at: dict[int, str],
+    files: dict[Place, dict[str, int]],
+    notes: Findings,
+) -> None:
     """Check that each deletion vector is of a live file of its bucket, and that no file has two."""
     seen: set[tuple[Place, str]] = set()
     for entry in index:
@@ -90,15 +106,32 @@ def _targets(ctx: TableContext, index: list[IndexManifestEntry], at: dict[int, s
         for part in entry.ranges:
             where = f"bucket {entry.bucket}{' of ' + named if (named := partition_path(ctx, entry.partition)) else ''}"
             if part.file_name not in files.get(bucket_id, {}):
-                message = f"the deletion vector of {part.file_name} is of no live file of {where}: the reference leaves such after a full compaction"
-                notes.better("deletion vector points at no live file", message, path=path, field="_DELETIONS_VECTORS_RANGES", remedy=_DANGLING_REMEDY)
+                message = (
+                    f"the deletion vector of {part.file_name} is of no live file of {where}: the reference leaves "
+                    "such after a full compaction"
+                )
+                notes.better(
+                    "deletion vector points at no live file",
+                    message,
+                    path=path,
+                    field="_DELETIONS_VECTORS_RANGES",
+                    remedy=_DANGLING_REMEDY,
+                )
             elif (bucket_id, part.file_name) in seen:
                 message = f"{part.file_name} of {where} has two deletion vectors: which of them counts is chance"
-                notes.wrong("file has two deletion vectors", message, path=path, field="_DELETIONS_VECTORS_RANGES", remedy=_DANGLING_REMEDY)
+                notes.wrong(
+                    "file has two deletion vectors",
+                    message,
+                    path=path,
+                    field="_DELETIONS_VECTORS_RANGES",
+                    remedy=_DANGLING_REMEDY,
+                )
             seen.add((bucket_id, part.file_name))
 
 
-def _vectors(ctx: TableContext, entry: IndexManifestEntry, path: str, files: dict[Place, dict[str, int]], notes: Findings) -> None:
+def _vectors(
+    ctx: TableContext, entry: IndexManifestEntry, path: str, files: dict[Place, dict[str, int]], notes: Findings
+) -> None:
     """Check the checksums, cardinalities and positions of the vectors in one index file."""
     rows = files.get((entry.partition, entry.bucket), {})
     try:
@@ -110,8 +143,17 @@ def _vectors(ctx: TableContext, entry: IndexManifestEntry, path: str, files: dic
                 vectors |= deletion_vector_reader.load(ctx, {part.file_name: replace(entry, ranges=(part,))})
     for name, positions in vectors.items():
         if len(positions) and int(positions[-1]) >= rows.get(name, 2**63):
-            message = f"the deletion vector of {name} marks row {format_count(int(positions[-1]))} of {format_count(rows[name])}"
-            notes.wrong("deletion vector is beyond its file", message, path=path, field="_DELETIONS_VECTORS_RANGES", remedy=REWRITE)
+            message = (
+                f"the deletion vector of {name} marks row {format_count(int(positions[-1]))} of "
+                f"{format_count(rows[name])}"
+            )
+            notes.wrong(
+                "deletion vector is beyond its file",
+                message,
+                path=path,
+                field="_DELETIONS_VECTORS_RANGES",
+                remedy=REWRITE,
+            )
 
 
 def _hash_indexes(
@@ -129,7 +171,9 @@ def _hash_indexes(
         bucket_id = entry.partition, entry.bucket
         if entry.index_type == HASH and bucket_id in listed:
             message = f"bucket {entry.bucket} has two hash indexes: which of them counts is chance"
-            notes.wrong("bucket has two hash indexes", message, path=at.get(id(entry)), field="_BUCKET", remedy=_NO_INDEX)
+            notes.wrong(
+                "bucket has two hash indexes", message, path=at.get(id(entry)), field="_BUCKET", remedy=_NO_INDEX
+            )
         if entry.index_type == HASH:
             listed.add(bucket_id)
     for entry in intact:
@@ -140,7 +184,13 @@ def _hash_indexes(
         for partition, bucket in sorted(files.keys() - listed):
             named = partition_path(ctx, partition)
             message = f"bucket {bucket}{f' of {named}' if named else ''} has files and no hash index"
-            notes.wrong("hash index is missing", message, path=ctx.layout.bucket_dir(named, bucket), field="_INDEX_TYPE", remedy=_NO_INDEX)
+            notes.wrong(
+                "hash index is missing",
+                message,
+                path=ctx.layout.bucket_dir(named, bucket),
+                field="_INDEX_TYPE",
+                remedy=_NO_INDEX,
+            )
     return hashes
 
 
@@ -150,4 +200,8 @@ def is_dynamic(ctx: TableContext) -> bool:
     That is so in key tables with dynamic buckets whose key contains the partition columns.
     """
     schema = ctx.schema
-    return bool(schema.primary_keys) and ctx.options.bucket == -1 and set(schema.partition_keys) <= set(schema.primary_keys)
+    return (
+        bool(schema.primary_keys)
+        and ctx.options.bucket == -1
+        and set(schema.partition_keys) <= set(schema.primary_keys)
+    )

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 _ROOT = "put it back from a copy, or delete it: until then nothing expires and no orphan goes"
 _CONSUMER = "t.reset_consumer writes it anew or forgets it: until then nothing expires"
-_BRANCH = "t.delete_branch({branch!r}) removes what is left of it; t.remove_orphans does where it was begun a day ago and never finished"
+_BRANCH = (
+    "t.delete_branch({branch!r}) removes what is left of it; t.remove_orphans does where it was begun a day ago and "
+    "never finished"
+)
 _MAX_FINDINGS = 8
 _SCHEMA = "put it back from a copy: files that were written with it cannot be read"
 
@@ -44,14 +47,24 @@ def check(ctx: TableContext, notes: Findings) -> None:
                     remedy = _CONSUMER if what == "consumer" else _ROOT
                     notes.wrong(f"{what} is unreadable", damaged.message, path=damaged.path, field=field, remedy=remedy)
             if branch != ctx.layout.branch and not schemas.ids(own):
-                message = f"branch {branch!r} has no schema: it was not made whole, or not removed whole, and no orphan of the table goes while it is there"
-                notes.better("branch is half there", message, path=own.layout.branch_root, remedy=_BRANCH.format(branch=branch))
+                message = (
+                    f"branch {branch!r} has no schema: it was not made whole, or not removed whole, and no orphan of "
+                    "the table goes while it is there"
+                )
+                notes.better(
+                    "branch is half there", message, path=own.layout.branch_root, remedy=_BRANCH.format(branch=branch)
+                )
     numbers = schemas.ids(ctx)
     for gap in missing_ranges(numbers):
         for number in gap[:_MAX_FINDINGS]:
             path = ctx.layout.schema(number)
             if path not in reported:
-                notes.wrong("schema is missing", f"schema {number} is not there, and others before and after are", path=path, remedy=_SCHEMA)
+                notes.wrong(
+                    "schema is missing",
+                    f"schema {number} is not there, and others before and after are",
+                    path=path,
+                    remedy=_SCHEMA,
+                )
         if len(gap[_MAX_FINDINGS:]):
             message = f"schemas {gap[_MAX_FINDINGS]} to {gap[-1]} are not there, and others before and after are"
             notes.wrong("schema is missing", message, path=ctx.layout.schema_dir, remedy=_SCHEMA)
@@ -68,7 +81,9 @@ def _find_unreadable(ctx: TableContext) -> list[UnreadableRoot]:
             return root[0], damaged.at(root[2].path) if isinstance(damaged, Corrupt) else damaged
         return None
 
-    wrong = [root for root in map_io(of_root, roots.list_roots(ctx), is_remote=ctx.storage.is_remote) if root is not None]
+    wrong = [
+        root for root in map_io(of_root, roots.list_roots(ctx), is_remote=ctx.storage.is_remote) if root is not None
+    ]
     for name in consumers.ids(ctx):
         try:
             consumers.find(ctx, name)

@@ -49,7 +49,11 @@ def bucket_codes(entries: ManifestEntries) -> Ints:
     """Return a number for each entry's (partition, bucket)."""
     partition = entries.column("partition").dictionary_encode().indices.to_numpy().astype(np.int64)
     buckets = np.unique(entries.numbers("bucket"), return_inverse=True)[1].reshape(-1)
-    codes: Ints = np.unique(partition * (int(buckets.max(initial=0)) + 1) + buckets, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    codes: Ints = (
+        np.unique(partition * (int(buckets.max(initial=0)) + 1) + buckets, return_inverse=True)[1]
+        .reshape(-1)
+        .astype(np.int64)
+    )
     return codes
 
 
@@ -73,11 +77,23 @@ def _numbers(live: ManifestEntries, at: list[str], notes: Findings) -> None:
         ("size is below 0", "_FILE_SIZE", sizes < 0, "{} bytes", (sizes,)),
         ("level is below 0", "_LEVEL", levels < 0, "level {}", (levels,)),
         ("sequence numbers are swapped", "_MIN_SEQUENCE_NUMBER", low > high, "from {} to {}", (low, high)),
-        ("delete count does not fit", "_DELETE_ROW_COUNT", (deletes < 0) | (deletes > rows), "{} deletes among {} rows", (deletes, rows)),
+        (
+            "delete count does not fit",
+            "_DELETE_ROW_COUNT",
+            (deletes < 0) | (deletes > rows),
+            "{} deletes among {} rows",
+            (deletes, rows),
+        ),
     ]
     for what, field, wrong, template, numbers in checks:
         for i in np.flatnonzero(wrong):
-            notes.wrong(what, f"the manifest says {template.format(*(int(values[i]) for values in numbers))}", path=at[i], field=field, remedy=RESTORE)
+            notes.wrong(
+                what,
+                f"the manifest says {template.format(*(int(values[i]) for values in numbers))}",
+                path=at[i],
+                field=field,
+                remedy=RESTORE,
+            )
 
 
 def _totals(ctx: TableContext, live: ManifestEntries, notes: Findings) -> None:
@@ -98,8 +114,12 @@ def _totals(ctx: TableContext, live: ManifestEntries, notes: Findings) -> None:
         directory = ctx.layout.bucket_dir(partition_path(ctx, row), 0).rpartition("/")[0]
         remedy = "overwrite the partition (t.overwrite), which writes it with one number of buckets"
         if len(distinct_totals) > 1:
-            message = f"files of {where} say {', '.join(map(str, distinct_totals))} buckets: a key could be in two of them"
-            notes.wrong("total buckets differ in a partition", message, path=directory, field="_TOTAL_BUCKETS", remedy=remedy)
+            message = (
+                f"files of {where} say {', '.join(map(str, distinct_totals))} buckets: a key could be in two of them"
+            )
+            notes.wrong(
+                "total buckets differ in a partition", message, path=directory, field="_TOTAL_BUCKETS", remedy=remedy
+            )
         beyond = mine & (totals > 0) & (buckets >= totals)
         for bucket in np.unique(buckets[beyond]):
             message = f"{where} has files in bucket {bucket} of {totals[beyond][0]}"
@@ -116,7 +136,9 @@ def _key_ranges(ctx: TableContext, live: ManifestEntries, at: list[str], notes: 
     low, high = key_ranks[: len(indices)], key_ranks[len(indices) :]
     shown = [_Shown(frame) for frame in ends]
     for i in np.flatnonzero(low > high):
-        message = f"the smallest key {shown[0](i)} is above the largest {shown[1](i)}: reads by key may pass the file over"
+        message = (
+            f"the smallest key {shown[0](i)} is above the largest {shown[1](i)}: reads by key may pass the file over"
+        )
         notes.wrong("key range is swapped", message, path=at[indices[i]], field="_MIN_KEY", remedy=REWRITE)
     levels = entries.numbers("level").astype(np.int64)
     run = bucket_codes(entries) * (int(levels.max(initial=0)) + 2) + levels

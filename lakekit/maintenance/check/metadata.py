@@ -59,9 +59,17 @@ def check(ctx: TableContext, snapshot: Snapshot, notes: Findings) -> MetadataCon
     notes.paths.add(where)
     lists = {which: _entries(ctx, snapshot, which, notes) for which in _LISTS}
     base, delta, changelog = (lists[which] for which in _LISTS)
-    live = _live_entries(columns_of.concat([part for part, _ in (base, delta)]), notes, where, is_complete=base[1] and delta[1])
-    counts = ("total_record_count", live, "totalRecordCount", base[1] and delta[1]), ("delta_record_count", delta[0], "deltaRecordCount", delta[1])
-    for member, entries, name, is_complete in (*counts, ("changelog_record_count", changelog[0], "changelogRecordCount", changelog[1])):
+    live = _live_entries(
+        columns_of.concat([part for part, _ in (base, delta)]), notes, where, is_complete=base[1] and delta[1]
+    )
+    counts = (
+        ("total_record_count", live, "totalRecordCount", base[1] and delta[1]),
+        ("delta_record_count", delta[0], "deltaRecordCount", delta[1]),
+    )
+    for member, entries, name, is_complete in (
+        *counts,
+        ("changelog_record_count", changelog[0], "changelogRecordCount", changelog[1]),
+    ):
         expected = getattr(snapshot, member)
         if is_complete and expected is not None and (rows := _rows(entries)) != expected:
             message = f"the snapshot says {format_count(expected)} rows, its entries add up to {format_count(rows)}"
@@ -82,10 +90,16 @@ def _row_ids(snapshot: Snapshot, live: ManifestEntries, where: str, notes: Findi
         return
     reached = int(pc.max(pc.add(first, live.column("row_count"))).as_py())  # scalar: one number
     if reached > snapshot.next_row_id:
-        taken = f"the next row id is {format_count(snapshot.next_row_id)}, files have ids up to {format_count(reached - 1)}"
+        taken = (
+            f"the next row id is {format_count(snapshot.next_row_id)}, files have ids up to {format_count(reached - 1)}"
+        )
         message = f"{taken}: the next commit gives some a second time"
         notes.wrong(
-            "next row id is taken", message, path=where, field="nextRowId", remedy="t.rollback to a snapshot before it, or put the file back from a copy"
+            "next row id is taken",
+            message,
+            path=where,
+            field="nextRowId",
+            remedy="t.rollback to a snapshot before it, or put the file back from a copy",
         )
 
 
@@ -142,14 +156,25 @@ def _manifest(ctx: TableContext, file: ManifestFileMeta, part: ManifestEntries, 
     remedy = "readers may skip files of it: t.rollback to a snapshot without it, or restore the manifest list"
 
     def wrong(field: str, expected: object, actual: object) -> None:
-        notes.wrong("manifest differs from its list", f"the manifest list says {expected}, the manifest holds {actual}", path=path, field=field, remedy=remedy)
+        notes.wrong(
+            "manifest differs from its list",
+            f"the manifest list says {expected}, the manifest holds {actual}",
+            path=path,
+            field=field,
+            remedy=remedy,
+        )
 
-    for name, expected, kind in (("_NUM_ADDED_FILES", file.num_added_files, ADD), ("_NUM_DELETED_FILES", file.num_deleted_files, DELETE)):
+    for name, expected, kind in (
+        ("_NUM_ADDED_FILES", file.num_added_files, ADD),
+        ("_NUM_DELETED_FILES", file.num_deleted_files, DELETE),
+    ):
         if (actual := int((kinds == kind).sum())) != expected:
             wrong(name, expected, actual)
     if not len(part):
         return
-    if not ctx.schema.partition_keys and any(partition != EMPTY_ROW for partition in part.column("partition").unique().to_pylist()):  # scalar: of each
+    if not ctx.schema.partition_keys and any(
+        partition != EMPTY_ROW for partition in part.column("partition").unique().to_pylist()
+    ):  # scalar: of each
         message = "an entry is of a partition, and the table has none: versions of a key do not meet"
         notes.wrong("entry is of a partition that there is not", message, path=path, field="_PARTITION", remedy=remedy)
     for column in ("bucket", "level"):
@@ -169,17 +194,31 @@ def _partitions(ctx: TableContext, file: ManifestFileMeta, part: ManifestEntries
     types = [field.type for field in fields]
     stats = file.partition_stats
     columns = binary_row.decode_columns(part.column("partition").unique(), types)
-    low, high = (binary_row.decode_columns(pa.array([row], pa.binary()), types) for row in (stats.min_values, stats.max_values))
-    counts = stats.null_counts if stats.null_counts is not None and len(stats.null_counts) == len(fields) else (None,) * len(fields)
+    low, high = (
+        binary_row.decode_columns(pa.array([row], pa.binary()), types) for row in (stats.min_values, stats.max_values)
+    )
+    counts = (
+        stats.null_counts
+        if stats.null_counts is not None and len(stats.null_counts) == len(fields)
+        else (None,) * len(fields)
+    )
     for field, values, least, most, nulls in zip(fields, columns, low, high, counts, strict=True):
         if nulls == 0 and values.null_count:
             wrong(f"_PARTITION_STATS.{field.name}", "that no partition is null", "one that is")
         if field.type.root in BINARIES:
             continue
         if least[0].is_valid and pc.less(values, least[0]).true_count:
-            wrong(f"_PARTITION_STATS.{field.name}", f"at least {format_value(pl.Series(least), 0)}", _first_value_text(values, "ascending"))
+            wrong(
+                f"_PARTITION_STATS.{field.name}",
+                f"at least {format_value(pl.Series(least), 0)}",
+                _first_value_text(values, "ascending"),
+            )
         if most[0].is_valid and pc.greater(values, most[0]).true_count:
-            wrong(f"_PARTITION_STATS.{field.name}", f"at most {format_value(pl.Series(most), 0)}", _first_value_text(values, "descending"))
+            wrong(
+                f"_PARTITION_STATS.{field.name}",
+                f"at most {format_value(pl.Series(most), 0)}",
+                _first_value_text(values, "descending"),
+            )
 
 
 def _first_value_text(values: pa.Array, order: str) -> str:
@@ -194,14 +233,25 @@ def _live_entries(entries: ManifestEntries, notes: Findings, where: str, *, is_c
     size = int(group.max()) + 1 if len(group) else 0
     added, deleted = (np.bincount(group[kinds == kind], minlength=size) for kind in (ADD, DELETE))
     remedy = "t.rollback to a snapshot before it; every commit on top of this one will fail"
-    for what, numbers in (("file is added twice", added > 1), ("file is deleted that was not added", is_complete & (deleted > 0) & (added == 0))):
+    for what, numbers in (
+        ("file is added twice", added > 1),
+        ("file is deleted that was not added", is_complete & (deleted > 0) & (added == 0)),
+    ):
         for name in _names(entries, group, np.flatnonzero(numbers)):
-            notes.wrong(what, f"the manifests of the snapshot contradict each other about {name}", path=where, field="_FILE_NAME", remedy=remedy)
+            notes.wrong(
+                what,
+                f"the manifests of the snapshot contradict each other about {name}",
+                path=where,
+                field="_FILE_NAME",
+                remedy=remedy,
+            )
     _, first = np.unique(group * 2 + kinds, return_index=True)
     return columns_of.live_entries([entries.take(np.sort(first))])
 
 
-def _names(entries: ManifestEntries, group: np.ndarray[Any, Any], wanted: Sequence[int] | np.ndarray[Any, Any]) -> list[str]:
+def _names(
+    entries: ManifestEntries, group: np.ndarray[Any, Any], wanted: Sequence[int] | np.ndarray[Any, Any]
+) -> list[str]:
     rows = np.flatnonzero(np.isin(group, wanted))
     names: list[str] = entries.column("file_name").take(pa.array(rows)).unique().to_pylist()  # scalar: one a wrong file
     return names

@@ -57,16 +57,27 @@ class Report:
         verdict = plural(len(self.problems), "problem") if self.problems else "fine"
         advice_text = f", {plural(len(self.advice), 'piece of advice', 'pieces of advice')}" if self.advice else ""
         at = "without snapshots" if self.snapshot_id is None else f"at snapshot {self.snapshot_id}"
-        return f"{verdict} {at}: {plural(self.checked_file_count, 'file')} checked{', rows too' if self.deep else ''}{advice_text}"
+        return (
+            f"{verdict} {at}: {plural(self.checked_file_count, 'file')} "
+            f"checked{', rows too' if self.deep else ''}{advice_text}"
+        )
 
     def rows(self) -> list[tuple[str, str, str | None, str | None, str, str]]:
         """Return problems, then advice, as rows under `NAMES`."""
         kinds = (("problem", self.problems), ("advice", self.advice))
-        return [(kind, finding.what, finding.path, finding.field, finding.found, finding.remedy) for kind, findings in kinds for finding in findings]
+        return [
+            (kind, finding.what, finding.path, finding.field, finding.found, finding.remedy)
+            for kind, findings in kinds
+            for finding in findings
+        ]
 
     def __repr__(self) -> str:
         return cards.card(
-            f"{self.table} · check", [("verdict", self.line), *((kind, f"{what}: {observed}") for kind, what, _, _, observed, _ in self.rows()[:_MAX_SHOWN])]
+            f"{self.table} · check",
+            [
+                ("verdict", self.line),
+                *((kind, f"{what}: {observed}") for kind, what, _, _, observed, _ in self.rows()[:_MAX_SHOWN]),
+            ],
         )
 
     def __str__(self) -> str:

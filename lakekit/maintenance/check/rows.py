@@ -47,7 +47,10 @@ if TYPE_CHECKING:
     from lakekit.model.manifest_entries import ManifestEntries
 
 _RETRACTS = (int(RowKind.UPDATE_BEFORE), int(RowKind.DELETE))
-_MISPLACED_REMEDY = "engines that read by key pass the rows over, and new rows of their keys do not replace them: write the partition anew with t.overwrite"
+_MISPLACED_REMEDY = (
+    "engines that read by key pass the rows over, and new rows of their keys do not replace them: write the partition "
+    "anew with t.overwrite"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +113,11 @@ def check(
             unsummed = [] if file.format_name != "orc" else [file.name]
             if file.format_name == "parquet" and _is_damaged(own, file, at[i], notes, unsummed):
                 continue
-            if unsummed and isolated_check is not None and isolated_check(FileCheckRequest(ctx, entries, at[i], i, hashes), notes):
+            if (
+                unsummed
+                and isolated_check is not None
+                and isolated_check(FileCheckRequest(ctx, entries, at[i], i, hashes), notes)
+            ):
                 continue
             frame = _rows(own, file, at[i])
             checked_file = FileUnderCheck(
@@ -140,7 +147,10 @@ def _is_damaged(ctx: TableContext, file: DataFileMeta, path: str, notes: Finding
     """
     pages = list(parquet_pages.find_damaged_pages(path, partial(ctx.storage.read, path), file.size_bytes, unsummed))
     for page in pages:
-        message = f"the page of {page.column} at byte {page.offset} has CRC-32 {page.computed:08x}, {page.stored:08x} was stored: it is not what was written"
+        message = (
+            f"the page of {page.column} at byte {page.offset} has CRC-32 {page.computed:08x}, {page.stored:08x} was "
+            "stored: it is not what was written"
+        )
         notes.wrong("a page has another checksum", message, path=path, field=page.column)
     return bool(pages)
 
@@ -204,8 +214,15 @@ def _versions(checked_file: FileUnderCheck) -> None:
     file, frame = checked_file.file, checked_file.frame
     sequences = frame[SEQUENCE_NUMBER]
     low, high = sequences.min(), sequences.max()
-    if sequences.null_count() or (sequences < file.min_sequence_number).any() or (sequences > file.max_sequence_number).any():
-        message = f"rows have {format_cell(low)} to {format_cell(high)}, the manifest says {file.min_sequence_number} to {file.max_sequence_number}"
+    if (
+        sequences.null_count()
+        or (sequences < file.min_sequence_number).any()
+        or (sequences > file.max_sequence_number).any()
+    ):
+        message = (
+            f"rows have {format_cell(low)} to {format_cell(high)}, the manifest says {file.min_sequence_number} to "
+            f"{file.max_sequence_number}"
+        )
         checked_file.wrong("sequence numbers pass their range", message, "_MIN_SEQUENCE_NUMBER")
     kinds = frame[VALUE_KIND]
     if kinds.null_count() or not kinds.is_between(0, 3).all():
@@ -222,22 +239,41 @@ def _keys(checked_file: FileUnderCheck) -> None:
     order = key_codes.order(frame, frame.columns)
     fallen = np.flatnonzero(order != np.arange(len(order)))
     if fallen.size:
-        checked_file.wrong("rows are not sorted by key", f"row {format_count(int(fallen[0]))} is out of order: merges give wrong rows", "_MIN_KEY")
+        checked_file.wrong(
+            "rows are not sorted by key",
+            f"row {format_count(int(fallen[0]))} is out of order: merges give wrong rows",
+            "_MIN_KEY",
+        )
     repeated = frame.height - len(key_codes.blocks(key_codes.encode_keys(frame, frame.columns))[1])
     if repeated:
-        checked_file.wrong("a key is twice in a file", f"{plural(repeated, 'row')} repeat a key of the same file", "_MIN_KEY")
+        checked_file.wrong(
+            "a key is twice in a file", f"{plural(repeated, 'row')} repeat a key of the same file", "_MIN_KEY"
+        )
     try:
         ends = slices.keys(checked_file.ctx, [checked_file.file.min_key, checked_file.file.max_key])
     except LakekitError as damaged:
-        checked_file.wrong("key range is unreadable", f"the manifest's entry of the file is damaged: {damaged.message}", "_MIN_KEY")
+        checked_file.wrong(
+            "key range is unreadable", f"the manifest's entry of the file is damaged: {damaged.message}", "_MIN_KEY"
+        )
         return
     extremes = frame[order[[0, -1]]]
     # ORC pads CHAR with blanks, which the reference's bounds keep and rows lose (case types_key_strings_orc)
-    padded = [col(field.name).str.strip_chars_end(" ") for field in checked_file.ctx.schema.key_fields if field.type.root == "CHAR"]
+    padded = [
+        col(field.name).str.strip_chars_end(" ")
+        for field in checked_file.ctx.schema.key_fields
+        if field.type.root == "CHAR"
+    ]
     low, high, least, most = ranks(pl.concat([ends, cast_columns(extremes, ends.schema)]).with_columns(padded))
     if least < low or most > high:
-        shown = [", ".join(format_value(column, i) for column in keys_of.get_columns()) for keys_of in (extremes, ends) for i in (0, 1)]
-        message = f"keys go from {shown[0]} to {shown[1]}, the manifest says {shown[2]} to {shown[3]}: reads by key may pass the file over"
+        shown = [
+            ", ".join(format_value(column, i) for column in keys_of.get_columns())
+            for keys_of in (extremes, ends)
+            for i in (0, 1)
+        ]
+        message = (
+            f"keys go from {shown[0]} to {shown[1]}, the manifest says {shown[2]} to {shown[3]}: reads by key may "
+            "pass the file over"
+        )
         checked_file.wrong("keys pass the key range", message, "_MIN_KEY" if least < low else "_MAX_KEY")
 
 
@@ -249,5 +285,8 @@ def _hash_index(checked_file: FileUnderCheck, hashes: Hashes) -> None:
     columns, types = bucket_assigners.key_columns(checked_file.frame, checked_file.ctx.schema.key_fields)
     unknown = int((~np.isin(hashing.hash_columns(columns, types), indexed_hashes)).sum())
     if unknown:
-        message = f"the hash index of bucket {checked_file.bucket} lacks {plural(unknown, 'key')} of this file: they may be written to a second bucket"
+        message = (
+            f"the hash index of bucket {checked_file.bucket} lacks {plural(unknown, 'key')} of this file: they may be "
+            "written to a second bucket"
+        )
         checked_file.wrong("hash index lacks keys", message, "_INDEX_TYPE", _MISPLACED_REMEDY)

@@ -38,7 +38,12 @@ def check(ctx: TableContext, *, deep: bool = False) -> Report:
     check it; nothing is raised for either.
     """
     runtime = ctx.world
-    ctx = replace(ctx, world=replace(runtime, decoded=LRUCache(runtime.decoded.budget_bytes), indexes=LRUCache(runtime.indexes.budget_bytes)))
+    ctx = replace(
+        ctx,
+        world=replace(
+            runtime, decoded=LRUCache(runtime.decoded.budget_bytes), indexes=LRUCache(runtime.indexes.budget_bytes)
+        ),
+    )
     notes = Findings()
     snapshot: Snapshot | None = None
     with notes.reading("snapshot", ctx.layout.snapshot_dir):
@@ -76,7 +81,12 @@ def _looked_through(ctx: TableContext, snapshot: Snapshot, *, deep: bool) -> tup
         snapshot = newer
     message = f"{_ATTEMPTS} snapshots expired while they were looked through, the last one before {snapshot.id}"
     notes = Findings()
-    notes.better("snapshot was not looked through", message, path=ctx.layout.snapshot_dir, remedy="keep snapshots longer: snapshot.time-retained")
+    notes.better(
+        "snapshot was not looked through",
+        message,
+        path=ctx.layout.snapshot_dir,
+        remedy="keep snapshots longer: snapshot.time-retained",
+    )
     return snapshot, notes
 
 
@@ -86,7 +96,9 @@ def _look(ctx: TableContext, snapshot: Snapshot, notes: Findings, *, deep: bool)
     if changelog is not None:
         intact_changelogs = files.check(ctx, contents.changelog, changelog, "changelog file", notes)
         if deep:
-            rows.check(ctx, contents.changelog, changelog, intact_changelogs, None, notes, isolated_check=child_process.check)
+            rows.check(
+                ctx, contents.changelog, changelog, intact_changelogs, None, notes, isolated_check=child_process.check
+            )
     at = files.paths(ctx, contents.live, notes)
     if at is None:
         return

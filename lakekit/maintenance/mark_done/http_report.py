@@ -46,7 +46,12 @@ def mark(ctx: TableContext, directory: str) -> None:
     Raises: `StorageFailed` where the service cannot be reached or does not answer SUCCESS.
     """
     where = _address(ctx)
-    report = {"params": ctx.options.partition_mark_done_action_http_params, "table": ctx.name, "path": ctx.root, "partition": directory}
+    report = {
+        "params": ctx.options.partition_mark_done_action_http_params,
+        "table": ctx.name,
+        "path": ctx.root,
+        "partition": directory,
+    }
     shown = f"{where.scheme}://{where.netloc}{where.path}"
     outcome = f"{shown} was told that {directory} of {ctx.name} is complete"
     remedy = "The rows are committed; t.mark_partition_done() tells it again"
@@ -63,7 +68,10 @@ def mark(ctx: TableContext, directory: str) -> None:
         raise StorageFailed(f"{outcome}, and its answer is no JSON. {remedy}", path=shown) from None
     result = reply.get("result") if isinstance(reply, dict) else None
     if not isinstance(result, str) or result.upper() != "SUCCESS":
-        raise StorageFailed(f"{outcome}, and answered with the result {str(result)[:100]!r} where 'SUCCESS' is wanted. {remedy}", path=shown)
+        raise StorageFailed(
+            f"{outcome}, and answered with the result {str(result)[:100]!r} where 'SUCCESS' is wanted. {remedy}",
+            path=shown,
+        )
 
 
 def _address(ctx: TableContext) -> SplitResult:
@@ -79,13 +87,19 @@ def _address(ctx: TableContext) -> SplitResult:
     if not is_web:
         raise InvalidOption(f"{setting}, and {_URL} is no http:// or https:// address", key=_URL)
     if address.username is not None:
-        raise InvalidOption(f"{setting}, and {_URL} names a user, which is not sent: say it in the address after ?, or in {_URL[:-3]}params", key=_URL)
+        raise InvalidOption(
+            f"{setting}, and {_URL} names a user, which is not sent: say it in the address after ?, or in "
+            f"{_URL[:-3]}params",
+            key=_URL,
+        )
     ctx.check_location(url, _URL)
     return address
 
 
 def _post(where: SplitResult, body: bytes) -> tuple[int, bytes]:
-    connection = (HTTPSConnection if where.scheme == "https" else HTTPConnection)(str(where.hostname), where.port, timeout=_TIMEOUT_S)
+    connection = (HTTPSConnection if where.scheme == "https" else HTTPConnection)(
+        str(where.hostname), where.port, timeout=_TIMEOUT_S
+    )
     with closing(connection):
         try:
             target = f"{where.path or '/'}{f'?{where.query}' if where.query else ''}"

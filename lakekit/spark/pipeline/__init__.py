@@ -18,5 +18,13 @@ files that landed.
 """
 
 from lakekit.spark.pipeline.events import Feed as Feed, land as land
-from lakekit.spark.pipeline.stages import Lake as Lake, bronze as bronze, care as care, gold as gold, run as run, silver as silver, tag as tag
+from lakekit.spark.pipeline.stages import (
+    Lake as Lake,
+    bronze as bronze,
+    care as care,
+    gold as gold,
+    run as run,
+    silver as silver,
+    tag as tag,
+)
 from lakekit.spark.pipeline.sums import Totals as Totals, totals as totals

@@ -42,11 +42,19 @@ def main(argv: list[str] | None = None) -> int:
 
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="lakekit.spark.pipeline", description="Change events of flights through bronze, silver and gold tables. Started again, it goes on."
+        prog="lakekit.spark.pipeline",
+        description="Change events of flights through bronze, silver and gold tables. Started again, it goes on.",
     )
     parser.add_argument("--root", help="the folder of the landing files and the tables, which every executor sees")
     parser.add_argument("--days", type=int, default=7, help="how many days of flights land (7)")
-    parser.add_argument("--from", dest="first", type=date.fromisoformat, default=FIRST_DAY, metavar="DAY", help=f"the first of them ({FIRST_DAY})")
+    parser.add_argument(
+        "--from",
+        dest="first",
+        type=date.fromisoformat,
+        default=FIRST_DAY,
+        metavar="DAY",
+        help=f"the first of them ({FIRST_DAY})",
+    )
     parser.add_argument("--flights", type=int, help="how many flights a day at most (all)")
     parser.add_argument("--script", action="store_true", help="print the file that spark-submit takes, and end")
     return parser

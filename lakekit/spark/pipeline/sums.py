@@ -46,17 +46,33 @@ class Totals:
 
 def landed_events(lake: Lake) -> pl.DataFrame:
     """Return all lines of all files, one row each: feed, `is_deleted`, `ts_ms`, and the flight's columns."""
-    schema = {"day": pl.Date, "carrier": pl.String, "flight": pl.Int64, "origin": pl.String, "dest": pl.String, "status": pl.String}
+    schema = {
+        "day": pl.Date,
+        "carrier": pl.String,
+        "flight": pl.Int64,
+        "origin": pl.String,
+        "dest": pl.String,
+        "status": pl.String,
+    }
     schema |= dict.fromkeys(["dep_delay", "arr_delay", ADDED_COLUMN], pl.Int64)
     image = pl.Struct(schema)
     frames = []
     for day in lake.landed():  # scalar: two files a day
-        plain = pl.read_ndjson(lake.landing / day.isoformat() / PLAIN, schema={"deleted": pl.Boolean, "ts_ms": pl.Int64, **schema})
+        plain = pl.read_ndjson(
+            lake.landing / day.isoformat() / PLAIN, schema={"deleted": pl.Boolean, "ts_ms": pl.Int64, **schema}
+        )
         frames.append(plain.select("ts_ms", *schema, feed=pl.lit("plain"), gone="deleted"))
-        envelopes = pl.read_ndjson(lake.landing / day.isoformat() / DEBEZIUM, schema={"before": image, "after": image, "op": pl.String, "ts_ms": pl.Int64})
+        envelopes = pl.read_ndjson(
+            lake.landing / day.isoformat() / DEBEZIUM,
+            schema={"before": image, "after": image, "op": pl.String, "ts_ms": pl.Int64},
+        )
         is_deleted = pl.col("op") == "d"
         row = pl.when(is_deleted).then("before").otherwise("after")
-        frames.append(envelopes.select("ts_ms", *(row.struct.field(name) for name in schema), feed=pl.lit("debezium"), gone=is_deleted))
+        frames.append(
+            envelopes.select(
+                "ts_ms", *(row.struct.field(name) for name in schema), feed=pl.lit("debezium"), gone=is_deleted
+            )
+        )
     return pl.concat(frames)
 
 
@@ -67,8 +83,13 @@ def known_flights(landed: pl.DataFrame) -> pl.DataFrame:
 
 def sums(flights: pl.DataFrame) -> pl.DataFrame:
     """Return sums of the flights by day and carrier."""
-    counted = [pl.len().alias("flights"), *((pl.col("status") == status).sum().alias(status) for status in ("arrived", "cancelled"))]
-    return flights.group_by(GROUP_COLUMNS).agg(*counted, *(pl.col(name).sum() for name in ("dep_delay", "arr_delay", ADDED_COLUMN)))
+    counted = [
+        pl.len().alias("flights"),
+        *((pl.col("status") == status).sum().alias(status) for status in ("arrived", "cancelled")),
+    ]
+    return flights.group_by(GROUP_COLUMNS).agg(
+        *counted, *(pl.col(name).sum() for name in ("dep_delay", "arr_delay", ADDED_COLUMN))
+    )
 
 
 def totals(lake: Lake) -> Totals:
@@ -78,18 +99,26 @@ def totals(lake: Lake) -> Totals:
     have = _normalize_sums(lake.gold.scan().collect())
     bronze, silver = lake.bronze.scan().group_by("feed").len().collect(), lake.silver.scan()
     rows: list[tuple[str, str, Any, Any]] = [
-        ("bronze", f"events of {feed}", landed.filter(feed=feed).height, bronze.filter(feed=feed)["len"].sum()) for feed in ("plain", "debezium")
+        ("bronze", f"events of {feed}", landed.filter(feed=feed).height, bronze.filter(feed=feed)["len"].sum())
+        for feed in ("plain", "debezium")
     ]
     rows.append(("silver", "flights", known_flights(landed).height, silver.select(pl.len()).collect().item()))
     rows += [("gold", name, want[name].sum(), have[name].sum()) for name in SUMS]
     either = want.join(have, on=GROUP_COLUMNS, how="full", coalesce=True, suffix="_in_gold")
     different = either.filter(pl.any_horizontal(pl.col(name).ne_missing(pl.col(f"{name}_in_gold")) for name in SUMS))
     return Totals(
-        table=pl.DataFrame(rows, schema={"table": pl.String, "total": pl.String, "files": pl.Int64, "tables": pl.Int64}, orient="row"), different=different
+        table=pl.DataFrame(
+            rows, schema={"table": pl.String, "total": pl.String, "files": pl.Int64, "tables": pl.Int64}, orient="row"
+        ),
+        different=different,
     )
 
 
 def _normalize_sums(summed: pl.DataFrame) -> pl.DataFrame:
     """Return comparable sums: of days and carriers that have flights, with 0 for null."""
     named = summed if ADDED_COLUMN in summed.columns else summed.with_columns(pl.lit(0).alias(ADDED_COLUMN))
-    return named.filter(pl.col("flights") != 0).select(*GROUP_COLUMNS, pl.col(SUMS).fill_null(0).cast(pl.Int64)).sort(GROUP_COLUMNS)
+    return (
+        named.filter(pl.col("flights") != 0)
+        .select(*GROUP_COLUMNS, pl.col(SUMS).fill_null(0).cast(pl.Int64))
+        .sort(GROUP_COLUMNS)
+    )

@@ -61,7 +61,9 @@ READERS: dict[str, Callable[[bytes, dict[str, Any]], Any]] = {
     "data_split": lambda data, _: split_bytes.decode(data, path=PATH),
     "commit_message": lambda data, said: commit_message.decode_message(data, said["version"], path=PATH),
     "manifest_committable": lambda data, said: committable_bytes.decode(data, said["version"], path=PATH),
-    **dict.fromkeys(("file_index_bitmap", "file_index_bloom_filter", "file_index_bsi", "file_index_range_bitmap"), _index),
+    **dict.fromkeys(
+        ("file_index_bitmap", "file_index_bloom_filter", "file_index_bsi", "file_index_range_bitmap"), _index
+    ),
     **dict.fromkeys(("data_file_avro", "data_file_orc", "data_file_parquet"), _data_file),
 }
 """The readers of each format."""

@@ -41,7 +41,9 @@ CHECKS: dict[str, Callable[[dict[str, Any], bytes], None]] = {
     "statistics": metadata.statistics,
     "tag": metadata.tags,
     **dict.fromkeys(("data_file_avro", "data_file_orc", "data_file_parquet"), data_files.files),
-    **dict.fromkeys(("file_index_bitmap", "file_index_bloom_filter", "file_index_bsi", "file_index_range_bitmap"), indexes.indexes),
+    **dict.fromkeys(
+        ("file_index_bitmap", "file_index_bloom_filter", "file_index_bsi", "file_index_range_bitmap"), indexes.indexes
+    ),
 }
 UNSUPPORTED_FORMATS = {"blob_file": "blob files are refused by name: `lakekit features blob`"}
 """Formats with golden files that lakekit does not read, and why."""

@@ -20,10 +20,15 @@ if TYPE_CHECKING:
 def fields_of(facts: dict[str, Any]) -> list[Field]:
     """Return the columns to read."""
     ids = facts.get("field_ids") or range(len(facts["columns"]))
-    return [Field(name, parse(text), id=number) for name, text, number in zip(facts["columns"], facts["types"], ids, strict=True)]
+    return [
+        Field(name, parse(text), id=number)
+        for name, text, number in zip(facts["columns"], facts["types"], ids, strict=True)
+    ]
 
 
-def scan(format_name: str, path: str, fields: list[Field], *, data: bytes | None = None, unit: str | None = None) -> pl.LazyFrame:
+def scan(
+    format_name: str, path: str, fields: list[Field], *, data: bytes | None = None, unit: str | None = None
+) -> pl.LazyFrame:
     """Return the rows of a data file: of `data`, and where that is None of the file at `path`."""
 
     def read(_: str) -> Any:
@@ -49,24 +54,42 @@ def files(facts: dict[str, Any], data: bytes) -> None:
     rows = [("+I", tuple(_truncate_timestamps(row, fields) if unit else row)) for row in facts["rows"]]
     for content in (None, data) if facts["file_format"] != "avro" else (data,):
         frame = scan(facts["file_format"], path, fields, data=content, unit=unit)
-        for what, frame_read, wanted in (("rows", frame.collect(), rows), ("the first two rows", frame.head(2).collect(), rows[:2])):
+        for what, frame_read, wanted in (
+            ("rows", frame.collect(), rows),
+            ("the first two rows", frame.head(2).collect(), rows[:2]),
+        ):
             wrong = difference(frame_read, _recorded_read(facts, fields, wanted), ordered=True)
             if wrong is not None:
                 raise Mismatch(what, "the recorded rows", wrong)
         check_equal("how many rows", frame.select(pl.len()).collect().item(), len(rows))
         last = frame.select(col(fields[-1].name)).with_row_index("n").filter(pl.col("n") == len(rows) - 1).collect()
-        check_equal("one column", last.equals(frame.collect().select(col(fields[-1].name)).with_row_index("n").tail(1)), expected=True)
+        check_equal(
+            "one column",
+            last.equals(frame.collect().select(col(fields[-1].name)).with_row_index("n").tail(1)),
+            expected=True,
+        )
 
 
 def _recorded_read(facts: dict[str, Any], fields: list[Field], rows: list[Any]) -> Read:
     types = tuple(field.type for field in fields)
-    return Read(name=facts["case"], branch=None, system=None, options={}, columns=tuple(facts["columns"]), types=types, rows=tuple(rows), error=None)
+    return Read(
+        name=facts["case"],
+        branch=None,
+        system=None,
+        options={},
+        columns=tuple(facts["columns"]),
+        types=types,
+        rows=tuple(rows),
+        error=None,
+    )
 
 
 def _truncate_timestamps(row: list[Any], fields: list[Field]) -> list[Any]:
     """Return a row with timestamps cut toward zero, as Polars cuts INT96."""
     fine = [field.type.root.startswith("TIMESTAMP") and (field.type.precision or 0) > 6 for field in fields]
-    return [_truncate_to_micros(value) if cut and value is not None else value for value, cut in zip(row, fine, strict=True)]
+    return [
+        _truncate_to_micros(value) if cut and value is not None else value for value, cut in zip(row, fine, strict=True)
+    ]
 
 
 def _truncate_to_micros(value: list[int]) -> list[int]:

@@ -24,15 +24,28 @@ _EPOCH = date(1970, 1, 1)
 
 def deletion_vectors(facts: dict[str, Any], data: bytes) -> None:
     """Format deletion_vectors: the positions, together and one by one, and the same file again."""
-    wanted = [np.concatenate([np.arange(a, b + 1, step) for a, b, step in v["runs"]] or [np.zeros(0, np.int64)]) for v in facts["vectors"]]
-    check_equal("positions", [vector_positions.tolist() for vector_positions in index_files.read_file(data)], [positions.tolist() for positions in wanted])
+    wanted = [
+        np.concatenate([np.arange(a, b + 1, step) for a, b, step in v["runs"]] or [np.zeros(0, np.int64)])
+        for v in facts["vectors"]
+    ]
+    check_equal(
+        "positions",
+        [vector_positions.tolist() for vector_positions in index_files.read_file(data)],
+        [positions.tolist() for positions in wanted],
+    )
     if facts["origin"] == "reference":  # by hand: what no writer makes and every reader takes
         written, ranges = index_files.write_file(wanted, facts["bits"])
         check_equal("the file written again", written.hex(), data.hex())
-        check_equal("places of the vectors", [tuple(span) for span in ranges], [(v["f1"], v["f2"], v["cardinality"]) for v in facts["vectors"]])
+        check_equal(
+            "places of the vectors",
+            [tuple(span) for span in ranges],
+            [(v["f1"], v["f2"], v["cardinality"]) for v in facts["vectors"]],
+        )
     for number, (vector, positions) in enumerate(zip(facts["vectors"], wanted, strict=True)):
         entry = data[vector["f1"] : vector["f1"] + vector["f2"] + index_files.ENTRY_EXTRA]
-        check_equal(f"vector {number}", index_files.decode_entry(entry, limit=len(positions)).tolist(), positions.tolist())
+        check_equal(
+            f"vector {number}", index_files.decode_entry(entry, limit=len(positions)).tolist(), positions.tolist()
+        )
 
 
 def hash_indexes(facts: dict[str, Any], data: bytes) -> None:
@@ -43,7 +56,10 @@ def hash_indexes(facts: dict[str, Any], data: bytes) -> None:
 
 def containers(facts: dict[str, Any], data: bytes) -> None:
     """Format file_index_container: the indexes of each column."""
-    meaning = {column: {kind: None if text is None else bytes.fromhex(text) for kind, text in kinds.items()} for column, kinds in facts["columns"].items()}
+    meaning = {
+        column: {kind: None if text is None else bytes.fromhex(text) for kind, text in kinds.items()}
+        for column, kinds in facts["columns"].items()
+    }
     check_equal("indexes", container.decode(data), meaning)
     check_equal("indexes written again", container.decode(container.encode(meaning)), meaning)
     if facts["origin"] != "hand":
@@ -63,7 +79,9 @@ def indexes(facts: dict[str, Any], data: bytes) -> None:
     if facts["index"] != "bitmap":  # the order of bitmaps is that of a Java hash map
         check_equal("written again", built.hex(), data.hex())
     for probe in facts["probes"]:
-        leaf = Leaf("c", probe["operator"].replace("<>", "!="), tuple(literal_of(value, t) for value in probe["literals"]))
+        leaf = Leaf(
+            "c", probe["operator"].replace("<>", "!="), tuple(literal_of(value, t) for value in probe["literals"])
+        )
         for payload in (data, built):
             _probe(index.probe(payload, t, leaf, len(values)), probe, t, values)
 
@@ -73,7 +91,11 @@ def literal_of(recorded: Any, t: DataType) -> Any:
     if t.root == "DATE":
         return _EPOCH + timedelta(days=recorded)
     if t.root == "TIME":
-        return (datetime.min.replace(tzinfo=UTC) + timedelta(milliseconds=recorded)).time() if recorded < 86_400_000 else time.max
+        return (
+            (datetime.min.replace(tzinfo=UTC) + timedelta(milliseconds=recorded)).time()
+            if recorded < 86_400_000
+            else time.max
+        )
     return value_of(recorded, t)
 
 
@@ -86,7 +108,9 @@ def _probe(answer: Any, probe: dict[str, Any], t: DataType, values: list[Any]) -
     if isinstance(probe["result"], str):
         check_equal(what, answer, probe["result"] == "remain")
         return
-    recorded = {row for run in probe["result"] for row in ([run] if isinstance(run, int) else range(run[0], run[1] + 1))}
+    recorded = {
+        row for run in probe["result"] for row in ([run] if isinstance(run, int) else range(run[0], run[1] + 1))
+    }
     rows = set(range(len(values))) if answer is True else set() if answer is False else set(answer)
     literals = [value_of(value, t) for value in probe["literals"]]
     two_forms = any(isinstance(value, float) and (value == 0 or math.isnan(value)) for value in literals)

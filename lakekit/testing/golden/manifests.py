@@ -86,7 +86,9 @@ def index_entries(facts: dict[str, Any], data: bytes) -> None:
     for number, (entry, wanted) in enumerate(zip(decoded, map(decode_recorded, facts["entries"]), strict=True)):
         row = index_manifest.record(entry)
         if row["_GLOBAL_INDEX"] is not None:
-            covers = {name: value.hex() if isinstance(value, bytes) else value for name, value in row["_GLOBAL_INDEX"].items()}
+            covers = {
+                name: value.hex() if isinstance(value, bytes) else value for name, value in row["_GLOBAL_INDEX"].items()
+            }
             row["_GLOBAL_INDEX"] = select_fields(covers, wanted["_GLOBAL_INDEX"])
         ranges = wanted["_DELETIONS_VECTORS_RANGES"]
         wanted["_DELETIONS_VECTORS_RANGES"] = None if ranges is None else [item for item in ranges if item is not None]

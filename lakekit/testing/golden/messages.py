@@ -82,13 +82,21 @@ def _files(what: str, files: tuple[Any, ...], recorded: list[dict[str, Any]]) ->
     check_equal(f"how many {what}", len(members), len(recorded))
     for number, (mine, theirs) in enumerate(zip(members, _rows_to_hex(recorded), strict=True)):
         check_equal(f"{what}[{number}]", {key: mine[key] for key in theirs}, theirs)
-        check_equal(f"{what}[{number}], what was not recorded", {value for key, value in mine.items() if key not in theirs} - {None}, set())
+        check_equal(
+            f"{what}[{number}], what was not recorded",
+            {value for key, value in mine.items() if key not in theirs} - {None},
+            set(),
+        )
 
 
 def _message(message: CommitMessage, recorded: dict[str, Any], version: int) -> None:
     recorded = dict(recorded)
     check_equal("partition", message.partition.hex(), recorded.pop("partition")["hex"])
-    check_equal("bucket, total_buckets", (message.bucket, message.total_buckets), (recorded.pop("bucket"), recorded.pop("total_buckets")))
+    check_equal(
+        "bucket, total_buckets",
+        (message.bucket, message.total_buckets),
+        (recorded.pop("bucket"), recorded.pop("total_buckets")),
+    )
     for key, files in recorded.items():
         mine = getattr(message, key)
         # recorded before they belonged to one half of the message
@@ -109,12 +117,18 @@ def splits(facts: dict[str, Any], data: bytes) -> None:
     for member in ("snapshot_id", "bucket", "total_buckets"):
         check_equal(member, getattr(split, member), facts[member])
     check_equal("end of bucket_path", split.bucket_path.endswith(facts["bucket_path"]), expected=True)
-    check_equal("is_streaming, raw_convertible", (split.streaming, split.raw), (facts["is_streaming"], facts["raw_convertible"]))
+    check_equal(
+        "is_streaming, raw_convertible", (split.streaming, split.raw), (facts["is_streaming"], facts["raw_convertible"])
+    )
     _files("data_files", split.files, facts["data_files"])
     for file, deletion in zip(split.files, facts["deletion_files"] or [None] * len(split.files), strict=True):
         mine = split.deletions.get(file.name)
         range_ = None if mine is None else [mine.offset, mine.length, mine.cardinality]
-        check_equal(f"deletions of {file.name}", range_, None if deletion is None else [deletion["offset"], deletion["length"], deletion["cardinality"]])
+        check_equal(
+            f"deletions of {file.name}",
+            range_,
+            None if deletion is None else [deletion["offset"], deletion["length"], deletion["cardinality"]],
+        )
         if mine is not None:
             check_equal(f"deletions of {file.name}, path", mine.path.endswith(deletion["path"]), expected=True)
     written = split_bytes.encode(split)
@@ -136,7 +150,9 @@ def commit_messages(facts: dict[str, Any], data: bytes) -> None:
 def committables(facts: dict[str, Any], data: bytes) -> None:
     """Format manifest_committable: messages with what is committed beside them."""
     decoded = committable_bytes.decode(data, facts["version"])
-    check_equal("identifier, watermark", [decoded.identifier, decoded.watermark], [facts["identifier"], facts["watermark"]])
+    check_equal(
+        "identifier, watermark", [decoded.identifier, decoded.watermark], [facts["identifier"], facts["watermark"]]
+    )
     check_equal("properties", dict(decoded.properties), facts.get("properties", {}))
     check_equal("how many messages", len(decoded.messages), len(facts["messages"]))
     for message, recorded in zip(decoded.messages, facts["messages"], strict=True):

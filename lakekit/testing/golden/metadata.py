@@ -88,14 +88,20 @@ def snapshots(facts: dict[str, Any], data: bytes) -> None:
     )
     if facts["origin"] == "hand":
         empty = {member for member, name in _SNAPSHOT_MEMBERS.items() if getattr(decoded, name) is None}
-        check_equal("members that are absent", sorted(empty - set(decoded.nulls)), sorted(set(facts["absent"]) - {"version"}))
+        check_equal(
+            "members that are absent", sorted(empty - set(decoded.nulls)), sorted(set(facts["absent"]) - {"version"})
+        )
     _check_rewrite(facts, data, decoded)
 
 
 def schemas(facts: dict[str, Any], data: bytes) -> None:
     """Format schema: fields with ids, keys, options, and what follows from them."""
     decoded = _read(facts, data)
-    check_equal("fields", [_flatten_field(field) for field in decoded.fields], [_expected_field(field) for field in facts["fields"]])
+    check_equal(
+        "fields",
+        [_flatten_field(field) for field in decoded.fields],
+        [_expected_field(field) for field in facts["fields"]],
+    )
     for member, value in {
         "id": decoded.id,
         "highestFieldId": decoded.highest_field_id,
@@ -119,17 +125,33 @@ def _parts(t: DataType) -> list[Field]:
 def _strip_ids_and_comments(t: DataType) -> DataType:
     """Return the type without ids and comments of its fields, which its text does not contain."""
     t = replace(t, fields=tuple(Field(part.name, _strip_ids_and_comments(part.type)) for part in t.fields))
-    element, key, value = (None if inner is None else _strip_ids_and_comments(inner) for inner in (t.element, t.key, t.value))
+    element, key, value = (
+        None if inner is None else _strip_ids_and_comments(inner) for inner in (t.element, t.key, t.value)
+    )
     return replace(t, element=element, key=key, value=value)
 
 
 def _flatten_field(field: Field) -> tuple[Any, ...]:
-    return field.id, field.name, _strip_ids_and_comments(field.type), field.comment, field.default, [_flatten_field(part) for part in _parts(field.type)]
+    return (
+        field.id,
+        field.name,
+        _strip_ids_and_comments(field.type),
+        field.comment,
+        field.default,
+        [_flatten_field(part) for part in _parts(field.type)],
+    )
 
 
 def _expected_field(facts: dict[str, Any]) -> tuple[Any, ...]:
     nested = [_expected_field(part) for part in facts["nested"]]
-    return facts["id"], facts["name"], _strip_ids_and_comments(parse(facts["type"])), facts["description"], facts["defaultValue"], nested
+    return (
+        facts["id"],
+        facts["name"],
+        _strip_ids_and_comments(parse(facts["type"])),
+        facts["description"],
+        facts["defaultValue"],
+        nested,
+    )
 
 
 def tags(facts: dict[str, Any], data: bytes) -> None:
@@ -137,7 +159,9 @@ def tags(facts: dict[str, Any], data: bytes) -> None:
     decoded = _read(facts, data)
     created, retained = facts["tagCreateTime"], facts["tagTimeRetained"]
     check_equal("tagCreateTime", decoded.create_time, None if created is None else instant(*created))
-    check_equal("tagTimeRetained", decoded.time_retained_ns, None if retained is None else retained[0] * 10**9 + retained[1])
+    check_equal(
+        "tagTimeRetained", decoded.time_retained_ns, None if retained is None else retained[0] * 10**9 + retained[1]
+    )
     check_equal("commitKind", decoded.snapshot.commit_kind, facts["commitKind"])
     _check_rewrite(facts, data, decoded, respelled=("tagCreateTime", "tagTimeRetained"))
 
@@ -152,11 +176,21 @@ def instant(*parts: int) -> Instant:
 def statistics(facts: dict[str, Any], data: bytes) -> None:
     """Format statistics: counts of the table and of each column, and its bounds."""
     decoded = _read(facts, data)
-    check_equal("snapshotId, schemaId", [decoded.snapshot_id, decoded.schema_id], [facts["snapshotId"], facts["schemaId"]])
+    check_equal(
+        "snapshotId, schemaId", [decoded.snapshot_id, decoded.schema_id], [facts["snapshotId"], facts["schemaId"]]
+    )
     counts = [facts["mergedRecordCount"], facts["mergedRecordSize"]]
-    check_equal("mergedRecordCount, mergedRecordSize", [decoded.merged_record_count, decoded.merged_record_size_bytes], counts)
-    check_equal("min and max", {name: [column.min, column.max] for name, column in decoded.columns.items()}, facts["min_max"])
-    check_equal("columns", {name: _statistics_members(column) for name, column in decoded.columns.items()}, facts["columns_but_min_max"])
+    check_equal(
+        "mergedRecordCount, mergedRecordSize", [decoded.merged_record_count, decoded.merged_record_size_bytes], counts
+    )
+    check_equal(
+        "min and max", {name: [column.min, column.max] for name, column in decoded.columns.items()}, facts["min_max"]
+    )
+    check_equal(
+        "columns",
+        {name: _statistics_members(column) for name, column in decoded.columns.items()},
+        facts["columns_but_min_max"],
+    )
     _check_rewrite(facts, data, decoded)
 
 

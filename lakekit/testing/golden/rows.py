@@ -84,8 +84,12 @@ def _columns(what: str, row: bytes, types: list[DataType], values: tuple[Any, ..
     if any(value is not None and column.null_count > 1 for value, column in zip(values, columns, strict=True)):
         return  # a timestamp outside the int64 of its unit
     if types and is_canonical:
-        check_equal(f"{what}, a column written", binary_row.encode_columns(columns, types).take([0, 2]).to_pylist(), [row, row])
-    decoded = binary_row.decode_columns(pa.array([None, binary_row.with_arity(row, len(types))]), types, arity_exact=True)
+        check_equal(
+            f"{what}, a column written", binary_row.encode_columns(columns, types).take([0, 2]).to_pylist(), [row, row]
+        )
+    decoded = binary_row.decode_columns(
+        pa.array([None, binary_row.with_arity(row, len(types))]), types, arity_exact=True
+    )
     read_values = [arrow_values.values_of(column, t) for column, t in zip(decoded, types, strict=True)]
     check_equal(f"{what}, a column read", repr(read_values), repr([[None, value] for value in values]))
 
@@ -113,10 +117,16 @@ def buckets(facts: dict[str, Any], data: bytes) -> None:
             # a timestamp outside the int64 of its unit: one value at a time
             check_equal(f"{what}, hash", hashing.hash_bytes(binary_row.encode(values, types)), vector["hash"])
             continue
-        check_equal(f"{what}, bytes", binary_row.encode_columns(columns, types)[0].as_py().hex(), _piece(data, vector).hex())
+        check_equal(
+            f"{what}, bytes", binary_row.encode_columns(columns, types)[0].as_py().hex(), _piece(data, vector).hex()
+        )
         check_equal(f"{what}, hash", hashing.hash_columns(columns, types).tolist(), [vector["hash"]])
         for count, bucket in vector["count_bucket"]:
-            check_equal(f"{what}, bucket of {count}", hashing.buckets(facts["function"], columns, types, count).tolist(), [bucket])
+            check_equal(
+                f"{what}, bucket of {count}",
+                hashing.buckets(facts["function"], columns, types, count).tolist(),
+                [bucket],
+            )
 
 
 def stats(facts: dict[str, Any], data: bytes) -> None:
@@ -127,7 +137,11 @@ def stats(facts: dict[str, Any], data: bytes) -> None:
         arity, row = binary_row.strip_arity(serialized)
         check_equal(f"{what}, arity", arity, len(types))
         check_equal(what, repr(binary_row.decode(row, types)), repr(values))
-        check_equal(f"{what}, written again", binary_row.with_arity(binary_row.encode(values, types), arity).hex(), serialized.hex())
+        check_equal(
+            f"{what}, written again",
+            binary_row.with_arity(binary_row.encode(values, types), arity).hex(),
+            serialized.hex(),
+        )
 
 
 # ---- casts -----------------------------------------------------------------------------------------------------------
@@ -148,7 +162,9 @@ def casts(facts: dict[str, Any], _: bytes = b"") -> None:
 
 
 def _run(values: list[Any], source: DataType, want: DataType) -> pl.Series:
-    return series_of(values, source, "c").to_frame().select(evolve_column(pl.col("c"), source, want, _TARGET)).to_series()
+    return (
+        series_of(values, source, "c").to_frame().select(evolve_column(pl.col("c"), source, want, _TARGET)).to_series()
+    )
 
 
 def _cast(values: list[Any], source: DataType, target: dict[str, Any]) -> None:
@@ -167,7 +183,11 @@ def _cast(values: list[Any], source: DataType, target: dict[str, Any]) -> None:
     bad: list[tuple[Any, Any]] = []
     for value, result in zip(values, target["values"], strict=True):
         if _is_in_nanosecond_range(value, source):
-            refused_one = isinstance(result, dict) or not _has_polars_value(result, want) or (str(value), want.root) in UNREAD_TEXTS
+            refused_one = (
+                isinstance(result, dict)
+                or not _has_polars_value(result, want)
+                or (str(value), want.root) in UNREAD_TEXTS
+            )
             (bad if refused_one else good).append((value, result))
     series = _run([value for value, _ in good], source, want)
     check_equal(f"{what}, type", series.dtype, polars_type(want, timestamp_unit="us"))
@@ -187,7 +207,11 @@ def _has_polars_value(value: Any, want: DataType) -> bool:
 
 
 def _truncate_nanos(value: Any, want: DataType) -> Any:
-    return [value[0], value[1] // 1000 * 1000] if value is not None and want.root.startswith("TIMESTAMP") and want.precision == 9 else value
+    return (
+        [value[0], value[1] // 1000 * 1000]
+        if value is not None and want.root.startswith("TIMESTAMP") and want.precision == 9
+        else value
+    )
 
 
 def _is_in_nanosecond_range(value: Any, source: DataType) -> bool:
