@@ -192,7 +192,10 @@ class ClusteredBucket:
         self.files = (*self.files, *files)
 
     def compact(self, *, full: bool) -> CompactResult | None:
-        """Sort what is due, or everything; None if nothing was. Raises what `rewrite` raises; then nothing changed."""
+        """Sort what is due, or everything, and return what was compacted; None if nothing was due.
+
+        Raises what `rewrite` raises; the bucket is unchanged then.
+        """
         unit = pick_unit(self.place.ctx, self.files, full=full)
         if unit is None:
             return None
