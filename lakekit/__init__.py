@@ -88,18 +88,20 @@ if TYPE_CHECKING:
         ViewNotFound as ViewNotFound,
     )
     from lakekit.inspection.hexdump import hex as hex
-    from lakekit.maintenance.check.report import Finding as Finding, Report as Report
+    from lakekit.maintenance.check.findings import Finding as Finding, Report as Report
     from lakekit.maintenance.result import Expired as Expired
     from lakekit.model.commit_message import CommitMessage as CommitMessage
     from lakekit.progress import progress as progress
     from lakekit.read.explain import Explain as Explain
     from lakekit.read.stream import Change as Change
-    from lakekit.system_tables.itself import features as features, options as options, versions as versions
+    from lakekit.system_tables.registry import features as features, options as options, versions as versions
     from lakekit.table import Table as Table
-    from lakekit.table.creating import create as create
-    from lakekit.table.open_create import open as open
-    from lakekit.table.schema import Schema as Schema
-    from lakekit.table.schema_difference import SchemaChange as SchemaChange, SchemaDifference as SchemaDifference
+    from lakekit.table.open_create import create as create, open as open
+    from lakekit.table.schema import (
+        Schema as Schema,
+        SchemaChange as SchemaChange,
+        SchemaDifference as SchemaDifference,
+    )
     from lakekit.table.table_writer import Writer as Writer
     from lakekit.types import DataType as DataType, Field as Field
 
@@ -107,7 +109,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "lakekit.maintenance.result": "Expired",
-    "lakekit.maintenance.check.report": "Finding Report",
+    "lakekit.maintenance.check.findings": "Finding Report",
     "lakekit.catalog": "Catalog GlobalTable SystemTable connect",
     "lakekit.dml.merge_clauses": """
         WhenMatched WhenNotMatched WhenNotMatchedBySource source when_matched when_not_matched
@@ -133,13 +135,11 @@ _HOMES = {
     "lakekit.progress": "progress",
     "lakekit.read.stream": "Change",
     "lakekit.read.explain": "Explain",
-    "lakekit.system_tables.itself": "features options versions",
+    "lakekit.system_tables.registry": "features options versions",
     "lakekit.table": "Table",
     "lakekit.inspection.hexdump": "hex",
-    "lakekit.table.creating": "create",
-    "lakekit.table.open_create": "open",
-    "lakekit.table.schema": "Schema",
-    "lakekit.table.schema_difference": "SchemaChange SchemaDifference",
+    "lakekit.table.open_create": "create open",
+    "lakekit.table.schema": "Schema SchemaChange SchemaDifference",
     "lakekit.table.table_writer": "Writer",
     "lakekit.types": "DataType Field",
 }

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from lakekit import plugins, world as machine
+from lakekit import parallel, plugins, runtime as machine
 from lakekit.draw.humanize import format_count, format_size, truncate
 from lakekit.errors import LakekitError
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import TracebackType
 
-    from lakekit.world import Runtime
+    from lakekit.runtime import Runtime
 
     Callback = Callable[[int, int, str], object]
 
@@ -60,27 +60,27 @@ class Work:
     __slots__ = (
         "_callback",
         "_due_ms",
+        "_runtime",
         "_still",
         "_token",
         "_unit",
         "_verb",
         "_what",
-        "_world",
         "beside",
         "done",
         "total",
     )
 
     def __init__(self, runtime: Runtime, verb: str, unit: str, total: int, extra_unit: str) -> None:
-        self._world, self._verb, self._unit, self._what = runtime, verb, unit, extra_unit
+        self._runtime, self._verb, self._unit, self._what = runtime, verb, unit, extra_unit
         self.done, self.total, self.beside = 0, total, 0
 
     def __enter__(self) -> Self:
         self._callback = _CALLBACK.get()
-        inside = _IS_NESTED.get() or machine.in_pool()
+        inside = _IS_NESTED.get() or parallel.in_pool()
         self._still = inside or (self._callback is None and not _Process.tells)
         self._due_ms = (
-            float("inf") if self._still or self._callback is not None else self._world.elapsed_ms() + QUIET_MS
+            float("inf") if self._still or self._callback is not None else self._runtime.elapsed_ms() + QUIET_MS
         )
         self._token = _IS_NESTED.set(True)
         return self
@@ -93,7 +93,7 @@ class Work:
             return
         if self._callback is not None:
             self._callback(self.done, self.total, self.line)
-        elif (now_ms := self._world.elapsed_ms()) >= self._due_ms:
+        elif (now_ms := self._runtime.elapsed_ms()) >= self._due_ms:
             self._due_ms = now_ms + BETWEEN_MS
             self._show()
 

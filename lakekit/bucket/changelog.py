@@ -22,13 +22,13 @@ import numpy as np
 import polars as pl
 
 from lakekit.columns import KEY, LEVEL, cols
-from lakekit.lsm import changelog, key_codes as keyed, merge
+from lakekit.lsm import key_codes as keyed, merge
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lakekit.lsm.merge_spec import MergeSpec
     from lakekit.lsm.numpy_columns import Array, Bools, Ints
-    from lakekit.lsm.rule import MergeSpec
     from lakekit.types import Field
 
 
@@ -194,4 +194,4 @@ def _build_changelog(
     """Return the changelog of the keys that are set in `touched`."""
     after = result if touched.all() else result.filter(pl.Series(touched[result[KEY].to_numpy()]))
     states = numbers, after[KEY].to_numpy()
-    return changelog.changelog_between(before, after.drop(KEY), states, len(touched), compared)
+    return merge.changelog_between(before, after.drop(KEY), states, len(touched), compared)

@@ -22,18 +22,18 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import polars as pl
 
-from lakekit.bucket import changelog as changelogs, held_keys, slices
+from lakekit.bucket import changelog as changelogs, lookup, merge_read
 from lakekit.bucket.changelog import no_previous_rows
 from lakekit.bucket.expired import expiry
-from lakekit.bucket.flush import by_key
 from lakekit.bucket.merge_read import MergeTask, add_file_path, check_kinds, select_winners
+from lakekit.bucket.write_buffer import by_key
 from lakekit.columns import KIND, LEVEL, SEQUENCE
 from lakekit.data_file import row_kinds
 from lakekit.data_file.paths import data_file_path, every_path
 from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.data_file.rolling_writer import WriteTarget, write_run
 from lakekit.errors import ValueOutOfRange
-from lakekit.lsm import changelog as differences, key_codes as keyed, merge, sorted_runs
+from lakekit.lsm import key_codes as keyed, merge, merge as differences, sorted_runs
 from lakekit.model.data_file import APPEND_SOURCE, COMPACT_SOURCE, DataFileMeta
 
 if TYPE_CHECKING:
@@ -43,10 +43,9 @@ if TYPE_CHECKING:
 
     from lakekit.bucket.changelog import PreviousRows
     from lakekit.bucket.expired import RecordExpiration
-    from lakekit.data_file.file_names import FileNames
-    from lakekit.lsm.compaction_picker import CompactionUnit
-    from lakekit.lsm.levels import LsmLevels
-    from lakekit.lsm.rule import MergeSpec
+    from lakekit.data_file.paths import FileNames
+    from lakekit.lsm.compaction_picker import CompactionUnit, LsmLevels
+    from lakekit.lsm.merge_spec import MergeSpec
     from lakekit.metadata.table_context import TableContext
     from lakekit.options.table_options import TableOptions
 
@@ -172,7 +171,7 @@ def _partition_by_key(job: CompactionJob, files: Sequence[DataFileMeta]) -> Iter
     if len(files) == 1:
         yield _KeyRange(files=tuple(files), in_order=True)
         return
-    bounds = slices.keys(job.ctx, [*(file.min_key for file in files), *(file.max_key for file in files)])
+    bounds = merge_read.keys(job.ctx, [*(file.min_key for file in files), *(file.max_key for file in files)])
     low, high = bounds.head(len(files)), bounds.tail(len(files))
     sections = sorted_runs.sections(
         low.get_columns(),
@@ -201,7 +200,7 @@ class _CompactionRun:
 
     def __post_init__(self) -> None:
         self.drops = drops_deletes(self.job, self.unit)
-        self.expiry = expiry(self.job.ctx, self.job.ctx.world.now_ms())
+        self.expiry = expiry(self.job.ctx, self.job.ctx.runtime.now_ms())
 
     # ---- files
 
@@ -227,7 +226,7 @@ class _CompactionRun:
         ):
             self.rewrite([section], drops=self.drops)
         elif file.level != output:
-            mode = self._way([file])
+            mode = self._changelog_mode([file])
             if mode in ("lookup", "first-row") and self._is_rewritten_to_move(last=last, retracts=retracts):
                 self.rewrite([section], drops=options.deletion_vectors_enabled)
                 return
@@ -242,7 +241,7 @@ class _CompactionRun:
     def rewrite(self, sections: Sequence[_KeyRange], *, drops: bool) -> None:
         """Read and merge the files of some sections, and write the rows to new files."""
         frames = self._merged(
-            sections, self._way([file for section in sections for file in section.files]), drops=drops
+            sections, self._changelog_mode([file for section in sections for file in section.files]), drops=drops
         )
         keys: list[pl.DataFrame] = []
         written = self._written(
@@ -260,7 +259,7 @@ class _CompactionRun:
     def _keep(self, file: DataFileMeta, keys: Sequence[pl.DataFrame]) -> None:
         """Cache the keys of a file that was just written, for the next lookup."""
         if keys and sum(part.height for part in keys) == file.row_count:
-            held_keys.cache_keys(
+            lookup.cache_keys(
                 self.job.ctx, data_file_path(self.job.ctx, self.job.partition, self.job.bucket, file), pl.concat(keys)
             )
 
@@ -284,7 +283,7 @@ class _CompactionRun:
             return True
         return not last and (self.job.rule.engine != "deduplicate" or bool(self.job.rule.sequence_fields))
 
-    def _way(self, files: Sequence[DataFileMeta]) -> ChangelogMode:
+    def _changelog_mode(self, files: Sequence[DataFileMeta]) -> ChangelogMode:
         options, output = self.job.ctx.options, self.unit.output_level
         if options.changelog_producer == "full-compaction":
             return "full" if self.job.tells and output == self.job.levels.max_level else "plain"
@@ -299,8 +298,8 @@ class _CompactionRun:
         waiting: list[pl.DataFrame] = []
         overlaps = any(len(section.files) > 1 for section in sections)
         task = self._task(sections)
-        for piece in slices.split_by_key_range(
-            task, max(slices.decoded_bytes(task), self._row_bytes * sum(file.row_count for file in task.files))
+        for piece in merge_read.split_by_key_range(
+            task, max(merge_read.decoded_bytes(task), self._row_bytes * sum(file.row_count for file in task.files))
         ):
             # the versions of a slice are released before its merged rows are written
             if mode == "lookup" and self.job.marks_only:
@@ -382,7 +381,7 @@ class _CompactionRun:
     @property
     def _row_bytes(self) -> int:
         """Return about how much memory a row takes during a merge: it is held twice, as read and as sorted."""
-        return 2 * (slices.row_bytes(self.job.ctx.schema.fields) + _SYSTEM_BYTES)
+        return 2 * (merge_read.row_bytes(self.job.ctx.schema.fields) + _SYSTEM_BYTES)
 
     def _task(self, sections: Sequence[_KeyRange]) -> MergeTask:
         job = self.job
@@ -485,7 +484,7 @@ def _capture_keys(
     rows = 0
     for frame in frames:
         rows += frame.height
-        if rows <= held_keys.MOST_ROWS:
+        if rows <= lookup.MAX_CACHED_ROWS:
             captured.append(pl.DataFrame([frame.get_column(name) for name in key]))
         yield frame
 

@@ -19,7 +19,7 @@ from lakekit.codec import index_files
 from lakekit.data_file import deletion_vector_reader
 from lakekit.data_file.paths import partition_path
 from lakekit.errors import StorageFailed
-from lakekit.model.index_file import DELETION_VECTORS, DeletionRange, IndexFileMeta
+from lakekit.model.index_manifest import DELETION_VECTORS, DeletionRange, IndexFileMeta
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lakekit.metadata.table_context import TableContext
-    from lakekit.model.index_file import IndexManifestEntry
+    from lakekit.model.index_manifest import IndexManifestEntry
 
     Positions = NDArray[np.unsignedinteger]
 
@@ -59,7 +59,7 @@ def write_index(ctx: TableContext, partition: bytes, bucket: int, vectors: Mappi
     data, ranges = index_files.write_file(
         [vectors[name] for name in names], 64 if ctx.options.deletion_vectors_bitmap64 else 32
     )
-    file_name = f"index-{ctx.world.new_id()}-0"
+    file_name = f"index-{ctx.runtime.new_id()}-0"
     path = _path(ctx, partition, bucket, file_name)
     try:
         with ctx.storage.open_write(path) as sink:
@@ -85,7 +85,7 @@ def write_index(ctx: TableContext, partition: bytes, bucket: int, vectors: Mappi
 
 def _cache_vectors(ctx: TableContext, path: str, vectors: Mapping[str, Positions]) -> None:
     """Cache the vectors of an index file, for the next writer of the bucket."""
-    ctx.world.decoded.put(
+    ctx.runtime.metadata_cache.put(
         {("vectors", ctx.storage, path): dict(vectors)}, sum(positions.nbytes for positions in vectors.values()) + 200
     )
 
@@ -113,7 +113,7 @@ class BucketDeletionVectors:
         positions: dict[str, Positions] = {}
         for entry in files:
             path = deletion_vector_reader.index_path(ctx, entry)
-            vectors = ctx.world.decoded.get(("vectors", ctx.storage, path))
+            vectors = ctx.runtime.metadata_cache.get(("vectors", ctx.storage, path))
             if vectors is None:
                 vectors = deletion_vector_reader.load(ctx, {part.file_name: entry for part in entry.ranges})
                 _cache_vectors(ctx, path, vectors)
@@ -124,7 +124,7 @@ class BucketDeletionVectors:
         )
 
     @property
-    def held(self) -> tuple[IndexFileMeta, ...]:
+    def index_files(self) -> tuple[IndexFileMeta, ...]:
         """Return the index files that hold these vectors until they are written again."""
         return self._written
 

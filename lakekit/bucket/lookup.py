@@ -8,6 +8,17 @@ range holds none of the keys are not opened. Of the others the key columns alone
 (`held_keys`); then, if other columns are wanted, the rows that were hit. Rows that deletion vectors delete are no hits.
 
 Source: ENGINE.md 2.7; `LookupLevels`, `LookupUtils`, `RemoteLookupFileManager`.
+
+A cache of the keys of compacted files, between lookups.
+
+    key column of a file of a level above 0       1 3 7 9 …        ascending integers
+    keys to look up                               3 8 9            binary search: 3 is row 1, 9 is row 3
+
+Files never change, and every upsert to a table with lookups looks in them again. Only keys of one integer column are
+cached. For others, and where few keys of a big file are looked up, `bucket.lookup` reads the file. The cache shares the
+budget of decoded metadata (`runtime.metadata_cache`).
+
+Source: ENGINE.md 2.7; `LookupLevels`, whose local files are this cache.
 """
 
 from __future__ import annotations
@@ -18,26 +29,106 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from lakekit.bucket import held_keys, slices
-from lakekit.bucket.flush import by_key
+from lakekit.bucket import merge_read
 from lakekit.bucket.merge_read import SYSTEM
+from lakekit.bucket.write_buffer import by_key
 from lakekit.columns import LEVEL, PLACE, ROW, col, cols
 from lakekit.data_file.paths import data_file_path
 from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.format.polars_types import polars_schema
-from lakekit.lsm.numpy_columns import float_bits, min_max_literals, values
+from lakekit.lsm.numpy_columns import float_bits, is_whole, min_max_literals, values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from lakekit.lsm.levels import SortedRun
+    from lakekit.lsm.compaction_picker import SortedRun
     from lakekit.lsm.numpy_columns import Bools, Ints
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.data_file import DataFileMeta
 
-MOST_ROWS = 4_000_000
+
+MAX_CACHED_ROWS = 2_000_000
+"""The keys of a file with more rows are not cached: they would evict everything else."""
+MIN_SPAN = 0.25
+"""All keys of a file are read into the cache if the keys looked up cover at least this share of its key range.
+
+Below it, reading the file with its statistics skips most of it.
+"""
+
+
+def numbers_of(keys: pl.DataFrame) -> Ints | None:
+    """Return the keys as ascending, distinct integers; None if they are not a single integer column."""
+    if keys.width != 1:
+        return None
+    column = keys.to_series()
+    if not is_whole(column.dtype) or column.null_count():
+        return None
+    numbers = np.sort(values(column).astype(np.int64), kind="stable")
+    return numbers[np.append(True, numbers[1:] != numbers[:-1])] if len(numbers) else numbers
+
+
+def rows_of(
+    ctx: TableContext, file: DataFileMeta, path: str, numbers: Ints, *, span: float
+) -> tuple[Ints, Ints] | None:
+    """Return which of some ascending keys a file has, as indices, and the row of each.
+
+    None if the file must be read for it. `span` is the share of the file's key range that the keys cover. Raises what
+    reading files raises.
+    """
+    file_keys = _load_keys(ctx, file, path, span)
+    if file_keys is None or not len(file_keys):
+        return None
+    rows: Ints = np.searchsorted(file_keys, numbers)
+    rows[rows == len(file_keys)] = 0
+    indices = np.flatnonzero(file_keys[rows] == numbers)
+    return indices, rows[indices]
+
+
+def cache_keys(ctx: TableContext, path: str, keys: pl.DataFrame) -> None:
+    """Cache the keys of a file that was just written, in file order, if they are a single integer column."""
+    if keys.width == 1 and is_whole(keys.to_series().dtype) and keys.height <= MAX_CACHED_ROWS:
+        _put(ctx, path, keys.to_series())
+
+
+def cached_key_range(ctx: TableContext, path: str) -> tuple[int, int] | None:
+    """Return the smallest and the greatest key of a file whose keys are cached, else None."""
+    cached: Ints | None = ctx.runtime.metadata_cache.get(_key(ctx, path))
+    return None if cached is None or not len(cached) else (int(cached[0]), int(cached[-1]))
+
+
+def _key(ctx: TableContext, path: str) -> tuple[object, ...]:
+    return "keys", ctx.storage, path, ctx.schema.id
+
+
+def _load_keys(ctx: TableContext, file: DataFileMeta, path: str, span: float) -> Ints | None:
+    key = _key(ctx, path)
+    cached: Ints | None = ctx.runtime.metadata_cache.get(key)
+    if cached is not None:
+        return cached
+    if file.row_count > MAX_CACHED_ROWS or span < MIN_SPAN:
+        return None
+    with translate_polars_errors(ctx, [path]):
+        column = scan_files(ctx, [file], [path], ctx.schema.key_fields).collect().to_series()
+    return _put(ctx, path, column)
+
+
+def _put(ctx: TableContext, path: str, column: pl.Series) -> Ints | None:
+    """Cache the keys of a file; None if they cannot be searched."""
+    if column.null_count():
+        return None
+    numbers = values(column).astype(np.int64)
+    if (numbers[1:] <= numbers[:-1]).any():  # not sorted, so that binary search would miss rows
+        return None
+    ctx.runtime.metadata_cache.put({_key(ctx, path): numbers}, numbers.nbytes)
+    return numbers
+
+
+# ---- lookup ------------------------------------------------------------
+
+
+MAX_LOOKUP_ROWS = 4_000_000
 """The most rows whose keys are searched at once; a file with more is searched by itself."""
 
 
@@ -84,7 +175,7 @@ def lookup(older: LookupLevels, keys: pl.DataFrame, columns: Sequence[str]) -> L
     """
     if not older.runs or not keys.height:
         return LookupResult(rows=_empty_rows(older, columns), positions={})
-    numbers = held_keys.numbers_of(pl.DataFrame([keys.get_column(name) for name in older.key]))
+    numbers = numbers_of(pl.DataFrame([keys.get_column(name) for name in older.key]))
     result = None if numbers is None else _by_number(older, numbers, columns)
     return _by_join(older, keys.unique(cols(older.key)), columns) if result is None else result
 
@@ -101,7 +192,7 @@ def _by_number(older: LookupLevels, numbers: Ints, columns: Sequence[str]) -> Lo
         for at in np.flatnonzero(starts < ends):
             file, start, end = run.files[at], starts[at], ends[at]
             span = (int(numbers[end - 1]) - int(numbers[start])) / max(1, int(high[at]) - int(low[at]))
-            hits = held_keys.rows_of(older.ctx, file, older.path(file), numbers[start:end], span=span)
+            hits = rows_of(older.ctx, file, older.path(file), numbers[start:end], span=span)
             if hits is None:
                 return None
             indices, rows = hits
@@ -124,11 +215,13 @@ def _by_number(older: LookupLevels, numbers: Ints, columns: Sequence[str]) -> Lo
 
 def _bounds(older: LookupLevels, files: Sequence[DataFileMeta]) -> tuple[Ints, Ints]:
     """Return the smallest and the greatest key of each file, as integers."""
-    cached = [held_keys.cached_key_range(older.ctx, older.path(file)) for file in files]
+    cached = [cached_key_range(older.ctx, older.path(file)) for file in files]
     if None not in cached:
         ranges = np.array(cached, np.int64)
         return ranges[:, 0], ranges[:, 1]
-    both = slices.keys(older.ctx, [*(file.min_key for file in files), *(file.max_key for file in files)]).to_series()
+    both = merge_read.keys(
+        older.ctx, [*(file.min_key for file in files), *(file.max_key for file in files)]
+    ).to_series()
     numbers = values(both).astype(np.int64)
     return numbers[: len(files)], numbers[len(files) :]
 
@@ -160,8 +253,8 @@ def _by_join(older: LookupLevels, keys: pl.DataFrame, columns: Sequence[str]) ->
 
 def _select_overlapping(older: LookupLevels, files: Sequence[DataFileMeta], keys: pl.DataFrame) -> list[DataFileMeta]:
     """Return the files whose key range holds one of the keys, by sorting all bounds and keys together."""
-    low = slices.keys(older.ctx, [file.min_key for file in files])
-    high = slices.keys(older.ctx, [file.max_key for file in files])
+    low = merge_read.keys(older.ctx, [file.min_key for file in files])
+    high = merge_read.keys(older.ctx, [file.max_key for file in files])
     kinds = np.repeat([0, 1, 2], [len(files), keys.height, len(files)])
     numbers = np.concatenate([np.arange(len(files)), np.zeros(keys.height, np.int64), np.arange(len(files))])
     # lower bounds sort before equal keys, upper bounds after them
@@ -179,7 +272,7 @@ def _group_files(files: Sequence[DataFileMeta]) -> Iterator[list[DataFileMeta]]:
     """Yield groups of files to be searched at once."""
     group: list[DataFileMeta] = []
     for file in files:
-        if group and sum(grouped.row_count for grouped in group) + file.row_count > MOST_ROWS:
+        if group and sum(grouped.row_count for grouped in group) + file.row_count > MAX_LOOKUP_ROWS:
             yield group
             group = []
         group.append(file)

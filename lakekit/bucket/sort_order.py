@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, cast
 import numpy as np
 import polars as pl
 
-from lakekit.bucket import slices
+from lakekit.bucket import merge_read
 from lakekit.columns import CURVE, col
 from lakekit.data_file.reader import translate_polars_errors
 from lakekit.errors import InvalidOption
@@ -157,9 +157,9 @@ def pieces_of(ctx: TableContext, row_count: int, size_bytes: int) -> int:
 
     Rows are held twice: as they were read, and sorted.
     """
-    decoded = size_bytes * slices.DECODED_RATIO
+    decoded = size_bytes * merge_read.DECODED_RATIO
     limit = max(1, ctx.options.lakekit_merge_memory_bytes)
-    return -(-max(decoded, 2 * row_count * slices.row_bytes(ctx.schema.fields)) // limit)
+    return -(-max(decoded, 2 * row_count * merge_read.row_bytes(ctx.schema.fields)) // limit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

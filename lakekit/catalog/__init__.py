@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from lakekit.catalog.catalog import Catalog
 from lakekit.catalog.connection import connect
-from lakekit.catalog.sys_tables import GlobalTable
-from lakekit.catalog.system_table import SystemTable
+from lakekit.catalog.sys_tables import GlobalTable, SystemTable
 
 __all__ = ["Catalog", "GlobalTable", "SystemTable", "connect"]

@@ -15,29 +15,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from lakekit import plugins
-from lakekit.catalog import (
-    appearing,
-    cloning,
-    compacting,
-    identifier,
-    listing,
-    materialized,
-    migrate as migrating,
-    repairing,
-    sys_tables,
-    views,
-)
+from lakekit.catalog import identifier, migrate as migrating, operations, sys_tables, views, views as materialized
 from lakekit.catalog.catalog_core import CatalogCore
 from lakekit.catalog.metastore import join_names, missing_database, missing_identifier, properties_of
-from lakekit.catalog.system_table import SystemTable
+from lakekit.catalog.sys_tables import SystemTable
 from lakekit.errors import DatabaseAlreadyExists, InvalidOption, LakekitError, TableAlreadyExists, ViewAlreadyExists
-from lakekit.format_table.kinds import FORMAT_TABLE
+from lakekit.format_table.listing import FORMAT_TABLE
 from lakekit.options.features import OBJECTS, refuse
-from lakekit.options.frozendict import FrozenDict
+from lakekit.options.option import FrozenDict
 from lakekit.options.table_options import normalize_keys
 from lakekit.system_tables import registry as system_tables
-from lakekit.table.creating import define
 from lakekit.table.format_tables import define_format_table, define_object_table, to_table_of_kind
+from lakekit.table.open_create import define
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -46,10 +35,9 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from lakekit.catalog.materialized import MaterializedTable
     from lakekit.catalog.metastore import Define
-    from lakekit.catalog.views import View
-    from lakekit.ddl.columns_given import SchemaLike
+    from lakekit.catalog.views import MaterializedTable, View
+    from lakekit.ddl.table_definition import SchemaLike
     from lakekit.metadata.table_context import TableLocation
     from lakekit.model.table_schema import TableSchema
     from lakekit.storage import PathLike
@@ -99,7 +87,7 @@ class Catalog(CatalogCore):
                 name=name,
             )
         if if_not_exists:
-            appearing.create_database_once(metastore, name, stored)
+            operations.create_database_once(metastore, name, stored)
         else:
             metastore.create_database(name, stored)
 
@@ -111,7 +99,7 @@ class Catalog(CatalogCore):
         changes, removed = properties_of(set), [remove] if isinstance(remove, str) else list(remove)
         if twice := sorted({*changes} & {*removed}):
             raise InvalidOption(f"{', '.join(twice)} cannot be set and removed at once", key=twice[0], value=None)
-        metastore = self._there(identifier.database(name))
+        metastore = self._metastore_of(identifier.database(name))
         if changes or removed:
             metastore.alter_database(name, changes, removed)
 
@@ -149,11 +137,13 @@ class Catalog(CatalogCore):
         Raises: `DatabaseNotFound`.
         """
         if database == identifier.SYSTEM:
-            return listing.list_system_tables(sys_tables.TABLES, details=details)
-        metastore = self._names() if database is None else self._there(database)
+            return operations.list_system_tables(sys_tables.TABLES, details=details)
+        metastore = self._names() if database is None else self._metastore_of(database)
         wanted = [database] if database is not None else self.databases()
         pairs = [(database_name, name) for database_name in wanted for name in metastore.tables(database_name)]
-        return listing.list_tables(pairs, lambda name: self._table(metastore, name), self._settings(), details=details)
+        return operations.list_tables(
+            pairs, lambda name: self._table(metastore, name), self._settings(), details=details
+        )
 
     def exists(self, name: str) -> bool:
         """Return whether there is a table of that name; without a dot, a database.
@@ -200,7 +190,7 @@ class Catalog(CatalogCore):
             if view is None:
                 raise missing_identifier(metastore, parsed)
             return cast("Table", view)
-        opened = listing.check_shown(to_table_of_kind(opened, materialized.kinds(self)), self._settings)
+        opened = operations.check_shown(to_table_of_kind(opened, materialized.kinds(self)), self._settings)
         return (
             opened
             if parsed.system is None
@@ -234,7 +224,7 @@ class Catalog(CatalogCore):
         and what `lk.create` raises.
         """
         parsed = identifier.new_table(name, "createTable")
-        metastore = self._there(parsed.database)
+        metastore = self._metastore_of(parsed.database)
         made = self._table(metastore, parsed, made_with=normalize_keys(options or {}))
         if metastore.has_table(parsed.database, parsed.table):
             if if_not_exists:
@@ -267,7 +257,7 @@ class Catalog(CatalogCore):
             )
 
         if if_not_exists:
-            appearing.create_or_wait(metastore, parsed, first_schema)
+            operations.create_or_wait(metastore, parsed, first_schema)
         else:
             metastore.create_table(parsed, first_schema)
         made.handle()
@@ -317,7 +307,7 @@ class Catalog(CatalogCore):
 
     def _create_folder_table(self, name: str, kind: str, define: Define, location: str | None) -> Table:
         parsed = identifier.new_table(name, "createTable")
-        metastore = self._there(parsed.database)
+        metastore = self._metastore_of(parsed.database)
         if self.metastore != "filesystem":
             raise refuse(
                 kind, f"metastore={self.metastore!r}", instead="Keep it in a catalog of folders: lk.connect(warehouse)"
@@ -357,7 +347,7 @@ class Catalog(CatalogCore):
             if if_exists:
                 return
             raise missing_identifier(metastore, old)
-        self._there(new.database)
+        self._metastore_of(new.database)
         if metastore.has_table(new.database, new.table):
             raise TableAlreadyExists(f"{new.full} is a table already: {old.full} keeps its name", name=new.full)
         metastore.rename_table(old, new)
@@ -378,10 +368,10 @@ class Catalog(CatalogCore):
         `InvalidOption`; `Unsupported` for format and object tables and those that lakekit does not write,
         `StorageFailed` where files exist at the location.
         """
-        cloning.check_source(name)
+        operations.check_source(name)
         target = self if into is None else into
         ctx = self.table(name).handle()
-        cloning.clone(ctx, target._there(identifier.new_table(to, "createTable").database), to, at)  # noqa: SLF001 - a catalog too
+        operations.clone(ctx, target._metastore_of(identifier.new_table(to, "createTable").database), to, at)  # noqa: SLF001 - a catalog too
         return target.table(to)
 
     def migrate(
@@ -408,7 +398,9 @@ class Catalog(CatalogCore):
         request = migrating.MigrateRequest(
             move=move, partition_types=partition_types or {}, options=options or {}, storage_options=storage_options
         )
-        migrating.migrate(self, source, self._there(identifier.new_table(name, "createTable").database), name, request)
+        migrating.migrate(
+            self, source, self._metastore_of(identifier.new_table(name, "createTable").database), name, request
+        )
         return self.table(name)
 
     def create_materialized_table(
@@ -463,7 +455,7 @@ class Catalog(CatalogCore):
         metastore that stores none, and what the query raises.
         """
         parsed = identifier.new_table(name, "createView")
-        metastore = self._there(parsed.database)
+        metastore = self._metastore_of(parsed.database)
         if metastore.has_table(parsed.database, parsed.table):
             raise TableAlreadyExists(
                 f"{parsed.full} is a table; a table and a view do not share a name", name=parsed.full
@@ -503,7 +495,7 @@ class Catalog(CatalogCore):
 
         Raises: `DatabaseNotFound`, `Corrupt`.
         """
-        metastore = self._names() if database is None else self._there(database)
+        metastore = self._names() if database is None else self._metastore_of(database)
         wanted = self.databases() if database is None else [database]
         stored = [
             views.from_text(self, f"{database_name}.{view}", text, metastore.where)
@@ -535,8 +527,8 @@ class Catalog(CatalogCore):
 
         Raises: `InvalidOption` for invalid patterns, or patterns that fit no table.
         """
-        return compacting.compact(
-            self, compacting.TableSelection(databases, tables, excluding), full=full, idle=idle, options=options
+        return operations.compact(
+            self, operations.TableSelection(databases, tables, excluding), full=full, idle=idle, options=options
         )
 
     def sql(self, text: str) -> pl.LazyFrame | pl.DataFrame:
@@ -567,7 +559,7 @@ class Catalog(CatalogCore):
         Raises: `DatabaseNotFound`, `TableNotFound`, `InvalidOption`; `Unsupported` for catalogs of folders, where there
         is nothing to register.
         """
-        return repairing.repair(self._names(), name)
+        return operations.repair(self._names(), name)
 
     # ---- beginning and end -----------------------------------------------------------------------
 

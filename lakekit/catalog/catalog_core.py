@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from lakekit import plugins, storage as storages, world
-from lakekit.catalog.metastore import missing_database
+from lakekit import plugins, runtime, storage as storages
+from lakekit.catalog.jdbc_session import redact_uri
+from lakekit.catalog.metastore import CatalogCache, missing_database
 from lakekit.catalog.options import CatalogOptions, locations_of
-from lakekit.catalog.seen import CatalogCache
-from lakekit.catalog.uris import redact_uri
 from lakekit.draw import cards, html
 from lakekit.model.locations import named_locations
-from lakekit.options.frozendict import EMPTY, FrozenDict
+from lakekit.options.option import EMPTY, FrozenDict
 from lakekit.table import Table
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ class CatalogCore:
         return html.card("Catalog", self._facts())
 
     def _settings(self) -> CatalogOptions:
-        world.refuse_fork()
+        runtime.refuse_fork()
         if self.storage is None:
             storage, root = storages.open(self.warehouse or "/", self.storage_options)
         else:
@@ -67,14 +66,14 @@ class CatalogCore:
         )
 
     def _names(self) -> Metastore:
-        world.refuse_fork()
+        runtime.refuse_fork()
         if self._seen.metastore is None:
             self._seen.metastore = cast(
                 "Metastore", plugins.load("catalog/metastores", self.metastore).open(self._settings())
             )
         return self._seen.metastore
 
-    def _there(self, database: str) -> Metastore:
+    def _metastore_of(self, database: str) -> Metastore:
         """Return the metastore, where it has such a database. Raises `DatabaseNotFound`."""
         metastore = self._names()
         if not metastore.has_database(database):
@@ -88,7 +87,7 @@ class CatalogCore:
         dynamic: FrozenDict[str, Any] = EMPTY,
         made_with: Mapping[str, Any] | None = None,
     ) -> Table:
-        ground = metastore.ground(name)
+        ground = metastore.locate(name)
         if made_with:
             self._seen.named[name.full] = named_locations(made_with)
         return Table(
@@ -98,7 +97,7 @@ class CatalogCore:
             dynamic=dynamic,
             storage_options=self.storage_options,
             storage=self.storage,
-            keeper=ground.keeper,
+            catalog_env=ground.catalog_env,
             locations=locations_of(self.warehouse, self.options, self._seen.named.get(name.full, ())),
         )
 

@@ -9,7 +9,7 @@ from lakekit.catalog.catalog import Catalog
 from lakekit.catalog.options import texts
 from lakekit.errors import InvalidOption
 from lakekit.options.features import find, refuse
-from lakekit.options.secrets import SecretOptions
+from lakekit.options.option import SecretOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -20,7 +20,7 @@ from thrift.Thrift import TApplicationException, TException, TMessageType, TType
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport
 
-from lakekit.catalog.uris import redact_uri
+from lakekit.catalog.jdbc_session import redact_uri
 from lakekit.errors import InvalidOption, LimitExceeded, StorageFailed
 
 if TYPE_CHECKING:

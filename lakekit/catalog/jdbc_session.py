@@ -6,24 +6,179 @@
 
 Connections are not kept open: a catalog asks rarely, and a closed one cannot go stale. No transaction is open while
 files are written.
+
+Addresses of databases: as URIs, and as Java writes them, after `jdbc:`.
+
+    sqlite:///catalog.db      postgresql://user@host:5432/db      mysql://host/db
+
+    address("jdbc:postgresql://db.example/lake?user=me", {"password": "…"})
+        ->   JdbcAddress(dialect="postgresql", host="db.example", database="lake", …)
+    redact_uri("mysql://me:secret@host/db")             ->   "mysql://me:******@host/db"
+    redact_uri("jdbc:oracle:thin:me/secret@host")       ->   "jdbc:oracle:******@host"
+    redact_uri("secret")                                ->   "******"
+
+One database serves both engines, so both spellings name it. Source: ENGINE.md 9.3; the drivers' own URLs.
+
+The lock of a JDBC catalog: a row of `paimon_distributed_locks`, which exists while the lock is held.
+
+    lock_id               acquired_at            expire_time_seconds
+    jdbc.shop.orders      2024-03-31 10:00:00    480
+
+The process that inserts the row has the lock; others wait, twice as long each time. A row left behind by a process that
+died may be removed once it is older than it says. As in the reference, but for three errors of it: only the row with
+our own time is released, so that a process that lost its lock cannot release the lock of another; a lock about to run
+out claims nothing more; and where times in rows mean nothing (`dialects.postgresql`) a lock counts as left behind only
+after it was watched for as long. Source: ENGINE.md 9.3; `JdbcCatalogLock`, `JdbcDistributedLockDialect`.
 """
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from lakekit import plugins
-from lakekit.catalog.uris import address
-from lakekit.errors import StorageFailed
-from lakekit.options.secrets import HIDDEN, is_secret
+from lakekit.errors import InvalidOption, LockLost, RetriesExhausted, StorageFailed
+from lakekit.options.option import EMPTY, HIDDEN, NAME_PATTERN, FrozenDict, is_secret
+from lakekit.runtime import REAL_RUNTIME, warn_user
+from lakekit.storage.local import absolute_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from types import ModuleType
+    from urllib.parse import SplitResult
 
-    from lakekit.catalog.uris import JdbcAddress
+    from lakekit.runtime import Runtime
+
+
+_KINDS = {
+    "sqlite": "sqlite",
+    "postgresql": "postgresql",
+    "postgres": "postgresql",
+    "mysql": "mysql",
+    "mariadb": "mysql",
+}
+_FORMS = "sqlite:///file, postgresql://host:port/db, mysql://host:port/db, or the same after jdbc: as Java writes it"
+_SECRET = re.compile(rf"([?&;(,][^=&;?#(,]*(?:{NAME_PATTERN})[^=&;?#(,]*=)[^&]*", re.IGNORECASE)
+_SCHEMES = (*_KINDS, "thrift", "oracle", "sqlserver", "db2", "h2", "derby", "hive2", "http", "https", "file")
+_URI = re.compile(rf"\s*(?:jdbc:)?(?:{'|'.join(_SCHEMES)}):", re.IGNORECASE)
+"""How what is an uri begins; anything else may be a secret at the wrong place."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JdbcAddress:
+    """The address of a database.
+
+    `database` is a file's path for sqlite; `parameters` are all other arguments of the driver.
+    """
+
+    dialect: str
+    database: str
+    host: str = "localhost"
+    port: int | None = None
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    parameters: Mapping[str, str] = field(default=EMPTY, repr=False)
+
+
+def address(uri: str, driver: Mapping[str, str]) -> JdbcAddress:
+    """Return the address of a database, by its uri and the options of its driver.
+
+    The uri wins over the options.
+
+    Raises: `InvalidOption` for a uri that names none.
+    """
+    text = uri.strip()
+    kind, colon, tail = text.removeprefix("jdbc:").partition(":")
+    dialect = _KINDS.get(kind.lower())
+    if dialect is None or not colon:
+        raise InvalidOption(
+            f"{redact_uri(uri)!r} is no uri of a database that lakekit knows; there are {_FORMS}", key="uri", value=None
+        )
+    if dialect == "sqlite":
+        return JdbcAddress(
+            dialect=dialect, database=_file(uri, tail, is_java=text.startswith("jdbc:")), parameters=FrozenDict(driver)
+        )
+    parts = _split(f"{dialect}:{tail}")
+    if parts is None:  # outside of the block that found out: its error quotes what stands behind the colon
+        raise InvalidOption(f"{redact_uri(uri)!r} cannot be read as an uri; there are {_FORMS}", key="uri", value=None)
+    host, port, user, password = parts.hostname, parts.port, parts.username, parts.password
+    database = unquote(parts.path.strip("/"))
+    if not database or "/" in database or not tail.startswith("//"):
+        raise InvalidOption(f"{redact_uri(uri)!r} names no database; there are {_FORMS}", key="uri", value=None)
+    parameters = {**driver, **dict(parse_qsl(parts.query, keep_blank_values=True))}
+    user, secret = (
+        parameters.pop(name, None) if part is None else unquote(part)
+        for name, part in (("user", user), ("password", password))
+    )
+    remaining = {key: value for key, value in parameters.items() if key not in ("user", "password")}
+    return JdbcAddress(
+        dialect=dialect,
+        database=database,
+        host=host or "localhost",
+        port=port,
+        user=user,
+        password=secret,
+        parameters=FrozenDict(remaining),
+    )
+
+
+def _split(uri: str) -> SplitResult | None:
+    """Return the parts of a uri; None where it has none, or its port is no number."""
+    try:
+        parts = urlsplit(uri)
+        _ = parts.port
+    except ValueError:
+        return None
+    return parts
+
+
+def _file(uri: str, tail: str, *, is_java: bool) -> str:
+    """Return the path in `jdbc:sqlite:FILE`, `jdbc:sqlite:file:FILE` or `sqlite:///FILE`.
+
+    A fourth slash begins an absolute path.
+    """
+    name = tail.partition("?")[0]
+    if not is_java:
+        if not name.startswith("///"):
+            raise InvalidOption(
+                f"{redact_uri(uri)!r} names no file: sqlite:///catalog.db, or sqlite:////data/catalog.db from the root",
+                key="uri",
+                value=None,
+            )
+        name = unquote(name[3:])
+    name = name.removeprefix("file:")
+    if name in ("", ":memory:"):
+        raise InvalidOption(
+            f"{redact_uri(uri)!r} is a database in memory, which nobody else could open; give a file",
+            key="uri",
+            value=None,
+        )
+    return absolute_path(name)
+
+
+def redact_uri(uri: str) -> str:
+    """Return the uri without its secrets.
+
+    A password, whatever characters are in it, ends at the last @; a parameter's value at the next &. A text that does
+    not begin as a uri does is hidden as a whole: it may be a secret itself.
+    """
+    match = _URI.match(uri)
+    if match is None:
+        return HIDDEN if uri else uri
+    head, slashes, tail = uri.partition("//")
+    user, at, host = tail.rpartition("@")
+    if slashes and at and ":" in user:
+        uri = f"{head}//{user.partition(':')[0]}:{HIDDEN}@{host}"
+    elif head[match.end() :].rpartition("@")[0] not in ("", "thin:", "oci:"):
+        uri = f"{match[0]}{HIDDEN}@{uri.rpartition('@')[2]}"
+    return _SECRET.sub(rf"\g<1>{HIDDEN}", uri)
+
+
+# ---- jdbc session ------------------------------------------------------------
+
 
 A = TypeVar("A")
 
@@ -95,7 +250,7 @@ class JdbcSession:
 
     def ask(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a query. Raises `MissingTable`, `DatabaseBusy`, `StorageFailed`."""
-        cursor = self._said(statement, values)
+        cursor = self._execute(statement, values)
         try:
             return [tuple(row) for row in cursor.fetchall()]
         finally:
@@ -106,14 +261,14 @@ class JdbcSession:
 
         Raises: `DuplicateKey`, `MissingTable`, `DatabaseBusy`, `StorageFailed`.
         """
-        cursor = self._said(statement, values)
+        cursor = self._execute(statement, values)
         try:
             return int(cursor.rowcount)
         finally:
             cursor.close()
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def transaction(self) -> Iterator[None]:
         """All statements of the block, or none."""
         self.do("BEGIN")
         try:
@@ -124,7 +279,7 @@ class JdbcSession:
             raise
         self.do("COMMIT")
 
-    def _said(self, statement: str, values: tuple[Any, ...]) -> Any:
+    def _execute(self, statement: str, values: tuple[Any, ...]) -> Any:
         cursor = self.connection.cursor()
         try:
             cursor.execute(statement if self.dialect.MARK == "?" else statement.replace("?", self.dialect.MARK), values)
@@ -174,3 +329,153 @@ def _redact_message(error: Exception, secrets: tuple[str, ...]) -> str:
     for secret in secrets:
         text = text.replace(secret, HIDDEN)
     return text[:500]
+
+
+# ---- jdbc lock ------------------------------------------------------------
+
+
+_ROW = "SELECT acquired_at, expire_time_seconds, {expired} FROM paimon_distributed_locks WHERE lock_id = ?"
+_TAKE = "INSERT INTO paimon_distributed_locks (lock_id, expire_time_seconds) VALUES (?, ?)"
+_LEAVE = "DELETE FROM paimon_distributed_locks WHERE lock_id = ? AND acquired_at = ?"
+_REMOVE = "DELETE FROM paimon_distributed_locks WHERE {expired} AND lock_id = ?"
+_FIRST_SLEEP_MS = 100
+_WATCHED_LONGER_MS = 5_000
+_MARGIN_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JdbcLock:
+    """The lock of one table. `timeout_ms` is how long to wait for it, and how long it may be held."""
+
+    database: JdbcDatabase
+    lock_id: str
+    timeout_ms: int
+    max_sleep_ms: int
+    runtime: Runtime = REAL_RUNTIME
+
+    @contextmanager
+    def hold(self) -> Iterator[HeldJdbcLock]:
+        """Hold the lock. Raises `RetriesExhausted` when others have it for too long."""
+        lock = self._taken()
+        try:
+            yield lock
+        finally:
+            lock.release()
+
+    def _taken(self) -> HeldJdbcLock:
+        started, sleep, seen = self.runtime.elapsed_ms(), _FIRST_SLEEP_MS, _LockWatch()
+        with self.database.session() as session:
+            patience = self.timeout_ms if session.dialect.EXPIRED else self.timeout_ms + 2 * _WATCHED_LONGER_MS
+            while True:
+                since_ms = self.runtime.elapsed_ms()
+                if self._is_free(session, seen) and self._insert(session):
+                    rows = session.ask(_ROW.format(expired="FALSE"), self.lock_id)
+                    return HeldJdbcLock(lock=self, acquired_at=rows[0][0] if rows else None, since_ms=since_ms)
+                waited = self.runtime.elapsed_ms() - started
+                if waited > patience:
+                    raise RetriesExhausted(
+                        f"Acquire lock failed with time: {waited / 1000:.0f} s. Somebody else holds {self.lock_id!r} "
+                        f"in {self.database.shown}; nothing was "
+                        "changed. Try again, or delete its row of paimon_distributed_locks where its holder is gone"
+                    )
+                self.runtime.wait(min(sleep, self.max_sleep_ms))
+                sleep *= 2
+
+    def _insert(self, session: JdbcSession) -> bool:
+        try:
+            session.do(_TAKE, self.lock_id, self.timeout_ms // 1000)
+        except (DuplicateKey, DatabaseBusy):
+            return False
+        return True
+
+    def _is_free(self, session: JdbcSession, seen: _LockWatch) -> bool:
+        """Return whether the row does not exist, or was left behind and is removed now.
+
+        Only reads while another process holds the lock: a writer would block SQLite's readers.
+        """
+        rows, now = (
+            session.ask(_ROW.format(expired=session.dialect.EXPIRED or "FALSE"), self.lock_id),
+            self.runtime.elapsed_ms(),
+        )
+        if not rows:
+            return True
+        *row, is_expired = rows[0]
+        if row != seen.row:
+            seen.row, seen.since_ms = row, now
+        if is_expired:
+            retry_while_busy(
+                lambda: session.do(_REMOVE.format(expired=session.dialect.EXPIRED), self.lock_id), self.runtime.wait
+            )
+            return True
+        if not session.dialect.EXPIRED and now - seen.since_ms > row[1] * 1000 + _WATCHED_LONGER_MS:
+            return session.do(_LEAVE, self.lock_id, row[0]) > 0
+        return False
+
+
+@dataclass(slots=True)
+class _LockWatch:
+    """The row of another holder, and since when it is unchanged."""
+
+    row: list[Any] | None = None
+    since_ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldJdbcLock:
+    """A lock that this process holds; `acquired_at` is the time in its row, as the database spells it."""
+
+    lock: JdbcLock
+    acquired_at: Any
+    since_ms: float
+
+    def check(self) -> None:
+        """Raise `LockLost` when the lock runs out soon, or was taken from this process already."""
+        lock = self.lock
+        spent, allowed = (
+            lock.runtime.elapsed_ms() - self.since_ms,
+            lock.timeout_ms - min(_MARGIN_MS, lock.timeout_ms // 4),
+        )
+        if self.acquired_at is None or spent >= allowed:
+            why = (
+                "somebody removed it"
+                if self.acquired_at is None
+                else f"held for {spent / 1000:.0f} s of {lock.timeout_ms / 1000:.0f} s, it runs out"
+            )
+            raise LockLost(
+                f"the lock {lock.lock_id!r} in {lock.database.shown} was lost: {why}. Nothing was changed; try again, "
+                "or raise lock-acquire-timeout"
+            )
+
+    def release(self) -> None:
+        """Release the lock where this process still holds it.
+
+        A lost lock, or a failure to release it, causes a warning: what was done under the lock stays.
+        """
+        lock = self.lock
+
+        def leave() -> int:
+            with lock.database.session() as session:
+                return session.do(_LEAVE, lock.lock_id, self.acquired_at)
+
+        try:
+            removed = retry_while_busy(leave, lock.runtime.wait)
+        except StorageFailed as failed:
+            warn_user(
+                f"the lock {lock.lock_id!r} could not be given back, and runs out after {lock.timeout_ms / 1000:.0f} "
+                f"s: {failed.message}"
+            )
+            return
+        if not removed:
+            warn_user(
+                f"the lock {lock.lock_id!r} in {lock.database.shown} was not there any more when it was given back: "
+                "others may have worked meanwhile"
+            )
+
+
+def create_if_missing(create: Callable[[], Any], is_there: Callable[[], bool]) -> None:
+    """Create something that another process may create at the same moment."""
+    try:
+        create()
+    except StorageFailed:
+        if not is_there():
+            raise

@@ -14,26 +14,27 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lakekit import maintenance, storage as storages
-from lakekit.catalog import appearing, identifier
+from lakekit.catalog import identifier, operations
 from lakekit.ddl import schema_writer as schemas
-from lakekit.ddl.columns_given import type_of
+from lakekit.ddl.table_definition import type_of
 from lakekit.errors import InvalidOption, StorageFailed, Unsupported
 from lakekit.format import foreign_file
 from lakekit.format.encoder import check_types
-from lakekit.format_table import foreign_files as lying, joined, kinds, listing
+from lakekit.format_table import foreign_files, foreign_files as lying, listing
 from lakekit.format_table.foreign_files import ForeignFile, ForeignSource
+from lakekit.parallel import parallel_map
+from lakekit.runtime import warn_user
 from lakekit.table.format_tables import FormatTable
 from lakekit.table.table import Table
 from lakekit.types import TIMESTAMPS, Field
-from lakekit.world import parallel_map, warn_user
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lakekit.catalog.catalog import Catalog
     from lakekit.catalog.metastore import Metastore
-    from lakekit.format.held import ForeignFileSchema
-    from lakekit.format_table.joined import MergedSchema
+    from lakekit.format.foreign_schema import ForeignFileSchema
+    from lakekit.format_table.foreign_files import MergedSchema
     from lakekit.maintenance.migrate import MigratedFile
     from lakekit.metadata.table_context import TableContext, TableLocation
     from lakekit.model.table_schema import TableSchema
@@ -76,11 +77,12 @@ def migrate(
 ) -> None:
     """Make a table of the files of a source.
 
-    Raises what `format_table.foreign_files.source`, `format.foreign_file.read_foreign_schema`, `format_table.joined`
+    Raises what `format_table.foreign_files.source`, `format.foreign_file.read_foreign_schema`,
+    `format_table.foreign_files`
     and `maintenance.migrate` raise.
     """
     name = identifier.new_table(to, "createTable")
-    appearing.check_free(metastore, name, "nothing was taken over")
+    operations.check_free(metastore, name, "nothing was taken over")
     _check_options(request.options)
     foreign = _read(catalog, source, request)
 
@@ -94,7 +96,7 @@ def migrate(
             move=request.move,
         )
 
-    appearing.create_and_register(metastore, name, take, "files were taken over")
+    operations.create_and_register(metastore, name, take, "files were taken over")
     _warn_of_decimals(name.full, foreign.file_schemas)
     if request.move:
         _remove(foreign.source, name.full)
@@ -139,10 +141,10 @@ def _read(catalog: Catalog, source: str | PathLike | Table, request: MigrateRequ
         storage, root = storages.open(text, catalog.storage_options if own is None else own)
     files = lying.source(storage, root)
     paths, file_schemas = [file.path for file in files.files], _read_file_schemas(files)
-    typed = joined.merge_schemas(paths, file_schemas, files.keys)
+    typed = foreign_files.merge_schemas(paths, file_schemas, files.keys)
     types = {name: type_of(t, name).as_nullable() for name, t in request.partition_types.items()}
-    keys = joined.partition_fields(files.keys, [file.texts for file in files.files], paths, file_schemas, types)
-    values = tuple(joined.values(file.path, file.texts, keys) for file in files.files)
+    keys = foreign_files.partition_fields(files.keys, [file.texts for file in files.files], paths, file_schemas, types)
+    values = tuple(foreign_files.values(file.path, file.texts, keys) for file in files.files)
     return _ForeignTable(
         source=files, file_schemas=file_schemas, typed=typed, fields=(*typed.fields, *keys), values=values
     )
@@ -164,8 +166,8 @@ def _of_format_table(table: Table, request: MigrateRequest) -> _ForeignTable:
             feature="procedure.migrate_table",
         )
     ctx = table.facts()
-    if kinds.format_of(ctx) not in kinds.COLUMNAR:
-        form = kinds.format_of(ctx)
+    if listing.format_of(ctx) not in listing.COLUMNAR:
+        form = listing.format_of(ctx)
         msg = (
             f"{table.name} is a format table of {form} files, which are not taken over as they lie. Append its rows: "
             "t.append(f.scan())"
@@ -177,7 +179,7 @@ def _of_format_table(table: Table, request: MigrateRequest) -> _ForeignTable:
         )
     files, values = _list_source_files(ctx)
     file_schemas = _read_file_schemas(files)
-    typed = joined.merge_with_declared(
+    typed = foreign_files.merge_with_declared(
         [file.path for file in files.files], file_schemas, ctx.schema.fields, ctx.schema.partition_keys
     )
     return _ForeignTable(
@@ -201,7 +203,7 @@ def _list_source_files(ctx: TableContext) -> tuple[ForeignSource, tuple[tuple[ob
         for file in entries
         if file.size_bytes
     ]
-    format_name = kinds.format_of(ctx)
+    format_name = listing.format_of(ctx)
     row_files = tuple(
         ForeignFile(path=file.path, size_bytes=file.size_bytes, format_name=format_name) for _, file in pairs
     )

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import InvalidOption
 from lakekit.model.locations import ALLOWED_LOCATIONS, Locations, named_locations
-from lakekit.options.frozendict import EMPTY
-from lakekit.options.option import Option, read_boolean, read_duration, read_integer
+from lakekit.options.option import EMPTY, Option, read_boolean, read_duration, read_integer
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.memory import MemoryStorage
 

@@ -4,31 +4,35 @@ A table is a function of a catalog; its name stands in `TABLES`. Tables that can
 `cat.tables(details=True)` says why. Counts of `sys.tables`, owners and times come from catalogs that know accounts;
 lakekit's leave them null, as the reference does. Source: ENGINE.md 10.2; `AllTablesTable`, `AllPartitionsTable`,
 `AllTableOptionsTable`, `CatalogOptionsTable`.
+
+A system table found by its name in a catalog: `cat["shop.orders$files"]`.
 """
 
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from lakekit import world
+from lakekit import parallel
 from lakekit.catalog.identifier import SYSTEM
-from lakekit.catalog.uris import redact_uri
+from lakekit.catalog.jdbc_session import redact_uri
 from lakekit.columns import cols
-from lakekit.errors import LakekitError, TableNotFound
-from lakekit.options.option import read_long
-from lakekit.options.secrets import shown_options
-from lakekit.system_tables import snapshot_tables
+from lakekit.errors import InvalidOption, LakekitError, TableNotFound
+from lakekit.options.option import read_long, shown_options
+from lakekit.system_tables import metadata_tables, snapshot_tables
 from lakekit.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
+    from datetime import datetime, timedelta
 
     from lakekit.catalog.catalog import Catalog
     from lakekit.metadata.table_context import TableContext
+    from lakekit.read.stream import Change
+
 
 _NUMBERS = ("record_count", "file_size_in_bytes", "file_count", "last_file_creation_time")
 _TABLES = {
@@ -173,7 +177,7 @@ def _open_tables(catalog: Catalog) -> list[tuple[str, str, TableContext]]:
         except LakekitError:
             return None
 
-    opened = world.parallel_map(handle, names)
+    opened = parallel.parallel_map(handle, names)
     return [(*pair, ctx) for pair, ctx in zip(names, opened, strict=True) if ctx is not None]
 
 
@@ -182,3 +186,48 @@ def _number(text: str | None) -> int | None:
         return None if text is None else read_long(text)
     except ValueError:
         return None
+
+
+# ---- system table ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemTable:
+    """One of Paimon's system tables of `table`: a name to scan."""
+
+    table: Table
+    name: str
+
+    def scan(self, at: int | str | datetime | None = None, *, options: Mapping[str, Any] | None = None) -> pl.LazyFrame:
+        """Its rows, with Paimon's own columns: the same as `table.system(name)`."""
+        return self.table.system(self.name, at=at, options=options)
+
+    def follow(
+        self,
+        start: str | int | datetime | None = None,
+        *,
+        consumer: str | None = None,
+        until: str | int | datetime | None = None,
+        poll: float | timedelta | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> Iterator[Change]:
+        """Yield the changes of the table as `$audit_log` or `$binlog` shows them.
+
+        The arguments are those of `Table.follow`.
+
+        Raises: `InvalidOption` for any other system table, none of which the reference streams, and what `Table.follow`
+        raises.
+        """
+        if self.name not in metadata_tables.STREAMS:
+            msg = (
+                f"{self.table.name}${self.name} cannot be followed; {' and '.join(metadata_tables.STREAMS)} can, and "
+                f"so can the "
+                "table itself. Scan it instead"
+            )
+            raise InvalidOption(msg, key="name", value=self.name)
+        ctx = self.table.handle()
+        changes = self.table.follow(start, consumer=consumer, until=until, poll=poll, options=options)
+        return (replace(change, frame=metadata_tables.show_changes(self.name, change.frame, ctx)) for change in changes)
+
+    def __repr__(self) -> str:
+        return f"SystemTable {self.table.name}${self.name}"

@@ -102,13 +102,13 @@ def conformance(args: argparse.Namespace, out: Output) -> int:
     if args.list:
         counted = Counter(
             case.area
-            for case in suite.asked(reader=reader, writer=writer, areas=args.area, drawn=args.drawn, seed=args.seed)
+            for case in suite.list_cases(reader=reader, writer=writer, areas=args.area, drawn=args.drawn, seed=args.seed)
         )
         out.rows(("area", "cases"), sorted(counted.items()))
         return 0
     show = _Progress()
     result = suite.run(
-        reader=reader, writer=writer, areas=args.area, drawn=args.drawn, seed=args.seed, report=show.told
+        reader=reader, writer=writer, areas=args.area, drawn=args.drawn, seed=args.seed, report=show.report
     )
     show.end()
     _print_result(out, result, show_all=args.all)
@@ -172,7 +172,7 @@ class _Progress:
         self.count = self.failed = 0
         self.is_seen = sys.stderr.isatty()
 
-    def told(self, outcome: Outcome) -> None:
+    def report(self, outcome: Outcome) -> None:
         self.count += 1
         self.failed += outcome.outcome == "failed"
         if self.is_seen:

@@ -18,9 +18,9 @@ from lakekit.errors import InvalidOption
 from lakekit.inspection import html_page, levels as picture, manifest_tree, timeline as history
 from lakekit.inspection.hexdump import hex as hex_of
 from lakekit.inspection.summary import health, totals
-from lakekit.maintenance.check.report import NAMES
+from lakekit.maintenance.check.findings import NAMES
 from lakekit.model.locations import options_of
-from lakekit.system_tables.itself import features, versions
+from lakekit.system_tables.registry import features, versions
 from lakekit.testing.fixtures import fixtures
 
 if TYPE_CHECKING:

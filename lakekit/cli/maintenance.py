@@ -34,7 +34,7 @@ from lakekit.draw import humanize
 from lakekit.errors import InvalidOption
 from lakekit.maintenance.arguments import duration_ms
 from lakekit.model.locations import options_of
-from lakekit.storage.refusal import typed_refusals
+from lakekit.storage.object_store_requests import typed_refusals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from lakekit.codec.avro_schema import AvroNode
     from lakekit.codec.avro_values import Read
     from lakekit.codec.avro_vectors import Ints
-    from lakekit.codec.marks import SpanRecorder
+    from lakekit.codec.cursor import SpanRecorder
 
     Guess = Callable[[VectorReader], Ints]
     Where = tuple[str, Callable[[pa.Array], NDArray[np.bool_]]]

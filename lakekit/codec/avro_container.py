@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from lakekit.codec.avro_schema import AvroNode
-    from lakekit.codec.marks import SpanRecorder
+    from lakekit.codec.cursor import SpanRecorder
 
 try:
     from compression import zstd  # type: ignore[import-not-found, unused-ignore] # Python 3.14

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakekit.codec.avro_schema import AvroNode
-    from lakekit.codec.marks import SpanRecorder
+    from lakekit.codec.cursor import SpanRecorder
 
     Read = Callable[[bytes, int], tuple[Any, int]]
     Skip = Callable[[bytes, int], int]

@@ -27,7 +27,7 @@ from lakekit.types import BINARIES, NESTED_TYPES, STRINGS, TIMESTAMPS, DataType,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakekit.codec.marks import SpanRecorder
+    from lakekit.codec.cursor import SpanRecorder
 
 ROWS, SLOTS, ARRAYS = "FORMAT 5.1", "FORMAT 5.2", "FORMAT 5.4"
 """Sections of FORMAT.md that describe the recorded spans."""

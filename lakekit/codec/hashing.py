@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakekit.codec.arrow_values import to_contiguous
-from lakekit.codec.binary_columns import binary_buffers, fixed_values, nulls_of, pack, words_at_any_byte
+from lakekit.codec.binary_row import binary_buffers, fixed_values, nulls_of, pack, words_at_any_byte
 from lakekit.errors import Corrupt, InvalidOption, Unsupported
 from lakekit.types import BINARIES, INTEGERS, STRINGS
 

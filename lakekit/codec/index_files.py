@@ -9,6 +9,14 @@ entry      i32 BE length | data | i32 BE CRC-32 of data            length: bytes
 
 Index manifests name an entry by (offset, length): the length is that of the data in the 32 bit form, of the data + 8 in
 the 64 bit form. Sources: FORMAT.md 8; `BitmapDeletionVector`, `Bitmap64DeletionVector`, `DeletionVectorsIndexFile`.
+
+HASH index files of dynamic buckets: the hashes of every key in one bucket.
+
+    i32 BE | i32 BE | …          no header, no order, no duplicates
+
+    5759f99e ee18d2a5 4fe4bbf0   the keys 1, 0, 2 of an INT key (1465514398 is the hash of 1)
+
+Sources: FORMAT.md 6.4; `HashIndexFile`.
 """
 
 from __future__ import annotations
@@ -21,14 +29,15 @@ import numpy as np
 
 from lakekit.codec import roaring
 from lakekit.codec.cursor import Cursor
-from lakekit.errors import Unsupported, ValueOutOfRange
+from lakekit.errors import Corrupt, Unsupported, ValueOutOfRange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from lakekit.codec.marks import SpanRecorder
+    from lakekit.codec.cursor import SpanRecorder
+
 
 VERSION = 1
 MAGIC_32 = bytes.fromhex("5e43f2d0")
@@ -45,7 +54,7 @@ class DeletionVectorRange(NamedTuple):
     cardinality: int
 
 
-def decode(
+def decode_deletion_vector(
     data: bytes, *, limit: int | None = None, path: str | None = None, marks: SpanRecorder | None = None
 ) -> NDArray[np.uint32] | NDArray[np.uint64]:
     """Return the ascending positions of an entry's data, magic included.
@@ -83,7 +92,7 @@ def decode(
     return out
 
 
-def encode(positions: NDArray[np.unsignedinteger], bits: int = 32) -> bytes:
+def encode_deletion_vector(positions: NDArray[np.unsignedinteger], bits: int = 32) -> bytes:
     """Return the data of an entry of ascending positions, magic included.
 
     `bits` is 32 or 64 (`deletion-vectors.bitmap64`).
@@ -117,9 +126,9 @@ def read_entry(cursor: Cursor, *, limit: int | None = None) -> NDArray[np.uint32
             at=start + 4 + length,
         )
     if cursor.marks is None:
-        return decode(data, limit=limit, path=cursor.path)
+        return decode_deletion_vector(data, limit=limit, path=cursor.path)
     with cursor.marks.within(at=start + 4):
-        return decode(data, limit=limit, path=cursor.path, marks=cursor.marks)
+        return decode_deletion_vector(data, limit=limit, path=cursor.path, marks=cursor.marks)
 
 
 def decode_entry(
@@ -133,12 +142,12 @@ def decode_entry(
 
 
 def encode_many(vectors: Sequence[NDArray[np.unsignedinteger]], bits: int = 32) -> list[bytes]:
-    """Return `encode` of each vector.
+    """Return `encode_deletion_vector` of each vector.
 
     Vectors of files with fewer than 2^32 rows are encoded at once, which costs about as much as one.
     """
     if not vectors or any(len(positions) and int(positions[-1]) >= 2**32 for positions in vectors):
-        return [encode(positions, bits) for positions in vectors]
+        return [encode_deletion_vector(positions, bits) for positions in vectors]
     encoded, ends = roaring.encode_many(np.concatenate(vectors), np.cumsum([0, *map(len, vectors)]))
     heads = [MAGIC_32 if bits == 32 else _ONE_BITMAP if len(positions) else _NO_BITMAP for positions in vectors]
     bodies = [encoded[start:end].tobytes() for start, end in pairwise(ends.tolist())]
@@ -152,7 +161,7 @@ _ONE_BITMAP = MAGIC_64 + (1).to_bytes(8, "little") + bytes(4)
 
 def encode_entry(positions: NDArray[np.unsignedinteger], bits: int = 32) -> bytes:
     """Return `length | data | crc`."""
-    return _entry(encode(positions, bits))
+    return _entry(encode_deletion_vector(positions, bits))
 
 
 def _entry(data: bytes) -> bytes:
@@ -196,3 +205,28 @@ def write_file(
         )
         out += entry
     return bytes(out), ranges
+
+
+# ---- hash index ------------------------------------------------------------
+
+
+def decode_hash_index(data: bytes, *, path: str | None = None, marks: SpanRecorder | None = None) -> NDArray[np.int32]:
+    """Return the hashes in file order.
+
+    Raises:
+        Corrupt: the file is no whole number of hashes.
+    """
+    hashes = np.frombuffer(data[: len(data) & ~3], ">i4").astype(np.int32)
+    if marks is not None:
+        for i, value in enumerate(hashes.tolist()):
+            marks.add(4 * i, 4, f"hash {i}", value)
+    if len(data) % 4:
+        where = "" if path is None else f"{path}: "
+        msg = f"{where}a HASH index of {len(data)} bytes: hashes have 4 bytes each, the last one is cut"
+        raise Corrupt(msg, path=path, offset=len(data) & ~3, field="hash")
+    return hashes
+
+
+def encode_hash_index(hashes: NDArray[np.int32]) -> bytes:
+    """Return the file of some hashes, in their order."""
+    return hashes.astype(">i4").tobytes()

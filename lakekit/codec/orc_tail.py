@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from lakekit.codec.marks import PADDING_LABEL
+from lakekit.codec.cursor import PADDING_LABEL
 from lakekit.codec.varints import append_varint, read_varint
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported
 from lakekit.types import MAX_DEPTH
@@ -36,7 +36,7 @@ from lakekit.types import MAX_DEPTH
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from lakekit.codec.marks import SpanRecorder
+    from lakekit.codec.cursor import SpanRecorder
 
 LONG, TIMESTAMP, LIST, MAP, STRUCT, TIMESTAMP_INSTANT = 4, 9, 10, 11, 12, 18
 PRESENT, DATA, SECONDARY = 0, 1, 5

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from lakekit.commit import commit_history
 from lakekit.data_file import paths
 from lakekit.errors import Conflict, StorageFailed
-from lakekit.metadata import branches, manifest_reader, snapshots, tags
+from lakekit.metadata import manifest_reader, refs, snapshots
 from lakekit.model.manifest_entries import ADD
 from lakekit.model.table_paths import MAIN
+from lakekit.runtime import instant_ms
 from lakekit.storage.protocol import FileMissing
-from lakekit.world import instant_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ _ATTEMPTS = 3
 
 def mark_outcome_unknown(ctx: TableContext, messages: Sequence[CommitMessage]) -> None:
     """Mark the files of the messages as not to be deleted by this process."""
-    ctx.world.doubtful.update(name for message in messages for name in _names(message))
+    ctx.runtime.doubtful.update(name for message in messages for name in _names(message))
 
 
 def abort(ctx: TableContext, messages: Sequence[CommitMessage]) -> None:
@@ -46,7 +46,7 @@ def abort(ctx: TableContext, messages: Sequence[CommitMessage]) -> None:
     """
     if not any(True for message in messages for _ in _names(message)):
         return
-    referenced = ctx.world.doubtful | _read_referenced_names(ctx)
+    referenced = ctx.runtime.doubtful | _read_referenced_names(ctx)
     paths_to_delete = [path for message in messages for name, path in _files(ctx, message) if name not in referenced]
     ctx.storage.delete(dict.fromkeys(paths_to_delete))
 
@@ -173,7 +173,7 @@ def _roots(ctx: TableContext) -> Iterator[tuple[Snapshot, tuple[Which, ...]]]:
     The newest snapshot comes first. The files of a sequence of snapshots came or went by the delta of one of them, or
     are in the newest; a tag stands alone. Of an expired snapshot only the list of its changes is left.
     """
-    for branch in (MAIN, *branches.names(ctx)):
+    for branch in (MAIN, *refs.list_branch_names(ctx)):
         branch_ctx = ctx if branch == ctx.branch else ctx.on_branch(branch)
         # the newest is asked for by itself: of those that are listed every one may have expired before it is read
         newest = snapshots.latest(branch_ctx)
@@ -182,7 +182,7 @@ def _roots(ctx: TableContext) -> Iterator[tuple[Snapshot, tuple[Which, ...]]]:
         for snapshot in snapshots.all(branch_ctx):
             if newest is None or snapshot.id != newest.id:
                 yield snapshot, ("delta", "changelog")
-        for tag in tags.all(branch_ctx):
+        for tag in refs.list_tags(branch_ctx):
             yield tag.snapshot, ("all", "changelog")
         for snapshot_id in snapshots.changelog_ids(branch_ctx):
             changelog = snapshots.find_changelog(branch_ctx, snapshot_id)

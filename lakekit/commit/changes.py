@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from lakekit.model import manifest_entries as columns_of
-from lakekit.model.index_file import DELETION_VECTORS, IndexFileMeta, IndexManifestEntry
+from lakekit.model.index_manifest import DELETION_VECTORS, IndexFileMeta, IndexManifestEntry
 from lakekit.model.manifest_entries import ADD, DELETE
 from lakekit.model.table_paths import POSTPONE_BUCKET
 

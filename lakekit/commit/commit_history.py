@@ -32,7 +32,7 @@ class _CachedHistory(NamedTuple):
 def latest_of_user(ctx: TableContext, user: str, latest: Snapshot) -> Snapshot | None:
     """Return the newest snapshot of a user, or None."""
     key = ("commits", ctx.storage, ctx.layout.snapshot_dir, user)
-    cached: _CachedHistory | None = ctx.world.decoded.get(key)
+    cached: _CachedHistory | None = ctx.runtime.metadata_cache.get(key)
     if cached is not None and not _is_still_valid(ctx, cached.end, latest):
         cached = None
     newest = None if cached is None else cached.own
@@ -47,7 +47,7 @@ def latest_of_user(ctx: TableContext, user: str, latest: Snapshot) -> Snapshot |
 def remember(ctx: TableContext, user: str, own: Snapshot | None, latest: Snapshot) -> None:
     """Cache the newest snapshot of a user up to `latest`."""
     key = ("commits", ctx.storage, ctx.layout.snapshot_dir, user)
-    ctx.world.decoded.put({key: _CachedHistory(own, latest)}, _KNOWN_BYTES)
+    ctx.runtime.metadata_cache.put({key: _CachedHistory(own, latest)}, _KNOWN_BYTES)
 
 
 def _is_still_valid(ctx: TableContext, end: Snapshot, latest: Snapshot) -> bool:

@@ -8,40 +8,88 @@
 A commit has three outcomes (RELIABILITY D2): it returns, and the commit exists; it raises `CommitStateUnknown`, and the
 same call again finds out; it raises anything else, and nothing changed. Committing again what is committed already
 returns the earlier commit. Source: ENGINE.md 5.1-5.8; `FileStoreCommitImpl`.
+
+Validate a caller's commit user, identifier, watermark and properties.
+
+They must be values that a snapshot file can hold. A snapshot with other values could be written but not read, and no
+snapshot after it either. Source: FORMAT.md 3.1, `Snapshot`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from operator import index
+from typing import TYPE_CHECKING, Any
 
-from lakekit.commit import (
-    abort,
-    changes as gathered,
-    commit_history,
-    contention,
-    facts,
-    overwrite as overwrites,
-    try_commit,
-)
+from lakekit.commit import abort, changes as gathered, commit_history, contention, overwrite as overwrites, try_commit
 from lakekit.commit.changes import EMPTY_DELTA, CommitChanges, Delta
-from lakekit.commit.draft import UncommittedFiles
+from lakekit.commit.manifest_writer import UncommittedFiles
 from lakekit.commit.result import Commit
 from lakekit.commit.try_commit import CommitRequest, CommitStep, CommittedSnapshot
-from lakekit.errors import LakekitError
+from lakekit.errors import InvalidOption, LakekitError
 from lakekit.metadata import feature_check, manifest_reader as meta, snapshots
 from lakekit.model.manifest_entries import ADD, DELETE
 from lakekit.model.snapshot import BATCH_IDENTIFIER
-from lakekit.options.frozendict import FrozenDict
+from lakekit.options.option import FrozenDict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from lakekit.commit.overwrite import Overwrite
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.commit_message import CommitMessage
     from lakekit.model.snapshot import Snapshot
+
+
+_MAX_INT64 = 2**63 - 1
+
+
+def check_integer(name: str, value: Any) -> int:
+    """Return a 64-bit integer (numpy integers too). Raises `InvalidOption` with its name."""
+    try:
+        number = None if isinstance(value, bool) else index(value)
+    except TypeError:
+        number = None
+    if number is None or not -_MAX_INT64 - 1 <= number <= _MAX_INT64:
+        raise InvalidOption(
+            f"{name} is {_describe_value(value)}; a commit has a whole number from -2^63 to 2^63-1 there. Give such a "
+            "number",
+            key=name,
+        )
+    return number
+
+
+def check_text(name: str, value: Any) -> str:
+    """Return a text that UTF-8 can encode. Raises `InvalidOption` with its name."""
+    if not isinstance(value, str):
+        raise InvalidOption(f"{name} is {_describe_value(value)}; a commit has a text there. Give a text", key=name)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidOption(
+            f"{name} is {_describe_value(value)}, which holds half of a surrogate pair. Give a text of whole "
+            "characters",
+            key=name,
+        ) from None
+    return value
+
+
+def check_texts(name: str, value: Any) -> dict[str, str]:
+    """Return texts by name. Raises `InvalidOption` with the name of the mapping or of the bad entry."""
+    if not isinstance(value, Mapping):
+        raise InvalidOption(
+            f"{name} is {_describe_value(value)}; a commit has texts by name there. Give a dict of texts", key=name
+        )
+    return {check_text(f"a name in {name}", key): check_text(f"{name}[{key!a}]", text) for key, text in value.items()}
+
+
+def _describe_value(value: object) -> str:
+    return f"{ascii(value)[:100]}, a {type(value).__name__}"
+
+
+# ---- committer ------------------------------------------------------------
 
 
 def commit_changes(
@@ -112,11 +160,11 @@ def _make_request(
 ) -> CommitRequest:
     return CommitRequest(
         ctx=ctx,
-        commit_user=facts.check_text("commit_user", commit_user),
-        identifier=facts.check_integer("identifier", identifier),
-        watermark=None if watermark is None else facts.check_integer("watermark", watermark),
-        properties=None if properties is None else FrozenDict(facts.check_texts("properties", properties)) or None,
-        started_ms=ctx.world.elapsed_ms(),
+        commit_user=check_text("commit_user", commit_user),
+        identifier=check_integer("identifier", identifier),
+        watermark=None if watermark is None else check_integer("watermark", watermark),
+        properties=None if properties is None else FrozenDict(check_texts("properties", properties)) or None,
+        started_ms=ctx.runtime.elapsed_ms(),
     )
 
 
@@ -250,6 +298,6 @@ def outcome(request: CommitRequest, committed: Sequence[CommittedSnapshot]) -> C
         removed_file_count=sum(delta.count(DELETE) for delta in deltas),
         row_count=written.row_count(ADD),
         size_bytes=sum(delta.size_bytes(ADD) for delta in deltas),
-        duration_ms=request.ctx.world.elapsed_ms() - request.started_ms,
+        duration_ms=request.ctx.runtime.elapsed_ms() - request.started_ms,
         retry_count=sum(step.retry_count for step in committed),
     )

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from lakekit.storage import turns
+from lakekit.storage import protocol
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -67,8 +67,8 @@ def wait_after_race(ctx: TableContext, lost: int) -> None:
 
 def leave_room(ctx: TableContext) -> None:
     """Wait before a commit's first attempt if the last commits of this process to the table lost races."""
-    if not isinstance(ctx.storage, turns.SupportsCommitQueue):
-        history = ctx.world.decoded.get(_key(ctx)) or NO_CONTENTION
+    if not isinstance(ctx.storage, protocol.SupportsCommitQueue):
+        history = ctx.runtime.metadata_cache.get(_key(ctx)) or NO_CONTENTION
         longest_ms = longest_room_ms(history, ctx.options.commit_max_retry_wait_ms)
         if longest_ms:
             _wait_within(ctx, longest_ms)
@@ -77,13 +77,13 @@ def leave_room(ctx: TableContext) -> None:
 def remember(ctx: TableContext, races: int, attempt_ms: float) -> None:
     """Record how many races a commit lost, and how long its last attempt took."""
     key = _key(ctx)
-    history = ctx.world.decoded.get(key)
+    history = ctx.runtime.metadata_cache.get(key)
     if races or history is not None:
-        ctx.world.decoded.put({key: (history or NO_CONTENTION).after(races, attempt_ms)}, _MARK_BYTES)
+        ctx.runtime.metadata_cache.put({key: (history or NO_CONTENTION).after(races, attempt_ms)}, _MARK_BYTES)
 
 
 def _wait_within(ctx: TableContext, longest_ms: float) -> None:
-    ctx.world.wait(longest_ms * int(ctx.world.new_id()[:6], 16) / 0xFFFFFF)
+    ctx.runtime.wait(longest_ms * int(ctx.runtime.new_id()[:6], 16) / 0xFFFFFF)
 
 
 def _key(ctx: TableContext) -> Hashable:

@@ -5,29 +5,54 @@
 
 Merging decodes only where needed: manifests that only add files are joined byte by byte. Source: FORMAT.md 4.2, 4.6,
 ENGINE.md 5.3; `ManifestFileMerger`, `ManifestFileMeta`, `SimpleStatsCollector`.
+
+The metadata files of one commit until it succeeds: names, pending writes, deletion.
+
+manifest-<uuid>-0, manifest-<uuid>-1, manifest-list-<uuid>-0 …      one uuid a commit, one counter a kind (FORMAT 1.3)
+
+Combine the index files of a snapshot with those that a commit adds and deletes.
+
+    bucketed     one hash index and one file of deletion vectors a bucket: a new one replaces the one it started from
+    unaware      deletion vectors by file name: a commit lists which index files to delete and which to add
+    others       by file name
+
+Two writers that both choose buckets for new keys of a partition would put one key in two buckets, and two that both
+mark rows of a bucket would each undo the other's marks: the reference lets the last one win, here the second one gets a
+`Conflict`.
+Source: ENGINE.md 7.3, 7.4, FORMAT.md 4.4; `IndexManifestFileHandler`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from lakekit.codec import avro_container
+from lakekit.codec.avro_container import codec_named
 from lakekit.commit import partition_ranges
+from lakekit.errors import Conflict, LakekitError
 from lakekit.metadata import manifest_reader as meta
 from lakekit.model import entry_files, manifest_entries as columns_of, manifests
+from lakekit.model.index_manifest import DELETE as INDEX_DELETE, DELETION_VECTORS, HASH
 from lakekit.model.manifest_entries import ADD, DELETE
 from lakekit.model.manifests import ManifestFileMeta
+from lakekit.storage.atomic_write import write_together
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
-    from lakekit.commit.changes import Delta
-    from lakekit.commit.draft import UncommittedFiles
+    from lakekit.commit.changes import Delta, KnownHashes
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.index_manifest import IndexManifestEntry
     from lakekit.model.manifest_entries import ManifestEntries
+
+    Prefix = Literal["manifest", "manifest-list", "index-manifest"]
+    Key = tuple[bytes, int, str, str]
+
 
 LEAST_JOINED = 2
 """So many manifests are joined at least."""
@@ -49,7 +74,7 @@ def write_delta(draft: UncommittedFiles, delta: Delta) -> list[ManifestFileMeta]
         return write_entries(draft, delta.entries)
     if not delta.rows:
         return []
-    data = entry_files.encode_rows(delta.rows, **draft.how)
+    data = entry_files.encode_entry_rows(delta.rows, **draft.how)
     kinds, partitions, buckets, _, files = zip(*delta.rows, strict=True)
     name = draft.write("manifest", data)
     meta.remember_entries(draft.ctx, name, delta)
@@ -79,13 +104,13 @@ def write_entries(draft: UncommittedFiles, entries: ManifestEntries) -> list[Man
     if not len(entries):
         return []
     target = max(draft.ctx.options.manifest_target_file_size_bytes, 1)
-    data = entry_files.encode(entries, **draft.how)
+    data = entry_files.encode_entries(entries, **draft.how)
     pieces = min(-(-len(data) // target), len(entries))
     if pieces == 1:
         return [_write_manifest(draft, data, entries)]
     cuts = np.linspace(0, len(entries), pieces + 1).astype(np.int64)
     parts = [entries.slice(int(start), int(end)) for start, end in pairwise(cuts)]
-    return [_write_manifest(draft, entry_files.encode(part, **draft.how), part) for part in parts]
+    return [_write_manifest(draft, entry_files.encode_entries(part, **draft.how), part) for part in parts]
 
 
 def _write_manifest(draft: UncommittedFiles, data: bytes, entries: ManifestEntries) -> ManifestFileMeta:
@@ -207,3 +232,129 @@ def _copy_avro_records(draft: UncommittedFiles, group: list[ManifestFileMeta]) -
     return partition_ranges.merge_manifest_metas(
         group, name=draft.write("manifest", data), size_bytes=len(data), fields=draft.ctx.schema.partition_fields
     )
+
+
+# ---- draft ------------------------------------------------------------
+
+
+_MOST_BYTES = 32 << 20
+"""Bytes that wait to be written together."""
+
+
+class UncommittedFiles:
+    """The files that a commit has written; they are unreferenced until a snapshot is created."""
+
+    def __init__(self, ctx: TableContext) -> None:
+        self.ctx = ctx
+        self.in_doubt = False
+        """Whether a snapshot that refers to the files may be there, or may come."""
+        self._uuid = ctx.runtime.new_id()
+        self._numbers: dict[str, int] = {}
+        self._written: dict[str, None] = {}
+        self._waiting: list[tuple[str, bytes]] = []
+        options = ctx.options
+        compression, kind = options.manifest_compression, options.manifest_format
+        self.how: dict[str, Any] = {
+            "kind": kind,
+            # each format has names of its own
+            "codec": codec_named(compression) if kind == "avro" else compression.lower(),
+            "level": options.file_compression_zstd_level,
+        }
+
+    def write(self, prefix: Prefix, data: bytes) -> str:
+        """Add a file to be written and return its name; it is durable after `finish`."""
+        counter = self._numbers.get(prefix, 0)
+        self._numbers[prefix] = counter + 1
+        name = f"{prefix}-{self._uuid}-{counter}"
+        path = self.ctx.layout.manifest(name)
+        self._written[path] = None
+        self._waiting.append((path, data))
+        if sum(len(waiting) for _, waiting in self._waiting) > _MOST_BYTES:
+            self.finish()
+        return name
+
+    def finish(self) -> None:
+        """Write the pending files and sync them. Raises `StorageFailed`."""
+        waiting, self._waiting = self._waiting, []
+        write_together(self.ctx.storage, waiting)
+
+    def discard(self, keep: Collection[str] = ()) -> None:
+        """Drop pending files and delete written ones, except those named in `keep`.
+
+        A file that cannot be deleted is left to the cleaning of orphans.
+        """
+        self._waiting = []
+        kept_paths = {self.ctx.layout.manifest(name) for name in keep}
+        to_delete = [path for path in self._written if path not in kept_paths]
+        with suppress(LakekitError):
+            if to_delete:
+                self.ctx.storage.delete(to_delete)
+        self._written = dict.fromkeys(path for path in self._written if path in kept_paths)
+
+
+# ---- index ------------------------------------------------------------
+
+
+def combine(
+    live: Sequence[IndexManifestEntry], changes: Sequence[IndexManifestEntry], *, by_bucket: bool
+) -> list[IndexManifestEntry]:
+    """Return the index files after the changes (ADD and DELETE), in order.
+
+    `by_bucket`: deletion vectors belong to buckets.
+
+    Raises:
+        Conflict: a deleted file is missing, an added file exists already, or deletion vectors replace others than they
+            started from.
+    """
+    combined = {_key(entry, by_bucket): entry for entry in live}
+    removed = [entry for entry in changes if entry.kind == INDEX_DELETE]
+    added = [entry for entry in changes if entry.kind != INDEX_DELETE]
+    started_from = {_key(entry, by_bucket): entry.file_name for entry in removed}
+    for entry in removed:
+        key = _key(entry, by_bucket)
+        existing = combined.pop(key, None)
+        if existing is None or existing.file_name != entry.file_name:
+            raise _make_stale_conflict(entry, entry.file_name, None if existing is None else existing.file_name)
+    for entry in added:
+        key = _key(entry, by_bucket)
+        existing = combined.get(key)
+        if existing is not None and entry.index_type != HASH:
+            raise _make_stale_conflict(entry, started_from.get(key), existing.file_name)
+        combined[key] = entry
+    return list(combined.values())
+
+
+def _key(entry: IndexManifestEntry, by_bucket: bool) -> Key:
+    if entry.index_type == HASH or (entry.index_type == DELETION_VECTORS and by_bucket):
+        return entry.partition, entry.bucket, entry.index_type, ""
+    return b"", 0, entry.index_type, entry.file_name
+
+
+def _make_stale_conflict(entry: IndexManifestEntry, started: str | None, existing: str | None) -> Conflict:
+    start_text = "no index file" if started is None else started
+    found_text = "none is there" if existing is None else f"{existing} is there"
+    subject = "Deletion vectors" if entry.index_type == DELETION_VECTORS else f"The {entry.index_type} index"
+    return Conflict(
+        f"{subject} of bucket {entry.bucket} changed while this commit was made: it started from {start_text}, now "
+        f"{found_text}. Nothing was committed. Another writer or compaction works on the same bucket; give compaction "
+        "to one job (write-only=true for the others) and write again",
+        files=tuple(name for name in (entry.file_name, started, existing) if name is not None),
+    )
+
+
+def check_hash_bases(live: Iterable[IndexManifestEntry], bases: Sequence[KnownHashes]) -> None:
+    """Raise `Conflict` if the hash indexes of a partition are not those by which its writer chose buckets."""
+    partitions = {base.partition for base in bases}
+    live_names: dict[bytes, set[str]] = {partition: set() for partition in partitions}
+    for entry in live:
+        if entry.index_type == HASH and entry.partition in partitions:
+            live_names[entry.partition].add(entry.file_name)
+    for base in bases:
+        changed = live_names[base.partition] ^ base.names
+        if changed:
+            raise Conflict(
+                "Another writer changed the hash index of a partition since this one loaded it: a key could come to "
+                "lie in two buckets. Nothing was committed. Open a new writer and write the rows again; one job at a "
+                "time may write new keys to a partition of dynamic buckets",
+                files=tuple(sorted(changed)),
+            )

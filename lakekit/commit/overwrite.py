@@ -16,26 +16,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lakekit.codec.binary_columns import decode_columns
+from lakekit.codec.binary_row import decode_columns
 from lakekit.commit import partition_ranges
-from lakekit.commit.bucket_counts import mask_partitions
 from lakekit.commit.changes import EMPTY_DELTA
+from lakekit.commit.conflict_detection import mask_partitions
 from lakekit.data_file.paths import partition_spec
 from lakekit.errors import SchemaMismatch
 from lakekit.lsm.sorted_runs import sections
 from lakekit.metadata import manifest_reader
 from lakekit.model import manifest_entries as columns_of
-from lakekit.model.index_file import DELETE as INDEX_DELETE
+from lakekit.model.index_manifest import DELETE as INDEX_DELETE
 from lakekit.model.manifest_entries import ADD, DELETE
 from lakekit.model.table_paths import POSTPONE_BUCKET
-from lakekit.options.frozendict import FrozenDict
+from lakekit.options.option import FrozenDict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from lakekit.commit.changes import CommitChanges
     from lakekit.metadata.table_context import TableContext
-    from lakekit.model.index_file import IndexManifestEntry
+    from lakekit.model.index_manifest import IndexManifestEntry
     from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.model.manifests import ManifestFileMeta
     from lakekit.model.snapshot import Snapshot
@@ -56,7 +56,7 @@ class Overwrite:
     rows: frozenset[bytes] | None = None
 
     @staticmethod
-    def whole() -> Overwrite:
+    def entire_table() -> Overwrite:
         """Return an overwrite of the whole table."""
         return Overwrite()
 

@@ -18,26 +18,23 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from lakekit.commit import (
-    bucket_counts,
     commit_history,
     conflict_detection,
     contention,
-    expired,
-    index as indexes,
-    known_keys,
+    lost_commit,
     manifest_writer,
-    overtaken,
+    manifest_writer as indexes,
     overwrite as overwrites,
     partition_ranges,
 )
 from lakekit.commit.changes import Delta
 from lakekit.commit.conflict_detection import ConflictParties
 from lakekit.errors import CommitStateUnknown, Conflict, LakekitError, LimitExceeded, RetriesExhausted
-from lakekit.metadata import keeper, manifest_reader as meta, schemas, snapshots
-from lakekit.model import hint, index_manifest, manifest_entries as columns_of
+from lakekit.metadata import manifest_reader as meta, schemas, snapshots, table_context
+from lakekit.model import index_manifest, manifest_entries as columns_of, snapshot as hint
 from lakekit.model.manifest_entries import ADD, DELETE
 from lakekit.model.snapshot import BATCH_IDENTIFIER, CURRENT_VERSION, Snapshot
-from lakekit.storage import turns
+from lakekit.storage import protocol
 from lakekit.storage.atomic_write import create_exclusive
 from lakekit.storage.protocol import FileMissing
 
@@ -45,10 +42,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lakekit.commit.changes import CommitChanges
-    from lakekit.commit.draft import UncommittedFiles
+    from lakekit.commit.manifest_writer import UncommittedFiles
     from lakekit.commit.overwrite import Overwrite
     from lakekit.metadata.table_context import TableContext
-    from lakekit.model.index_file import IndexManifestEntry
+    from lakekit.model.index_manifest import IndexManifestEntry
     from lakekit.model.manifests import ManifestFileMeta
 
 _PATIENCE_MS = 1000
@@ -69,7 +66,7 @@ class CommitRequest:
     def parties(self, latest: Snapshot | None) -> ConflictParties:
         """Return the two sides of a conflict with snapshot `latest`, for error messages."""
         user, snapshot_id = (None, None) if latest is None else (latest.commit_user, latest.id)
-        is_expired = partial(expired.is_expired, self.ctx)
+        is_expired = partial(partition_ranges.is_expired, self.ctx)
         return ConflictParties(
             table=self.ctx.name,
             user=self.commit_user,
@@ -87,7 +84,7 @@ def request_with_new_user(ctx: TableContext, latest: Snapshot | None) -> CommitR
         identifier=BATCH_IDENTIFIER,
         watermark=None,
         properties=None if latest is None else latest.properties,
-        started_ms=ctx.world.elapsed_ms(),
+        started_ms=ctx.runtime.elapsed_ms(),
     )
 
 
@@ -153,13 +150,13 @@ def try_commit(
     if merged is not None:
         reused = _ReusedManifests(merged_from=merged.before, merged=merged.after)
     retries = 0
-    world = request.ctx.world
+    runtime = request.ctx.runtime
     with ExitStack() as turn:
         has_turn = _yield_turn(request, turn)
         if has_turn:
             latest = snapshots.latest_from_known(request.ctx)
         while True:
-            started_ms = world.elapsed_ms()
+            started_ms = runtime.elapsed_ms()
             prepared = _try_prepare(request, step, draft, reused, latest)
             if (
                 prepared is not None
@@ -176,17 +173,17 @@ def try_commit(
                 own_snapshot = _find_own_snapshot(request, step.kind, seen_id, latest)
             except BaseException:
                 draft.discard()
-                contention.remember(request.ctx, retries, world.elapsed_ms() - started_ms)
+                contention.remember(request.ctx, retries, runtime.elapsed_ms() - started_ms)
                 raise
             if own_snapshot is not None:  # another writer repeated this commit at the same time
                 draft.discard()
                 own_changes = step.changes if prepared is None else prepared.changes
                 return CommittedSnapshot(snapshot=own_snapshot, changes=own_changes, retry_count=retries)
         changes, snapshot = prepared
-    contention.remember(request.ctx, retries, world.elapsed_ms() - started_ms)
+    contention.remember(request.ctx, retries, runtime.elapsed_ms() - started_ms)
     _write_hints(request.ctx, snapshot)
     if latest is not None:
-        bucket_counts.remember(request.ctx, latest, snapshot, changes.delta)
+        conflict_detection.remember(request.ctx, latest, snapshot, changes.delta)
     if retries:
         with suppress(LakekitError):
             draft.discard(keep=_referenced_files(request.ctx, snapshot))
@@ -305,7 +302,7 @@ def _snapshot(
         commit_user=request.commit_user,
         commit_identifier=request.identifier,
         commit_kind=changes.kind,
-        time_millis=max(ctx.world.now_ms(), -(2**63) if latest is None else latest.time_millis),
+        time_millis=max(ctx.runtime.now_ms(), -(2**63) if latest is None else latest.time_millis),
         total_record_count=(0 if latest is None else latest.total_record_count or 0) + row_delta,
         delta_record_count=row_delta,
         changelog_record_count=changes.changelog.row_count(ADD) if changelog is not None else None,
@@ -354,14 +351,14 @@ def _check_changes(
     overwrites_all = step.overwrite is not None
     discards_duplicates = changes.kind == "APPEND" and ctx.options.commit_discard_duplicate_files
     if latest is None:
-        conflict_detection.check(
+        conflict_detection.check_conflicts(
             columns_of.empty(), changes.delta.entries, parties, key_types=(), overwrites=overwrites_all
         )
         return changes
     _check_strict_mode(request, changes, latest)
-    known_keys.check(ctx, request.commit_user, changes.keys_known_at, latest)
+    conflict_detection.check_known_keys(ctx, request.commit_user, changes.keys_known_at, latest)
     if changes.kind == "APPEND" and not (step.check or discards_duplicates):
-        bucket_counts.check(ctx, latest, changes.delta, parties)
+        conflict_detection.check_partition_bucket_counts(ctx, latest, changes.delta, parties)
         return changes
     base = _read_touched_entries(ctx, latest, changes)
     if discards_duplicates:
@@ -369,7 +366,9 @@ def _check_changes(
     if ctx.options.deletion_vectors_enabled and not overwrites_all:
         conflict_detection.check_vectors(base, changes.delta.entries, live_index, changes.index, parties)
     key_types = [field.type for field in ctx.schema.key_fields] if ctx.kind == "key" else ()
-    conflict_detection.check(base, changes.delta.entries, parties, key_types=key_types, overwrites=overwrites_all)
+    conflict_detection.check_conflicts(
+        base, changes.delta.entries, parties, key_types=key_types, overwrites=overwrites_all
+    )
     return changes
 
 
@@ -384,7 +383,7 @@ def _read_touched_entries(ctx: TableContext, latest: Snapshot, changes: CommitCh
         ctx,
         latest,
         keep_manifest=lambda file: partition_ranges.may_hold(file, values, fields),
-        keep_partitions=lambda column: bucket_counts.mask_partitions(column, touched),
+        keep_partitions=lambda column: conflict_detection.mask_partitions(column, touched),
         columns=conflict_detection.CHECKED_COLUMNS,
     )
 
@@ -444,12 +443,12 @@ def _create_snapshot_file(request: CommitRequest, draft: UncommittedFiles, snaps
     """Create the snapshot file, under the catalog's lock if it has one; return False if the id is taken."""
     with ExitStack() as stack:
         try:
-            lock = stack.enter_context(keeper.catalog_lock(request.ctx))
+            lock = stack.enter_context(table_context.catalog_lock(request.ctx))
             lock.check()
         except BaseException:
             draft.discard()
             raise
-        return _claim_alone(request, draft, snapshot, keeper.lock_check(lock))
+        return _claim_alone(request, draft, snapshot, table_context.lock_check(lock))
 
 
 def _claim_alone(
@@ -479,9 +478,9 @@ def _is_overtaken(request: CommitRequest, draft: UncommittedFiles, snapshot: Sna
     draft.in_doubt = True
     try:
         try:
-            superseded = overtaken.is_superseded(request.ctx, snapshot, changes)
+            superseded = lost_commit.is_superseded(request.ctx, snapshot, changes)
         except LakekitError:  # one that fails in passing is no reason to know nothing
-            superseded = overtaken.is_superseded(request.ctx, snapshot, changes)
+            superseded = lost_commit.is_superseded(request.ctx, snapshot, changes)
         if superseded:
             request.ctx.storage.delete([request.ctx.layout.snapshot(snapshot.id)])
     except LakekitError as failed:
@@ -520,7 +519,7 @@ def _find_own_snapshot(request: CommitRequest, kind: str, seen_id: int, latest: 
 
 
 def _raise_retries_exhausted(request: CommitRequest, retries: int) -> None:
-    options, took_ms = request.ctx.options, request.ctx.world.elapsed_ms() - request.started_ms
+    options, took_ms = request.ctx.options, request.ctx.runtime.elapsed_ms() - request.started_ms
     is_timed_out = options.commit_timeout_ms is not None and took_ms >= options.commit_timeout_ms
     if is_timed_out or retries > options.commit_max_retries:
         raise RetriesExhausted(
@@ -536,11 +535,11 @@ def _yield_turn(request: CommitRequest, turn: ExitStack) -> bool:
     Without it a commit that needs longer than others, such as a compaction, would lose to them forever.
     """
     storage, directory = request.ctx.storage, request.ctx.layout.snapshot_dir
-    with turns.commit_queue(storage, directory, 0) as is_free:
-        if is_free or not isinstance(storage, turns.SupportsCommitQueue):
+    with protocol.commit_queue(storage, directory, 0) as is_free:
+        if is_free or not isinstance(storage, protocol.SupportsCommitQueue):
             return False
     return turn.enter_context(
-        turns.commit_queue(storage, directory, min(_PATIENCE_MS, request.ctx.options.commit_max_retry_wait_ms))
+        protocol.commit_queue(storage, directory, min(_PATIENCE_MS, request.ctx.options.commit_max_retry_wait_ms))
     )
 
 
@@ -552,7 +551,7 @@ def _wait_for_retry(request: CommitRequest, lost: int, turn: ExitStack) -> bool:
     """
     ctx, options = request.ctx, request.ctx.options
     if turn.enter_context(
-        turns.commit_queue(ctx.storage, ctx.layout.snapshot_dir, min(_PATIENCE_MS, options.commit_max_retry_wait_ms))
+        protocol.commit_queue(ctx.storage, ctx.layout.snapshot_dir, min(_PATIENCE_MS, options.commit_max_retry_wait_ms))
     ):
         return True
     contention.wait_after_race(ctx, lost)

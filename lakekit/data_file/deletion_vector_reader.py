@@ -19,8 +19,8 @@ from lakekit.codec.index_files import ENTRY_EXTRA, MAGIC_64
 from lakekit.data_file.paths import partition_path
 from lakekit.data_file.verification import make_file_missing
 from lakekit.errors import Corrupt
+from lakekit.parallel import parallel_map
 from lakekit.storage.protocol import FileMissing
-from lakekit.world import parallel_map
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lakekit.metadata.table_context import TableContext
-    from lakekit.model.index_file import DeletionRange, IndexManifestEntry
+    from lakekit.model.index_manifest import DeletionRange, IndexManifestEntry
 
     Positions = NDArray[np.uint32] | NDArray[np.uint64]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from lakekit.codec import binary_columns
+from lakekit.codec import binary_row
 from lakekit.data_file.deletion_vector_reader import index_path
 from lakekit.data_file.paths import data_file_paths, partition_values
 from lakekit.errors import Corrupt, LakekitError
@@ -76,9 +76,9 @@ def _is_wrong(ctx: TableContext, entries: ManifestEntries) -> bool:
                 return True
         for name in ("min_key", "max_key") if key_types else ():
             rows = entries.column(name)
-            binary_columns.decode_columns(rows.filter(pa.array(np.asarray(rows.is_valid()))), key_types)
+            binary_row.decode_columns(rows.filter(pa.array(np.asarray(rows.is_valid()))), key_types)
         for name in _ROWS:
-            binary_columns.decode_columns(entries.column(name), [])
+            binary_row.decode_columns(entries.column(name), [])
         columns_of.live_mask(entries)
     except Corrupt:
         return True

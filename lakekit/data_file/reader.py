@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from lakekit.columns import FILE, LEVEL, PATH, ROW, col, cols
-from lakekit.data_file import positions, unheld
+from lakekit.data_file import positions, schema_evolution
 from lakekit.data_file.schema_evolution import SchemaEvolution, evolution
 from lakekit.data_file.verification import (
     FILES_PER_TASK,
@@ -37,10 +37,10 @@ from lakekit.errors import Corrupt, LakekitError, StorageFailed, Unsupported, Va
 from lakekit.format import avro, external_reader, orc, parquet, parquet_footer
 from lakekit.format.polars_types import polars_schema
 from lakekit.metadata import schemas
+from lakekit.parallel import parallel_map
 from lakekit.storage import polars_paths
 from lakekit.storage.protocol import FileMissing
 from lakekit.types import Field
-from lakekit.world import parallel_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -184,8 +184,8 @@ def _groups(
     second = {number for number in by_schema if _is_second_version(request, number)}
     first = start = rows = 0
     key: tuple[object, ...] = ()
-    lacking = unheld.select_possibly_missing(request.ctx, request.fields)
-    doubts = unheld.may_lack_columns(request.ctx, files, paths, lacking) if lacking else [False] * len(files)
+    lacking = schema_evolution.select_possibly_missing(request.ctx, request.fields)
+    doubts = schema_evolution.may_lack_columns(request.ctx, files, paths, lacking) if lacking else [False] * len(files)
     shredded = _find_shredded_files(request.ctx, files, paths, by_schema)
     opens_natively = bool(paths) and request.ctx.storage.polars(paths[0]) is not None
     for i, (file, path) in enumerate(zip(files, paths, strict=True)):
@@ -300,7 +300,7 @@ def _whole_columns(request: ScanRequest, group: SchemaGroup, values: Sequence[pl
     sources = dict(zip(polars_paths(request.ctx.storage, group.paths), group.paths, strict=True))
     named = PATH if group.native else None
     return [
-        unheld.fill_from_path(request.ctx, field, value, sources, named).alias(field.name)
+        schema_evolution.fill_from_path(request.ctx, field, value, sources, named).alias(field.name)
         if field in group.unheld
         else value
         for field, value in zip(request.fields, values, strict=True)
@@ -404,10 +404,10 @@ def _find_shredded_files(
 
 def _is_shredded(ctx: TableContext, file: DataFileMeta, path: str, fields: Sequence[Field]) -> bool:
     key = ("shredded", ctx.storage, path, tuple(field.name for field in fields))
-    shredded: bool | None = ctx.world.decoded.get(key)
+    shredded: bool | None = ctx.runtime.metadata_cache.get(key)
     if shredded is None:
         shredded = bool(parquet.find_shredded(footer_source(ctx, file, path), fields, path))
-        ctx.world.decoded.put({key: shredded}, _MARK_BYTES)
+        ctx.runtime.metadata_cache.put({key: shredded}, _MARK_BYTES)
     return shredded
 
 

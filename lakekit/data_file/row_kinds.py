@@ -26,8 +26,8 @@ from lakekit.data_file.reader import VALUE_KIND, footer_source, scan_files, tran
 from lakekit.data_file.verification import FILES_PER_TASK
 from lakekit.errors import LakekitError
 from lakekit.format import parquet
-from lakekit.model.row_kind import RowKind
-from lakekit.world import parallel_map
+from lakekit.model.data_file import RowKind
+from lakekit.parallel import parallel_map
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -66,7 +66,7 @@ def may_retract(
     if len(doubts):
         doubtful = entries.select(_PATH_COLUMNS).take(rows[doubts])
         paths = data_file_paths(ctx, doubtful)
-        answers = [ctx.world.decoded.get(_key(ctx, path)) for path in paths]
+        answers = [ctx.runtime.metadata_cache.get(_key(ctx, path)) for path in paths]
         if None in answers:
             answers = _by_footers(ctx, entries.take(rows[doubts]).files_to_read(), paths, reads_remote=reads_remote)
         mask[doubts] = answers
@@ -96,7 +96,7 @@ def _by_footers(
     ctx: TableContext, files: Sequence[DataFileMeta], paths: Sequence[str], *, reads_remote: bool
 ) -> list[bool]:
     """Return which files may hold rows that retract, of files of level 0 whose count is 0."""
-    cache, storage = ctx.world.decoded, ctx.storage
+    cache, storage = ctx.runtime.metadata_cache, ctx.storage
     keys = [_key(ctx, path) for path in paths]
     answers: list[bool | None] = [cache.get(key) for key in keys]
     unknown = [i for i, cached_answer in enumerate(answers) if cached_answer is None]

@@ -1,6 +1,31 @@
 """Apply changes to a schema, one after the other: `apply_changes(schema, changes, …)` returns the next schema.
 
 It is not yet checked as a whole. Source: ENGINE.md 1.5, `SchemaManager.generateTableSchema`.
+
+The types that a column may change to: Paimon's table of casts.
+
+                to     TINYINT  SMALLINT  INT  BIGINT  FLOAT  DOUBLE  DECIMAL  STRING  …
+    from INT              e        e       i     i       i      i       i        e           i implicit: values keep
+        their kind
+                                                                                             e explicit: values may
+                                                                                                 change
+
+A pair must be in the table and have an implemented cast. Source: `DataTypeCasts`, `CastExecutors`.
+
+Changes of fields inside fields: one column, or one part of it, changed in place.
+
+    ("r", "x")                 field x of ROW r
+    ("a", "element", "x")      field x of the rows in ARRAY a
+    ("m", "value")             the values of MAP m
+
+Source: ENGINE.md 1.5, `SchemaManager.NestedColumnModifier`.
+
+Type changes of a column: a plain type is cast, a nested one keeps the parts that it has.
+
+    current  ROW<x INT, y STRING>     want  ROW<x BIGINT, z DATE>      x is widened, y dropped, z added under a new id
+    current  MAP<STRING, INT>         want  MAP<STRING, BIGINT>        values are widened; keys never change
+
+Nullability stays as it is, unless the new type says NOT NULL. Source: ENGINE.md 1.5, `NestedSchemaUtils`.
 """
 
 from __future__ import annotations
@@ -9,26 +34,266 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakekit.ddl import casting, nested, schema_changes
-from lakekit.ddl.defaults import check_default
-from lakekit.ddl.option_changes import reset, set_option
-from lakekit.ddl.retyping import TypeChangeRules
-from lakekit.ddl.schema_changes import join_path
-from lakekit.ddl.table_definition import define_table
-from lakekit.errors import ColumnAlreadyExists, SchemaMismatch
+import polars as pl
+
+from lakekit.ddl import schema_changes
+from lakekit.ddl.schema_changes import apply_option_change, apply_option_reset, join_path
+from lakekit.ddl.table_definition import check_default, define_table
+from lakekit.errors import ColumnAlreadyExists, ColumnNotFound, SchemaMismatch, Unsupported
+from lakekit.format import casts
 from lakekit.model.table_schema import CURRENT_VERSION, TableSchema, assign_ids, highest_id
-from lakekit.options import renaming
-from lakekit.options.frozendict import FrozenDict
+from lakekit.options import table_options
+from lakekit.options.option import FrozenDict
 from lakekit.options.table_options import TableOptions
-from lakekit.types import Field
+from lakekit.types import INTEGERS, NESTED_TYPES, STRINGS, TIMESTAMPS, Field, part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from lakekit.ddl.schema_changes import ColumnPosition, Path, TableChange
     from lakekit.types import DataType
 
     Fields = tuple[Field, ...]
+
+
+_BYTES = frozenset({"BINARY", "VARBINARY"})
+_NUMBERS = frozenset({*INTEGERS, "FLOAT", "DOUBLE", "DECIMAL"})
+_DAYTIMES = frozenset({"DATE", "TIME", *TIMESTAMPS})
+_ALL_TYPES = frozenset({*STRINGS, *_BYTES, *_NUMBERS, *_DAYTIMES, *NESTED_TYPES, "BOOLEAN", "VARIANT", "BLOB"})
+_NON_NUMERIC_TYPES = frozenset({"BOOLEAN", *TIMESTAMPS, *STRINGS})
+_IMPLICIT: Mapping[str, frozenset[str]] = {
+    "VARCHAR": STRINGS,
+    "VARBINARY": _BYTES,
+    "DECIMAL": _NUMBERS,
+    "SMALLINT": frozenset(INTEGERS[:2]),
+    "INT": frozenset(INTEGERS[:3]),
+    "BIGINT": frozenset(INTEGERS),
+    "FLOAT": frozenset({*INTEGERS, "FLOAT", "DECIMAL"}),
+    "DOUBLE": _NUMBERS,
+    "DATE": frozenset({"DATE", "TIMESTAMP"}),
+    "TIME": frozenset({"TIME", "TIMESTAMP"}),
+    "TIMESTAMP": TIMESTAMPS,
+    "TIMESTAMP_LTZ": TIMESTAMPS,
+}
+"""By the new type: what may become it at all times, besides itself."""
+_EXPLICIT: Mapping[str, frozenset[str]] = {
+    "CHAR": _ALL_TYPES,
+    "VARCHAR": _ALL_TYPES,
+    "BOOLEAN": frozenset({*STRINGS, *INTEGERS}),
+    "BINARY": frozenset({*STRINGS, "VARBINARY"}),
+    "VARBINARY": frozenset({*STRINGS, "BINARY"}),
+    "DECIMAL": _NON_NUMERIC_TYPES,
+    **dict.fromkeys((*INTEGERS, "FLOAT"), _NUMBERS | _NON_NUMERIC_TYPES),
+    "DOUBLE": _NON_NUMERIC_TYPES,
+    "DATE": frozenset({*TIMESTAMPS, *STRINGS}),
+    "TIME": frozenset({"TIME", *TIMESTAMPS, *STRINGS}),
+    "TIMESTAMP": _DAYTIMES | STRINGS | _NUMBERS,
+    "TIMESTAMP_LTZ": _DAYTIMES | STRINGS | _NUMBERS,
+}
+"""By the new type: what may become it too, unless `disable-explicit-type-casting` is on."""
+
+
+def is_allowed(current: DataType, want: DataType, *, explicit: bool) -> bool:
+    """Return whether Paimon casts the one type to the other, whatever their nullability."""
+    if not (
+        current.root == want.root
+        or current.root in _IMPLICIT.get(want.root, ())
+        or (explicit and current.root in _EXPLICIT.get(want.root, ()))
+    ):
+        return False
+    return is_supported(current, want)
+
+
+def is_supported(current: DataType, want: DataType) -> bool:
+    """Return whether the cast is implemented."""
+    try:
+        casts.cast(pl.col("a"), current, want, casts.CastTarget(column="a"))
+    except Unsupported:
+        return False
+    return True
+
+
+def lossy_refused(current: DataType, want: DataType, column: str, *, explicit: bool) -> SchemaMismatch:
+    """Return the error for a type that values cannot be cast to."""
+    how = "" if explicit else "; disable-explicit-type-casting allows only types that hold every value"
+    return SchemaMismatch(
+        f"Column type {column}[{current}] cannot be converted to {want} without losing information{how}. Add a column "
+        "of the new type instead",
+        column=column,
+    )
+
+
+def not_null_refused(column: str) -> SchemaMismatch:
+    """Return the error for a nullable column that cannot become NOT NULL."""
+    return SchemaMismatch(
+        f"Cannot update column type from nullable to non nullable for {column}. You can set table configuration option "  # noqa: S608 - no SQL
+        "'alter-column-null-to-not-null.disabled' = 'false' to allow converting null columns to not null",
+        column=column,
+    )
+
+
+# ---- nested ------------------------------------------------------------
+
+
+def change_fields_at(fields: Fields, path: Path, change: Callable[[Fields, str], Fields], prefix: Path = ()) -> Fields:
+    """Return `fields` with the list that holds the last part of `path` changed by `change`.
+
+    `change` gets that list and the last name. `prefix`: the path that leads to `fields`.
+    """
+    name, *rest = path
+    if not rest:
+        return change(fields, name)
+    at = field_index(fields, name, (*prefix, name))
+    inner = _change_part_fields(fields[at].type, tuple(rest), change, (*prefix, name))
+    return (*fields[:at], replace_type(fields[at], inner), *fields[at + 1 :])
+
+
+def _change_part_fields(t: DataType, path: Path, change: Callable[[Fields, str], Fields], prefix: Path) -> DataType:
+    if t.root == "ROW":
+        return replace(t, fields=change_fields_at(t.fields, path, change, prefix))
+    side = _side(t, path[0], prefix)
+    if len(path) == 1:
+        raise SchemaMismatch(
+            f"{join_path((*prefix, path[0]))} is the {path[0]} of a {t.root}, no field: it has a type and takes nulls "
+            "or not, and nothing else",
+            column=join_path(prefix),
+        )
+    return replace(t, **{side: _change_part_fields(part(getattr(t, side)), path[1:], change, (*prefix, path[0]))})  # type: ignore[arg-type]
+
+
+def change_type_at(fields: Fields, path: Path, change: Callable[[DataType], DataType], prefix: Path = ()) -> Fields:
+    """Return `fields` with the type at the end of `path` changed.
+
+    `prefix`: the path that leads to `fields`.
+    """
+    at = field_index(fields, path[0], (*prefix, path[0]))
+    inner = _change_part_type(fields[at].type, path[1:], change, (*prefix, path[0]))
+    return (*fields[:at], replace_type(fields[at], inner), *fields[at + 1 :])
+
+
+def _change_part_type(t: DataType, path: Path, change: Callable[[DataType], DataType], prefix: Path) -> DataType:
+    if not path:
+        return change(t)
+    if t.root == "ROW":
+        return replace(t, fields=change_type_at(t.fields, path, change, prefix))
+    side = _side(t, path[0], prefix)
+    return replace(t, **{side: _change_part_type(part(getattr(t, side)), path[1:], change, (*prefix, path[0]))})  # type: ignore[arg-type]
+
+
+def _side(t: DataType, name: str, prefix: Path) -> str:
+    """Return the attribute of an ARRAY or MAP type that a part of a path names."""
+    sides = {"ARRAY": "element", "MAP": "value"}
+    if sides.get(t.root) == name:
+        return name
+    path = join_path((*prefix, name))
+    if t.root in sides:
+        more = "; the keys of a map never change" if t.root == "MAP" and name == "key" else ""
+        raise ColumnNotFound(
+            f"Column {path} does not exist in the table: {join_path(prefix)} is of type {t.root}, whose parts are "
+            "under "
+            f"{join_path((*prefix, sides[t.root]))!r}{more}",
+            name=path,
+        )
+    raise ColumnNotFound(
+        f"Column {path} does not exist in the table: {join_path(prefix)} is of type {t.root} and has no fields",
+        name=path,
+    )
+
+
+def field_index(fields: Fields, name: str, path: Path) -> int:
+    """Return the index of a field. Raises `ColumnNotFound`."""
+    for at, field in enumerate(fields):
+        if field.name == name:
+            return at
+    raise ColumnNotFound(
+        f"Column {join_path(path)} does not exist in the table; there are {', '.join(field.name for field in fields)}",
+        name=join_path(path),
+    )
+
+
+def replace_type(field: Field, t: DataType) -> Field:
+    """Return the same field with another type."""
+    return replace(field, type=t)
+
+
+# ---- retyping ------------------------------------------------------------
+
+
+@dataclass(slots=True, kw_only=True)
+class TypeChangeRules:
+    """The rules of a type change.
+
+    They say whether casts may lose values, whether NOT NULL is forbidden, and the highest field id so far.
+    """
+
+    explicit: bool
+    forbid_not_null: bool
+    highest: int
+
+    def of(self, current: DataType, want: DataType, column: str) -> DataType:
+        """Return the type that a column of type `current` has afterwards. Raises `SchemaMismatch`."""
+        nullable = current.nullable and want.nullable
+        if self.forbid_not_null and current.nullable and not nullable:
+            raise not_null_refused(column)
+        match current.root, want.root:
+            case "ROW", "ROW":
+                return replace(current, nullable=nullable, fields=self._parts(current, want, column))
+            case "ARRAY", "ARRAY":
+                return replace(
+                    current,
+                    nullable=nullable,
+                    element=self.of(part(current.element), part(want.element), f"{column}.element"),
+                )
+            case "MAP", "MAP":
+                if part(current.key).as_nullable() != part(want.key).as_nullable():
+                    raise SchemaMismatch(
+                        f"Cannot update key type of column {column} from {current.key} type to {want.key} type",
+                        column=column,
+                    )
+                return replace(
+                    current, nullable=nullable, value=self.of(part(current.value), part(want.value), f"{column}.value")
+                )
+        if not is_allowed(current, want, explicit=self.explicit):
+            raise lossy_refused(current, want, column, explicit=self.explicit)
+        return replace(want, nullable=nullable)
+
+    def _parts(self, current: DataType, want: DataType, column: str) -> tuple[Field, ...]:
+        old = {field.name: (at, field) for at, field in enumerate(current.fields)}
+        fields: list[Field] = []
+        last = -1
+        for field in want.fields:
+            name = f"{column}.{field.name}"
+            if field.name not in old:
+                if not field.nullable:
+                    raise SchemaMismatch(
+                        f"Column {name} cannot specify NOT NULL: rows that are there already have no value for it",
+                        column=name,
+                    )
+                (added,), self.highest = assign_ids([field], self.highest)
+                fields.append(added)
+                continue
+            at, own = old[field.name]
+            if at < last:
+                raise SchemaMismatch(
+                    f"Order of existing fields in column {column} must be kept the same. However, field "
+                    f"{current.fields[last].name} and {field.name} have "
+                    "changed their orders",
+                    column=column,
+                )
+            last = at
+            fields.append(
+                replace(
+                    own,
+                    type=self.of(own.type, field.type, name),
+                    comment=own.comment if field.comment is None else field.comment,
+                )
+            )
+        if not fields:
+            raise SchemaMismatch(f"column {column} would have no fields left", column=column)
+        return tuple(fields)
+
+
+# ---- apply changes ------------------------------------------------------------
 
 
 @dataclass(slots=True, kw_only=True)
@@ -95,19 +360,19 @@ def _apply(work: _SchemaDraft, change: TableChange) -> None:
         case schema_changes.UpdateNullability():
             _renull(work, change)
         case schema_changes.UpdateComment():
-            work.fields = nested.change_fields_at(
+            work.fields = change_fields_at(
                 work.fields, change.path, partial(_with_comment, comment=change.comment, path=change.path)
             )
         case schema_changes.UpdateDefault():
-            work.fields = nested.change_fields_at(
+            work.fields = change_fields_at(
                 work.fields, change.path, partial(_with_default, default=change.default, path=change.path)
             )
         case schema_changes.MoveColumn():
             work.fields = _move_field(work.fields, change)
         case schema_changes.SetOption():
-            set_option(work.options, work.before, change.key, change.value, has_snapshots=work.has_snapshots)
+            apply_option_change(work.options, work.before, change.key, change.value, has_snapshots=work.has_snapshots)
         case schema_changes.ResetOption():
-            reset(work.options, work.before, change.key, has_snapshots=work.has_snapshots)
+            apply_option_reset(work.options, work.before, change.key, has_snapshots=work.has_snapshots)
         case schema_changes.SetComment():
             work.comment = change.comment
         case _:
@@ -141,7 +406,7 @@ def _add(work: _SchemaDraft, change: schema_changes.AddColumn) -> None:
             at = next((i for i, existing in enumerate(fields) if existing.name in partitions), len(fields))
         return (*fields[:at], field, *fields[at:])
 
-    work.fields = nested.change_fields_at(work.fields, change.path, add)
+    work.fields = change_fields_at(work.fields, change.path, add)
 
 
 def _index(fields: Fields, position: ColumnPosition | None, above: Path) -> int | None:
@@ -150,7 +415,7 @@ def _index(fields: Fields, position: ColumnPosition | None, above: Path) -> int 
         return None
     if position.column is None:
         return 0 if position.where == "first" else len(fields)
-    return nested.position(fields, position.column, (*above, position.column)) + (position.where == "after")
+    return field_index(fields, position.column, (*above, position.column)) + (position.where == "after")
 
 
 def _rename(work: _SchemaDraft, change: schema_changes.RenameColumn) -> None:
@@ -159,17 +424,17 @@ def _rename(work: _SchemaDraft, change: schema_changes.RenameColumn) -> None:
         _refuse_partition(work, path[0], "rename")
 
     def rename(fields: Fields, last: str) -> Fields:
-        at = nested.position(fields, last, path)
+        at = field_index(fields, last, path)
         if any(existing.name == new for existing in fields):
             raise ColumnAlreadyExists(
                 f"Column {join_path((*path[:-1], new))} already exists in the table", name=join_path((*path[:-1], new))
             )
         return (*fields[:at], replace(fields[at], name=new), *fields[at + 1 :])
 
-    work.fields = nested.change_fields_at(work.fields, path, rename)
+    work.fields = change_fields_at(work.fields, path, rename)
     if len(path) == 1:
         work.primary_keys = tuple(new if name == path[0] else name for name in work.primary_keys)
-        work.options = renaming.rename_column(work.options, path[0], new)
+        work.options = table_options.rename_column(work.options, path[0], new)
 
 
 def _refuse_partition(work: _SchemaDraft, name: str, what: str) -> None:
@@ -187,30 +452,26 @@ def _drop(work: _SchemaDraft, change: schema_changes.DropColumn) -> None:
         )
 
     def drop(fields: Fields, last: str) -> Fields:
-        at = nested.position(fields, last, path)
+        at = field_index(fields, last, path)
         if len(fields) == 1:
             raise SchemaMismatch(
                 f"Cannot drop all fields in table: {join_path(path)!r} is the last one", column=join_path(path)
             )
         return (*fields[:at], *fields[at + 1 :])
 
-    work.fields = nested.change_fields_at(work.fields, path, drop)
+    work.fields = change_fields_at(work.fields, path, drop)
 
 
 def _move_field(fields: Fields, change: schema_changes.MoveColumn) -> Fields:
-    at = nested.position(fields, change.name, (change.name,))
+    at = field_index(fields, change.name, (change.name,))
     position = change.place
     ends = {"first": 0, "last": len(fields) - 1}
-    to = (
-        ends[position.where]
-        if position.column is None
-        else nested.position(fields, position.column, (position.column,))
-    )
+    to = ends[position.where] if position.column is None else field_index(fields, position.column, (position.column,))
     if to == at:
         raise SchemaMismatch(f"Cannot move itself for column {change.name}: it is there already", column=change.name)
     left = (*fields[:at], *fields[at + 1 :])
     if position.column is not None:
-        to = nested.position(left, position.column, (position.column,)) + (position.where == "after")
+        to = field_index(left, position.column, (position.column,)) + (position.where == "after")
     return (*left[:to], fields[at], *left[to:])
 
 
@@ -230,10 +491,10 @@ def _retype(work: _SchemaDraft, change: schema_changes.UpdateType) -> None:
         forbid_not_null=work.before.alter_column_null_to_not_null_disabled,
         highest=work.highest,
     )
-    work.fields = nested.change_type_at(work.fields, path, lambda held: rules.of(held, change.type, join_path(path)))
+    work.fields = change_type_at(work.fields, path, lambda held: rules.of(held, change.type, join_path(path)))
     work.highest = rules.highest
     if len(path) == 1 or path[-1] not in ("element", "value"):
-        nested.change_fields_at(work.fields, path, partial(_with_default_kept, path=path))
+        change_fields_at(work.fields, path, partial(_with_default_kept, path=path))
 
 
 def _renull(work: _SchemaDraft, change: schema_changes.UpdateNullability) -> None:
@@ -245,14 +506,14 @@ def _renull(work: _SchemaDraft, change: schema_changes.UpdateNullability) -> Non
 
     def renull(current: DataType) -> DataType:
         if work.before.alter_column_null_to_not_null_disabled and current.nullable and not change.nullable:
-            raise casting.not_null_refused(join_path(path))
+            raise not_null_refused(join_path(path))
         return replace(current, nullable=change.nullable)
 
-    work.fields = nested.change_type_at(work.fields, path, renull)
+    work.fields = change_type_at(work.fields, path, renull)
 
 
 def _with_comment(fields: Fields, last: str, *, comment: str | None, path: Path) -> Fields:
-    at = nested.position(fields, last, path)
+    at = field_index(fields, last, path)
     return (*fields[:at], replace(fields[at], comment=comment), *fields[at + 1 :])
 
 
@@ -261,12 +522,12 @@ def _with_default_kept(fields: Fields, last: str, *, path: Path) -> Fields:
 
     Rows written without the column will get it.
     """
-    field = fields[nested.position(fields, last, path)]
+    field = fields[field_index(fields, last, path)]
     check_default(field.type, field.default, join_path(path))
     return fields
 
 
 def _with_default(fields: Fields, last: str, *, default: str | None, path: Path) -> Fields:
-    at = nested.position(fields, last, path)
+    at = field_index(fields, last, path)
     check_default(fields[at].type, default, join_path(path))
     return (*fields[:at], replace(fields[at], default=default), *fields[at + 1 :])

@@ -10,21 +10,50 @@
 A name with points leads into a column: "r.x" is field x of ROW r, "a.element.x" field x of the rows in ARRAY a,
 "m.value" the values of MAP m. A name that holds a point itself stands in backquotes: "`a.b`". Making a change does
 nothing; its table decides whether it is possible. Source: ENGINE.md 1.5, `SchemaChange`.
+
+Options as a caller writes them, as the texts that a schema file holds.
+
+    {"partial-update.ignore-delete": True}            ignore-delete                  true
+    {"fields.v.aggregate-function":
+         "first_not_null_value"}                      fields.v.aggregate-function    first_non_null_value
+    {"file-index.bsi.columns": "price, time"}         file-index.bsi.columns         price,time
+
+Names of older releases become today's. Choices are spelt as the reference spells them, lists lose their blanks (which
+the reference takes for a part of a name), and values are checked. An unknown key is kept: engines have options of their
+own. One that resembles a known key causes a warning.
+
+Changes of options of an existing table: those allowed, and those that would invalidate what was written before.
+
+Source: ENGINE.md 1.5, `SchemaManager.checkAlterTableOption`, the options that `CoreOptions` marks as immutable (1.4.2,
+and those that came later).
 """
 
 from __future__ import annotations
 
+import difflib
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from lakekit.ddl.columns_given import type_of
+from lakekit.ddl.table_definition import type_of
 from lakekit.errors import InvalidOption, SchemaMismatch
+from lakekit.model.locations import ALLOWED_LOCATIONS
+from lakekit.options import table_options
+from lakekit.options.definitions import FIELD_OPTIONS, IGNORED_KEYS, SEQUENCE_GROUP
+from lakekit.options.features import check_supported
+from lakekit.options.table_options import BY_KEY, FIELD_KEYS, OLDER_KEYS, is_known, normalize_keys, own_key, spell
+from lakekit.runtime import warn_user
+from lakekit.secret_names import HIDDEN, is_secret
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     import polars as pl
 
+    from lakekit.options.option import Option
+    from lakekit.options.table_options import TableOptions
     from lakekit.types import DataType
+
 
 Path: TypeAlias = tuple[str, ...]
 _PART = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
@@ -288,3 +317,248 @@ def reset_option(key: str) -> ResetOption:
 def set_comment(comment: str | None) -> SetComment:
     """Change the comment of the table, for `t.alter`; None removes it."""
     return SetComment(comment=comment)
+
+
+# ---- options given ------------------------------------------------------------
+
+
+FIELDS = "fields."
+_FORMER_KEYS = {"deletion-vectors": "deletion-vectors.enabled"}
+"""What older documents called an option that no release ever read under that name."""
+_FORMER_FUNCTIONS = {"first_not_null_value": "first_non_null_value"}
+_LISTS = frozenset(
+    {"bucket-key", "upsert-key", *(key for key, (_, option) in BY_KEY.items() if option.type == "names")}
+)
+_FIELD_LISTS = frozenset({option.key for option in FIELD_OPTIONS.values() if option.type == "names"})
+_FUNCTIONS = ("aggregate-function", "default-aggregate-function")
+_MIN_SIMILARITY = 0.8
+_STRIPPED_TYPES = ("boolean", "integer", "long", "number")
+
+
+def texts_of(options: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return checked texts by today's keys.
+
+    Raises: `InvalidOption` for an invalid value, or two values for one option under different names.
+    """
+    texts: dict[str, str] = {}
+    for name, value in normalize_keys(options or {}).items():
+        if value is None:
+            continue
+        key, text = normalize_option(name, value)
+        if texts.get(key, text) != text:
+            shown = HIDDEN if is_secret(key) else texts[key]
+            raise InvalidOption(
+                f"option {key!r} is given twice, as {shown!r} and, under the name {name!r}, as {text!r}",
+                key=key,
+                value=text,
+            )
+        texts[key] = text
+    return texts
+
+
+def normalize_option(name: str, value: Any) -> tuple[str, str]:
+    """Return today's key of one option, and its checked text."""
+    key = key_of(name)
+    if key == ALLOWED_LOCATIONS:
+        msg = (
+            f"{ALLOWED_LOCATIONS} is the caller's, and is kept in no table: give it to lk.open(options=) or "
+            "lk.connect(options=)"
+        )
+        raise InvalidOption(msg, key=key, value=None)
+    if not is_known(key):
+        _warn_near(key)
+        return key, _value_text(key, value)
+    text = spell(key, value)
+    option = _field_option(key)
+    if (
+        option == SEQUENCE_GROUP
+        or option in _FIELD_LISTS
+        or key in _LISTS
+        or (key.startswith("file-index.") and key.endswith(".columns"))
+    ):
+        text = strip_name_list(text)
+    elif option in FIELD_KEYS:
+        text = _canonical_text(FIELD_OPTIONS[FIELD_KEYS[option]], text, key)
+    elif key in BY_KEY:
+        text = _canonical_text(BY_KEY[key][1], text, key)
+    if option in _FUNCTIONS or key == "fields.default-aggregate-function":
+        text = _FORMER_FUNCTIONS.get(text.strip(), text.strip())
+    return key, text
+
+
+def _canonical_text(option: Option, text: str, key: str) -> str:
+    """Return a choice as the reference spells it, and numbers and words without surrounding blanks.
+
+    The reference takes no other spelling of a choice.
+    """
+    value = option.value(text, key)
+    if option.type == "choice":
+        return str(value)
+    return text.strip() if option.type in _STRIPPED_TYPES else text
+
+
+def key_of(name: str) -> str:
+    """Return today's key of an option, with no blanks in the column list of a sequence group."""
+    if not isinstance(name, str):
+        msg = f"an option's key is a text; found {type(name).__name__}"
+        raise TypeError(msg)
+    key = own_key(name.strip())
+    key = _FORMER_KEYS.get(key, key)
+    if key.startswith(FIELDS) and key.endswith("." + SEQUENCE_GROUP):
+        return f"{FIELDS}{strip_name_list(key[len(FIELDS) : -len(SEQUENCE_GROUP) - 1])}.{SEQUENCE_GROUP}"
+    return key
+
+
+def names_of(key: str) -> tuple[str, ...]:
+    """Every key under which a schema file may hold an option: its own and older ones."""
+    return (key, *(old for old, now in OLDER_KEYS.items() if now == key))
+
+
+def strip_name_list(text: str) -> str:
+    """Names between commas, without blanks around them."""
+    return ",".join(name.strip() for name in text.split(","))
+
+
+def _field_option(key: str) -> str | None:
+    return key.rpartition(".")[2] if key.startswith(FIELDS) else None
+
+
+def _value_text(key: str, value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, (str, int, float)):
+        raise InvalidOption(
+            f"option {key!r} takes a text, found {type(value).__name__}", key=key, value=repr(value)[:100]
+        )
+    return str(value)
+
+
+def _warn_near(key: str) -> None:
+    """Warn of an unknown option that resembles a known one."""
+    candidates = [*BY_KEY, *OLDER_KEYS, *IGNORED_KEYS]
+    if key.startswith(FIELDS) and key.count(".") >= 2:
+        column, _, option = key.rpartition(".")
+        candidates = [f"{column}.{name}" for name in (*FIELD_KEYS, SEQUENCE_GROUP)]
+        near = [
+            f"{column}.{name}"
+            for name in difflib.get_close_matches(option, [*FIELD_KEYS, SEQUENCE_GROUP], n=1, cutoff=0.6)
+        ]
+    else:
+        near = difflib.get_close_matches(key.lower(), candidates, n=1, cutoff=_MIN_SIMILARITY)
+    if near:
+        warn_user(
+            f"no option is called {key!r}; did you mean {near[0]!r}? The key is kept as it is; lk.options() lists "
+            "those that mean something"
+        )
+
+
+# ---- option changes ------------------------------------------------------------
+
+
+IMMUTABLE_OPTIONS = frozenset(
+    {
+        "aggregation.remove-record-on-delete",
+        "blob-descriptor-field",
+        "blob-external-storage-field",
+        "blob-external-storage-path",
+        "bucket-function.type",
+        "bucket-key",
+        "data-evolution.enabled",
+        "data-file.path-directory",
+        "force-lookup",
+        "index-file-in-data-file-dir",
+        "merge-engine",
+        "partial-update.remove-record-on-delete",
+        "partial-update.remove-record-on-sequence-group",
+        "partition",
+        "pk-clustering-override",
+        "primary-key",
+        "primary-key.nullable",
+        "row-tracking.enabled",
+        "rowkind.field",
+        "sequence.snapshot-ordering",
+    }
+)
+"""Fixed once the table has a snapshot."""
+_TYPE_OPTION = "type"
+"""Fixed from the beginning: another kind of table lies otherwise."""
+
+
+def apply_option_change(
+    options: dict[str, str], before: TableOptions, key: str, value: Any, *, has_snapshots: Callable[[], bool]
+) -> None:
+    """Set an option in `options`; `before` are the table's options until now.
+
+    Raises: `InvalidOption` where the option is fixed or its value invalid, `Unsupported`.
+    """
+    key, text = normalize_option(key, value)
+    check_supported({key: text})
+    old = _find_option(before.given, key)
+    _check_fixed(before, key, old, text, has_snapshots)
+    if old != text and has_snapshots():
+        _check_mode(before, key, text)
+    for name in names_of(key):
+        options.pop(name, None)
+    options[key] = text
+
+
+def apply_option_reset(
+    options: dict[str, str], before: TableOptions, key: str, *, has_snapshots: Callable[[], bool]
+) -> None:
+    """Remove an option from `options`, if it is set. Raises `InvalidOption` where it is fixed."""
+    key = key_of(key)
+    old = _find_option(before.given, key)
+    _check_fixed(before, key, old, None, has_snapshots)
+    if old is not None and has_snapshots():
+        if key == "bucket":
+            raise InvalidOption(
+                "Cannot reset bucket. Files lie in buckets by that number; t.rescale changes it", key=key
+            )
+        _check_mode(before, key, None)
+    for name in names_of(key):
+        options.pop(name, None)
+
+
+def _find_option(options: dict[str, str] | Any, key: str) -> str | None:
+    return next((options[name] for name in names_of(key) if name in options), None)
+
+
+def _value(key: str, text: str | None) -> Any:
+    """Return the value of an option, its default where the text is None."""
+    option = BY_KEY[key][1]
+    return option.default_value if text is None else option.value(text)
+
+
+def _check_fixed(
+    before: TableOptions, key: str, old: str | None, new: str | None, has_snapshots: Callable[[], bool]
+) -> None:
+    if old == new or (key in BY_KEY and old is not None and _is_same_value(key, old, new)):
+        return
+    if key == _TYPE_OPTION and not _is_same_value(key, old, new):
+        raise InvalidOption(
+            f"Change 'type' is not supported yet. The table is a {before.type}; make another of the kind you want",
+            key=key,
+            value=new,
+        )
+    if key in IMMUTABLE_OPTIONS and has_snapshots():
+        current = "not set" if old is None else repr(old)
+        raise InvalidOption(
+            f"Change '{key}' is not supported yet. It is {current}, and fixed since the table has snapshots: make a "
+            "new table and write the rows there",
+            key=key,
+            value=new,
+        )
+
+
+def _is_same_value(key: str, old: str | None, new: str | None) -> bool:
+    """Whether two texts of an option mean the same, no text meaning its default."""
+    try:
+        return bool(_value(key, old) == _value(key, new))
+    except InvalidOption:
+        return False
+
+
+def _check_mode(before: TableOptions, key: str, text: str | None) -> None:
+    why = table_options.immutable_reason(before, key, _value(key, text)) if key in BY_KEY else None
+    if why is not None:
+        raise InvalidOption(why, key=key, value=text)

@@ -7,26 +7,314 @@ The reference refuses the same at CREATE TABLE and for the result of every ALTER
     doubts(schema)                    what the reference ignores
 
 Source: ENGINE.md 1.4, ENGINE_1.4.2.md B, `SchemaValidation`.
+
+Check that the file formats of a table can store its columns.
+
+Source: ENGINE.md 1.4, `FileFormat.validateDataFields`: `AvroSchemaConverter`, `OrcTypeUtil`.
+
+Check merge options against the columns: prefixes, sequence fields, sequence groups, aggregate functions.
+
+Source: ENGINE.md 1.4 and 3.3, `SchemaValidation`, `PartialUpdateMergeFunction.Factory`,
+`AggregateMergeFunction.Factory`.
+
+Where a read starts by the table's own options: one companion key for each mode, and no foreign ones.
+
+Source: ENGINE.md 1.4, `SchemaValidation.validateStartupMode`, `CoreOptions.startupMode`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakekit.data_file.indexing import indexes_of, unread_options
-from lakekit.ddl import positions, table_definition
-from lakekit.ddl.formats import check_formats
-from lakekit.ddl.merging import check_merging
+from lakekit.data_file.file_metadata import indexes_of, unread_options
+from lakekit.ddl import table_definition
 from lakekit.ddl.option_values import check_values
+from lakekit.ddl.table_definition import format_list, parts_of
 from lakekit.errors import ColumnNotFound, InvalidOption, LakekitError, SchemaMismatch, Unsupported
-from lakekit.lsm import aggregates, rule
-from lakekit.options.features import check_readable
+from lakekit.format.avro_writer import bad_name
+from lakekit.lsm import aggregates, merge_spec_options
+from lakekit.options.definitions import SEQUENCE_GROUP
+from lakekit.options.features import check_readable, find, refuse
 from lakekit.options.table_options import TableOptions
+from lakekit.types import TIMESTAMPS, first_duplicate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lakekit.model.table_schema import TableSchema
+    from lakekit.types import DataType, Field
+
+
+FORMATS = ("parquet", "orc", "avro")
+
+
+def check_formats(schema: TableSchema, options: TableOptions) -> None:
+    """Raise `SchemaMismatch` for a column that the format of some level cannot store.
+
+    Raises: `Unsupported` for a format that lakekit does not have.
+    """
+    name = options.file_format.strip().lower()
+    _check_names(
+        schema, (name, *(level_format.strip().lower() for level_format in options.file_format_per_level.values()))
+    )
+    for column in schema.fields:
+        if (wrong := _refuses(name, column)) is not None:
+            raise SchemaMismatch(f"{wrong}. Change the type, or use another file.format", column=column.name)
+    for level, named in options.file_format_per_level.items():
+        _check_format_name(named.strip().lower())
+        if named.strip().lower() != "avro":
+            continue
+        for column in schema.fields:
+            t = column.type
+            if t.root in TIMESTAMPS and (t.precision or 0) > 6:
+                raise SchemaMismatch(
+                    f"'file.format.per.level' entry '{level}:avro' is incompatible with column '{column.name}' of "
+                    f"type {t}: Avro supports timestamp "
+                    f"precision up to 6, got {t.precision}. Lower the precision, or use parquet or orc for level "
+                    f"{level}",
+                    column=column.name,
+                )
+    _check_format_name(name)
+
+
+def _check_names(schema: TableSchema, formats: Sequence[str]) -> None:
+    """Raise `SchemaMismatch` for names that a format cannot store.
+
+    The reference takes such columns, and fails at the first write or reads nulls.
+    """
+    names = [
+        (column.name, part)
+        for column in schema.fields
+        for part in (column.name, *(f.name for t in parts_of(column.type) for f in t.fields))
+    ]
+    for column, name in names:
+        if "avro" in formats and name == column and (wrong := bad_name(name)) is not None:
+            msg = (
+                f"column {column}: {wrong}, and Avro has names of letters, digits and _ that begin with no digit. "
+                "Rename it, or use another file.format"
+            )
+            raise SchemaMismatch(msg, column=column)
+        if "orc" in formats and "`" in name:
+            msg = (
+                f"column {column}: ORC quotes names by ticks, and {name!r} has one, so that it reads as null. Rename "
+                "it, or use another file.format"
+            )
+            raise SchemaMismatch(msg, column=column)
+
+
+def _check_format_name(name: str) -> None:
+    if name not in FORMATS:
+        feature = f"file.format.{name}"
+        known_feature = find(feature)
+        raise refuse(
+            feature if known_feature is None else known_feature.name,
+            f"file.format {name!r}",
+            instead=f"Use one of {', '.join(FORMATS)}",
+        )
+
+
+def _refuses(name: str, column: Field) -> str | None:
+    for t in parts_of(column.type):
+        if name == "avro" and (wrong := _avro(t)) is not None:
+            return f"column {column.name}: {wrong}"
+        if name == "orc" and (wrong := _orc(t)) is not None:
+            return f"column {column.name}: {wrong}"
+    return None
+
+
+def _avro(t: DataType) -> str | None:
+    if t.root in TIMESTAMPS and (t.precision or 0) > 6:
+        return f"Avro does not support TIMESTAMP type with precision: {t.precision}, it holds 6 digits at most"
+    if t.root == "TIME" and (t.precision or 0) > 3:
+        return f"Avro does not support TIME type with precision: {t.precision}, it holds 3 digits at most"
+    if (wrong := next(filter(None, (bad_name(field.name) for field in t.fields)), None)) is not None:
+        return f"{wrong}, and Avro has names of letters, digits and _ that begin with no digit"
+    return f"Avro: Unsupported to derive Schema for type: {t}" if t.root == "VARIANT" else None
+
+
+def _orc(t: DataType) -> str | None:
+    return f"ORC: Unsupported type: {t}" if t.root == "VARIANT" else None
+
+
+# ---- merging ------------------------------------------------------------
+
+
+_PREFIX, _DEFAULT = "fields", "default-aggregate-function"
+_FUNCTIONS = frozenset({*aggregates.names(), "primary-key", "first_not_null_value"})
+
+
+def check_merging(schema: TableSchema, options: TableOptions) -> None:
+    """Raise `InvalidOption` for an option of a missing column, and for merge options that contradict."""
+    _check_prefixes(schema)
+    _check_sequence(schema, options)
+    if schema.primary_keys:
+        if options.merge_engine == "partial-update":
+            _check_groups(schema)
+        merge_spec_options.merge_spec_from_options(schema)
+        if options.merge_engine in ("partial-update", "aggregation"):
+            _check_functions(schema)
+
+
+def _check_prefixes(schema: TableSchema) -> None:
+    for key, value in schema.options.items():
+        if not key.startswith(_PREFIX):
+            continue
+        named = key.split(".")[1].split(",") if "." in key else []
+        for name in named:
+            if name != _DEFAULT and not schema.has(name):
+                raise InvalidOption(
+                    f"Field {name} can not be found in table schema. Option {key!r} names it; columns are "
+                    f"{', '.join(schema.names)}",
+                    key=key,
+                    value=value,
+                )
+
+
+def _check_sequence(schema: TableSchema, options: TableOptions) -> None:
+    names = options.sequence_field
+    key, value = "sequence.field", options.given.get("sequence.field")
+    for name in names:
+        if not schema.has(name):
+            raise InvalidOption(
+                f"Sequence field: '{name}' can not be found in table schema. Columns are {', '.join(schema.names)}",
+                key=key,
+                value=value,
+            )
+        if f"fields.{name}.aggregate-function" in options.given:
+            raise InvalidOption(
+                f"Should not define aggregation on sequence field: '{name}'. It keeps its last value by itself",
+                key=f"fields.{name}.aggregate-function",
+            )
+    if (twice := first_duplicate(names)) is not None:
+        raise InvalidOption(f"Sequence field '{twice}' is defined repeatedly. Name it once", key=key, value=value)
+    if names and options.merge_engine == "first-row":
+        raise InvalidOption(
+            "Do not support use sequence field on FIRST_ROW merge engine. The first row written is the one kept",
+            key=key,
+            value=value,
+        )
+    if names and schema.cross_partition:
+        raise InvalidOption(
+            "You can not use sequence.field in cross partition update case "
+            f"(Primary key constraint '{format_list(schema.primary_keys)}' not include all partition fields "
+            f"'{format_list(schema.partition_keys)}').",
+            key=key,
+            value=value,
+        )
+
+
+def _check_groups(schema: TableSchema) -> None:
+    """Refuse sequence groups that contain a primary key field; `merge_spec_from_options` checks the rest."""
+    for key, value in schema.options.items():
+        if key.startswith(_PREFIX + ".") and key.endswith("." + SEQUENCE_GROUP):
+            columns = key[len(_PREFIX) + 1 : -len(SEQUENCE_GROUP) - 1].split(",")
+            if keyed := [name for name in (*columns, *value.split(",")) if name in schema.primary_keys]:
+                raise InvalidOption(
+                    f"Option {key!r} contains primary key field {keyed[0]!r}: a key never changes; leave it out",
+                    key=key,
+                    value=value,
+                )
+
+
+def _check_functions(schema: TableSchema) -> None:
+    default = schema.options.get(f"fields.{_DEFAULT}")
+    for name in schema.names:
+        key = f"fields.{name}.aggregate-function"
+        function = schema.options.get(key, default)
+        if function is not None and function not in _FUNCTIONS:
+            own = key if key in schema.options else f"fields.{_DEFAULT}"
+            raise InvalidOption(
+                f"Could not find any factory for identifier '{function}': column {name} has no such aggregate "
+                "function. Available: "
+                f"{', '.join(aggregates.names())}",
+                key=own,
+                value=function,
+            )
+
+
+# ---- positions ------------------------------------------------------------
+
+
+_TIME_OPTIONS = ("scan.timestamp-millis", "scan.timestamp")
+_INCREMENTS = ("incremental-between", "incremental-between-timestamp", "incremental-to-auto-tag")
+_SNAPSHOT, _TAG, _CREATION_TIME, _WATERMARK = (
+    "scan.snapshot-id",
+    "scan.tag-name",
+    "scan.file-creation-time-millis",
+    "scan.watermark",
+)
+_EXACTLY_ONE: Mapping[str, tuple[str, ...]] = {
+    "from-timestamp": _TIME_OPTIONS,
+    "from-snapshot": (_SNAPSHOT, _TAG, _WATERMARK),
+    "incremental": _INCREMENTS,
+}
+_REQUIRED_OPTIONS = {"from-snapshot-full": _SNAPSHOT, "from-file-creation-time": _CREATION_TIME}
+_MODE_OPTIONS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "from-timestamp": ((_SNAPSHOT, _CREATION_TIME, _TAG, *_INCREMENTS), _TIME_OPTIONS),
+    "from-snapshot": ((*_TIME_OPTIONS, _CREATION_TIME, *_INCREMENTS), (_SNAPSHOT, _TAG)),
+    "incremental": ((_SNAPSHOT, *_TIME_OPTIONS, _CREATION_TIME, _TAG), _INCREMENTS),
+    "from-snapshot-full": ((*_TIME_OPTIONS, _CREATION_TIME, _TAG, *_INCREMENTS), (_SNAPSHOT,)),
+    "from-file-creation-time": ((_SNAPSHOT, *_TIME_OPTIONS, _TAG, *_INCREMENTS), (_CREATION_TIME,)),
+}
+"""By mode: the keys it may not have, and those it may."""
+_POSITION_OPTIONS = (*_TIME_OPTIONS, _CREATION_TIME, _SNAPSHOT, _TAG, *_INCREMENTS)
+
+
+def mode_of(options: TableOptions) -> str:
+    """Return the effective `scan.mode`: what the position options imply where no mode is set."""
+    texts = options.given
+    if options.scan_mode == "full":
+        return "latest-full"
+    if options.scan_mode != "default":
+        return options.scan_mode
+    if any(key in texts for key in (*_TIME_OPTIONS, "log.scan.timestamp-millis")):
+        return "from-timestamp"
+    if any(key in texts for key in (_SNAPSHOT, _TAG, _WATERMARK, "scan.version")):
+        return "from-snapshot"
+    if _CREATION_TIME in texts:
+        return "from-file-creation-time"
+    if "scan.creation-time-millis" in texts:
+        return "from-creation-timestamp"
+    return "incremental" if any(key in texts for key in _INCREMENTS[:2]) else "latest-full"
+
+
+def check_positions(options: TableOptions) -> None:
+    """Raise `InvalidOption` for position options that do not go with the mode."""
+    mode, texts = mode_of(options), options.given
+    upper = mode.upper().replace("-", "_")
+    if mode in _EXACTLY_ONE and sum(key in texts for key in _EXACTLY_ONE[mode]) != 1:
+        keys = _EXACTLY_ONE[mode]
+        raise InvalidOption(
+            f"must set only one key in [{','.join(keys)}] when you use {upper} for scan.mode",
+            key=_find_first_key(keys, texts) or "scan.mode",
+            value=mode,
+        )
+    if mode in _REQUIRED_OPTIONS and _REQUIRED_OPTIONS[mode] not in texts:
+        raise InvalidOption(
+            f"{_REQUIRED_OPTIONS[mode]} can not be null when you use {upper} for scan.mode", key=_REQUIRED_OPTIONS[mode]
+        )
+    if mode in _MODE_OPTIONS:
+        foreign, own = _MODE_OPTIONS[mode]
+        if (key := _find_first_key(foreign, texts)) is not None:
+            raise InvalidOption(
+                f"[{key}] must be null when you set [{','.join(own)}]; a read starts at one place: remove one",
+                key=key,
+                value=texts[key],
+            )
+    elif (key := _find_first_key(_POSITION_OPTIONS, texts)) is not None:
+        raise InvalidOption(
+            f"{key} must be null when you use {upper} for scan.mode; set the mode that takes it, or remove the key",
+            key=key,
+            value=texts[key],
+        )
+
+
+def _find_first_key(keys: Sequence[str], texts: Mapping[str, str]) -> str | None:
+    return next((key for key in keys if key in texts), None)
+
+
+# ---- schema validation ------------------------------------------------------------
+
 
 _TIMES = ("INT", "BIGINT", "TIMESTAMP", "TIMESTAMP_LTZ")
 
@@ -43,7 +331,7 @@ def check(schema: TableSchema, where: str, *, has_branch: Callable[[str], bool] 
     table_definition.check_types(schema)
     table_definition.check_keys(schema)
     table_definition.check_bucket(schema, options.bucket, options.full_compaction_delta_commits)
-    positions.check_positions(options)
+    check_positions(options)
     check_merging(schema, options)
     _check_producer(schema, options)
     _check_retention(options)
@@ -248,7 +536,7 @@ def check_writable(schema: TableSchema, before: TableSchema | None = None) -> No
 
 def _find_write_problem(schema: TableSchema) -> LakekitError | None:
     if schema.primary_keys:
-        merge_rule = rule.merge_spec_from_options(schema)
+        merge_rule = merge_spec_options.merge_spec_from_options(schema)
         for name in merge_rule.functions:
             try:
                 aggregates.check(merge_rule, [name])
@@ -268,7 +556,7 @@ def _find_write_problem(schema: TableSchema) -> LakekitError | None:
 def doubts(schema: TableSchema) -> Iterator[str]:
     """Yield what the reference silently ignores: mistyped options of indexes, and removed functions."""
     if schema.primary_keys:
-        for name, function in rule.merge_spec_from_options(schema).functions.items():
+        for name, function in merge_spec_options.merge_spec_from_options(schema).functions.items():
             if function.name == "count":
                 yield (
                     f"fields.{name}.aggregate-function=count: engines since 0.9 have no such function and refuse the "

@@ -13,26 +13,23 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lakekit.ddl.apply_changes import apply_changes
-from lakekit.ddl.defaults import check_default
-from lakekit.ddl.options_given import texts_of
-from lakekit.ddl.schema_changes import SetOption
+from lakekit.ddl.schema_changes import SetOption, texts_of
 from lakekit.ddl.schema_validation import check, check_writable, doubts
-from lakekit.ddl.table_definition import define_table
+from lakekit.ddl.table_definition import check_default, define_table
 from lakekit.errors import Corrupt, InvalidOption, RetriesExhausted, SchemaMismatch, TableAlreadyExists, Unsupported
-from lakekit.metadata import keeper, schemas, snapshots
+from lakekit.metadata import schemas, snapshots, table_context
 from lakekit.model.table_paths import is_plain
 from lakekit.model.table_schema import CURRENT_VERSION, TableSchema, assign_ids
 from lakekit.options.features import OBJECTS, check_supported
-from lakekit.options.frozendict import FrozenDict
+from lakekit.options.option import FrozenDict
+from lakekit.runtime import warn_user
 from lakekit.storage.atomic_write import create_exclusive
-from lakekit.world import warn_user
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from lakekit.ddl.schema_changes import TableChange
-    from lakekit.metadata.keeper import HeldLock
-    from lakekit.metadata.table_context import TableContext, TableLocation
+    from lakekit.metadata.table_context import HeldLock, TableContext, TableLocation
     from lakekit.types import Field
 
 MADE_BY_CATALOGS = {OBJECTS: "cat.create_object_table", "format-table": "cat.create_format_table"}
@@ -101,7 +98,7 @@ def make_first_schema(
         primary_keys=draft.primary_keys,
         options=FrozenDict(draft.options),
         comment=comment,
-        time_millis=location.world.now_ms(),
+        time_millis=location.runtime.now_ms(),
     )
     check(schema, location.name)
     check_writable(schema)
@@ -115,10 +112,13 @@ def put_first(location: TableLocation, schema: TableSchema) -> None:
 
     Raises: `TableAlreadyExists`, `CommitStateUnknown`.
     """
-    with keeper.catalog_lock(location) as claim:
+    with table_context.catalog_lock(location) as claim:
         claim.check()
         if not create_exclusive(
-            location.storage, location.layout.schema(schema.id), _bytes(schema), check_lock=keeper.lock_check(claim)
+            location.storage,
+            location.layout.schema(schema.id),
+            _bytes(schema),
+            check_lock=table_context.lock_check(claim),
         ):
             raise table_already_exists(location)
 
@@ -128,9 +128,9 @@ def alter(ctx: TableContext, changes: Sequence[TableChange]) -> TableSchema:
 
     Raises what `apply_changes` and `check` raise, `RetriesExhausted` if other writers keep writing schemas first.
     """
-    with keeper.catalog_lock(ctx) as claim:
-        made = _write_next_schema(ctx.ground, changes, claim)
-    keeper.schema_changed(ctx, made)
+    with table_context.catalog_lock(ctx) as claim:
+        made = _write_next_schema(ctx.location, changes, claim)
+    table_context.schema_changed(ctx, made)
     if any(isinstance(change, SetOption) for change in changes):
         warn(made)
     return made
@@ -152,7 +152,7 @@ def plan_next_schema(location: TableLocation, changes: Sequence[TableChange]) ->
         return is_plain(name) and bool(schemas.ids(replace(location, layout=location.layout.on_branch(name))))
 
     before = schemas.latest(location)
-    schema = apply_changes(before, changes, has_snapshots=has_snapshots, time_ms=location.world.now_ms())
+    schema = apply_changes(before, changes, has_snapshots=has_snapshots, time_ms=location.runtime.now_ms())
     check(schema, location.name, has_branch=has_branch)
     check_writable(schema, before)
     return schema
@@ -163,7 +163,10 @@ def _write_next_schema(location: TableLocation, changes: Sequence[TableChange], 
         schema = plan_next_schema(location, changes)
         claim.check()
         if create_exclusive(
-            location.storage, location.layout.schema(schema.id), _bytes(schema), check_lock=keeper.lock_check(claim)
+            location.storage,
+            location.layout.schema(schema.id),
+            _bytes(schema),
+            check_lock=table_context.lock_check(claim),
         ):
             return schema
     raise RetriesExhausted(

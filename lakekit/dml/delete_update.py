@@ -8,28 +8,68 @@
 With `delete.force-produce-changelog` only the last two are used, so that a changelog has every row.
 
 Source: ENGINE.md 1.6, 8.3 and 8.4; `DeleteFromPaimonTableCommand`, `PrimaryKeyTableUtils.validatePKUpsertDeletable`.
+
+New values of columns, as expressions over the old row.
+
+Such as `{"v": pl.col("v") + 1, "s": "upper(s)", "d": date(2024, 1, 1)}`. A text is SQL, as it is in conditions: a text
+as value is written `"'closed'"` or `pl.lit("closed")`. Every other value is a literal, read with its column's type:
+lists for ARRAY, dicts for MAP and ROW.
+
+Check that the new values of an update persist once the table has merged them with the rows they replace.
+
+    partial-update, {"v": None}            v keeps its older value      refused: the update would change nothing
+    sequence.field = q, {"v": 2, "q": 3}   the row with q = 9 stays     refused
+
+The rows are merged as reading merges them, so that all merge options of the table count. Source: ENGINE.md 3.1 to 3.3.
+
+Update the rows for which a condition is true: each is computed from its old values.
+
+    key table      the rows are written again, complete, as +U: only with the engines deduplicate and partial-update
+    append table   touched files are rewritten, every row in its place;
+                   with deletion vectors old rows are marked and new ones appended
+
+Source: ENGINE.md 8.3 and 8.4; `UpdatePaimonTableCommand`, `RowLevelOp`, `PaimonUpdateTable`.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
+from pyroaring import BitMap
 
-from lakekit.columns import KIND
+from lakekit.columns import KIND, ROW, SEQUENCE, col, cols, internal
 from lakekit.commit.overwrite import Overwrite
 from lakekit.dml.matching_rows import TargetRows
-from lakekit.dml.rewriting import delete_rows
-from lakekit.dml.row_change import RowChange, RowChangeSpec
-from lakekit.errors import InvalidOption
-from lakekit.lsm import rule as rules
-from lakekit.model.row_kind import RowKind
-from lakekit.read.user_expressions import condition, is_row_wise
+from lakekit.dml.row_change import RowChange, RowChangeSpec, delete_rows, drop, mark
+from lakekit.errors import InvalidOption, SchemaMismatch
+from lakekit.lsm import merge, merge_spec_options as rules
+from lakekit.model.data_file import RowKind
+from lakekit.read.user_expressions import (
+    condition,
+    format_expression,
+    is_row_wise,
+    make_column_not_found,
+    name_exactly,
+    non_elementwise_reason,
+    parse_expression,
+    resolve_expression,
+    translate_compute_errors,
+)
+from lakekit.write import input_frames, row_conversion
+from lakekit.write.value_casting import ErrorHints
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from lakekit.dml.row_change import RowChangeResult
+    from lakekit.lsm.merge_spec import MergeSpec
     from lakekit.metadata.table_context import TableContext
+
+    UpdateStrategy = Callable[[RowChange, TargetRows, pl.Expr, list[pl.Expr]], None]
 
 
 def delete(ctx: TableContext, where: pl.Expr | str) -> RowChangeResult:
@@ -40,14 +80,14 @@ def delete(ctx: TableContext, where: pl.Expr | str) -> RowChangeResult:
     Raises: `ColumnNotFound`, `SchemaMismatch` for the condition, `InvalidOption` where the table's options leave no way
     to delete, `Conflict` where another commit rewrote or marked the same files meanwhile: nothing changed.
     """
-    return statement(ctx, where).commit()
+    return delete_spec(ctx, where).commit()
 
 
-def statement(ctx: TableContext, where: pl.Expr | str) -> RowChangeSpec:
+def delete_spec(ctx: TableContext, where: pl.Expr | str) -> RowChangeSpec:
     """Return the change that `delete` makes. Raises what it raises for the condition."""
     expr, target = condition(where, ctx), TargetRows.at_newest(ctx)
     everything, row_by_row = target.always(expr), ctx.options.delete_force_produce_changelog
-    replaces = Overwrite.whole() if everything and target.snapshot is not None and not row_by_row else None
+    replaces = Overwrite.entire_table() if everything and target.snapshot is not None and not row_by_row else None
     partitions = [] if everything is False else None if row_by_row or replaces is not None else target.partitions(expr)
     if partitions:
         replaces = Overwrite.exactly(partitions)
@@ -109,3 +149,241 @@ def as_deletes(rows: pl.DataFrame, ctx: TableContext) -> pl.DataFrame:
     own = ctx.options.rowkind_field
     kind_column = [] if own is None else [pl.lit("-D", pl.String).alias(own)]
     return rows.with_columns(*kind_column, pl.lit(int(RowKind.DELETE), pl.Int8).alias(KIND))
+
+
+# ---- assignments ------------------------------------------------------------
+
+
+def assignments(
+    values: Mapping[str, object], ctx: TableContext, schema: Mapping[str, pl.DataType], *, argument: str
+) -> dict[str, pl.Expr]:
+    """Return an expression over columns `schema` for each column of the table that gets a value.
+
+    `argument`: the name of the argument, for error messages.
+
+    Raises: `ColumnNotFound`, `SchemaMismatch`, `TypeError` for no mapping.
+    """
+    if not hasattr(values, "items") or not values or not all(isinstance(name, str) for name in values):
+        msg = f"{argument} takes the new values by column, such as {{'v': pl.col('v') + 1}}, not {values!r}"
+        raise TypeError(msg)
+    expressions = {}
+    for name, value in values.items():
+        if not ctx.schema.has(name):
+            raise make_column_not_found(name, list(ctx.schema.names), ctx.name, argument)
+        expressions[name] = _value(name, value, ctx, schema, argument=f"{argument}[{name!r}]").alias(name)
+    return expressions
+
+
+def _value(name: str, value: object, ctx: TableContext, schema: Mapping[str, pl.DataType], *, argument: str) -> pl.Expr:
+    if not isinstance(value, (pl.Expr, str)):
+        return pl.lit(input_frames.frame([{name: value}], ctx).get_column(name)).first()
+    expr = name_exactly(parse_expression(value, ctx.name, argument), schema) if isinstance(value, str) else value
+    expr, _ = resolve_expression(expr, schema, ctx.name, argument)
+    if (beyond := non_elementwise_reason(expr, schema)) is not None:
+        raise SchemaMismatch(
+            f"{argument}={format_expression(expr)} for {ctx.name} {beyond}. A new value is made of its own row alone",
+            column=name,
+        )
+    return expr
+
+
+# ---- update validation ------------------------------------------------------------
+
+
+_MERGED_SUFFIX = internal("merged")
+"""What the names of merged columns end with."""
+
+
+def check_stands(old: pl.DataFrame, new: pl.DataFrame, names: Sequence[str], ctx: TableContext) -> None:
+    """Raise `InvalidOption` where a new value of a column in `names` would be lost by merging.
+
+    `old` and `new` correspond row by row.
+    """
+    rule = rules.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name)
+    if not old.height or (rule.engine == "deduplicate" and not rule.sequence_fields):
+        return
+    keys = list(dict.fromkeys((*ctx.schema.partition_keys, *ctx.schema.primary_keys)))
+    own = cols(ctx.schema.names)
+    both = pl.concat([_version(old.select(own), RowKind.INSERT, 0), _version(new.select(own), RowKind.UPDATE_AFTER, 1)])
+    merged = merge.merge(both, replace(rule, key=tuple(keys), lookup=False))
+    pairs = new.select(own).join(
+        merged.select(own), on=cols(keys), how="left", nulls_equal=True, suffix=_MERGED_SUFFIX, maintain_order="left"
+    )
+    for name in (name for name in names if name not in keys):
+        lost = pairs.filter(col(name).ne_missing(col(name + _MERGED_SUFFIX)))
+        if lost.height:
+            raise _lost_update(name, lost[name][0], lost[name + _MERGED_SUFFIX][0], rule, ctx)
+
+
+def _version(rows: pl.DataFrame, kind: RowKind, number: int) -> pl.DataFrame:
+    return rows.with_columns(pl.lit(int(kind), pl.Int8).alias(KIND), pl.lit(number, pl.Int64).alias(SEQUENCE))
+
+
+def _lost_update(name: str, wanted: object, left: object, rule: MergeSpec, ctx: TableContext) -> InvalidOption:
+    group = rule.group_of(name)
+    fields = rule.sequence_fields if group is None else group.columns
+    if fields:
+        key, value = (
+            "sequence.field" if group is None else f"fields.{','.join(fields)}.sequence-group",
+            ",".join(fields),
+        )
+        why = (
+            f"rows are ordered by {', '.join(fields)}, and the new one is older, or has none: give {fields[0]} a "
+            "value that is not below the old one"
+        )
+    else:
+        key, value = "merge-engine", rule.engine
+        why = (
+            f"merge engine {rule.engine} keeps the older value of a column that is NULL, or makes one of both: delete "
+            "the row and write another"
+        )
+    message = (
+        f"{name!r} of {ctx.name} would be {left!r} after the update, and not {wanted!r}: {why}. Nothing was changed"
+    )
+    return InvalidOption(message, key=key, value=value)
+
+
+# ---- update ------------------------------------------------------------
+
+
+_ENGINES = ("deduplicate", "partial-update")
+COMPUTED_VALUE_HINTS = ErrorHints(cast=" where the value is made")
+"""Of rows that a statement makes, which casts nothing by itself."""
+
+
+def update(ctx: TableContext, values: Mapping[str, object], where: pl.Expr | str) -> RowChangeResult:
+    """Set columns in the rows of which `where` is true, in one commit; no commit where no row is.
+
+    Raises: `InvalidOption` for a merge engine that takes no updates, and where merging would undo a new value;
+    `SchemaMismatch` for a column of the primary key; what `delete` raises for conditions, what appending raises for
+    values; `Conflict`.
+    """
+    return update_spec(ctx, values, where).commit()
+
+
+def update_spec(ctx: TableContext, values: Mapping[str, object], where: pl.Expr | str) -> RowChangeSpec:
+    """Return the change that `update` makes.
+
+    Raises what it raises for the engine, the condition and the columns.
+    """
+    check_engine(ctx, "Update")
+    target = TargetRows.at_newest(ctx)
+    expr, new = condition(where, ctx), assignments(values, ctx, target.schema, argument="set")
+    if keys := [name for name in new if name in ctx.schema.primary_keys]:
+        raise SchemaMismatch(
+            f"Can't update the primary key column. {keys[0]!r} is one of {ctx.name}: delete the row and write another",
+            column=keys[0],
+        )
+    does = (
+        _write_new_rows
+        if ctx.kind == "key"
+        else _update_by_vectors
+        if ctx.options.deletion_vectors_enabled
+        else _rewrite_files
+    )
+    return RowChangeSpec(
+        ctx=ctx,
+        found=target,
+        where=expr,
+        only_adds=ctx.kind == "append",
+        fill=partial(_run_update, does=does, expr=expr, values=list(new.values())),
+        by_place=is_row_wise(expr, target.schema),
+    )
+
+
+def _run_update(
+    change: RowChange,
+    target: TargetRows,
+    *,
+    does: Callable[[RowChange, TargetRows, pl.Expr, list[pl.Expr]], None],
+    expr: pl.Expr,
+    values: list[pl.Expr],
+) -> None:
+    if target.snapshot is not None and target.always(expr) is not False:
+        does(change, target, expr, values)
+
+
+def _write_new_rows(change: RowChange, target: TargetRows, expr: pl.Expr, values: list[pl.Expr]) -> None:
+    """Write new rows over the old ones.
+
+    Raises: `InvalidOption` where the table would not keep a new value.
+    """
+    names = [value.meta.output_name() for value in values]
+    for batch in target.batches(expr):
+        new = compute_rows(batch, values, change.ctx)
+        check_stands(batch, new, names, change.ctx)
+        change.write(new.with_columns(pl.lit(int(RowKind.UPDATE_AFTER), pl.Int8).alias(KIND)))
+
+
+def check_engine(ctx: TableContext, what: str) -> None:
+    """Raise `InvalidOption` where the merge engine of a key table takes no such statement (ENGINE 8.4)."""
+    engine = ctx.options.merge_engine
+    if ctx.kind == "key" and engine not in _ENGINES:
+        instead = (
+            "write rows with t.upsert(…), which it merges"
+            if engine == "aggregation"
+            else "its first row of a key stands"
+        )
+        raise InvalidOption(
+            f"merge engine {engine} can not support {what}, currently only {', '.join(_ENGINES)} can support {what}. "
+            f"{ctx.name} has that engine: {instead}",
+            key="merge-engine",
+            value=engine,
+        )
+
+
+def key_changed(old: pl.DataFrame, new: pl.DataFrame, ctx: TableContext) -> None:
+    """Raise `SchemaMismatch` where new values of rows change their key."""
+    for name in ctx.schema.primary_keys:
+        changed = old[name].ne_missing(new[name])
+        if changed.any():
+            at = int(changed.alias("").arg_true()[0])
+            raise SchemaMismatch(
+                f"Can't update the primary key column. {name!r} of {ctx.name} would become {new[name][at]!r}, and is "
+                f"{old[name][at]!r}: "
+                "leave it out, match rows by the whole key, or delete the row and insert another",
+                column=name,
+            )
+
+
+def compute_rows(rows: pl.DataFrame, values: list[pl.Expr], ctx: TableContext) -> pl.DataFrame:
+    """Rows with new values, held to the table's types. Raises `SchemaMismatch`, `ValueOutOfRange`."""
+    with translate_compute_errors(ctx.name):
+        made = rows.with_columns(values)
+    return pl.concat(
+        [
+            row_conversion.empty_frame(ctx),
+            *row_conversion.batches(made.select(cols(ctx.schema.names)), ctx, remedies=COMPUTED_VALUE_HINTS),
+        ]
+    )
+
+
+def _update_by_vectors(change: RowChange, target: TargetRows, expr: pl.Expr, values: list[pl.Expr]) -> None:
+    """Mark old rows by deletion vectors, and append new ones."""
+    stored, marked = target.stored(expr), BitMap()
+    for batch in stored.batches(stored.rows(expr)):
+        marked |= BitMap(batch[ROW].to_numpy())
+        change.write(compute_rows(batch, values, change.ctx))
+    mark(change, stored, marked)
+
+
+def _rewrite_files(change: RowChange, target: TargetRows, expr: pl.Expr, values: list[pl.Expr]) -> None:
+    """Rewrite the files with marked rows, each row in its place."""
+    stored = target.stored(expr)
+    marked = stored.marked(expr)
+    touched = stored.touched(marked)
+    for at in touched:
+        file_rows, positions = stored.narrowed([at]), stored.positions(at, marked)
+        for batch in file_rows.batches(file_rows.rows(masked=False)):
+            hit = pl.Series(np.isin(batch[ROW].to_numpy(), positions))
+            change.write(_update_batch(batch, hit, values, change.ctx))
+    drop(change, stored, touched)
+
+
+def _update_batch(batch: pl.DataFrame, hit: pl.Series, values: list[pl.Expr], ctx: TableContext) -> pl.DataFrame:
+    """Return a batch in which some rows have new values; the others are as they were."""
+    if not hit.any():
+        return batch.drop(ROW)
+    old, unchanged = batch.filter(hit), batch.filter(~hit)
+    new = compute_rows(old, values, ctx).with_columns(old[ROW])
+    return pl.concat([unchanged.select(cols(new.columns)), new]).sort(ROW).drop(ROW)

@@ -5,6 +5,11 @@
     target.stored(expr).marked(expr)   the same rows as numbers that count the rows of all files, in order
 
 Source: ENGINE.md 8.3 and 8.4; `PaimonRowLevelCommand`.
+
+Rows that a change would not reach: keys in another bucket than the one to which the change writes.
+
+pypaimon 2.1.0 places rows by the default function whatever `bucket-function.type` says. A delete or a new version of
+such a key goes to the bucket of the option's function, and the row stays where it is.
 """
 
 from __future__ import annotations
@@ -19,21 +24,21 @@ import polars as pl
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from lakekit.columns import ROW
+from lakekit.codec import hashing
+from lakekit.columns import ROW, cols
 from lakekit.data_file import deletion_vector_reader, row_kinds
 from lakekit.data_file.paths import bucket_id_at, data_file_paths
 from lakekit.data_file.reader import scan_files, translate_polars_errors
-from lakekit.dml.bucket_places import check_places
-from lakekit.errors import InvalidOption, LimitExceeded
+from lakekit.errors import Corrupt, InvalidOption, LimitExceeded
 from lakekit.format.polars_types import polars_schema
 from lakekit.metadata import feature_check, snapshots
 from lakekit.predicate import FALSE, TRUE
-from lakekit.read import lazy, lazy_frames, planner as plans
-from lakekit.read.condition import ScanFilter, parse_exact
-from lakekit.read.expand import used_columns
-from lakekit.read.spelled import pyarrow_text
+from lakekit.read import lazy_frames, planner as plans, polars_pushdown
+from lakekit.read.filter_text import pyarrow_text
+from lakekit.read.polars_pushdown import ScanFilter, parse_exact
 from lakekit.read.time_travel import Position
-from lakekit.read.user_expressions import is_row_wise, translate_compute_errors
+from lakekit.read.user_expressions import is_row_wise, translate_compute_errors, used_columns
+from lakekit.write import bucket_assigners
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,6 +52,61 @@ if TYPE_CHECKING:
     from lakekit.read.planner import Plan
 
     Positions = NDArray[np.unsignedinteger]
+
+
+def check_places(plan: Plan, expr: pl.Expr | None) -> None:
+    """Raise `Corrupt` where a matching row of a key table lies in another bucket than that of its key.
+
+    Only tables with another bucket function than the default are checked: all writers place rows by the default one
+    alike.
+    """
+    ctx = plan.ctx
+    if (
+        ctx.kind != "key"
+        or ctx.options.bucket < 1
+        or len(hashing.functions_of_writers(ctx.options.bucket_function_type)) == 1
+    ):
+        return
+    fields = bucket_assigners.bucket_fields(ctx)
+    if not hashing.is_bucket_key(ctx.options.bucket_function_type, [field.type for field in fields]):
+        return  # nobody writes it: the writers refuse the table by name
+    numbers = plan.entries.numbers("bucket")
+    for number in np.unique(numbers[plan.selected]).tolist():  # scalar: one a bucket
+        buckets = tuple(bucket for bucket in plan.merged if bucket.bucket == number)
+        _check_bucket(replace(plan, raw=plan.raw[numbers[plan.raw] == number], merged=buckets), expr, number)
+
+
+def _check_bucket(plan: Plan, expr: pl.Expr | None, number: int) -> None:
+    ctx, fields = plan.ctx, bucket_assigners.bucket_fields(plan.ctx)
+    frame = lazy_frames.scan_merged([plan], ctx.schema.fields)
+    matching = frame if expr is None else polars_pushdown.filter_rows(frame, expr, polars_schema(ctx.schema.fields))
+    with (
+        translate_compute_errors(ctx.name),
+        translate_polars_errors(ctx, data_file_paths(ctx, plan.entries.take(plan.selected))),
+    ):
+        for batch in matching.select(cols([field.name for field in fields])).collect_batches():
+            columns, types = bucket_assigners.key_columns(batch, fields)
+            right = hashing.buckets(ctx.options.bucket_function_type, columns, types, ctx.options.bucket)
+            if (right != number).any():
+                raise _misplaced_rows(ctx, plan, number, int(right[right != number][0]))
+
+
+def _misplaced_rows(ctx: TableContext, plan: Plan, number: int, right: int) -> Corrupt:
+    [path] = data_file_paths(ctx, plan.entries.take(plan.selected[:1]))
+    function = ctx.options.bucket_function_type
+    return Corrupt(
+        f"rows of bucket {number} of {ctx.name} belong to bucket {right} by bucket-function.type={function}: another "
+        "writer "
+        "placed them otherwise, and what is written now would not replace them. Nothing was changed. Write the rows "
+        "anew first: "
+        "t.overwrite(t.scan().collect())",
+        path=path,
+        field="_BUCKET",
+    )
+
+
+# ---- matching rows ------------------------------------------------------------
+
 
 _LOSSY_READ_OPTIONS = ("scan.ignore-lost-files", "scan.ignore-corrupt-files", "lakekit.timestamp-unit", "scan.bucket")
 """A caller's options of reading: what they hide or round must not decide what is kept."""
@@ -99,7 +159,7 @@ class TargetRows:
     def places(self, expr: pl.Expr | None) -> list[tuple[bytes, int]]:
         """Where rows may be that satisfy a condition."""
         plan = self.plan(expr)
-        return sorted({bucket_id_at(plan.entries, int(at)) for at in plan.chosen})
+        return sorted({bucket_id_at(plan.entries, int(at)) for at in plan.selected})
 
     def batches(
         self, expr: pl.Expr | None, then: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda rows: rows
@@ -112,10 +172,10 @@ class TargetRows:
         plan = self.plan(expr)
         check_places(plan, expr)
         frame = lazy_frames.scan_merged([plan], self.ctx.schema.fields)
-        matching = then(frame if expr is None else lazy.filter_rows(frame, expr, self.schema))
+        matching = then(frame if expr is None else polars_pushdown.filter_rows(frame, expr, self.schema))
         with (
             translate_compute_errors(self.ctx.name),
-            translate_polars_errors(self.ctx, data_file_paths(self.ctx, plan.entries.take(plan.chosen))),
+            translate_polars_errors(self.ctx, data_file_paths(self.ctx, plan.entries.take(plan.selected))),
         ):
             yield from matching.collect_batches(maintain_order=True)
 
@@ -138,13 +198,13 @@ class TargetRows:
 
     def _condition(self, expr: pl.Expr) -> ScanFilter:
         schema = self.ctx.schema
-        return lazy.condition_of(lazy.filters_of(expr, self.schema), schema)[0]
+        return polars_pushdown.condition_of(polars_pushdown.filters_of(expr, self.schema), schema)[0]
 
     # ---- what a condition says without reading rows
 
     def always(self, expr: pl.Expr) -> bool | None:
         """Return True if a condition holds of every row, False if of none, None if it depends on the row."""
-        filters = [parse_exact(pyarrow_text(term)) for term in lazy.filters_of(expr, self.schema)]
+        filters = [parse_exact(pyarrow_text(term)) for term in polars_pushdown.filters_of(expr, self.schema)]
         if expr.meta.root_names() or len(filters) != 1:
             return None
         return {TRUE: True, FALSE: False}.get(filters[0]) if filters[0] is not None else None
@@ -239,7 +299,7 @@ class FileRows:
             row_index=ROW,
             snapshot_id=self._snapshot_id,
         )
-        return frame if expr is None else lazy.filter_rows(frame, expr, polars_schema(fields))
+        return frame if expr is None else polars_pushdown.filter_rows(frame, expr, polars_schema(fields))
 
     def marked(self, expr: pl.Expr) -> BitMap:
         """Return the numbers of the rows that satisfy a condition."""

@@ -19,15 +19,21 @@ import polars as pl
 from pyroaring import BitMap
 
 from lakekit.columns import KIND, ROW, cols, internal
-from lakekit.dml.delete_update import as_deletes, check_deletes, takes_deletes
+from lakekit.dml.delete_update import (
+    COMPUTED_VALUE_HINTS,
+    as_deletes,
+    check_deletes,
+    check_engine,
+    compute_rows,
+    key_changed,
+    takes_deletes,
+)
 from lakekit.dml.matching_rows import TargetRows
 from lakekit.dml.merge_plan import SOURCE_ROW, merge_plan
-from lakekit.dml.rewriting import delete_rows
-from lakekit.dml.row_change import RowChange
-from lakekit.dml.update import COMPUTED_VALUE_HINTS, check_engine, compute_rows, key_changed
+from lakekit.dml.row_change import RowChange, delete_rows
 from lakekit.errors import InvalidOption, MergeConflict
-from lakekit.model.row_kind import RowKind
-from lakekit.read import lazy
+from lakekit.model.data_file import RowKind
+from lakekit.read import polars_pushdown
 from lakekit.read.user_expressions import translate_compute_errors
 from lakekit.write import row_conversion
 
@@ -193,7 +199,7 @@ class _MergeRun:
         """Each target row with each source row that it matches, and the clause that acts on it."""
         schema = {**self.target.schema, **self.plan.source.schema}
         return _with_action_number(
-            lazy.shield(rows, [self.plan.on], schema).join_where(self.plan.source.lazy(), self.plan.on),
+            polars_pushdown.shield(rows, [self.plan.on], schema).join_where(self.plan.source.lazy(), self.plan.on),
             self.plan.matched,
         )
 

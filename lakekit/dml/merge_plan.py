@@ -8,43 +8,109 @@ Everything is checked against the columns of both sides.
 The source is read once into memory: it is joined, searched again for rows that match nothing, and its keys determine
 which files of the target can match at all.
 Source: ENGINE.md 8.3; `PaimonMergeIntoBase`, `MergeIntoPaimonTable`.
+
+SQL text of a merge: `t.v` is the target's column, `s.v` the source's, a bare name the target's.
+
+    t.k = s.k AND s.op <> 't.x'   ->   "k" = "<source>.k" AND "<source>.op" <> 't.x'
+
+Only names are changed: string literals, quoted names and comments stay as they are.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import pairwise
 from operator import and_
 from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
 from lakekit.columns import col, internal
-from lakekit.dml.assignments import assignments
+from lakekit.dml.delete_update import assignments
 from lakekit.dml.merge_clauses import Clause, WhenMatched, WhenNotMatched, WhenNotMatchedBySource
-from lakekit.dml.merge_sql import flatten_qualified_names
 from lakekit.errors import ColumnNotFound, SchemaMismatch
 from lakekit.format.polars_types import polars_schema
 from lakekit.lsm.numpy_columns import min_max_literals
-from lakekit.read.expand import choose_among, expand, is_picklable, name_exactly, used_columns
-from lakekit.read.lazy import filters_of
+from lakekit.read.polars_pushdown import filters_of
 from lakekit.read.user_expressions import (
     SOURCE,
     check_condition,
+    choose_among,
+    expand,
     format_expression,
+    is_picklable,
     make_column_not_found,
+    name_exactly,
     non_elementwise_reason,
     parse_expression,
+    used_columns,
 )
 from lakekit.write import input_frames
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lakekit.metadata.table_context import TableContext
 
     Schema = Mapping[str, pl.DataType]
+
+
+_TOKEN = re.compile(
+    r"""(?P<text>'(?:[^']|'')*')|(?P<quoted>"(?:[^"]|"")*"|`(?:[^`]|``)*`)"""
+    r"""|(?P<blank>\s+|--[^\n]*|/\*.*?\*/)|(?P<word>[^\W\d]\w*)|\d[\w.]*|.""",
+    re.DOTALL,
+)
+_SIDES = {"t": "", "s": SOURCE}
+
+
+def flatten_qualified_names(text: str) -> str:
+    """Return the text with the names of both sides as columns of one frame."""
+    return "".join(_flatten_tokens(list(_TOKEN.finditer(text))))
+
+
+def _flatten_tokens(tokens: list[re.Match[str]]) -> Iterator[str]:
+    """Yield the tokens with `side . name`, with or without blanks, replaced by one quoted name.
+
+    A name after a point belongs to what is before the point.
+    """
+    solid = [at for at, token in enumerate(tokens) if token.lastgroup != "blank"]
+    follows = dict(pairwise(solid))
+    done, before = 0, ""
+    for at in solid:
+        if at < done:
+            continue
+        point = follows.get(at, -1)
+        name = follows.get(point, -1)
+        word = tokens[at]
+        is_side = (
+            word.lastgroup == "word"
+            and word[0].lower() in _SIDES
+            and before != "."
+            and name > 0
+            and tokens[point][0] == "."
+        )
+        if is_side and tokens[name].lastgroup in ("word", "quoted"):
+            yield from (token[0] for token in tokens[done:at])
+            yield _quote(_SIDES[word[0].lower()] + _unquote(tokens[name][0]))
+            done = name + 1
+        before = tokens[at][0]
+    yield from (token[0] for token in tokens[done:])
+
+
+def _unquote(name: str) -> str:
+    mark = name[0]
+    return name[1:-1].replace(mark * 2, mark) if mark in '"`' else name
+
+
+def _quote(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+# ---- merge plan ------------------------------------------------------------
+
 
 SOURCE_ROW = internal("source_row")
 """The number of a source row."""
@@ -217,7 +283,7 @@ class _Sides:
         expr = (
             parse_expression(flatten_qualified_names(value), self.ctx.name, argument, schema)
             if isinstance(value, str)
-            else self._chosen(parse_expression(value, self.ctx.name, argument), argument)
+            else self._expand_selectors(parse_expression(value, self.ctx.name, argument), argument)
         )
         self._look(expr, schema, argument)
         expr = check_condition(expr, schema, self.ctx.name, argument)
@@ -269,11 +335,11 @@ class _Sides:
         parsed = parse_expression(
             flatten_qualified_names(value) if isinstance(value, str) else value, self.ctx.name, argument
         )
-        expr = name_exactly(parsed, schema) if isinstance(value, str) else self._chosen(parsed, argument)
+        expr = name_exactly(parsed, schema) if isinstance(value, str) else self._expand_selectors(parsed, argument)
         self._look(expr, schema, argument)
         return expr
 
-    def _chosen(self, expr: pl.Expr, argument: str) -> pl.Expr:
+    def _expand_selectors(self, expr: pl.Expr, argument: str) -> pl.Expr:
         """Return an expression whose selectors select columns of the target, which `pl.col` names in a merge."""
         if not expr.meta.has_multiple_outputs():
             return expr

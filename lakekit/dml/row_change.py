@@ -8,6 +8,17 @@ It consists of rows written by a table writer, and files and deletion vectors to
         return change.commit()
 
 Leaving the block without a commit deletes every file that was made. Source: ENGINE.md 8.3; `PaimonSparkWriter`.
+
+Removal of rows from files: files are rewritten without them, or deletion vectors mark them.
+
+    copy on write   DELETE data-1  ADD data-7 (what stays of data-1)          nothing added where nothing stays
+    vectors         data-1 stays   index-3 { data-1: 2 } → index-8 { data-1: 2 5 7 }
+
+An index file belongs to a bucket, and holds all vectors of it; in an append table without buckets it belongs to a
+partition, where only index files that hold a changed vector are rewritten, rolled at
+`deletion-vector.index-file.target-size`.
+Source: ENGINE.md 2.8, 7.4, 8.3, FORMAT.md 8.3; `PaimonRowLevelCommand`, `BaseAppendDeleteFileMaintainer`,
+`DeletionVectorIndexFileWriter`.
 """
 
 from __future__ import annotations
@@ -15,22 +26,33 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
+import numpy as np
+
+from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
 from lakekit.commit import abort
 from lakekit.commit.committer import commit_changes_once
+from lakekit.data_file.paths import file_names
+from lakekit.data_file.rolling_writer import WriteTarget, write_run
+from lakekit.metadata import manifest_reader
+from lakekit.model.commit_message import CommitMessage
+from lakekit.model.data_file import APPEND_SOURCE
+from lakekit.model.index_manifest import DELETION_VECTORS
 from lakekit.write.table_writers import BucketWriters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     import polars as pl
+    from pyroaring import BitMap
 
+    from lakekit.bucket.deletion_vector_writer import Positions
     from lakekit.commit.overwrite import Overwrite
     from lakekit.commit.result import Commit
-    from lakekit.dml.matching_rows import TargetRows
+    from lakekit.dml.matching_rows import FileRows, TargetRows
     from lakekit.metadata.table_context import TableContext
-    from lakekit.model.commit_message import CommitMessage
-    from lakekit.write.shares import WriteShard
+    from lakekit.model.index_manifest import IndexManifestEntry
+    from lakekit.write.bucket_assigners import WriteShard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,3 +142,124 @@ class RowChangeSpec:
 def replace(ctx: TableContext, overwrite: Overwrite) -> Commit:
     """Commit the removal of partitions, or of everything: only metadata is read."""
     return commit_changes_once(ctx, (), commit_user=ctx.new_commit_user(), overwrite=overwrite)
+
+
+# ---- rewriting ------------------------------------------------------------
+
+
+def delete_rows(change: RowChange, stored: FileRows, marked: BitMap) -> None:
+    """Remove the marked rows from their files, in the way of the table."""
+    if not marked:
+        return
+    if change.ctx.options.deletion_vectors_enabled:
+        mark(change, stored, marked)
+    elif change.ctx.kind == "append":
+        rewrite_append_files(change, stored, marked)
+    else:
+        rewrite_key_files(change, stored, marked)
+
+
+# ---- copy on write -------------------------------------------------------------------------------
+
+
+def rewrite_append_files(change: RowChange, stored: FileRows, marked: BitMap) -> None:
+    """Append tables: what stays of the touched files is written by the table's writer, in order."""
+    touched = stored.touched(marked)
+    for at in touched:
+        if not _is_whole(stored, at, marked):
+            for batch in stored.batches(stored.without(at, marked)):
+                change.write(batch)
+    drop(change, stored, touched)
+
+
+def rewrite_key_files(change: RowChange, stored: FileRows, marked: BitMap) -> None:
+    """Rewrite files of a key table without the marked rows, in their level, with their sequence numbers."""
+    ctx = stored.plan.ctx
+    touched = stored.touched(marked)
+    names = {bucket_key[:2]: file_names(ctx) for bucket_key in {stored.places[at] for at in touched}}
+    for at in touched:
+        (partition, bucket, total), file = stored.places[at], stored.files[at]
+        source = APPEND_SOURCE if file.source is None else file.source
+        target = WriteTarget(
+            ctx=ctx,
+            partition=partition,
+            bucket=bucket,
+            level=file.level,
+            source=source,
+            names=names[partition, bucket],
+            keyed=True,
+        )
+        new = (
+            ()
+            if _is_whole(stored, at, marked)
+            else write_run(target, stored.batches(stored.without(at, marked, ("_SEQUENCE_NUMBER", "_VALUE_KIND"))))
+        )
+        change.messages.append(
+            CommitMessage(partition=partition, bucket=bucket, total_buckets=total, new_files=tuple(new))
+        )
+    drop(change, stored, touched)
+
+
+def drop(change: RowChange, stored: FileRows, touched: Sequence[int]) -> None:
+    """Delete files, and with them their deletion vectors."""
+    for bucket_key, indices in _files_by_bucket(stored, touched):
+        partition, bucket, total = bucket_key
+        files = tuple(stored.files[at] for at in indices)
+        change.messages.append(
+            CommitMessage(partition=partition, bucket=bucket, total_buckets=total, deleted_files=files)
+        )
+    _write(change, stored, touched, {}, {stored.files[at].name for at in touched})
+
+
+def _is_whole(stored: FileRows, at: int, marked: BitMap) -> bool:
+    """Whether nothing of a file stays."""
+    return len(stored.positions(at, marked, also_deleted=True)) == stored.files[at].row_count
+
+
+# ---- deletion vectors ----------------------------------------------------------------------------
+
+
+def mark(change: RowChange, stored: FileRows, marked: BitMap) -> None:
+    """Write new deletion vectors, merged with the existing ones, to new index files."""
+    touched = stored.touched(marked)
+    _write(change, stored, touched, {stored.files[at].name: stored.positions(at, marked) for at in touched}, set())
+
+
+def _write(
+    change: RowChange, stored: FileRows, touched: Sequence[int], marked: Mapping[str, Positions], removed: set[str]
+) -> None:
+    """Write index files with more rows marked, and without the vectors of removed files."""
+    ctx, live = stored.plan.ctx, _vector_entries(stored)
+    for (partition, bucket, total), indices in _files_by_bucket(stored, touched):
+        own = {stored.files[at].name for at in indices}
+        entries = [entry for entry in live if (entry.partition, entry.bucket) == (partition, bucket)]
+        if not ctx.has_buckets:
+            entries = [entry for entry in entries if any(part.file_name in own for part in entry.ranges)]
+        vectors = BucketDeletionVectors.restored(ctx, partition, bucket, entries)
+        vectors.mark({name: marked[name].astype(np.int64) for name in own & marked.keys()})
+        vectors.forget(removed & own)
+        if vectors.changed:
+            new, old = vectors.write() if ctx.has_buckets else vectors.write_rolled()
+            change.messages.append(
+                CommitMessage(
+                    partition=partition,
+                    bucket=bucket,
+                    total_buckets=total,
+                    new_index_files=new,
+                    deleted_index_files=old,
+                )
+            )
+
+
+def _vector_entries(stored: FileRows) -> list[IndexManifestEntry]:
+    snapshot = stored.plan.snapshot
+    entries = [] if snapshot is None else manifest_reader.index_entries(stored.plan.ctx, snapshot)
+    return [entry for entry in entries if entry.index_type == DELETION_VECTORS]
+
+
+def _files_by_bucket(stored: FileRows, touched: Sequence[int]) -> Iterator[tuple[tuple[bytes, int, int], list[int]]]:
+    """Yield the indices of files by partition, bucket and number of buckets."""
+    groups: dict[tuple[bytes, int, int], list[int]] = {}
+    for at in touched:
+        groups.setdefault(stored.places[at], []).append(at)
+    yield from groups.items()

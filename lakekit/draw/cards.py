@@ -25,14 +25,14 @@ from lakekit.draw.humanize import (
     plural,
     truncate,
 )
-from lakekit.draw.key_axis import axis_of
+from lakekit.draw.level_layout import axis_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
 
-    from lakekit.draw.key_axis import Key, KeyAxis
+    from lakekit.draw.level_layout import Key, KeyAxis
 
 WIDTH = 100
 """The width of an unknown terminal, in columns."""

@@ -12,14 +12,14 @@ from html import escape
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from lakekit.codec.marks import PADDING_LABEL, UNREAD_LABEL
+from lakekit.codec.cursor import PADDING_LABEL, UNREAD_LABEL
 from lakekit.draw.humanize import escape_controls, format_cell, format_count, pad, plural, truncate
 from lakekit.draw.shapes import WIDTH as WIDE, Drawing, Rect, TextShape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakekit.codec.marks import FieldSpan
+    from lakekit.codec.cursor import FieldSpan
     from lakekit.draw.shapes import Shape
 
 LINE = 16

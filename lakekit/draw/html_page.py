@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING
 
 from lakekit.draw import html
 from lakekit.draw.humanize import escape_controls, format_count, plural
-from lakekit.draw.shapes import Rect
-from lakekit.draw.svg import svg
+from lakekit.draw.shapes import Rect, svg
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -7,7 +7,7 @@
          1                      keys              99 871
 
 L0: every file of level 0 has a lane, newest first: the height of the stack is how much a read must merge. L5: a deeper
-level is one sorted run: its files never overlap. All levels have one key axis (`draw.key_axis`).
+level is one sorted run: its files never overlap. All levels have one key axis (`draw.level_layout`).
 
 A box is as high as the square root of the file's size; its lighter upper part is the share of rows that are deleted or
 delete. Files that the snapshot added are outlined, those it removed are empty boxes in lanes of their own. Above
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from lakekit.draw import cards, color, html
+from lakekit.draw import cards, html, shapes as color
 from lakekit.draw.humanize import (
     columns_wide,
     escape_controls,
@@ -31,15 +31,13 @@ from lakekit.draw.humanize import (
     plural,
     truncate,
 )
-from lakekit.draw.key_axis import axis_of
-from lakekit.draw.level_layout import EMPTY_QUERY, LevelFile, hint, keys_of
+from lakekit.draw.level_layout import EMPTY_QUERY, LevelFile, axis_of, hint, keys_of
 from lakekit.draw.shapes import WIDTH, Drawing, Rect, Stroke, TextShape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from lakekit.draw.key_axis import KeyAxis
-    from lakekit.draw.level_layout import BucketState, LevelQuery
+    from lakekit.draw.level_layout import BucketState, KeyAxis, LevelQuery
     from lakekit.draw.shapes import Shape
 
 LIMIT = 1500
@@ -133,7 +131,7 @@ def picture(
     """
     every = [file for state in states for file in (*state.files, *state.removed)]
     axis = axis_of(key for file in every for key in (file.low, file.high) if key is not None)
-    places = {id(file): _place(file, axis) for file in every}
+    places = {id(file): _position_on_axis(file, axis) for file in every}
     sheet = _Sheet(
         axis=axis,
         places=places,
@@ -261,7 +259,7 @@ def _runs(files: list[LevelFile], per_box: int, special: frozenset[str]) -> Grou
     return groups
 
 
-def _place(file: LevelFile, axis: KeyAxis) -> tuple[float, float]:
+def _position_on_axis(file: LevelFile, axis: KeyAxis) -> tuple[float, float]:
     """Return where a file begins and ends on the axis; one with unknown keys takes all of it."""
     return 0.0 if file.low is None else axis.start(file.low), 1.0 if file.high is None else axis.end(file.high)
 
@@ -343,7 +341,7 @@ def _lane(sheet: _Sheet, lane: Groups, pitch: float, *, state: BucketState, pref
                 top=sheet.top + room - height,
                 height=height,
                 look=_look(state, group, removed=prefix.endswith("removed/")),
-                gone=sum(file.gone * file.row_count for file in group) / rows if rows > 0 else 0.0,
+                gone=sum(file.deleted_fraction * file.row_count for file in group) / rows if rows > 0 else 0.0,
                 hint=hint(group, None if prefix.endswith("removed/") else state, is_append=sheet.is_append),
             )
         )

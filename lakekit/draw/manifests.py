@@ -255,7 +255,7 @@ class TreeLayout:
     height: float
 
 
-def place(tree: ManifestTree, *, limits: Mapping[str, int] | None = None, selected: str = "") -> TreeLayout:
+def layout_tree(tree: ManifestTree, *, limits: Mapping[str, int] | None = None, selected: str = "") -> TreeLayout:
     """Return the lines of a tree.
 
     `limits` says how many rows of a list ("base", …, "index") are shown; the selected row is shown in any case.
@@ -527,7 +527,7 @@ def tree_html(tree: ManifestTree, *, limit: int = html.LIMIT) -> str:
 def text(tree: ManifestTree, *, width: int = texts.WIDTH, first: int = 8) -> str:
     """Return the tree in characters; of long lists the first rows, and a count of the others."""
     lines = [title(tree), *filter(None, (describe_filter(tree),))]
-    rows = place(tree, limits=dict.fromkeys(("base", "delta", "changelog", "index"), first)).rows
+    rows = layout_tree(tree, limits=dict.fromkeys(("base", "delta", "changelog", "index"), first)).rows
     names = max((len(row.cells[0][1]) for row in rows if row.depth and not row.key.startswith(MORE_PREFIX)), default=0)
     for row in rows:
         cells = [cell for _, cell in row.cells]

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from PIL import Image, ImageDraw, ImageFont
 
-from lakekit.draw.color import BACKGROUND, ink
 from lakekit.draw.humanize import escape_controls
-from lakekit.draw.shapes import Marker, Rect, Stroke, TextShape, corners
+from lakekit.draw.shapes import BACKGROUND, Marker, Rect, Stroke, TextShape, corners, ink
 
 if TYPE_CHECKING:
     from lakekit.draw.shapes import Drawing

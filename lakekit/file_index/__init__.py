@@ -13,4 +13,4 @@ An index may say that rows cannot match, never that they do. A module is found b
 `evaluator` calls them all. A payload is bytes or a view of them, so that none is copied.
 """
 
-NOT_PARTS = frozenset({"container", "evaluator", "exact", "index_keys", "together"})
+NOT_PARTS = frozenset({"container", "evaluator"})

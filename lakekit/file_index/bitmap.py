@@ -10,7 +10,7 @@ version 2   u8 2 | i32 rows | i32 distinct values | u8 has null | [i32 null offs
             body: [null bitmap] bitmaps
 
 An offset ≥ 0 counts from the start of the body; a negative one means the single row -1 - offset, stored nowhere (length
--1). Big endian; values are stored as `file_index.index_keys` stores them. The index answers =, IN, IS NULL and their
+-1). Big endian; values are stored as `file_index.container` stores them. The index answers =, IN, IS NULL and their
 opposites exactly. != and NOT IN include rows that are null: the reader of the rows applies the condition again.
 
     INT 1, 2, 1, null, 3, version 1
@@ -32,8 +32,8 @@ from pyroaring import BitMap
 from lakekit.codec import roaring
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import InvalidOption, Unsupported
-from lakekit.file_index import index_keys
-from lakekit.file_index.index_keys import WIDTHS, Key, may_contain_text
+from lakekit.file_index import container
+from lakekit.file_index.container import WIDTHS, Key, may_contain_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from lakekit.file_index.index_keys import KeyQuery, RaggedBytes
+    from lakekit.file_index.container import KeyQuery, RaggedBytes
     from lakekit.predicate import Leaf
     from lakekit.types import DataType
 
@@ -76,8 +76,8 @@ def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str,
     if version not in ("1", "2"):
         msg = f"bitmap indexes have version 1 or 2, found {version!r}"
         raise InvalidOption(msg, key="file-index.bitmap.version", value=version)
-    block_size = index_keys.size_option(options, "index-block-size", 16384, NAME)
-    distinct = index_keys.distinct_keys(column, t)
+    block_size = container.size_option(options, "index-block-size", 16384, NAME)
+    distinct = container.distinct_keys(column, t)
     nulls = np.flatnonzero(distinct.codes < 0)
     null_bitmap = roaring.encode(nulls)
     bodies = _bodies(distinct.codes, len(distinct.keys), len(null_bitmap) if len(nulls) > 1 else 0)
@@ -85,10 +85,10 @@ def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str,
     if len(nulls):
         head += _i32(-1 - int(nulls[0]) if len(nulls) == 1 else 0)
         head += _i32(len(null_bitmap)) if version == "2" else b""
-    keys = index_keys.encode_stored(distinct.keys, t)
+    keys = container.encode_stored(distinct.keys, t)
     body = (null_bitmap if len(nulls) > 1 else b"") + bodies.data
     if version == "1":
-        return head + index_keys.weave(keys, index_keys.integers(bodies.offsets))[0].tobytes() + body
+        return head + container.weave(keys, container.integers(bodies.offsets))[0].tobytes() + body
     return head + _blocks(keys, bodies, block_size) + body
 
 
@@ -113,7 +113,7 @@ def _bodies(codes: NDArray[np.int64], count: int, start: int) -> _Bodies:
 
 def _blocks(keys: RaggedBytes, bodies: _Bodies, block_size: int) -> bytes:
     data, offsets = keys
-    entries, ends = index_keys.weave(keys, index_keys.integers(bodies.offsets, bodies.lengths))
+    entries, ends = container.weave(keys, container.integers(bodies.offsets, bodies.lengths))
     heads, blocks = bytearray(), bytearray()
     first, count, number = 0, len(offsets) - 1, 0
     while first < count:  # scalar: a block of many values a step
@@ -150,9 +150,9 @@ def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) 
 
     Of version 2 it reads one block for each literal. Raises `Corrupt`, `Unsupported`.
     """
-    query = index_keys.question(leaf, t)
+    query = container.question(leaf, t)
     matching = None if query is None else rows(payload, t, query, row_count)
-    return True if matching is None else index_keys.row_selection(matching, row_count)
+    return True if matching is None else container.row_selection(matching, row_count)
 
 
 def rows(payload: bytes | memoryview, t: DataType, query: KeyQuery, row_count: int) -> BitMap | None:
@@ -251,7 +251,7 @@ def _take(
         if wanted and cursor.marks is None and not _may_hold(cursor, wanted):
             return pairs
         for _ in range(count):
-            key = index_keys.read_key(cursor, t, "value")
+            key = container.read_key(cursor, t, "value")
             if wanted is None or key in wanted:
                 pairs.append((key, tuple(cursor.i32be(name) for name in ("offset", "length")[:numbers])))
             else:
@@ -264,14 +264,14 @@ def _take(
     ):
         form = _form(width, numbers)
         return (
-            [(index_keys.to_stored_bits(row[0], t), row[1:]) for row in form.iter_unpack(data)]
+            [(container.to_stored_bits(row[0], t), row[1:]) for row in form.iter_unpack(data)]
             if wanted is None
             else _search_numbers(data, form, t, wanted)
         )
     table = np.frombuffer(data, [("value", f">i{width}"), ("numbers", ">i4", (numbers,))])
     keys = table["value"].astype(np.int64)
     if t.root in ("FLOAT", "DOUBLE"):
-        keys = index_keys.order_float_bits(keys, width)
+        keys = container.order_float_bits(keys, width)
     if cursor.marks is not None:
         for i, key in enumerate(keys.tolist()):
             start = begin + i * (width + 4 * numbers)
@@ -319,7 +319,7 @@ def _stored_number(key: int, t: DataType) -> int | None:
     bound = 1 << 8 * width - 1
     if not -bound <= key < bound:
         return None
-    return int.from_bytes(index_keys.to_stored_bits(key, t).to_bytes(width, "big", signed=True), "little")
+    return int.from_bytes(container.to_stored_bits(key, t).to_bytes(width, "big", signed=True), "little")
 
 
 def _find_1(cursor: Cursor, t: DataType, values: int, wanted: set[Key]) -> tuple[list[_Entry], int]:
@@ -340,7 +340,7 @@ def _find_2(cursor: Cursor, t: DataType, values: int, wanted: set[Key]) -> tuple
     firsts = [key for key, _ in heads]
     by_block: dict[int, set[Key]] = {}
     for key in wanted:
-        block = index_keys.bisect(firsts, key, right=True) - 1
+        block = container.bisect(firsts, key, right=True) - 1
         if block >= 0:
             by_block.setdefault(block, set()).add(key)
     entries = []

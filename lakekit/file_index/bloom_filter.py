@@ -20,10 +20,10 @@ import numpy as np
 import pyarrow as pa
 
 from lakekit.codec import hashing
-from lakekit.codec.binary_columns import integers_at
+from lakekit.codec.binary_row import integers_at
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import InvalidOption
-from lakekit.file_index import index_keys
+from lakekit.file_index import container
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,10 +50,10 @@ _MAX_BATCH_BITS = 1 << 20
 def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str, str]) -> bytes:
     """Return the payload for a column. Raises `InvalidOption`."""
     bits, k = _shape(options)
-    keys = index_keys.keys_of(column, t)
+    keys = container.keys_of(column, t)
     valued = ~keys.nulls
     if isinstance(keys.values, np.ndarray):
-        hashes = hashing.mix64(index_keys.raw_bits(keys.values[valued], t)).view(np.uint64)
+        hashes = hashing.mix64(container.raw_bits(keys.values[valued], t)).view(np.uint64)
     else:
         hashes = hashing.xx64_column(keys.values.filter(pa.array(valued)))
     filled = np.zeros(bits // 8, np.uint8)
@@ -157,12 +157,12 @@ def _probe_bytes(
     Filters of one column mostly have the same size, so that this is cached. `kinds` are the types of the literals: 1
     and True are equal.
     """
-    query = index_keys.question(leaf, t)
+    query = container.question(leaf, t)
     if query is None or query.kind != "equal":
         return None
-    if t.root in index_keys.WIDTHS:
+    if t.root in container.WIDTHS:
         inside = [key for key in query.keys if isinstance(key, int) and -(2**63) <= key < 2**63]
-        key_hashes = [hashing.mix64_scalar(index_keys.to_stored_bits(key, t)) for key in inside]
+        key_hashes = [hashing.mix64_scalar(container.to_stored_bits(key, t)) for key in inside]
     else:
         key_hashes = [hashing.xx64(key) for key in query.keys if isinstance(key, bytes)]
     hashes = np.array(key_hashes, np.uint64)

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from pyroaring import BitMap
 
-from lakekit.codec import bit_slices, roaring
+from lakekit.codec import roaring
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import Unsupported, ValueOutOfRange
-from lakekit.file_index import index_keys
+from lakekit.file_index import container
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from lakekit.file_index.index_keys import KeyQuery
+    from lakekit.file_index.container import KeyQuery
     from lakekit.predicate import Leaf
     from lakekit.types import DataType
 
@@ -44,7 +44,7 @@ TYPES = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIME", "TIME
 
 def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str, str]) -> bytes:  # noqa: ARG001
     """Return the payload for a column. Raises `ValueOutOfRange` for -2^63, which it cannot hold."""
-    keys = index_keys.keys_of(column, t)
+    keys = container.keys_of(column, t)
     assert isinstance(keys.values, np.ndarray)
     rows = np.flatnonzero(~keys.nulls)
     values = keys.values[rows]
@@ -61,7 +61,7 @@ def _part(rows: NDArray[np.int64], values: NDArray[np.int64], mine: NDArray[np.b
     if not len(rows):
         return b"\0"
     most = int(values.max())
-    slices = bit_slices.encode_slices(rows, values.view(np.uint64), most.bit_length())
+    slices = roaring.encode_slices(rows, values.view(np.uint64), most.bit_length())
     head = b"\1\1" + bytes(8) + most.to_bytes(8, "big") + roaring.encode(rows)
     return b"".join([head, len(slices).to_bytes(4, "big"), *slices])
 
@@ -97,8 +97,8 @@ _EMPTY_PART = _BsiPart(least=0, existence=BitMap(), slices=_BsiSlices(b"", [0]),
 
 def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) -> bool | BitMap:
     """Return the rows that match, False for none, True if the index cannot tell. Raises `Corrupt`, `Unsupported`."""
-    query = index_keys.question(leaf, t)
-    return True if query is None else index_keys.row_selection(rows(payload, t, query, row_count), row_count)
+    query = container.question(leaf, t)
+    return True if query is None else container.row_selection(rows(payload, t, query, row_count), row_count)
 
 
 def rows(payload: bytes | memoryview, t: DataType, query: KeyQuery, row_count: int) -> BitMap:  # noqa: ARG001
@@ -221,7 +221,7 @@ def _answer(query: KeyQuery, positive: _BsiPart, negative: _BsiPart, row_count: 
     for key in query.keys:
         assert isinstance(key, int)
         part, value = (positive, key) if key >= 0 else (negative, -key)
-        matching |= bit_slices.equal(part.existence, part.slices, value - part.least)
+        matching |= roaring.equal(part.existence, part.slices, value - part.least)
     return matching if query.kind == "equal" else valued - matching
 
 
@@ -230,9 +230,9 @@ def _range(query: KeyQuery, positive: _BsiPart, negative: _BsiPart) -> BitMap:
     high = 2**64 if query.high is None else int(query.high) - query.high_open
     matching = BitMap()
     if high >= 0:
-        matching |= bit_slices.between(positive.existence, positive.slices, low - positive.least, high - positive.least)
+        matching |= roaring.between(positive.existence, positive.slices, low - positive.least, high - positive.least)
     if low < 0:
-        matching |= bit_slices.between(
+        matching |= roaring.between(
             negative.existence, negative.slices, max(1, -high) - negative.least, -low - negative.least
         )
     return matching

@@ -13,24 +13,54 @@ was given to it), which is `None` here.
     0001 61 00000001  000c 626c6f6f6d2d66696c746572 00000033 00000003  00000000  010203
 
 Sources: FORMAT.md 9.2; `FileIndexFormat`.
+
+The keys under which file indexes store values, the same for indexed columns and for literals.
+
+    type                      key                                       stored, big endian
+    BOOLEAN, TINYINT          0 / 1, the value                          1 byte
+    SMALLINT                  the value                                 2 bytes
+    INT, DATE, TIME           the value                                 4 bytes
+    BIGINT                    the value                                 8 bytes
+    FLOAT, DOUBLE             IEEE bits (one NaN), ordered as Java      4, 8 bytes: the bits
+    TIMESTAMP, LTZ            millis if the precision is ≤ 3, else micros   8 bytes
+    DECIMAL                   the unscaled integer                      8 bytes
+    CHAR, VARCHAR, BINARY…    the bytes                                 i32 length, bytes
+
+Keys are integers or bytes, and order as their values do. Source: FORMAT.md 9.3-9.7.
 """
 
 from __future__ import annotations
 
+import math
+import re
+import struct
 from contextlib import suppress
+from decimal import Decimal
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakekit.codec.arrow_values import to_contiguous, to_unscaled
+from lakekit.codec.binary_row import binary_buffers, fixed_values, nulls_of, spans
 from lakekit.codec.cursor import Cursor, jutf
-from lakekit.errors import Corrupt, Unsupported
+from lakekit.codec.hashing import float_bits
+from lakekit.errors import Corrupt, InvalidOption, Unsupported, ValueOutOfRange
+from lakekit.predicate import Leaf, literal
+from lakekit.types import BINARIES, STRINGS, TIMESTAMPS, Instant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
+    from pyroaring import BitMap
 
-    from lakekit.codec.marks import SpanRecorder
+    from lakekit.codec.cursor import SpanRecorder
+    from lakekit.predicate import Predicate
+    from lakekit.types import DataType
+
 
 MAGIC = 1493475289347502
 VERSION = 1
@@ -169,3 +199,320 @@ def encode(indexes: Mapping[str, Mapping[str, bytes | None]]) -> bytes:
             head += names[kind] + start.to_bytes(4, "big", signed=True) + size.to_bytes(4, "big")
             body += data or b""
     return bytes(head) + bytes(4) + bytes(body)
+
+
+# ---- index keys ------------------------------------------------------------
+
+
+Key: TypeAlias = Any
+"""An integer or bytes; those of one column are of one kind."""
+WIDTHS = {
+    **dict.fromkeys(("BOOLEAN", "TINYINT"), 1),
+    "SMALLINT": 2,
+    **dict.fromkeys(("INT", "DATE", "TIME", "FLOAT"), 4),
+    **dict.fromkeys(("BIGINT", "DOUBLE", "DECIMAL", "TIMESTAMP", "TIMESTAMP_LTZ"), 8),
+}
+_SIZE = re.compile(r"(\d{1,18}) *(|b|bytes|k|kb|kibibytes|m|mb|mebibytes|g|gb|gibibytes|t|tb|tebibytes)")
+_SHIFTS = {"": 0, "b": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+
+
+# ---- columns ---------------------------------------------------------------------------------------------------------
+
+
+class ColumnKeys(NamedTuple):
+    """The keys of a column: `values` are int64 keys or a binary array, one for each row; rows in `nulls` have none."""
+
+    values: NDArray[np.int64] | pa.BinaryArray
+    nulls: NDArray[np.bool_]
+
+
+class DistinctKeys(NamedTuple):
+    """The distinct keys of a column, ascending, and the index of each row's key (-1 for a null)."""
+
+    keys: NDArray[np.int64] | pa.BinaryArray
+    codes: NDArray[np.int64]
+
+
+def order_float_bits(bits: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+    """Return IEEE bits (sign extended) as integers in the order of their numbers; its own inverse."""
+    return np.where(bits < 0, bits ^ ((1 << 8 * width - 1) - 1), bits)
+
+
+def keys_of(column: pa.Array | pa.ChunkedArray, t: DataType) -> ColumnKeys:
+    """Return a column's keys.
+
+    Raises:
+        ValueOutOfRange: the column does not fit its type, or a decimal exceeds 64 bits.
+    """
+    array = to_contiguous(column, t)
+    nulls = nulls_of(array)
+    if t.root in STRINGS or t.root in BINARIES:
+        return ColumnKeys(array.cast(pa.binary()), nulls)
+    if t.root == "BOOLEAN":
+        values = array.fill_null(False).cast(pa.int8()).to_numpy().astype(np.int64)
+    elif t.root == "DECIMAL":
+        limbs = fixed_values(array, "<i8", 2).reshape(-1, 2)
+        values = limbs[:, 0]
+        if ((limbs[:, 1] != values >> 63) & ~nulls).any():
+            msg = f"a value of {t} beyond 64 bits cannot be indexed"
+            raise ValueOutOfRange(msg)
+    elif t.root in ("FLOAT", "DOUBLE"):
+        width = WIDTHS[t.root]
+        bits = float_bits(fixed_values(array, f"<f{width}"))
+        values = order_float_bits(bits.view(f"<i{width}").astype(np.int64), width)
+    else:
+        values = fixed_values(array, f"<i{WIDTHS[t.root]}").astype(np.int64)
+        if t.root in TIMESTAMPS and array.type.unit == "ns":
+            values = values // 1000
+    return ColumnKeys(np.where(nulls, 0, values), nulls)
+
+
+def distinct_keys(column: pa.Array | pa.ChunkedArray, t: DataType) -> DistinctKeys:
+    """Return the distinct keys of a column, sorted, and each row's code."""
+    column_keys = keys_of(column, t)
+    codes = np.full(len(column_keys.nulls), -1, np.int64)
+    valued = np.flatnonzero(~column_keys.nulls)
+    if isinstance(column_keys.values, np.ndarray):
+        keys, codes[valued] = np.unique(column_keys.values[valued], return_inverse=True)
+        return DistinctKeys(keys, codes)
+    encoded = pc.dictionary_encode(column_keys.values)
+    order = pc.sort_indices(encoded.dictionary)
+    ranks = np.empty(len(order), np.int64)
+    ranks[order.to_numpy()] = np.arange(len(order))
+    codes[valued] = ranks[encoded.indices.drop_null().to_numpy()]
+    return DistinctKeys(encoded.dictionary.take(order), codes)
+
+
+def raw_bits(keys: NDArray[np.int64], t: DataType) -> NDArray[np.int64]:
+    """Return the stored form of integer keys: the bits of floats, else the key."""
+    return order_float_bits(keys, WIDTHS[t.root]) if t.root in ("FLOAT", "DOUBLE") else keys
+
+
+# ---- stored bytes ----------------------------------------------------------------------------------------------------
+
+RaggedBytes = tuple["NDArray[np.uint8]", "NDArray[np.int64]"]
+"""Many byte strings in one: `data[offsets[i]:offsets[i+1]]`."""
+
+
+def encode_stored(keys: NDArray[np.int64] | pa.BinaryArray, t: DataType) -> RaggedBytes:
+    """Return the keys as an index writes them."""
+    if isinstance(keys, np.ndarray):
+        width = WIDTHS[t.root]
+        data = np.frombuffer(raw_bits(keys, t).astype(f">i{width}").tobytes(), np.uint8)
+        return data, np.arange(len(keys) + 1) * width
+    starts, lengths, data = binary_buffers(keys)
+    text = data[spans(starts, lengths)], np.concatenate([[0], np.cumsum(lengths)])
+    return weave(integers(lengths), text)
+
+
+def integers(*columns: NDArray[np.int64]) -> RaggedBytes:
+    """Return rows of big endian i32."""
+    table = np.stack(columns, axis=1).astype(">i4")
+    return np.frombuffer(table.tobytes(), np.uint8), np.arange(len(table) + 1) * table.shape[1] * 4
+
+
+def weave(*pieces: RaggedBytes) -> RaggedBytes:
+    """Return, row by row, the first piece's bytes, then the second's and so on."""
+    lengths = [np.diff(offsets) for _, offsets in pieces]
+    ends = np.concatenate([[0], np.cumsum(np.sum(lengths, axis=0))]).astype(np.int64)
+    out = np.empty(int(ends[-1]), np.uint8)
+    at = ends[:-1]
+    for (data, _), length in zip(pieces, lengths, strict=True):
+        out[spans(at, length)] = data
+        at = at + length
+    return out, ends
+
+
+def read_key(cursor: Cursor, t: DataType, field: str) -> Key:
+    """Return the stored key at the cursor."""
+    width = WIDTHS.get(t.root)
+    if width is None:
+        return cursor.raw(cursor.i32be(field, "length"), field)
+    key = int.from_bytes(cursor.raw(width, field), "big", signed=True)
+    key = to_stored_bits(key, t)
+    cursor.means(key)
+    return key
+
+
+def to_stored_bits(key: int, t: DataType) -> int:
+    """Convert a number to its stored form, or back again."""
+    return order_one_float(key, WIDTHS[t.root]) if t.root in ("FLOAT", "DOUBLE") else key
+
+
+def order_one_float(bits: int, width: int) -> int:
+    """Do what `order_float_bits` does for one number; its own inverse."""
+    return bits ^ ((1 << 8 * width - 1) - 1) if bits < 0 else bits
+
+
+# ---- literals --------------------------------------------------------------------------------------------------------
+
+
+class KeyQuery(NamedTuple):
+    """A condition on a column in keys.
+
+    `kind` is "equal" (any of `keys`), "unequal" (none of them), "range", "null" or "not null". A range is `low ≤ key ≤
+    high` with open ends None; with `low_open` / `high_open` the bound itself is excluded.
+    """
+
+    kind: str
+    keys: tuple[Key, ...] = ()
+    low: Key | None = None
+    high: Key | None = None
+    low_open: bool = False
+    high_open: bool = False
+
+
+def question(leaf: Leaf, t: DataType) -> KeyQuery | None:
+    """Return the query of a leaf for an index on a column of type `t`; None if an index cannot tell.
+
+    It cannot for a literal of another type, and for a text operator.
+    """
+    return _question(leaf, tuple(map(type, leaf.literals)), t)
+
+
+@lru_cache(64)
+def _question(leaf: Leaf, kinds: tuple[type, ...], t: DataType) -> KeyQuery | None:  # noqa: ARG001
+    # `kinds` is part of the cache key, as the literals 1 and True are equal but have different keys
+    if leaf.op in ("is null", "is not null"):
+        return KeyQuery("null" if leaf.op == "is null" else "not null")
+    if leaf.op == "starts with":
+        return None
+    keys_of_literals = [literal_keys(value, t) for value in leaf.literals]
+    if any(keys is None for keys in keys_of_literals):
+        return None
+    keys = tuple(key for keys_of_literal in keys_of_literals if keys_of_literal is not None for key in keys_of_literal)
+    lossy = t.root in TIMESTAMPS and (6 if t.precision is None else t.precision) > 6
+    if leaf.op in ("=", "in"):
+        return KeyQuery("equal", keys)
+    if leaf.op in ("!=", "not in"):
+        return None if lossy else KeyQuery("unequal", keys)
+    low, high = min(keys), max(keys)  # of two keys where 0.0 and -0.0 are equal
+    match leaf.op:
+        case "<":
+            return KeyQuery("range", high=low, high_open=not lossy)
+        case "<=":
+            return KeyQuery("range", high=high)
+        case ">":
+            return KeyQuery("range", low=high, low_open=not lossy)
+        case ">=":
+            return KeyQuery("range", low=low)
+    return None
+
+
+_RANGES = ("<", "<=", ">", ">=")
+
+
+def group_by_column(parts: tuple[Predicate, ...]) -> list[Predicate | tuple[Leaf, ...]]:
+    """Return conditions that must all hold, with the range conditions of each column as one group.
+
+    An index then answers both bounds at once.
+    """
+    grouped: dict[object, Predicate | tuple[Leaf, ...]] = {}
+    for at, part in enumerate(parts):
+        if isinstance(part, Leaf) and part.op in _RANGES:
+            before = grouped.get(part.column, ())
+            assert isinstance(before, tuple)
+            grouped[part.column] = (*before, part)
+        else:
+            grouped[at] = part
+    return list(grouped.values())
+
+
+def all_of(leaves: tuple[Leaf, ...], t: DataType) -> KeyQuery | None:
+    """Return the query of leaves that must all hold; None if an index cannot tell.
+
+    One leaf has the query of `question`, several have the range between their bounds.
+    """
+    queries = [question(leaf, t) for leaf in leaves]
+    if len(queries) < 2 or None in queries:
+        return queries[0] if len(queries) == 1 else None
+    lows = [(query.low, query.low_open) for query in queries if query is not None and query.low is not None]
+    highs = [(query.high, not query.high_open) for query in queries if query is not None and query.high is not None]
+    (low, low_open), (high, high_shut) = max(lows, default=(None, False)), min(highs, default=(None, True))
+    return KeyQuery("range", low=low, high=high, low_open=low_open, high_open=not high_shut)
+
+
+def literal_keys(value: object, t: DataType) -> tuple[Key, ...] | None:
+    """Return the keys of the values of type `t` that equal a literal; None if they are not known.
+
+    Then the caller keeps the file.
+    """
+    converted: Any = literal(value, t)
+    if converted is None:
+        return None
+    if isinstance(converted, str):
+        try:
+            return (converted.encode(),)
+        except UnicodeEncodeError:
+            return None
+    if isinstance(converted, bytes):
+        return (converted,)
+    if isinstance(converted, Instant):
+        precision = 6 if t.precision is None else t.precision
+        if precision <= 3:
+            return None if converted.nanos else (converted.millis,)
+        return (
+            None if converted.nanos % 1000 and precision <= 6 else (converted.millis * 1000 + converted.nanos // 1000,)
+        )
+    if isinstance(converted, Decimal):
+        try:
+            return (to_unscaled(converted, t.scale or 0),)
+        except ValueOutOfRange:
+            return None
+    if isinstance(converted, float):
+        return _float_keys(converted, t)
+    return (int(converted),)
+
+
+def _float_keys(value: float, t: DataType) -> tuple[Key, ...] | None:
+    width = WIDTHS[t.root]
+    if value == 0:
+        return (0, -1)  # the ordered bits of 0.0 and -0.0
+    if width == 4 and not math.isinf(value):
+        try:
+            exact = struct.unpack("<f", struct.pack("<f", value))[0] == value
+        except OverflowError:
+            exact = False
+        if not exact:
+            return None
+    form = "<f" if width == 4 else "<d"
+    return (order_one_float(int.from_bytes(struct.pack(form, value), "little", signed=True), width),)
+
+
+def bisect(values: Any, key: Key, *, right: bool) -> int:
+    """Return how many of ascending `values` are before `key` (with `right`: or equal to it)."""
+    low, high = 0, len(values)
+    while low < high:
+        middle = (low + high) // 2
+        if values[middle] < key or (right and values[middle] == key):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+# ---- options and answers ---------------------------------------------------------------------------------------------
+
+
+def size_option(options: Mapping[str, str], key: str, default: int, name: str) -> int:
+    """Return a memory size of an index's options (`16kb`) in bytes. Raises `InvalidOption`."""
+    text = options.get(key)
+    if text is None:
+        return default
+    match = _SIZE.fullmatch(text.strip().lower())
+    if match is None:
+        msg = f"{name} takes {key} as a size such as 16kb, found {text!r}"
+        raise InvalidOption(msg, key=f"file-index.{name}.{key}", value=text)
+    return int(match[1]) << _SHIFTS[match[2][:1]]
+
+
+def row_selection(rows: BitMap, row_count: int) -> bool | BitMap:
+    """Return the answer of a probe: False for no row, True for every row, else the rows."""
+    if not rows:
+        return False
+    return True if len(rows) == row_count else rows
+
+
+def may_contain_text(data: memoryview, text: bytes) -> bool:
+    """Return whether a text stands in some bytes, its length before it; other bytes may look the same by chance."""
+    return len(text).to_bytes(4, "big") + text in bytes(data)

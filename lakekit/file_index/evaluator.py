@@ -5,26 +5,58 @@
                                                         a BitMap: only these row positions may match
 
 Sources: FORMAT.md 9.3, ENGINE.md 6.7; `FileIndexPredicate`, `EmptyFileIndexReader`.
+
+Exact answers of a data file's indexes, without reading its rows.
+
+    select_rows(file, And((Leaf("v", ">", (5,)), Leaf("s", "=", ("a",)))))
+        ->   exactly the positions of the matching rows; None: the indexes cannot tell
+    figures(file, "v", rows, bounded=True)
+        ->   ColumnTotals(count=3, total=24, least=6, greatest=10)
+
+Types whose keys are not the value itself are left out: timestamps finer than microseconds; floats, whose zeros and NaNs
+Polars compares in its own way; CHAR, whose trailing blanks rows of ORC files lose.
+
+Files ruled out by their indexes, many files at a time.
+
+    rule_out_files(containers, And((Leaf("a", "=", (7,)), Leaf("b", ">", (1,)))), types)
+        ->   True for each file of which an index says that no row has a = 7
+
+Only conditions that every row must satisfy are used, and only indexes that can search many payloads at once: those with
+a function `absent`. A container that is damaged, or of an unknown version, rules nothing out: `evaluate` raises what is
+wrong with it.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import lru_cache, reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from lakekit import plugins
+from lakekit.codec import roaring
+from lakekit.codec.binary_row import integers_at
 from lakekit.errors import Corrupt, Unsupported
-from lakekit.file_index import container, index_keys
-from lakekit.predicate import And, Leaf, Or
+from lakekit.file_index import bsi, container
+from lakekit.file_index.container import KeyQuery, Payloads
+from lakekit.predicate import And, Leaf, Or, conjuncts
+from lakekit.types import INTEGERS, TIMESTAMPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from numpy.typing import NDArray
     from pyroaring import BitMap
 
+    from lakekit.file_index.bsi import ColumnTotals
     from lakekit.file_index.container import PayloadRange
     from lakekit.predicate import Predicate
     from lakekit.types import DataType
+
+    Mask = NDArray[np.bool_]
+    Contents = Mapping[str, Mapping[str, PayloadRange | None]]
+
 
 MAX_ROWS = 2**31 - 1
 """Indexes count rows in 31 bits; those of a file with more rows are not used."""
@@ -78,7 +110,7 @@ def _evaluate(file: IndexedFile, predicate: Predicate) -> bool | BitMap:
     match predicate:
         case And(parts):
             answer: bool | BitMap = True
-            for part in index_keys.group_by_column(parts):
+            for part in container.group_by_column(parts):
                 answer = combine_and(answer, _column(file, part) if isinstance(part, tuple) else _evaluate(file, part))
                 if answer is False:
                     break
@@ -152,12 +184,246 @@ def _probe(
             answers = [index.probe(payload, t, leaf, file.row_count) for leaf in leaves]
             return reduce(combine_and, answers), False
         if len(leaves) == 1:
-            query = index_keys.question(leaves[0], t)
+            query = container.question(leaves[0], t)
         else:
-            query = index_keys.all_of(tuple(leaf for leaf in leaves if index_keys.question(leaf, t) is not None), t)
+            query = container.all_of(tuple(leaf for leaf in leaves if container.question(leaf, t) is not None), t)
         rows = None if query is None else index.rows(payload, t, query, file.row_count)
-        return (True, False) if rows is None else (index_keys.row_selection(rows, file.row_count), True)
+        return (True, False) if rows is None else (container.row_selection(rows, file.row_count), True)
     except Unsupported:  # an index of a later version only costs time: the rows are read
         return True, False
     except Corrupt as error:
         raise (error if file.path is None else error.at(file.path)) from None
+
+
+# ---- exact ------------------------------------------------------------
+
+
+_EXACT_INDEXES = ("bsi", "bitmap", "range-bitmap")
+"""Indexes that know rows, the cheapest first."""
+_WIDTHS = dict(zip(INTEGERS, (8, 16, 32, 64), strict=True)) | {"DATE": 32}
+_DAY_MS = 86_400_000
+
+
+def is_exact_type(t: DataType) -> bool:
+    """Return whether the keys of a type are its values, one to one."""
+    return t.root not in ("FLOAT", "DOUBLE", "CHAR") and (
+        t.root not in TIMESTAMPS or (6 if t.precision is None else t.precision) <= 6
+    )
+
+
+def select_rows(file: IndexedFile, predicate: Predicate) -> BitMap | None:
+    """Return the rows that satisfy a condition; None if the indexes cannot tell. Raises `Corrupt`."""
+    if file.row_count > MAX_ROWS:
+        return None
+    match predicate:
+        case And(parts):
+            every = [
+                _exact_rows(file, part) if isinstance(part, tuple) else select_rows(file, part)
+                for part in container.group_by_column(parts)
+            ]
+            decided = [part for part in every if part is not None]
+            return (
+                reduce(lambda a, b: a & b, decided, roaring.rows(file.row_count))
+                if len(decided) == len(every)
+                else None
+            )
+        case Or(parts):
+            union = roaring.rows(0)
+            for part in parts:
+                matching = select_rows(file, part)
+                if matching is None:
+                    return None
+                union |= matching
+            return union
+    return _exact_rows(file, (predicate,))
+
+
+def _exact_rows(file: IndexedFile, leaves: tuple[Leaf, ...]) -> BitMap | None:
+    """Return the rows that satisfy all of several conditions on one column; None if no index can tell."""
+    column = leaves[0].column
+    t = file.types.get(column)
+    if (
+        t is None
+        or not is_exact_type(t)
+        or any(leaf.op == "not in" or any(isinstance(value, float) for value in leaf.literals) for leaf in leaves)
+    ):
+        return None
+    query = container.all_of(leaves, t)
+    if query is None:
+        return None
+    for name in _EXACT_INDEXES:
+        matching = _rows(file, column, name, t, query)
+        if matching is not None:
+            return matching
+    return None
+
+
+def _rows(file: IndexedFile, column: str, name: str, t: DataType, query: KeyQuery) -> BitMap | None:
+    """Return the rows by one index, None if it cannot tell; a null is unequal to nothing."""
+    payload_range = file.contents.get(column, {}).get(name)
+    index: Any = plugins.load("file_index", name)
+    if payload_range is None or t.root not in index.TYPES:
+        return None
+    try:
+        payload = container.payload_view(file.data, payload_range, path=file.path)
+        matching = index.rows(payload, t, query, file.row_count)
+        return (
+            matching - index.rows(payload, t, KeyQuery("null"), file.row_count)
+            if matching is not None and query.kind == "unequal"
+            else matching
+        )
+    except Unsupported:  # an index of a later version only costs time: the rows are read
+        return None
+    except Corrupt as error:
+        raise (error if file.path is None else error.at(file.path)) from None
+
+
+def sums(contents: Mapping[str, Mapping[str, object]], column: str) -> bool:
+    """Return whether there is an index from which `figures` may compute totals of the column."""
+    return contents.get(column, {}).get(bsi.NAME) is not None
+
+
+def figures(file: IndexedFile, column: str, rows: BitMap | None, *, bounded: bool) -> ColumnTotals | None:
+    """Return the totals of the values of some rows (None: of all); None if the indexes cannot tell.
+
+    That is if there is no bit-sliced index, or it holds values that the column's type cannot hold.
+    """
+    payload_range, t = file.contents.get(column, {}).get(bsi.NAME), file.types.get(column)
+    if (
+        payload_range is None
+        or t is None
+        or t.root not in bsi.TYPES
+        or not is_exact_type(t)
+        or file.row_count > MAX_ROWS
+    ):
+        return None
+    try:
+        totals = bsi.figures(
+            container.payload_view(file.data, payload_range, path=file.path), file.row_count, rows, bounded=bounded
+        )
+    except Unsupported:
+        return None
+    except Corrupt as error:
+        raise (error if file.path is None else error.at(file.path)) from None
+    return totals if all(value is None or _fits(value, t) for value in (totals.least, totals.greatest)) else None
+
+
+def _fits(value: int, t: DataType) -> bool:
+    if t.root == "TIME":
+        return 0 <= value < _DAY_MS
+    if t.root == "DECIMAL":
+        return abs(value) < 10 ** (10 if t.precision is None else t.precision)
+    half = 1 << (_WIDTHS.get(t.root, 64) - 1)
+    return -half <= value < half
+
+
+# ---- together ------------------------------------------------------------
+
+
+_MOST_HEAD = 1024
+"""A longer head is not compared with those of others."""
+
+
+class Containers(NamedTuple):
+    """Containers in one buffer: container i is `data[begins[i]:ends[i]]`, of a file of `row_counts[i]` rows."""
+
+    data: NDArray[np.uint8]
+    begins: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    row_counts: NDArray[np.int64]
+
+
+def rule_out_files(many: Containers, predicate: Predicate, types: Mapping[str, DataType]) -> Mask:
+    """Return which files have an index that says that no row satisfies the condition.
+
+    `types` are the columns of the files' schema.
+    """
+    ruled_out = np.zeros(len(many.begins), bool)
+    for leaf in conjuncts(predicate):
+        if not isinstance(leaf, Leaf) or leaf.op not in ("=", "in") or leaf.column not in types:
+            continue
+        for index, at, payloads in _batch_indexes(many, leaf.column, types[leaf.column]):
+            ruled_out[at] |= index.absent(payloads, types[leaf.column], leaf)
+    return ruled_out & (many.row_counts <= MAX_ROWS)
+
+
+def _batch_indexes(many: Containers, column: str, t: DataType) -> Iterator[tuple[Any, NDArray[np.int64], Payloads]]:
+    """Yield the indexes of a column that can search many payloads at once.
+
+    Each comes with the containers that have one, and its payloads.
+    """
+    contents = _contents(many) if _has_batch_index(many, column) else []
+    for name in sorted({name for _, indexes in contents for name in indexes.get(column, ())}):
+        index = load_index(name)
+        if index is not None and hasattr(index, "absent") and t.root in index.TYPES:
+            yield (index, *_payloads(many, contents, column, name))
+
+
+def _has_batch_index(many: Containers, column: str) -> bool:
+    """Return whether the first container has an index of the column that can search many payloads at once.
+
+    The others are mostly like it.
+    """
+    view = many.data.data
+    with suppress(Corrupt, Unsupported):
+        first = container.contents(view[many.begins[0] : many.ends[0]]) if len(many.begins) else {}
+        return any(hasattr(load_index(name), "absent") for name in first.get(column, ()))
+    return True
+
+
+def _contents(many: Containers) -> list[tuple[NDArray[np.int64], Contents]]:
+    """Return the contents of groups of containers, without damaged ones.
+
+    Most have the same head as the first, byte by byte: it is decoded once.
+    """
+    alike = _mask_same_head(many)
+    groups = [np.flatnonzero(alike)] if alike.any() else []
+    groups.extend(np.flatnonzero(~alike)[:, None])
+    view = many.data.data
+    groups_contents: list[tuple[NDArray[np.int64], Contents]] = []
+    for at in groups:
+        with suppress(Corrupt, Unsupported):
+            groups_contents.append((at, container.contents(view[many.begins[at[0]] : many.ends[at[0]]])))
+    return groups_contents
+
+
+def _mask_same_head(many: Containers) -> Mask:
+    """Return the containers whose head has the same bytes as that of the first."""
+    count = len(many.begins)
+    if not count or int((many.ends - many.begins).min()) < container.HEAD:
+        return np.zeros(count, bool)
+    length = int(integers_at(many.data, many.begins[:1] + container.HEAD - 4, 4)[0])
+    if not container.HEAD < length <= _MOST_HEAD:
+        return np.zeros(count, bool)
+    fits = many.begins + length <= many.ends
+    heads = (
+        many.data[np.where(fits, many.begins, many.begins[0])[:, None] + np.arange(length)]
+        if fits[0]
+        else np.zeros((count, 0), np.uint8)
+    )
+    return fits & fits[0] & (heads == heads[0]).all(axis=1)
+
+
+def _payloads(
+    many: Containers, contents: list[tuple[NDArray[np.int64], Contents]], column: str, name: str
+) -> tuple[NDArray[np.int64], Payloads]:
+    """Return the payloads of one index, and the containers they are of, ascending.
+
+    Payloads that end beyond their container are left out.
+    """
+    ranges = [
+        (at, payload_range)
+        for at, indexes in contents
+        if (payload_range := indexes.get(column, {}).get(name)) is not None
+    ]
+    at = np.concatenate([np.zeros(0, np.int64), *(at for at, _ in ranges)])
+    starts, lengths = np.repeat(
+        np.array([payload_range for _, payload_range in ranges], np.int64).reshape(-1, 2),
+        [len(at) for at, _ in ranges],
+        axis=0,
+    ).T
+    begins = many.begins[at] + starts
+    ends = begins + lengths
+    order = np.argsort(at)
+    inside = order[(ends <= many.ends[at])[order]]
+    return at[inside], Payloads(many.data, begins[inside], ends[inside])

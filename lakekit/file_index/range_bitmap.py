@@ -28,11 +28,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from pyroaring import BitMap
 
-from lakekit.codec import bit_slices, roaring
+from lakekit.codec import roaring
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import Corrupt, Unsupported
-from lakekit.file_index import index_keys
-from lakekit.file_index.index_keys import WIDTHS, Key, may_contain_text
+from lakekit.file_index import container
+from lakekit.file_index.container import WIDTHS, Key, may_contain_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from lakekit.codec.marks import SpanRecorder
-    from lakekit.file_index.index_keys import KeyQuery
+    from lakekit.codec.cursor import SpanRecorder
+    from lakekit.file_index.container import KeyQuery
     from lakekit.predicate import Leaf
     from lakekit.types import DataType
 
@@ -82,10 +82,10 @@ def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str,
     if not takes(t):
         msg = f"a range-bitmap index does not take {t}"
         raise Unsupported(msg, feature="file-index.range-bitmap")
-    distinct = index_keys.distinct_keys(column, t)
-    data, offsets = index_keys.encode_stored(distinct.keys, t)
+    distinct = container.distinct_keys(column, t)
+    data, offsets = container.encode_stored(distinct.keys, t)
     count = len(offsets) - 1
-    size = index_keys.size_option(options, "chunk-size", 0 if t.root in _NO_CHUNKS else 16384, NAME)
+    size = container.size_option(options, "chunk-size", 0 if t.root in _NO_CHUNKS else 16384, NAME)
     dictionary = _dictionary(data, offsets, size, WIDTHS.get(t.root))
     ends = data[: offsets[1]].tobytes() + data[offsets[count - 1] :].tobytes() if count else b""
     head = b"\1" + _i32(len(distinct.codes), count) + ends + _i32(len(dictionary))
@@ -119,7 +119,7 @@ def _slices(codes: NDArray[np.int64], count: int) -> bytes:
     rows = np.flatnonzero(codes >= 0)
     n = max(1, (count - 1).bit_length()) if count else 64
     existence = roaring.encode(rows)
-    slices = bit_slices.encode_slices(rows, codes[rows].view(np.uint64), n)
+    slices = roaring.encode_slices(rows, codes[rows].view(np.uint64), n)
     places, at = bytearray(), 0
     for piece in slices:
         places += _i32(at, len(piece))
@@ -146,9 +146,9 @@ def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) 
 
     It reads one chunk of the dictionary for each bound. Raises `Corrupt`, `Unsupported`.
     """
-    query = index_keys.question(leaf, t)
+    query = container.question(leaf, t)
     matching = None if query is None else rows(payload, t, query, row_count)
-    return True if matching is None else index_keys.row_selection(matching, row_count)
+    return True if matching is None else container.row_selection(matching, row_count)
 
 
 def rows(payload: bytes | memoryview, t: DataType, query: KeyQuery, row_count: int) -> BitMap | None:
@@ -211,7 +211,7 @@ def _read_head(cursor: Cursor, t: DataType, row_count: int | None) -> _RangeBitm
     count = cursor.i32be("distinct values")
     if not 0 <= count <= rows:
         raise cursor.wrong(f"{count} distinct values in {rows} rows", "distinct values", at=9)
-    low, high = (index_keys.read_key(cursor, t, "min"), index_keys.read_key(cursor, t, "max")) if count else (0, 0)
+    low, high = (container.read_key(cursor, t, "min"), container.read_key(cursor, t, "max")) if count else (0, 0)
     dictionary_length = cursor.i32be("dictionary length")
     if cursor.tell != 4 + length or dictionary_length < 0:
         raise cursor.wrong(f"a head of {length} bytes, a dictionary of {dictionary_length}", "head length", at=0)
@@ -238,7 +238,7 @@ class _BitSlices:
             raise cursor.wrong(f"a head of {length} bytes for {self.n} slices", "slices", at=at)
         self.places = [(cursor.i32be("slice offset"), cursor.i32be("slice length")) for _ in range(self.n)]
         self.payload, self.body, self.row_count, self.marks = payload, cursor.tell, row_count, marks
-        self.kept: bit_slices.Slices | None = None
+        self.kept: roaring.Slices | None = None
 
     def _bitmap(self, offset: int, length: int, field: str, *, is_sound: bool = False) -> BitMap:
         cursor = Cursor(self.payload, at=min(max(self.body + offset, 0), len(self.payload)), marks=self.marks)
@@ -254,7 +254,7 @@ class _BitSlices:
     def existence(self) -> BitMap:
         return self._bitmap(0, self.existence_length, "existence")
 
-    def all(self) -> bit_slices.Slices:
+    def all(self) -> roaring.Slices:
         if self.kept is None:
             self.kept = _SliceGroup(self) if self._are_sound() else self._one_by_one()
         return self.kept
@@ -316,7 +316,7 @@ def _equal(
         return BitMap()
     slices = _BitSlices(payload, head.slices, row_count)
     existence = slices.existence()
-    return BitMap.union(*(bit_slices.equal(existence, slices.all(), key_code) for key_code in codes))
+    return BitMap.union(*(roaring.equal(existence, slices.all(), key_code) for key_code in codes))
 
 
 def _range(
@@ -333,7 +333,7 @@ def _range(
     existence = slices.existence()
     if low == 0 and high == head.distinct - 1:
         return existence
-    return bit_slices.between(existence, slices.all(), low, high) if low <= high else BitMap()
+    return roaring.between(existence, slices.all(), low, high) if low <= high else BitMap()
 
 
 class _DictionaryChunk(NamedTuple):
@@ -394,7 +394,7 @@ def _number_reader(payload: bytes | memoryview, t: DataType, begin: int, count: 
         return None
     unpack = _NUMBERS[width].unpack_from
     if _is_real(t):
-        return lambda number: index_keys.order_one_float(unpack(payload, begin + width * number)[0], width)
+        return lambda number: container.order_one_float(unpack(payload, begin + width * number)[0], width)
     return lambda number: unpack(payload, begin + width * number)[0]
 
 
@@ -402,10 +402,10 @@ def _read_other_key(payload: bytes | memoryview, t: DataType, chunk: _Dictionary
     """Return key `number` of the other keys of a chunk, which begin at `begin`."""
     width = WIDTHS.get(t.root)
     if width is not None:
-        return index_keys.read_key(Cursor(payload, at=min(begin + width * number, len(payload))), t, "key")
+        return container.read_key(Cursor(payload, at=min(begin + width * number, len(payload))), t, "key")
     keys, end = _texts(payload, chunk, begin)
     offset = Cursor(payload, at=min(begin + 4 * number, keys), end=keys).i32be("key offset")
-    return index_keys.read_key(Cursor(payload, at=min(keys + max(0, offset), end), end=end), t, "key")
+    return container.read_key(Cursor(payload, at=min(keys + max(0, offset), end), end=end), t, "key")
 
 
 def _texts(payload: bytes | memoryview, chunk: _DictionaryChunk, begin: int) -> tuple[int, int]:
@@ -436,7 +436,7 @@ def _read_dictionary(cursor: Cursor, head: _RangeBitmapHeader) -> tuple[int, int
 
 def _read_chunk(cursor: Cursor, t: DataType) -> _DictionaryChunk:
     _check_version(cursor)
-    first = index_keys.read_key(cursor, t, "first key")
+    first = container.read_key(cursor, t, "first key")
     code, offset, others = cursor.i32be("code"), cursor.i32be("keys offset"), cursor.i32be("keys")
     lengths = cursor.i32be("first length"), cursor.i32be("second length")
     if code < 0 or offset < 0 or others < 0:
@@ -451,7 +451,7 @@ def _keys(cursor: Cursor, t: DataType, chunk: _DictionaryChunk) -> list[Key]:
         begin = cursor.tell
         data = cursor.raw(width * chunk.others, "keys")
         keys = (
-            index_keys.order_float_bits(np.frombuffer(data, f">i{width}").astype(np.int64), width).tolist()
+            container.order_float_bits(np.frombuffer(data, f">i{width}").astype(np.int64), width).tolist()
             if _is_real(t)
             else _integers(data, width)
         )
@@ -460,7 +460,7 @@ def _keys(cursor: Cursor, t: DataType, chunk: _DictionaryChunk) -> list[Key]:
                 cursor.marks.add(begin + width * number, width, "key", key)
         return keys
     cursor.raw(4 * chunk.others, "key offsets")
-    return [index_keys.read_key(cursor, t, "key") for _ in range(chunk.others)]
+    return [container.read_key(cursor, t, "key") for _ in range(chunk.others)]
 
 
 def _is_real(t: DataType) -> bool:

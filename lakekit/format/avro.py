@@ -27,7 +27,7 @@ import pyarrow as pa
 from lakekit.codec import avro_container as container, avro_schema
 from lakekit.columns import col
 from lakekit.errors import Corrupt
-from lakekit.format import avro_writer, decimals, external_reader
+from lakekit.format import avro_writer, external_reader, text_casts
 from lakekit.format.polars_types import polars_schema, polars_type, unit_of
 from lakekit.types import DataType
 
@@ -262,4 +262,4 @@ def _decimals(column: pl.Series, *, precision: int, scale: int) -> pl.Series:
     unscaled = pa.Array.from_buffers(
         pa.decimal128(38, scale), len(array), [valid.buffers()[1] if array.null_count else None, pa.py_buffer(little)]
     )
-    return decimals.from_unscaled(pl.Series(column.name, unscaled).to_physical(), precision=precision, scale=scale)
+    return text_casts.from_unscaled(pl.Series(column.name, unscaled).to_physical(), precision=precision, scale=scale)

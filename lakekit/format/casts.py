@@ -21,9 +21,9 @@ import polars as pl
 
 from lakekit.columns import col, struct_field
 from lakekit.errors import Unsupported, ValueOutOfRange
-from lakekit.format import decimals, text_casts, texts
-from lakekit.format.java_text import float_text
+from lakekit.format import text_casts, texts
 from lakekit.format.polars_types import polars_type, unit_of
+from lakekit.format.text_casts import float_text
 from lakekit.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, DataType
 
 if TYPE_CHECKING:
@@ -192,9 +192,9 @@ def _to_decimal(
 ) -> Callable[[pl.Series], pl.Series] | None:
     precision, scale = result_type.precision or 10, result_type.scale or 0
     if source_type.root == "DECIMAL":
-        return partial(decimals.rescale, precision=precision, scale=scale)
+        return partial(text_casts.rescale, precision=precision, scale=scale)
     if source_type.root in (*INTEGERS, "BOOLEAN"):
-        return lambda column: decimals.rescale(
+        return lambda column: text_casts.rescale(
             column.cast(pl.Int64).cast(pl.Decimal(38, 0)), precision=precision, scale=scale
         )
     if source_type.root in _FLOATS:
@@ -210,7 +210,7 @@ def _from_decimal(source_type: DataType, result_type: DataType) -> Callable[[pl.
         return lambda column: column.cast(pl.String).cast(polars_type(result_type))
     if result_type.root in INTEGERS:
         return lambda column: (
-            decimals.truncate(column, source_type.scale or 0)
+            text_casts.truncate(column, source_type.scale or 0)
             .cast(pl.Int64, wrap_numerical=True)
             .cast(polars_type(result_type), wrap_numerical=True)
         )

@@ -21,7 +21,7 @@ import polars as pl
 import pyarrow as pa
 from pyarrow import orc
 
-from lakekit.codec import orc_bounds, orc_tail
+from lakekit.codec import orc_runs, orc_tail
 from lakekit.columns import col, cols
 from lakekit.errors import Corrupt
 from lakekit.format import external_reader, orc_times, orc_write
@@ -69,7 +69,7 @@ def scan(
 def _open(
     source: str | bytes, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None]
 ) -> external_reader.OpenFile:
-    orc_bounds.check(path, _bytes(source), {field.name for field in fields})
+    orc_runs.check(path, _bytes(source), {field.name for field in fields})
     file = orc.ORCFile(source if isinstance(source, str) else pa.BufferReader(source))
     columns_in_file = {f.name: f for f in fields if f.name in set(file.schema.names)}
     missing = {

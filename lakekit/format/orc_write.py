@@ -19,14 +19,20 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pyarrow as pa
 from pyarrow import orc
 
-from lakekit.codec.binary_columns import fixed_values, nulls_of
+from lakekit.codec.binary_row import fixed_values, nulls_of
 from lakekit.errors import InvalidOption, Unsupported, ValueOutOfRange
 from lakekit.format import orc_maps
-from lakekit.format.arrange import ArrowTarget, arrow_type, copy_array, series_to_arrow
-from lakekit.format.encoder import map_types, refuse_name, refuse_type
-from lakekit.format.parquet_schema import nested_id
-from lakekit.options.frozendict import EMPTY
-from lakekit.options.option import read_size
+from lakekit.format.encoder import (
+    ArrowTarget,
+    arrow_type,
+    copy_array,
+    map_types,
+    refuse_name,
+    refuse_type,
+    series_to_arrow,
+)
+from lakekit.format.parquet_footer import nested_id
+from lakekit.options.option import EMPTY, read_size
 from lakekit.types import TIMESTAMPS, part
 from lakekit.types.arrow import timestamp_unit
 

@@ -27,9 +27,9 @@ import pyarrow.parquet as pq
 from lakekit.columns import col, cols, series_field
 from lakekit.errors import Corrupt, Unsupported, ValueOutOfRange
 from lakekit.format import external_reader, parquet_bounds, parquet_writer
-from lakekit.format.arrange import FIRST_DAY_NS
+from lakekit.format.encoder import FIRST_DAY_NS
 from lakekit.format.polars_types import has_nanoseconds, known_schema, polars_schema, polars_type
-from lakekit.options.frozendict import EMPTY
+from lakekit.options.option import EMPTY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

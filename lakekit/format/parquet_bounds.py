@@ -43,9 +43,10 @@ _HEADER_BYTES = 256
 _MOST_HEADER_BYTES = 1 << 20
 _VARINT = rb"([\x80-\xff]{0,4}[\x00-\x7f])"
 _HEADER = re.compile(
-    rb"\x15([\x00\x04\x06])\x15V\x15V(?:\x15[\x80-\xff]{0,4}[\x00-\x7f](?:\x1c|\x3c|\x4c)|(?:\x2c|\x4c|\x5c))\x15V\x15".replace(
-        b"V", _VARINT
-    ),
+    (
+        rb"\x15([\x00\x04\x06])\x15V\x15V"
+        rb"(?:\x15[\x80-\xff]{0,4}[\x00-\x7f](?:\x1c|\x3c|\x4c)|(?:\x2c|\x4c|\x5c))\x15V\x15"
+    ).replace(b"V", _VARINT),
     re.DOTALL,
 )
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3

@@ -11,13 +11,45 @@ The row count follows the schema: only names and types of columns are skipped, w
 opening the file.
 
 Source: the Apache Parquet format, `parquet.thrift`; the Thrift compact protocol.
+
+Row groups in the footer of an encoder's small file, moved into the footer of a bigger file.
+
+    footer        1 version · 2 schema elements · 3 row count · 4 row groups · 5 …   skipped up to 4, not read beyond
+    row group     1 chunks, one a column · 2 bytes · 3 row count · …
+    chunk         2 its own offset · 3 metadata · 4 6 offsets of its page indexes · …
+    metadata      1 physical type · 5 values · 7 compressed bytes · 9 10 11 offsets of its pages · 12 statistics
+                  · 14 offset of its bloom filter · …
+
+A chunk that keeps its offset and its bounds, as most do, is written as the bytes it was read from. Source: the Apache
+Parquet format, `parquet.thrift`.
+
+The schema elements of a Parquet file as Paimon writes them: names, ids, physical and logical types.
+
+    optional group field_id=1 tags (List) {
+        repeated group list { optional binary field_id=536871936 element (String) } }
+    optional group field_id=2 attrs (Map) {
+        repeated group key_value (Map) { required binary field_id=536868862 key (String); … } }
+
+Source: FORMAT.md 7.4, `ParquetSchemaConverter`, `SpecialFields`; the Apache Parquet format, `parquet.thrift`.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from lakekit.codec.varints import read_varint, read_zigzag
 from lakekit.errors import Corrupt
-from lakekit.types import MAX_DEPTH
+from lakekit.format import thrift
+from lakekit.format.encoder import map_types, refuse_type
+from lakekit.format.thrift import BINARY, BOOL, BYTE, I32, I64, STRUCT, Struct
+from lakekit.types import MAX_DEPTH, part
+from lakekit.types.arrow import timestamp_unit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from lakekit.types import DataType, Field
+
 
 _VARINTS = frozenset({4, 5, 6})
 _LISTS = frozenset({9, 10})
@@ -94,3 +126,257 @@ def skip(data: bytes | memoryview, at: int, kind: int, depth: int) -> int:
     if kind in (1, 2, 3, 7):
         return at + {3: 1, 7: 8}.get(kind, 0)
     raise Corrupt(f"a value of unknown kind {kind} in the Parquet footer", field="footer")
+
+
+# ---- parquet chunks ------------------------------------------------------------
+
+
+FLOAT, DOUBLE = 4, 5
+"""Physical types of real numbers."""
+
+
+class ColumnChunk:
+    """A column of a row group. `facts` is its metadata, read only: changes go through the methods."""
+
+    __slots__ = ("_whole", "bytes", "facts")
+
+    def __init__(self, chunk: Struct, data: bytes) -> None:
+        self._whole, self.facts = chunk, chunk[3][1]
+        self.bytes: bytes | None = data
+
+    @property
+    def byte_range(self) -> tuple[int, int]:
+        """Where its pages begin, and where they end."""
+        begin = min(self.facts[number][1] for number in (9, 11) if number in self.facts and self.facts[number][1])
+        return begin, begin + self.facts[7][1]
+
+    def shift(self, by: int) -> None:
+        """Move every offset by so many bytes."""
+        if by:
+            self.bytes = None
+            _change(self._whole, (2, 4, 6), by.__add__)
+            _change(self.facts, (9, 10, 11, 14), by.__add__)
+
+    def move(self, new_offset: Callable[[int], int], growth: int) -> None:
+        """Map offsets of pages by `new_offset`, and grow the chunk by `growth` bytes.
+
+        Its metadata is in the footer alone afterwards.
+        """
+        self.bytes = None
+        self._whole[2] = (I64, 0)
+        _change(self.facts, (9, 10, 11), new_offset)
+        _change(self.facts, (6, 7), growth.__add__)
+
+    def index(self, members: tuple[int, int]) -> tuple[int, int] | None:
+        """Return offset and length of the page index in these two members; None without one."""
+        return (self._whole[members[0]][1], self._whole[members[1]][1]) if members[0] in self._whole else None
+
+    def point(self, members: tuple[int, int], offset: int, length: int) -> None:
+        """Set offset and length of a page index."""
+        self.bytes = None
+        self._whole[members[0]], self._whole[members[1]] = (I64, offset), (I32, length)
+
+    def forget_reals(self) -> None:
+        """Drop bounds of real numbers: both encoders leave NaN out of them."""
+        if self.facts[1][1] not in (FLOAT, DOUBLE):
+            return
+        self.bytes = None
+        self._whole.pop(6, None)  # the column index: bounds of pages
+        self._whole.pop(7, None)
+        if 12 in self.facts:
+            # null and distinct counts
+            self.facts[12] = (
+                STRUCT,
+                {number: member for number, member in self.facts[12][1].items() if number in (3, 4)},
+            )
+
+    @property
+    def encoded(self) -> bytes | Struct:
+        """The chunk as a footer takes it: its bytes, or its struct."""
+        return self._whole if self.bytes is None else self.bytes
+
+
+class RowGroup(NamedTuple):
+    """A row group."""
+
+    chunks: Sequence[ColumnChunk]
+    size_bytes: int
+    row_count: int
+
+
+def read(footer: bytes, shift: int) -> list[RowGroup]:
+    """Return the row groups of a footer, moved by `shift` bytes. Raises `Corrupt`."""
+    groups = []
+    try:
+        _, count, at = thrift.list_head(footer, list_member(footer, rows_and_rest(footer)[1]))
+        for _ in range(count):
+            _, columns, at = thrift.list_head(footer, list_member(footer, at))
+            chunks = []
+            for _ in range(columns):
+                start = at
+                chunk, at = thrift.decode(footer, at)
+                chunks.append(ColumnChunk(chunk, footer[start:at]))
+                chunks[-1].shift(shift)
+            group_members, at = thrift.decode(footer, at, last=1)
+            groups.append(RowGroup(chunks, group_members[2][1], group_members[3][1]))
+    except IndexError:
+        raise Corrupt("the Parquet footer ends within its row groups", field="footer") from None
+    return groups
+
+
+def _change(members: Struct, numbers: Sequence[int], to: Callable[[int], int]) -> None:
+    for number in numbers:
+        if number in members and members[number][1]:
+            members[number] = (members[number][0], to(members[number][1]))
+
+
+# ---- parquet schema ------------------------------------------------------------
+
+
+ROOT = b"paimon_schema"
+INT32, INT64, INT96, BYTES, FIXED_BYTES = 1, 2, 3, 6, 7
+REQUIRED, OPTIONAL, REPEATED = 0, 1, 2
+_UNITS = {"ms": 1, "us": 2, "ns": 3}
+_NESTED_ID_BASE, _NESTED_ID_STEP = 536870911, 1024
+(
+    _UTF8,
+    _MAP,
+    _MAP_KEY_VALUE,
+    _LIST,
+    _DECIMAL,
+    _DATE,
+    _TIME_MILLIS,
+    _TIMESTAMP_MILLIS,
+    _TIMESTAMP_MICROS,
+    _INT_8,
+    _INT_16,
+) = 0, 1, 2, 3, 5, 6, 7, 9, 10, 15, 16
+_CONVERTED_TIMESTAMPS = {"ms": _TIMESTAMP_MILLIS, "us": _TIMESTAMP_MICROS}
+_PHYSICAL_TYPES = {
+    "BOOLEAN": 0,
+    "INT": INT32,
+    "BIGINT": INT64,
+    "FLOAT": 4,
+    "DOUBLE": 5,
+    "BINARY": BYTES,
+    "VARBINARY": BYTES,
+    "BLOB": BYTES,
+}
+
+
+def elements(fields: Sequence[Field]) -> list[Struct]:
+    """Return the elements of a complete schema, the root first, depth first. Raises `Unsupported`."""
+    schema: list[Struct] = [{3: (I32, REQUIRED), 4: (BINARY, ROOT), 5: (I32, len(fields))}]
+    for field in fields:
+        schema += _elements(field.name, field.type, field.id, (field.id, 1))
+    return schema
+
+
+def leaf_count(schema: Sequence[Struct]) -> int:
+    """Return how many column chunks a row group of that schema has."""
+    return sum(5 not in element for element in schema)
+
+
+def nested_id(field_id: int, depth: int, *, key: bool = False) -> int:
+    """Return the id of an array's element, a map's value or (`key`) a map's key.
+
+    It is `depth` levels below the column or ROW field of id `field_id`.
+    """
+    offset = _NESTED_ID_STEP * field_id + depth
+    return _NESTED_ID_BASE - offset if key else _NESTED_ID_BASE + offset
+
+
+def _elements(name: str, t: DataType, field_id: int, parent: tuple[int, int]) -> Iterator[Struct]:
+    """Yield the elements of one type.
+
+    `parent` is the id of the field that contains it, and its depth below that.
+    """
+    own: Struct = {
+        3: (I32, OPTIONAL if t.nullable else REQUIRED),
+        4: (BINARY, name.encode()),
+        5: (I32, 1),
+        9: (I32, field_id),
+    }
+    owner, depth = parent
+    match t.root:
+        case "ARRAY":
+            yield _sort_members(own | {6: (I32, _LIST), 10: _annotation(3)})
+            yield {3: (I32, REPEATED), 4: (BINARY, b"list"), 5: (I32, 1)}
+            yield from _elements("element", part(t.element), nested_id(owner, depth), (owner, depth + 1))
+        case "MAP" | "MULTISET":
+            key, value = map_types(t)
+            yield _sort_members(own | {6: (I32, _MAP), 10: _annotation(2)})
+            yield {3: (I32, REPEATED), 4: (BINARY, b"key_value"), 5: (I32, 2), 6: (I32, _MAP_KEY_VALUE)}
+            yield from _elements("key", key.not_null(), nested_id(owner, depth, key=True), (owner, depth + 1))
+            yield from _elements("value", value, nested_id(owner, depth), (owner, depth + 1))
+        case "ROW" if not t.fields:
+            raise refuse_type(t, "parquet")
+        case "ROW":
+            yield _sort_members(own | {5: (I32, len(t.fields))})
+            for field in t.fields:
+                yield from _elements(field.name, field.type, field.id, (field.id, 1))
+        case "VARIANT":
+            yield _sort_members(own | {5: (I32, 2)})
+            for number, inner in enumerate((b"value", b"metadata")):
+                yield {1: (I32, BYTES), 3: (I32, REQUIRED), 4: (BINARY, inner), 9: (I32, number)}
+        case _:
+            del own[5]
+            yield _sort_members(own | _leaf(t))
+
+
+def _sort_members(element: Struct) -> Struct:
+    return dict(sorted(element.items()))
+
+
+def _annotation(kind: int, members: Struct | None = None) -> tuple[int, Struct]:
+    return (STRUCT, {kind: (STRUCT, members or {})})
+
+
+def _leaf(t: DataType) -> Struct:
+    if t.root in _PHYSICAL_TYPES:
+        return {1: (I32, _PHYSICAL_TYPES[t.root])}
+    match t.root:
+        case "CHAR" | "VARCHAR":
+            return {1: (I32, BYTES), 6: (I32, _UTF8), 10: _annotation(1)}
+        case "TINYINT":
+            return {1: (I32, INT32), 6: (I32, _INT_8), 10: _annotation(10, {1: (BYTE, 8), 2: (BOOL, True)})}
+        case "SMALLINT":
+            return {1: (I32, INT32), 6: (I32, _INT_16), 10: _annotation(10, {1: (BYTE, 16), 2: (BOOL, True)})}
+        case "DATE":
+            return {1: (I32, INT32), 6: (I32, _DATE), 10: _annotation(6)}
+        case "TIME":
+            unit: Struct = {_UNITS["ms"]: (STRUCT, {})}
+            return {1: (I32, INT32), 6: (I32, _TIME_MILLIS), 10: _annotation(7, {1: (BOOL, True), 2: (STRUCT, unit)})}
+        case "DECIMAL":
+            return _decimal(t.precision or 10, t.scale or 0)
+        case "TIMESTAMP" | "TIMESTAMP_LTZ":
+            return _timestamp(timestamp_unit(t.precision), zoned=t.root == "TIMESTAMP_LTZ")
+    raise refuse_type(t, "parquet")
+
+
+def decimal_width(precision: int) -> int:
+    """Return the bytes of the shortest two's complement that holds every number of so many digits."""
+    return (10**precision).bit_length() // 8 + 1
+
+
+def _decimal(precision: int, scale: int) -> Struct:
+    annotated: Struct = {
+        6: (I32, _DECIMAL),
+        7: (I32, scale),
+        8: (I32, precision),
+        10: _annotation(5, {1: (I32, scale), 2: (I32, precision)}),
+    }
+    if precision <= 18:
+        return {1: (I32, INT32 if precision <= 9 else INT64)} | annotated
+    return {1: (I32, FIXED_BYTES), 2: (I32, decimal_width(precision))} | annotated
+
+
+def _timestamp(unit: str, *, zoned: bool) -> Struct:
+    if unit == "ns":
+        return {1: (I32, INT96)}
+    converted: Struct = {6: (I32, _CONVERTED_TIMESTAMPS[unit])} if zoned else {}
+    return (
+        {1: (I32, INT64)}
+        | converted
+        | {10: _annotation(8, {1: (BOOL, zoned), 2: (STRUCT, {_UNITS[unit]: (STRUCT, {})})})}
+    )

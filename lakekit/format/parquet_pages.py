@@ -5,24 +5,45 @@
 
 Java engines write one into every page, Polars into none, and decoders check it only on request: without that, a flipped
 bit is a value. Source: the Apache Parquet format, `parquet.thrift` and "Checksumming".
+
+Stream the row groups of an encoder's small file into a bigger file, adding page checksums.
+
+    encoder writes    "PAR1" | header, page | header, page | … | column metadata | … | page indexes
+                      | footer | i32 LE length | "PAR1"
+    sink receives              header with CRC-32, page | …                      | … | page indexes, updated
+
+    page header       15 kind · 15 uncompressed size · 15 compressed size ·             2c data page · 00
+    and with a CRC    15 kind · 15 uncompressed size · 15 compressed size · 15 CRC-32 · 1c data page · 00
+                      of a dictionary page 4c and 3c
+
+Headers grow by a few bytes, so every stored offset of a page is updated. Metadata of a column between the pages, which
+the footer has too, is dropped; it begins otherwise than headers do (15 type · 19 a list of numbers), and so do page
+indexes, which follow all pages. Encoders write from threads of their own, and wrap what a sink raises: `failed` keeps
+the original error. Source: the Apache Parquet format, `parquet.thrift`, "Checksumming".
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
+from lakekit.codec.varints import read_varint
 from lakekit.errors import Corrupt
-from lakekit.format import thrift
-from lakekit.format.parquet_held import footer_of
+from lakekit.format import parquet_footer, thrift
+from lakekit.format.foreign_file import footer_of
+from lakekit.format.parquet_footer import skip
 from lakekit.format.thrift import BINARY, I32, I64, LIST, STRUCT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from lakekit.format.parquet_footer import ColumnChunk, RowGroup
     from lakekit.format.thrift import Struct
 
     Read = Callable[[int, int | None], bytes]
+
 
 _GROUPS, _CHUNKS, _FACTS = 4, 1, 3
 _PATH, _SIZE_BYTES, _DATA_AT, _DICTIONARY_AT = 3, 7, 9, 11
@@ -123,3 +144,218 @@ def _member(struct: Struct, number: int, kind: int) -> Any:
     if member is None or member[0] != kind:
         raise Corrupt(f"no member {number} of kind {kind} in a Thrift struct", field="footer")
     return member[1]
+
+
+# ---- parquet pass ------------------------------------------------------------
+
+
+MAGIC = b"PAR1"
+_MEMBER, _MEMBER_LIST = 0x15, 0x19
+"""The heads of members that are a number of 32 bits, or a list, and directly follow the last one."""
+_JOINED_BYTES = 1 << 16
+"""A page of no more bytes is joined with its header, which costs less than a second call."""
+_TOLD_BY = 4
+"""So many bytes show what begins with them."""
+_COLUMN_INDEX, _OFFSET_INDEX = (6, 7), (4, 5)
+
+
+class _PageHead(NamedTuple):
+    """The header of a page of `page_bytes` bytes: a checksum is inserted at `at`, and it ends at `end`."""
+
+    data: bytes
+    page_bytes: int
+    at: int
+    end: int
+
+
+class RowGroupStream:
+    """The file object that an encoder writes to.
+
+    `put` takes the bytes for the bigger file, from its byte `start` on.
+    """
+
+    def __init__(self, put: Callable[[bytes | memoryview], object], start: int) -> None:
+        self._put, self._start = put, start
+        self._seen = 0
+        self._held = b""
+        """The beginning of an incomplete page header."""
+        self._head = _PageHead(b"", 0, 0, 0)
+        """The header of the current page; `_missing` bytes of its body have not arrived."""
+        self._missing = 0
+        self._body: list[memoryview] = []
+        self._rest: list[bytes] | None = None
+        """The bytes after the last page."""
+        self._pages, self._growth = list[int](), list[int]()
+        """The encoder's offsets of page headers and column metadata, and by how many bytes each has grown."""
+        self.failed: BaseException | None = None
+
+    def write(self, data: bytes | memoryview) -> int:
+        """Take the next bytes of the small file, which must not change any more."""
+        view = memoryview(data)
+        skipped = min(max(0, len(MAGIC) - self._seen), len(view))
+        self._seen += skipped
+        view = view[skipped:]
+        try:
+            while len(view):
+                view = self._take(view)
+        except BaseException as failed:
+            self.failed = failed
+            raise
+        return len(data)
+
+    def flush(self) -> None:
+        """Do nothing: the sink is flushed by its owner."""
+
+    def _take(self, view: memoryview) -> memoryview:
+        """Process the beginning of some bytes, and return what is left of them."""
+        if self._missing:
+            self._body.append(view[: self._missing])
+            taken = len(self._body[-1])
+            self._missing -= taken
+        elif self._rest is not None:
+            self._rest.append(bytes(view))
+            taken = len(view)
+        else:
+            return self._begin(view)
+        self._seen += taken
+        if self._rest is None and not self._missing:
+            self._page()
+        return view[taken:]
+
+    def _begin(self, view: memoryview) -> memoryview:
+        """Process the header of a page or the metadata of a column, or find that all pages were processed."""
+        data = memoryview(self._held + bytes(view)) if self._held else view
+        self._held = b""
+        is_page, is_fact = _kinds(data)
+        if len(data) >= _TOLD_BY and not is_page and not is_fact:
+            self._rest = []
+            return data
+        try:
+            head = _head_of(data) if is_page else None
+            end = head.end if head is not None else skip(data, 0, STRUCT, 0) if is_fact else 0
+        except IndexError:
+            end = 0
+        if not end:  # it ends too early
+            self._held = bytes(data)
+            return view[:0]
+        self._pages.append(self._seen)
+        self._seen += end
+        if head is None:
+            self._growth.append(-end)
+        else:
+            self._head = head
+            self._missing = head.page_bytes
+            if not self._missing:
+                self._page()
+        return data[end:]
+
+    def _page(self) -> None:
+        """Write a page that is complete to the sink."""
+        head, checksum = self._head, 0
+        for part in self._body:
+            checksum = crc32(part, checksum)
+        checksum_member = thrift.encode_members({4: (I32, checksum - (checksum >> 31 << 32))}, 3)
+        grown = b"".join(
+            [
+                head.data[: head.at],
+                checksum_member,
+                bytes([head.data[head.at] - 0x10]),
+                head.data[head.at + 1 : head.end],
+            ]
+        )
+        self._growth.append(len(grown) - head.end)
+        if sum(map(len, self._body)) <= _JOINED_BYTES:
+            self._put(b"".join([grown, *self._body]))
+        else:
+            self._put(grown)
+            for part in self._body:
+                self._put(part)
+        self._body = []
+
+    def groups(self) -> list[RowGroup]:
+        """Write the page indexes to the sink, once everything else is written, and return the row groups.
+
+        Raises `Corrupt`.
+        """
+        ending = b"".join(self._rest or [])
+        length = int.from_bytes(ending[-8:-4], "little") + 8
+        if ending[-4:] != MAGIC or length > len(ending):
+            raise Corrupt("an encoder's file that does not end as Parquet does", field="footer")
+        indexes, begin = ending[:-length], self._seen - len(ending)
+        row_groups, offsets = (
+            parquet_footer.read(ending[-length:-8], 0),
+            _Offsets(self._pages, self._growth, self._start - len(MAGIC)),
+        )
+        chunks = [chunk for group in row_groups for chunk in group.chunks]
+        new_offset, new_indexes = self._start - len(MAGIC) + begin + sum(self._growth), []
+        for members, update in ((_COLUMN_INDEX, offsets.unchanged), (_OFFSET_INDEX, offsets.offsets)):
+            for chunk in chunks:
+                if (index := chunk.index(members)) is not None:
+                    new_indexes.append(update(indexes[index[0] - begin : index[0] - begin + index[1]]))
+                    chunk.point(members, new_offset, len(new_indexes[-1]))
+                    new_offset += len(new_indexes[-1])
+        self._put(b"".join(new_indexes))
+        return [
+            group._replace(size_bytes=group.size_bytes + sum([offsets.move(chunk) for chunk in group.chunks]))
+            for group in row_groups
+        ]
+
+
+def _kinds(data: memoryview) -> tuple[bool, bool]:
+    """Return whether a page header begins here, and whether metadata of a column does."""
+    if len(data) < _TOLD_BY or data[0] != _MEMBER:
+        return False, False
+    return data[2] == _MEMBER, data[2] == _MEMBER_LIST and data[3] & 15 == I32
+
+
+def _head_of(data: memoryview) -> _PageHead:
+    """Return the page header that begins here. Raises `IndexError` where it ends too early."""
+    at = number = 0
+    for _ in range(3):
+        number, at = read_varint(data, at + 1)
+    end = skip(data, at, STRUCT, 0)
+    return _PageHead(bytes(data[:end]), number >> 1, at, end)
+
+
+class _Offsets:
+    """Offsets in the bigger file, where headers have grown and the small file begins elsewhere."""
+
+    def __init__(self, pages: list[int], growth: list[int], shift: int) -> None:
+        self._pages, self._growth = pages, growth
+        self._shifts = [shift, *accumulate(growth, initial=shift)][1:]
+
+    def new_offset(self, offset: int) -> int:
+        """Return the offset in the bigger file."""
+        return offset + self._shifts[bisect_left(self._pages, offset)]
+
+    def move(self, chunk: ColumnChunk) -> int:
+        """Update the offsets of a chunk, and return by how many bytes it has grown."""
+        begin, end = chunk.byte_range
+        growth = self.new_offset(end) - self.new_offset(begin) - (end - begin)
+        chunk.move(self.new_offset, growth)
+        return growth
+
+    @staticmethod
+    def unchanged(data: bytes) -> bytes:
+        """Return an index without offsets as it is."""
+        return data
+
+    def offsets(self, data: bytes) -> bytes:
+        """Return an offset index with updated offsets.
+
+        It is 1 a list of structs of 1 the offset of a page · 2 its bytes, with its header · 3 its first row.
+        """
+        _, count, at = thrift.list_head(data, 1)
+        encoded = [data[:at]]
+        for _ in range(count):
+            members = []
+            for _ in range(3):
+                number, at = read_varint(data, at + 1)
+                members.append(number >> 1)
+            at += 1
+            offset, size_bytes, first_row = members
+            size_bytes += self._growth[bisect_left(self._pages, offset)]
+            encoded.append(
+                thrift.encode({1: (I64, self.new_offset(offset)), 2: (I32, size_bytes), 3: (I64, first_row)})
+            )
+        return b"".join([*encoded, data[at:]])

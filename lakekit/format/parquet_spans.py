@@ -17,7 +17,7 @@ from lakekit.errors import Corrupt, Unsupported
 from lakekit.types import MAX_DEPTH
 
 if TYPE_CHECKING:
-    from lakekit.codec.marks import SpanRecorder
+    from lakekit.codec.cursor import SpanRecorder
 
 MAGIC, ENCRYPTED_MAGIC = b"PAR1", b"PARE"
 _STATISTICS = "max min null_count distinct_count max_value min_value is_max_value_exact is_min_value_exact"

@@ -26,14 +26,22 @@ import pyarrow.parquet as pq
 
 from lakekit.columns import col
 from lakekit.errors import InvalidOption, Unsupported
-from lakekit.format import external_reader, parquet_chunks, thrift
-from lakekit.format.arrange import ArrowTarget, arrow_field, series_to_arrow
-from lakekit.format.encoder import BLOCK_BYTES, refuse_null
-from lakekit.format.parquet_pass import MAGIC, RowGroupStream
-from lakekit.format.parquet_schema import elements, leaf_count
+from lakekit.format import external_reader, parquet_footer, thrift
+from lakekit.format.encoder import (
+    BLOCK_BYTES,
+    REALS,
+    ArrowTarget,
+    ColumnStats,
+    arrow_field,
+    chunks_tell,
+    has_nan,
+    refuse_null,
+    series_to_arrow,
+)
+from lakekit.format.parquet_footer import elements, leaf_count
+from lakekit.format.parquet_pages import MAGIC, RowGroupStream
 from lakekit.format.polars_types import polars_schema
 from lakekit.format.thrift import BINARY, I16, I32, I64, LIST, STRUCT, Struct
-from lakekit.format.told import REALS, ColumnStats, chunks_tell, has_nan
 from lakekit.options.option import read_boolean, read_size
 from lakekit.types.arrow import timestamp_unit
 
@@ -41,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakekit.format.encoder import Encoding
-    from lakekit.format.parquet_chunks import ColumnChunk, RowGroup
+    from lakekit.format.parquet_footer import ColumnChunk, RowGroup
     from lakekit.types import DataType, Field
 
 CREATED_BY = b"lakekit"
@@ -315,7 +323,7 @@ class ParquetEncoder:
         length = int.from_bytes(small_file[-8:-4], "little")
         shift = self._written - len(MAGIC)
         self._put(small_file[len(MAGIC) : -8 - length])
-        return parquet_chunks.read(bytes(small_file[-8 - length : -8]), shift)
+        return parquet_footer.read(bytes(small_file[-8 - length : -8]), shift)
 
 
 # ---- encoding plan ---------------------------------------------------------------------------------------------------

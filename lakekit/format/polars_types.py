@@ -8,6 +8,10 @@
 
 With the option `lakekit.timestamp-unit=us` timestamps of precision 7 to 9 are held in microseconds, which reach from
 year -290307 to 294246; nanoseconds reach from 1677-09-21 to 2262-04-11.
+
+The range of times that Polars can print: the years -262143 to 262142.
+
+DATE and TIMESTAMP reach further; Polars panics when it prints one beyond.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from lakekit.types.arrow import timestamp_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
 
 Unit = Literal["ms", "us", "ns"]
 VARIANT = pl.Struct({"value": pl.Binary(), "metadata": pl.Binary()})
@@ -179,3 +184,15 @@ def paimon_type(dtype: pl.DataType | pl.datatypes.DataTypeClass, column: str = "
         f"no Paimon type holds {subject} Polars type {instance}; cast it, or name a Paimon type for it",
         column=column or None,
     )
+
+
+# ---- calendar ------------------------------------------------------------
+
+
+_DAY_MS = 86_400_000
+_FIRST_MS, _END_MS = -96_465_292 * _DAY_MS, 95_026_237 * _DAY_MS
+
+
+def is_printable(values: pl.Expr) -> pl.Expr:
+    """Return whether Polars can print each date or timestamp; null for null."""
+    return values.cast(pl.Datetime("ms")).to_physical().is_between(_FIRST_MS, _END_MS, closed="left")

@@ -8,6 +8,10 @@ that are no partition. Source: ENGINE.md 9.6; `FormatTableScan`, `PartitionPathU
 folders of tables without partitions, and so reads what a writer has not committed yet; where folders are values alone
 it does not unescape them, which 2.x fixes, and skips the partition of nulls, whose name begins with `_`. lakekit does
 none of that.
+
+The file format of a format table, and the columns that its files hold.
+
+Source: ENGINE.md 9.6; `FormatTable`, `CatalogUtils.toFormatTable`.
 """
 
 from __future__ import annotations
@@ -21,18 +25,22 @@ import pyarrow as pa
 
 from lakekit import storage as storages
 from lakekit.codec import binary_row
-from lakekit.errors import Corrupt
+from lakekit.errors import Corrupt, SchemaMismatch, Unsupported
+from lakekit.format.encoder import check_types
 from lakekit.format.polars_types import polars_schema
 from lakekit.model import partition as partitions
 from lakekit.model.locations import FORMAT_TABLE_PATH
-from lakekit.world import parallel_map
+from lakekit.parallel import parallel_map
+from lakekit.text_format import csv, json, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakekit.metadata.table_context import TableContext, TableLocation
+    from lakekit.model.table_schema import TableSchema
     from lakekit.storage.protocol import Stat, Storage
     from lakekit.types import Field
+
 
 _SCHEMA = "schema"
 
@@ -183,3 +191,53 @@ def _list_files(storage: Storage, directory: str, own: str | None) -> list[Stat]
             continue
         stats += _list_files(storage, entry.path, own) if entry.is_dir else [entry]
     return stats
+
+
+# ---- kinds ------------------------------------------------------------
+
+
+FORMAT_TABLE = "format-table"
+COLUMNAR = ("orc", "parquet")
+TEXTS: dict[str, Any] = {"csv": csv, "json": json, "text": text}
+FORMATS = (*COLUMNAR, *TEXTS)
+"""The formats of engine 1.4.2; 2.x adds mosaic."""
+
+
+def format_of(ctx: TableContext) -> str:
+    """Return the format of a table's files."""
+    return str(ctx.options.file_format).strip().lower()
+
+
+def text_format(name: str) -> Any:
+    """Return the module of a text format."""
+    return TEXTS[name]
+
+
+def held_fields(schema: TableSchema) -> tuple[Field, ...]:
+    """Return the columns that files hold: all that are no partition columns, in order."""
+    return tuple(field for field in schema.fields if field.name not in schema.partition_keys)
+
+
+def check_format(ctx: TableContext) -> None:
+    """Raise `Unsupported` for a format that is none of the five, or a type that its files do not hold."""
+    check(format_of(ctx), ctx.schema)
+
+
+def check(format_name: str, schema: TableSchema) -> None:
+    """Check the format of a table to make, as `check_format` does.
+
+    Raises: `SchemaMismatch` where every column is a partition column.
+    """
+    if format_name not in FORMATS:
+        msg = f"Format table unsupported file format: {format_name}. Supported formats: {', '.join(FORMATS)}"
+        raise Unsupported(msg, feature=f"format-table.{format_name}")
+    fields = held_fields(schema)
+    if not fields:
+        raise SchemaMismatch(
+            "every column is a partition column, so that files would hold nothing; leave one column out of the "
+            "partition"
+        )
+    if format_name in TEXTS:
+        TEXTS[format_name].check_types(fields)
+    else:
+        check_types(format_name, fields)

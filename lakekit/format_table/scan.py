@@ -14,25 +14,25 @@ from typing import TYPE_CHECKING
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from lakekit import world
+from lakekit import parallel, runtime
 from lakekit.columns import col, cols
-from lakekit.data_file import page_headers
+from lakekit.data_file import verification
 from lakekit.errors import Corrupt, InvalidOption
 from lakekit.format import orc, parquet
 from lakekit.format.polars_types import polars_schema
-from lakekit.format_table import kinds, listing
-from lakekit.read.lazy import ResolvedSource
-from lakekit.text_format import compression, split
+from lakekit.format_table import listing
+from lakekit.read.polars_pushdown import ResolvedSource
+from lakekit.text_format import compression
 from lakekit.text_format.options import lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from lakekit.metadata.table_context import TableContext
+    from lakekit.runtime import Runtime
     from lakekit.storage.protocol import Stat, Storage
     from lakekit.text_format.options import TextOptions
     from lakekit.types import Field
-    from lakekit.world import Runtime
 
 _LEAST_PARQUET_BYTES = 12
 _WIDE_TYPES = frozenset({"DECIMAL"})
@@ -40,17 +40,17 @@ _WIDE_TYPES = frozenset({"DECIMAL"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatTableScan:
-    """The source of a LazyFrame of a format table: a `read.lazy.ScanSource`."""
+    """The source of a LazyFrame of a format table: a `read.polars_pushdown.ScanSource`."""
 
     ctx: TableContext
 
     def schema(self) -> Mapping[str, pl.DataType]:
         return dict(polars_schema(self.ctx.schema.fields, timestamp_unit=self.ctx.options.lakekit_timestamp_unit))
 
-    def now(self) -> ResolvedSource:
+    def resolve(self) -> ResolvedSource:
         """Folders have no version: each question lists them again."""
         return ResolvedSource(
-            world.new_id(), lambda condition, _: _frame(self.ctx, condition.on_partition), self.ctx.schema
+            runtime.new_id(), lambda condition, _: _frame(self.ctx, condition.on_partition), self.ctx.schema
         )  # Polars stops by itself
 
 
@@ -59,7 +59,7 @@ def source(ctx: TableContext) -> FormatTableScan:
 
     Raises: `Unsupported` and `InvalidOption` for a format or options that lakekit does not read.
     """
-    kinds.check_format(ctx)
+    listing.check_format(ctx)
     _lines(ctx)
     return FormatTableScan(ctx=ctx)
 
@@ -68,7 +68,7 @@ def _lines(ctx: TableContext) -> TextOptions:
     options = ctx.options
     return lines_of(
         ctx.all_options,
-        kinds.format_of(ctx),
+        listing.format_of(ctx),
         zone=options.lakekit_java_time_zone,
         timestamp_unit=options.lakekit_timestamp_unit,
     )
@@ -97,16 +97,16 @@ def _frame(ctx: TableContext, conditions: Sequence[pl.Expr]) -> pl.LazyFrame:
 def _scan(ctx: TableContext, files: Sequence[Stat]) -> pl.LazyFrame:
     """Return the columns that files hold, of some files."""
     storage, _ = listing.files_location(ctx)
-    fields, unit = kinds.held_fields(ctx.schema), ctx.options.lakekit_timestamp_unit
+    fields, unit = listing.held_fields(ctx.schema), ctx.options.lakekit_timestamp_unit
     paths = [file.path for file in files]
-    match kinds.format_of(ctx):
+    match listing.format_of(ctx):
         case "parquet":
-            return _parquet(ctx.world, storage, files, fields, unit)
+            return _parquet(ctx.runtime, storage, files, fields, unit)
         case "orc":
             zone = ctx.options.lakekit_java_time_zone
             return orc.scan(paths, fields, read=partial(_path_or_whole, storage), timestamp_unit=unit, ltz_zone=zone)
     texts = TextFiles(
-        storage=storage, files=tuple(files), fields=tuple(fields), how=_lines(ctx), format_name=kinds.format_of(ctx)
+        storage=storage, files=tuple(files), fields=tuple(fields), how=_lines(ctx), format_name=listing.format_of(ctx)
     )
     return register_io_source(texts.rows, schema=polars_schema(fields, timestamp_unit=unit), is_pure=True)
 
@@ -114,8 +114,8 @@ def _scan(ctx: TableContext, files: Sequence[Stat]) -> pl.LazyFrame:
 def _parquet(
     shared: Runtime, storage: Storage, files: Sequence[Stat], fields: Sequence[Field], unit: str | None
 ) -> pl.LazyFrame:
-    looks = page_headers.PageHeaderChecks(shared, storage, {field.name: None for field in fields})
-    world.parallel_map(partial(_check_parquet, storage, looks), files)
+    looks = verification.PageHeaderChecks(shared, storage, {field.name: None for field in fields})
+    parallel.parallel_map(partial(_check_parquet, storage, looks), files)
     looks.remember()
     paths = [native_path.path for native_path in files]
     native = [storage.polars(path) for path in paths]
@@ -138,7 +138,7 @@ def _parquet(
     return parquet.scan_bytes(paths, fields, read=storage.read, timestamp_unit=unit)
 
 
-def _check_parquet(storage: Storage, looks: page_headers.PageHeaderChecks, file: Stat) -> None:
+def _check_parquet(storage: Storage, looks: verification.PageHeaderChecks, file: Stat) -> None:
     if looks.is_known(file):
         return
     end = storage.read(file.path, max(0, file.size_bytes - 4), 4)
@@ -178,7 +178,7 @@ class TextFiles:
         filter_columns = set() if predicate is None else set(predicate.meta.root_names())
         needed = [*names, *sorted(filter_columns - set(names))]
         left = n_rows
-        for frame in world.map_prefetch(partial(self._parsed, needed), self._blocks(), world.core_count()):
+        for frame in parallel.map_prefetch(partial(self._parsed, needed), self._blocks(), parallel.core_count()):
             selected = frame if predicate is None else frame.filter(predicate).select(cols(names))
             if left is not None:
                 selected = selected.head(left)
@@ -192,14 +192,16 @@ class TextFiles:
         for file in self.files:
             pieces = compression.pieces(self.storage, file.path, file.size_bytes)
             heads = self.how.header and self.format_name == "csv"
-            for lines in split.blocks(pieces, self.how.line_end, any_line_end=self.how.ends_anyhow, path=file.path):
+            for lines in compression.blocks(
+                pieces, self.how.line_end, any_line_end=self.how.ends_anyhow, path=file.path
+            ):
                 yield file.path, lines.slice(1) if heads else lines
                 heads = False
 
     def _parsed(self, names: Sequence[str], block: tuple[str, pl.Series]) -> pl.DataFrame:
         path, lines = block
         try:
-            frame: pl.DataFrame = kinds.text_format(self.format_name).parsed(lines, self.fields, names, self.how)
+            frame: pl.DataFrame = listing.text_format(self.format_name).parsed(lines, self.fields, names, self.how)
         except Corrupt as wrong:
             raise wrong.at(path) from None
         return frame

@@ -11,6 +11,12 @@ no file is left. Readers see files come one by one: there is no snapshot.
     data-<uuid>-<n>.csv      data-<uuid>-<n>.csv.gz      data-<uuid>-<n>.parquet
 
 Source: ENGINE.md 9.6; `FormatTableWrite`, `FormatTableFileWriter`, `FormatTableCommit`, `RenamingTwoPhaseOutputStream`.
+
+The encoding of the files of a format table: their compression, and text formats as encoders.
+
+The compression is that of `file.compression`, where the table sets it, else of `format-table.file.compression`, else of
+`compression`; without any, Parquet is compressed by snappy, ORC by zstd, and text not at all. Source:
+`CoreOptions.formatTableFileCompression`, `AbstractTextFileWriter`.
 """
 
 from __future__ import annotations
@@ -22,19 +28,19 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from lakekit.columns import col
+from lakekit.columns import col, prepare_series
 from lakekit.commit.result import Commit
-from lakekit.data_file.file_names import extension, file_names
-from lakekit.data_file.paths import partition_spec, partition_values
+from lakekit.data_file import rolling_writer
+from lakekit.data_file.paths import extension, file_names, partition_spec, partition_values
 from lakekit.errors import InvalidOption, StorageFailed, ValueOutOfRange
 from lakekit.format.encoder import open_writer
-from lakekit.format_table import kinds, listing
-from lakekit.format_table.encode import encoding, lines_encoder
+from lakekit.format_table import listing
 from lakekit.model import partition as partitions
 from lakekit.model.snapshot import BATCH_IDENTIFIER
-from lakekit.text_format import compression
-from lakekit.write import partitions as routes, row_conversion
-from lakekit.write.spot import ErrorHints
+from lakekit.text_format import compression, csv
+from lakekit.text_format.options import lines_of
+from lakekit.write import bucket_assigners as routes, row_conversion
+from lakekit.write.value_casting import ErrorHints
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -42,9 +48,78 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from lakekit.data_file.file_names import FileNames
-    from lakekit.format.encoder import Encoder
+    from lakekit.data_file.paths import FileNames
+    from lakekit.format.encoder import Encoder, Encoding
     from lakekit.metadata.table_context import TableContext
+    from lakekit.text_format.options import TextOptions
+    from lakekit.types import Field
+
+
+_KEYS = ("file.compression", "format-table.file.compression", "compression")
+_DEFAULTS = {"parquet": "snappy", "orc": "zstd"}
+
+
+def encoding(ctx: TableContext) -> Encoding:
+    """Return the encoding of a table's files."""
+    options = ctx.all_options
+    codec = next((options[key] for key in _KEYS if key in options), _DEFAULTS.get(listing.format_of(ctx), "none"))
+    return rolling_writer.encoding(ctx.options, codec)
+
+
+def lines_encoder(ctx: TableContext, sink: BinaryIO) -> Encoder:
+    """Return an encoder of text files. Raises `InvalidOption` for a compression that they do not have."""
+    name = listing.format_of(ctx)
+    how = lines_of(ctx.all_options, name, zone=ctx.options.lakekit_java_time_zone)
+    return TextEncoder(sink, listing.text_format(name), listing.held_fields(ctx.schema), how, encoding(ctx).compression)
+
+
+class TextEncoder:
+    """A text file being written: an `Encoder` without null counts and bounds."""
+
+    def __init__(self, sink: BinaryIO, text_format: Any, fields: Sequence[Field], how: TextOptions, codec: str) -> None:
+        prepare_series(
+            field.name for field in fields
+        )  # whoever wrote the first rows of a process has asked for no schema of Polars yet
+        self.counted = _CountingFile(sink)
+        self.sink = compression.open_compressed(self.counted, codec)  # type: ignore[arg-type] # all it needs is write
+        self.text_format, self.fields, self.how = text_format, fields, how
+        self.told: Any = {}
+        if how.header and text_format is csv:
+            self.sink.write((csv.header(fields, how) + how.line_end).encode())
+
+    @property
+    def size_bytes(self) -> int:
+        return self.counted.size_bytes
+
+    def can_add(self, frame: pl.DataFrame) -> bool:  # noqa: ARG002 - any rows fit beside any others
+        """Return True."""
+        return True
+
+    def write(self, frame: pl.DataFrame) -> None:
+        lines = self.text_format.printed(frame, self.fields, self.how)
+        if len(lines):
+            self.sink.write((lines.str.join(self.how.line_end, ignore_nulls=False).item() + self.how.line_end).encode())
+
+    def flush(self) -> None:
+        """Compressors give what they hold at the end alone."""
+
+    def close(self) -> None:
+        self.sink.close()
+
+
+class _CountingFile:
+    """A file that counts the bytes written to it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file, self.size_bytes = file, 0
+
+    def write(self, data: bytes) -> int:
+        self.size_bytes += len(data)
+        return self.file.write(data)
+
+
+# ---- writer ------------------------------------------------------------
+
 
 _MOST_OPEN = 200
 """Files that are held open until all are whole; later ones wait in memory, since a process may only open so many."""
@@ -79,7 +154,7 @@ def drop(ctx: TableContext, specs: Sequence[Mapping[str, Any]]) -> Commit:
     matching = [
         folder for folder in listing.list_partitions(ctx) if any(_matches(folder.values, spec) for spec in wanted)
     ]
-    started = ctx.world.elapsed_ms()
+    started = ctx.runtime.elapsed_ms()
     removed = [file.path for files in listing.files(ctx, [folder.directory for folder in matching]) for file in files]
     listing.files_location(ctx)[0].delete(removed)
     return _commit_result(ctx, [], len(removed), started)
@@ -118,8 +193,8 @@ def _static_values(ctx: TableContext, partition: Mapping[str, Any]) -> dict[int,
 def _write(
     ctx: TableContext, frame: object, *, cast: bool, old: str | None, static: Mapping[int, Any] | None = None
 ) -> Commit:
-    kinds.check_format(ctx)
-    started = ctx.world.elapsed_ms()
+    listing.check_format(ctx)
+    started = ctx.runtime.elapsed_ms()
     with _WriteSession(ctx) as writing:
         for rows in row_conversion.batches(frame, ctx, cast=cast, remedies=_FIXED_COLUMN_HINTS):
             for partition, part in _split(ctx, rows):
@@ -175,7 +250,7 @@ def _commit_result(ctx: TableContext, files: Sequence[_OpenTextFile], removed: i
         removed_file_count=removed,
         row_count=sum(file.rows for file in files),
         size_bytes=sum(file.size_bytes for file in files),
-        duration_ms=ctx.world.elapsed_ms() - started,
+        duration_ms=ctx.runtime.elapsed_ms() - started,
         retry_count=0,
     )
 
@@ -210,8 +285,8 @@ class _WriteSession:
     def __init__(self, ctx: TableContext) -> None:
         self.ctx = ctx
         self.storage, self.root = listing.files_location(ctx)
-        self.format_name = kinds.format_of(ctx)
-        self.fields = kinds.held_fields(ctx.schema)
+        self.format_name = listing.format_of(ctx)
+        self.fields = listing.held_fields(ctx.schema)
         self.how = encoding(ctx)
         self.extension = _extension(ctx)
         self.folders: dict[str, _PartitionWriter] = {}
@@ -296,7 +371,7 @@ class _WriteSession:
             raise
 
     def _encoder(self, sink: BinaryIO) -> Encoder:
-        if self.format_name in kinds.TEXTS:
+        if self.format_name in listing.TEXTS:
             return lines_encoder(self.ctx, sink)
         return open_writer(sink, self.format_name, self.fields, self.how)
 
@@ -326,9 +401,9 @@ def _check_own_folders(ctx: TableContext, texts: Sequence[str]) -> None:
 
 def _extension(ctx: TableContext) -> str:
     """Return the extension of file names, without the dot."""
-    name = kinds.format_of(ctx)
+    name = listing.format_of(ctx)
     chosen = encoding(ctx).compression
-    if name not in kinds.TEXTS:
+    if name not in listing.TEXTS:
         return extension(ctx.options, name, chosen)
     ending = compression.EXTENSIONS[compression.normalize_compression(chosen)]
     return f"{name}.{ending}" if ending else name

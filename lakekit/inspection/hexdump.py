@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from lakekit import plugins, storage as storages
-from lakekit.codec.marks import FieldSpan, SpanRecorder, leaves
+from lakekit.codec.cursor import FieldSpan, SpanRecorder, leaves
 from lakekit.draw import hexdump as draw
 from lakekit.errors import Corrupt, InvalidOption, LakekitError, LimitExceeded, NotFound, StorageFailed, Unsupported
 from lakekit.inspection import hexdump_formats
 from lakekit.inspection.hexdump_formats import WalkRequest
 from lakekit.metadata import schemas
 from lakekit.metadata.table_context import open_context
-from lakekit.options.frozendict import EMPTY, FrozenDict
+from lakekit.options.option import EMPTY, FrozenDict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -108,10 +108,10 @@ class Hex:
         return hash((self.name, self.path, self.format, self.data))
 
     def __repr__(self) -> str:
-        return draw.text(self.title, self.data, self.found, error_text=self.told)
+        return draw.text(self.title, self.data, self.found, error_text=self.error_line)
 
     def _repr_html_(self) -> str:
-        return draw.html(self.title, self.data, self.found, error_text=self.told)
+        return draw.html(self.title, self.data, self.found, error_text=self.error_line)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         """Return the widget where ipywidgets is installed; a table and characters everywhere else."""
@@ -127,7 +127,7 @@ class Hex:
         return draw.title(self.name, self.format, len(self.data), len(self.found))
 
     @property
-    def told(self) -> str:
+    def error_line(self) -> str:
         """The error in a line, "" without one."""
         if self.error is None:
             return ""

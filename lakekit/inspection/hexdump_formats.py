@@ -14,35 +14,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lakekit import plugins
-from lakekit.codec import avro_columns, avro_container, binary_row, hash_index, index_files, orc_tail
+from lakekit.codec import avro_columns, avro_container, binary_row, index_files, orc_tail
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import Corrupt, InvalidOption, LakekitError, Unsupported
 from lakekit.file_index import container
 from lakekit.format import parquet_spans
 from lakekit.model import (
-    columnar_file,
     commit_message,
-    committable_bytes,
     entry_files,
-    hint,
     index_manifest,
     json_codec,
-    json_marks,
     manifests,
-    split_bytes,
+    metadata_records,
+    snapshot,
+    split,
 )
-from lakekit.model.consumer import Consumer
-from lakekit.model.snapshot import Snapshot
-from lakekit.model.statistics import Statistics
+from lakekit.model.snapshot import Consumer, Snapshot, Statistics, Tag
 from lakekit.model.table_schema import TableSchema
-from lakekit.model.tag import Tag
 from lakekit.types import parse, part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lakekit.codec.avro_container import Block, Frame, PackedBlocks
-    from lakekit.codec.marks import SpanRecorder
+    from lakekit.codec.cursor import SpanRecorder
     from lakekit.types import DataType, Field
 
     Walk = Callable[["WalkRequest"], None]
@@ -121,7 +116,7 @@ def detect_format(data: bytes, name: str) -> str:
         return "hash_index" if len(data) % 4 == 0 else "deletion_vectors"
     if data.lstrip()[:1] == b"{":
         return _json_kind(data)
-    if file in ("LATEST", "EARLIEST") or hint.decode(data) is not None:
+    if file in ("LATEST", "EARLIEST") or snapshot.decode(data) is not None:
         return "hint"
     raise InvalidOption(
         f"{file or 'these bytes'}: begins with {data[:8].hex(' ') or 'nothing'}, which tells no format; give format= "
@@ -151,10 +146,10 @@ def _json_kind(data: bytes) -> str:
 
 _MAGICS = {
     avro_container.MAGIC: "avro",
-    columnar_file.PARQUET_MAGIC: "parquet",
-    columnar_file.ORC_MAGIC: "orc",
+    metadata_records.PARQUET_MAGIC: "parquet",
+    metadata_records.ORC_MAGIC: "orc",
     container.MAGIC.to_bytes(8, "big"): "file_index_container",
-    split_bytes.MAGIC.to_bytes(8, "big", signed=True): "data_split",
+    split.MAGIC.to_bytes(8, "big", signed=True): "data_split",
 }
 _NAMES = {
     "snapshot-": "snapshot",
@@ -184,7 +179,7 @@ def _json(decode: Callable[[bytes, str | None], object]) -> Walk:
     def walk(request: WalkRequest) -> None:
         unread: Corrupt | None = None
         try:
-            json_marks.walk(request.data, request.marks)
+            json_codec.walk(request.data, request.marks)
         except Corrupt as error:
             unread = error
         decode(request.data, request.path)  # its error says more
@@ -195,7 +190,7 @@ def _json(decode: Callable[[bytes, str | None], object]) -> Walk:
 
 
 def _hint(request: WalkRequest) -> None:
-    snapshot_id = hint.decode(request.data)
+    snapshot_id = snapshot.decode(request.data)
     if snapshot_id is None:
         raise Corrupt("no number of a snapshot: readers list the folder instead", offset=0, field="hint")
     request.marks.add(0, len(request.data), "snapshot", snapshot_id)
@@ -206,9 +201,9 @@ def _hint(request: WalkRequest) -> None:
 
 def _records(decode: Callable[[bytes, str | None], object] | None) -> Walk:
     def walk(request: WalkRequest) -> None:
-        if request.data.startswith(columnar_file.PARQUET_MAGIC):
+        if request.data.startswith(metadata_records.PARQUET_MAGIC):
             _parquet(request)
-        elif request.data.startswith(columnar_file.ORC_MAGIC):
+        elif request.data.startswith(metadata_records.ORC_MAGIC):
             _orc(request)
         else:
             _container(request, avro_container.METADATA if decode else avro_container.DATA)
@@ -392,7 +387,7 @@ def _indexes(request: WalkRequest) -> None:
 
 
 def _hashes(request: WalkRequest) -> None:
-    hash_index.decode(request.data, marks=request.marks)
+    index_files.decode_hash_index(request.data, marks=request.marks)
 
 
 def _deletions(request: WalkRequest) -> None:
@@ -424,13 +419,13 @@ def _message(decode: Callable[..., object], newest: int) -> Walk:
 
 def _split(request: WalkRequest) -> None:
     try:
-        split_bytes.decode(request.data, marks=request.marks)
+        split.decode(request.data, marks=request.marks)
     finally:
         mark_rows(request.marks, 0, request.fields)
 
 
 def _entries(data: bytes, path: str | None) -> object:
-    return entry_files.decode([entry_files.ManifestBytes(path or "the manifest", data)])
+    return entry_files.decode_entries([entry_files.ManifestBytes(path or "the manifest", data)])
 
 
 FORMATS: dict[str, HexFormat] = {
@@ -461,9 +456,7 @@ FORMATS: dict[str, HexFormat] = {
     "orc": HexFormat("FORMAT 7.5", _orc),
     "data_split": HexFormat("FORMAT 12", _split),
     "commit_message": HexFormat("FORMAT 12", _message(commit_message.decode_message, commit_message.MESSAGE_VERSION)),
-    "manifest_committable": HexFormat(
-        "FORMAT 12", _message(committable_bytes.decode, committable_bytes.COMMITTABLE_VERSION)
-    ),
+    "manifest_committable": HexFormat("FORMAT 12", _message(commit_message.decode, commit_message.COMMITTABLE_VERSION)),
 }
 """The formats of `lk.hex`, by the name that its `format=` takes."""
 

@@ -123,7 +123,7 @@ def _moment(table: Table, mark: SnapshotMark) -> SnapshotView:
 def _tree(table: Table, snapshot_id: int) -> PagePane:
     """Return the manifests of a snapshot, each row a button."""
     tree = manifest_tree.tree(table, snapshot_id)
-    placed = manifests.place(tree)
+    placed = manifests.layout_tree(tree)
     drawing = manifests.drawing(tree, placed)
     top = drawing.height - placed.height - 4
     rows = [

@@ -36,14 +36,14 @@ from lakekit.metadata import manifest_reader
 from lakekit.model import partition
 from lakekit.model.manifest_entries import ADD
 from lakekit.model.table_paths import POSTPONE_BUCKET
-from lakekit.read import lazy, lazy_frames, planner, sections, table_scan, time_travel
+from lakekit.read import lazy_frames, planner, polars_pushdown, sections, table_scan, time_travel
 from lakekit.system_tables import frames
 from lakekit.types import BINARIES, INTEGERS, STRINGS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakekit.draw.key_axis import Key
+    from lakekit.draw.level_layout import Key
     from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.table.table import Table
     from lakekit.types import DataType, Field
@@ -222,7 +222,7 @@ def notes(table: Table, bucket: BucketLocation, state: BucketState) -> tuple[str
         return ("append table: files in the order of writing",)
     if bucket.bucket == POSTPONE_BUCKET:
         return ("postponed: these files are not read before a compaction gives them buckets",)
-    if sections.hides_level_zero(ctx) and any(file.level == 0 for file in state.files):
+    if sections.may_hide_level_zero(ctx) and any(file.level == 0 for file in state.files):
         return ("level 0 is not read before it is compacted",)
     return ()
 
@@ -240,10 +240,12 @@ def planned_files(table: Table, condition: pl.Expr | None, at: int | str | datet
     scan = table_scan.scan(table.handle(), at)
     scan_filter = planner.NO_FILTER
     if condition is not None:
-        scan_filter, _ = lazy.condition_of(lazy.filters_of(condition, scan.schema()), scan.ctx.schema)
+        scan_filter, _ = polars_pushdown.condition_of(
+            polars_pushdown.filters_of(condition, scan.schema()), scan.ctx.schema
+        )
     plans = scan.plans(scan_filter)
     return frozenset(
-        name for plan in plans for name in plan.entries.column("file_name").take(pa.array(plan.chosen)).to_pylist()
+        name for plan in plans for name in plan.entries.column("file_name").take(pa.array(plan.selected)).to_pylist()
     )
 
 

@@ -24,7 +24,7 @@ from lakekit.errors import InvalidOption
 from lakekit.inspection.timeline import at_of, condition, display_name, snapshot_of
 from lakekit.metadata import manifest_reader as manifest_files
 from lakekit.predicate import columns, conjuncts
-from lakekit.read import bounds, lazy, table_scan, time_travel
+from lakekit.read import polars_pushdown, pruning, table_scan, time_travel
 from lakekit.storage.protocol import FileMissing
 from lakekit.system_tables import frames
 
@@ -69,12 +69,12 @@ class TreeFilter:
 
     def manifests(self, listed: Sequence[ManifestFileMeta]) -> list[str]:
         """Return for each manifest the columns whose bounds skip it, "" where it is opened."""
-        scan_filter, _ = lazy.condition_of(self.filters, self.scan.ctx.schema)
+        scan_filter, _ = polars_pushdown.condition_of(self.filters, self.scan.ctx.schema)
         reasons: list[set[str]] = [set() for _ in listed]
         for part in conjuncts(scan_filter.predicate):
             used = set(columns(part))
             if used and used <= set(self.scan.ctx.schema.partition_keys):
-                mask = bounds.keep_manifests(self.scan.ctx, listed, part)
+                mask = pruning.keep_manifests(self.scan.ctx, listed, part)
                 for at in np.flatnonzero(~mask):
                     reasons[at] |= used
         return [", ".join(sorted(columns_)) for columns_ in reasons]
@@ -111,9 +111,9 @@ class TreeFilter:
 
 def _plan_files(scan: TableScan, filters: Sequence[FilterExpr]) -> Files:
     """Return the files of the scan's own branch that are read under some conjuncts."""
-    condition_, _ = lazy.condition_of(filters, scan.ctx.schema)
+    condition_, _ = polars_pushdown.condition_of(filters, scan.ctx.schema)
     plans = [plan for plan in scan.plans(condition_) if plan.ctx.branch == scan.ctx.branch]
-    return {key for plan in plans for key in _file_keys(plan.entries.take(plan.chosen))}
+    return {key for plan in plans for key in _file_keys(plan.entries.take(plan.selected))}
 
 
 def _file_keys(entries_: ManifestEntries) -> Files:
@@ -129,7 +129,7 @@ def parse_tree_filter(table: Table, snapshot_id: int, text: str) -> TreeFilter |
     if predicate is None:
         return None
     scan = table_scan.scan(table.handle(), at_of(table, snapshot_id))
-    filters = lazy.filters_of(predicate, scan.schema())
+    filters = polars_pushdown.filters_of(predicate, scan.schema())
     return TreeFilter(text=text.strip(), scan=scan, filters=filters, chosen=_plan_files(scan, filters))
 
 

@@ -6,23 +6,31 @@
     condition(table, "amount > 3")  a filter as it is typed
 
 Only metadata is read, and of one snapshot at a time. `inspection.manifest_tree` has the manifests of a snapshot.
+
+The location of a data file of a snapshot: the manifest that added it, its partition and its bucket.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import polars as pl
+import pyarrow.compute as pc
 
 from lakekit.draw.humanize import escape_controls
 from lakekit.draw.timeline import FileCounts, History, SnapshotMark
 from lakekit.errors import LakekitError, SnapshotNotFound
 from lakekit.format.polars_types import polars_schema
-from lakekit.maintenance import chosen
-from lakekit.metadata import manifest_reader as manifest_files, snapshots as snapshot_files, tags as tag_files
+from lakekit.maintenance import idle_partitions
+from lakekit.metadata import manifest_reader as manifest_files, refs as tag_files, snapshots as snapshot_files
+from lakekit.model.manifest_entries import ADD
 from lakekit.read import time_travel, user_expressions
-from lakekit.read.expand import name_exactly
+from lakekit.read.user_expressions import name_exactly
 from lakekit.storage.protocol import FileMissing
+from lakekit.system_tables import frames
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -46,7 +54,7 @@ def history(table: Table) -> History:
     for number in snapshot_files.changelog_ids(ctx):
         if (changelog := snapshot_files.find_changelog(ctx, number)) is not None:
             marks_by_id[number] = _mark(changelog, (), "changelog")
-    for tag in tag_files.all(ctx):
+    for tag in tag_files.list_tags(ctx):
         named.setdefault(tag.snapshot.id, []).append(tag.name)
         marks_by_id[tag.snapshot.id] = _mark(tag.snapshot, tuple(named[tag.snapshot.id]), "tag")
     for snapshot in snapshot_files.all(ctx):
@@ -130,7 +138,7 @@ def snapshot_of(ctx: TableContext, snapshot_id: int) -> Snapshot:
     """
     if (snapshot := snapshot_files.find(ctx, snapshot_id)) is not None:
         return snapshot
-    for tag in tag_files.all(ctx):
+    for tag in tag_files.list_tags(ctx):
         if tag.snapshot.id == snapshot_id:
             return tag.snapshot
     changelog = snapshot_files.find_changelog(ctx, snapshot_id)
@@ -141,7 +149,7 @@ def at_of(table: Table, snapshot_id: int) -> int | str:
     """Return what `at=` takes for a snapshot: its id, or the name of a tag that outlived it."""
     ctx = table.handle()
     if snapshot_files.find(ctx, snapshot_id) is None:
-        for tag in tag_files.all(ctx):
+        for tag in tag_files.list_tags(ctx):
             if tag.snapshot.id == snapshot_id:
                 return tag.name
     return snapshot_id
@@ -170,7 +178,9 @@ def condition(table: Table, text: str) -> pl.Expr | None:
         return None
     ctx = table.handle()
     schema = polars_schema(ctx.schema.fields)
-    predicate = user_expressions.fit_condition(name_exactly(chosen.condition(text, key="filter"), schema), text, schema)
+    predicate = user_expressions.fit_condition(
+        name_exactly(idle_partitions.condition(text, key="filter"), schema), text, schema
+    )
     user_expressions.check_times(predicate, schema, f"the filter {text.strip()!r} of {ctx.name}")
     return predicate
 
@@ -183,3 +193,50 @@ def first_line(error: Exception) -> str:
 
 REFUSED = (LakekitError, pl.exceptions.PolarsError)
 """Errors of bad text, an expired snapshot or a table that is refused: front ends show them."""
+
+
+# ---- standing ------------------------------------------------------------
+
+
+_NEWEST_FIRST: tuple[Literal["delta", "base"], ...] = ("delta", "base")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileLocation:
+    """The location of a data file in the metadata.
+
+    `manifest` is the newest one of the snapshot that adds the file, `partition` its directory, "" in a table without
+    partitions.
+    """
+
+    manifest: str
+    partition: str
+    bucket: int
+
+
+def locate_file(table: Table, snapshot_id: int, name: str) -> FileLocation | None:
+    """Return the location of the file of that name, None where the snapshot has none.
+
+    Reads manifests, the newest first, until one adds it.
+
+    Raises: `SnapshotNotFound`.
+    """
+    if not snapshot_id or not name:
+        return None
+    ctx = table.handle()
+    snapshot = snapshot_of(ctx, snapshot_id)
+    ctx = time_travel.schema_of(ctx, time_travel.at_snapshot(snapshot))
+    for which in _NEWEST_FIRST:
+        with suppress(FileMissing):  # of an expired snapshot, which a tag keeps, only the base list is there
+            for listed in reversed(manifest_files.manifest_files(ctx, snapshot, which)):
+                entries = manifest_files.read_entries(ctx, [listed])
+                indices = np.flatnonzero(
+                    np.asarray(pc.equal(entries.column("file_name"), name)) & (entries.numbers("kind") == ADD)
+                )
+                if len(indices):
+                    added = entries.take(indices[-1:])
+                    partition = frames.partition_texts(ctx, added)[0]
+                    return FileLocation(
+                        manifest=listed.name, partition=partition, bucket=int(added.numbers("bucket")[0])
+                    )
+    return None

@@ -10,6 +10,17 @@ decide as in engine 1.4.2. (Later engines also include a big run of level 1 once
 
 Source: ENGINE.md 2.2 to 2.4, `UniversalCompaction`, `EarlyFullCompaction`, `ForceUpLevel0Compaction`,
 `CompactStrategy.pickFullCompaction`, `OffPeakHours`.
+
+The levels of one bucket's LSM tree and the sorted runs they hold.
+
+    level 0   |-c-|  |--d--|         every file is a run of its own, newest first
+    level 4   |--a--| |---b---|      the files of a higher level are one run: their keys do not overlap
+    level 5   |------------e------|
+
+A run of a smaller number is newer than all runs after it, but files of level 0 that several writers made at once may
+have sequence numbers in common.
+
+Source: ENGINE.md 2.1, `LsmLevels`, `LevelSortedRun`.
 """
 
 from __future__ import annotations
@@ -17,14 +28,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakekit import world
+from lakekit import runtime
+from lakekit.errors import InvalidOption
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from lakekit.lsm.levels import LsmLevels, SortedRun
     from lakekit.model.data_file import DataFileMeta
     from lakekit.options.table_options import TableOptions
+
 
 _HOUR_MS = 3_600_000
 
@@ -220,6 +232,102 @@ def _offpeak_ratio(options: TableOptions, now_ms: int | None) -> int:
     start, end = options.compaction_offpeak_start_hour, options.compaction_offpeak_end_hour
     if now_ms is None or -1 in (start, end) or start == end:
         return 0
-    hour = world.wall_clock_ms(now_ms) // _HOUR_MS % 24
+    hour = runtime.wall_clock_ms(now_ms) // _HOUR_MS % 24
     quiet = start <= hour < end if start < end else hour < end or start <= hour
     return options.compaction_offpeak_ratio if quiet else 0
+
+
+# ---- levels ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SortedRun:
+    """Files of one level whose keys do not overlap; of level 0, one file."""
+
+    level: int
+    files: tuple[DataFileMeta, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the size of its files."""
+        return sum(file.size_bytes for file in self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LsmLevels:
+    """The runs of a bucket, newest first, and the number of levels, level 0 included."""
+
+    runs: tuple[SortedRun, ...]
+    count: int
+
+    @staticmethod
+    def of(files: Iterable[DataFileMeta], options: TableOptions) -> LsmLevels:
+        """Return the levels of a bucket's files: as many as the option says, or as the files need.
+
+        Raises:
+            InvalidOption: there are fewer than two levels.
+        """
+        files_of_bucket = tuple(files)
+        count = max(options.level_count, max((file.level for file in files_of_bucket), default=-1) + 1)
+        if count < 2:
+            msg = f"option 'num-levels' is {count}; there are at least 2 levels"
+            raise InvalidOption(msg, key="num-levels", value=str(count))
+        return LsmLevels(runs=_runs(files_of_bucket), count=count)
+
+    @staticmethod
+    def of_appended(files: Sequence[DataFileMeta], options: TableOptions) -> LsmLevels:
+        """Return the levels of files without keys, with level 0 in the order of sequence numbers.
+
+        Files of equal numbers keep the order of their commits. Raises as `of`.
+        """
+        levels = LsmLevels.of(files, options)
+        level_0 = sorted((file for file in files if file.level == 0), key=lambda file: file.min_sequence_number)
+        above = (run for run in levels.runs if run.level)
+        return LsmLevels(runs=(*(SortedRun(level=0, files=(file,)) for file in level_0), *above), count=levels.count)
+
+    @property
+    def max_level(self) -> int:
+        """Return the number of the last level."""
+        return self.count - 1
+
+    @property
+    def highest(self) -> int:
+        """Return the highest level that holds a file; -1 if none does."""
+        return self.runs[-1].level if self.runs else -1
+
+    @property
+    def files(self) -> tuple[DataFileMeta, ...]:
+        """Return every file, newest run first."""
+        return tuple(file for run in self.runs for file in run.files)
+
+    @property
+    def level_0(self) -> tuple[DataFileMeta, ...]:
+        """Return the files of level 0, newest first."""
+        return tuple(file for run in self.runs if run.level == 0 for file in run.files)
+
+    def above(self, level: int) -> tuple[SortedRun, ...]:
+        """Return the runs of the levels above `level`, lowest first, in which older versions are looked up."""
+        return tuple(run for run in self.runs if run.level > level)
+
+    def changed(self, before: Iterable[DataFileMeta], after: Iterable[DataFileMeta]) -> LsmLevels:
+        """Return the levels after a compaction or a flush that removed `before` and added `after`."""
+        removed = {(file.level, file.name) for file in before}
+        kept_files = tuple(file for file in self.files if (file.level, file.name) not in removed)
+        remaining = (*kept_files, *after)
+        return LsmLevels(
+            runs=_runs(remaining), count=max(self.count, max((file.level for file in remaining), default=-1) + 1)
+        )
+
+
+def _runs(files: tuple[DataFileMeta, ...]) -> tuple[SortedRun, ...]:
+    newest_first = sorted((file for file in files if file.level == 0), key=_age)
+    above = sorted({file.level for file in files if file.level > 0})
+    return (
+        *(SortedRun(level=0, files=(file,)) for file in newest_first),
+        *(SortedRun(level=level, files=tuple(file for file in files if file.level == level)) for level in above),
+    )
+
+
+def _age(file: DataFileMeta) -> tuple[int, int, int, str]:
+    """Return the sort key of level 0, newest first; what follows the sequence numbers makes it unambiguous."""
+    return -file.max_sequence_number, file.min_sequence_number, file.creation_time_ms or 0, file.name

@@ -7,6 +7,19 @@
 
 One step of a fold is one operation on arrays: the state of the first `height` keys and the next version of each. Keys
 without a further version are not touched any more.
+
+The order of versions of a key: sequence fields, sequence number, retract before add.
+
+Nulls of a sequence field lose, in both directions of `sequence.field.sort-order`: descending reverses the comparison of
+two values, not of a value and a null. Rows that are equal in all of this keep the order they have in the section.
+
+Source: ENGINE.md 0.1, 1.3 and 6.6; `UserDefinedSeqComparator`, `SortMergeReaderWithLoserTree`.
+
+The winning row of each key: the newest of its versions, or the oldest.
+
+A section comes oldest run first, so that the winner is nearly always the last row of its key. That is assumed, then
+verified with the sequence numbers. If it is wrong, the versions of each key are compared: one round of versions after
+another, all keys at once.
 """
 
 from __future__ import annotations
@@ -16,8 +29,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakekit.columns import LEVEL
-from lakekit.lsm import age, key_codes as keyed
+from lakekit.columns import KIND, LEVEL, SEQUENCE
+from lakekit.lsm import key_codes as keyed
+from lakekit.lsm.numpy_columns import RETRACT_BIT, put, to_comparable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,8 +39,41 @@ if TYPE_CHECKING:
     import polars as pl
 
     from lakekit.lsm.key_codes import KeyCodes
+    from lakekit.lsm.merge_spec import MergeSpec
     from lakekit.lsm.numpy_columns import Array, Bools, Ints
-    from lakekit.lsm.rule import MergeSpec
+
+
+def version_ranks(section: pl.DataFrame, rule: MergeSpec) -> list[Ints]:
+    """Return the arrays that versions of a key are compared by, most significant first.
+
+    They sort from the oldest version to the newest, but for ties.
+    """
+    comparables = [
+        to_comparable(section[name], descending=rule.descending, as_sequence=True) for name in rule.sequence_fields
+    ]
+    if SEQUENCE in section.columns:
+        comparables.append(section[SEQUENCE].to_numpy())
+    return comparables
+
+
+def retractions(section: pl.DataFrame) -> Bools:
+    """Return which rows retract (kinds -U and -D); none in a section without kinds."""
+    if KIND not in section.columns:
+        return np.zeros(section.height, bool)
+    return (section[KIND].to_numpy() & RETRACT_BIT).astype(bool)
+
+
+def additions(section: pl.DataFrame) -> Bools:
+    """Return which rows win a tie.
+
+    Without sequence numbers the position in the section stands for them, and there are no ties.
+    """
+    if SEQUENCE in section.columns:
+        return ~retractions(section)
+    return np.zeros(section.height, bool)
+
+
+# ---- row versions ------------------------------------------------------------
 
 
 SKIP, ADD, REVERSE, RETRACT, SET, SET_RETRACT = range(6)
@@ -104,9 +151,9 @@ def split(section: pl.DataFrame, rule: MergeSpec) -> tuple[Bools, Versions]:
         (np.zeros(len(keys), bool), *keyed.blocks(keys)) if rule.merges_lone else split_single_versions(keys)
     )
     if len(rows):
-        ranks = age.ranks(section, rule)
+        ranks = version_ranks(section, rule)
         if not (len(ranks) == 1 and keyed.newer_runs(keys, ranks[0])):
-            rows = keyed.ordered_blocks(rows, starts, ranks, age.adds(section))
+            rows = keyed.ordered_blocks(rows, starts, ranks, additions(section))
         if rule.lookup and LEVEL in section.columns:
             rows, starts = _lowest_levels(rows, starts, section[LEVEL].to_numpy())
     return lone, version_rounds(rows, starts)
@@ -161,3 +208,84 @@ def visible_mask(section: pl.DataFrame, rule: MergeSpec) -> Bools | None:
     mask = ~above
     mask[np.flatnonzero(above)[lowest_rows]] = True
     return mask
+
+
+# ---- winners ------------------------------------------------------------
+
+
+def mask_newest(section: pl.DataFrame, rule: MergeSpec) -> Bools:
+    """Return which rows are the newest version of their key."""
+    return _mask_winners(section, rule, newest_wins=True)
+
+
+def mask_oldest(section: pl.DataFrame, rule: MergeSpec) -> Bools:
+    """Return which rows are the oldest version of their key."""
+    return _mask_winners(section, rule, newest_wins=False)
+
+
+def _mask_winners(section: pl.DataFrame, rule: MergeSpec, *, newest_wins: bool) -> Bools:
+    if section.height == 0:
+        return np.zeros(0, bool)
+    keys = keyed.encode_keys(section, rule.key)
+    ranks = version_ranks(section, rule)
+    if not keys.is_dense:
+        mask = np.zeros(section.height, bool)
+        rows, starts = keyed.blocks(keys)
+        if (
+            not ranks
+            or (len(ranks) == 1 and keyed.newer_runs(keys, ranks[0]))
+            or keyed.is_age_ascending(rows, starts, ranks, additions(section))
+        ):
+            mask[rows[np.append(starts[1:] - 1, len(rows) - 1)] if newest_wins else rows[starts]] = True
+        else:
+            mask[_contest(section, version_rounds(rows, starts), ranks, newest_wins)] = True
+        return mask
+    backwards = None if newest_wins else np.arange(section.height - 1, -1, -1)
+    winner = keyed.winners(keys, backwards)
+    if not ranks or _has_no_ties(keys, ranks, winner, newest_wins):
+        return winner == np.arange(len(winner), dtype=winner.dtype)
+    mask, rows, starts = split_single_versions(keys)
+    mask[_contest(section, version_rounds(rows, starts), ranks, newest_wins)] = True
+    return mask
+
+
+def _has_no_ties(keys: KeyCodes, ranks: list[Ints], winner: Array, newest_wins: bool) -> bool:
+    """Return whether no other row of a key is as new (or as old) as its winner."""
+    if len(ranks) == 1 and keyed.newer_runs(keys, ranks[0]):
+        return True
+    tied = winner != np.arange(len(winner), dtype=winner.dtype)
+    for rank in ranks:
+        best = rank[winner]
+        if (tied & ((rank > best) if newest_wins else (rank < best))).any():
+            return False
+        tied = tied & (rank == best)
+    return not tied.any()
+
+
+def _contest(section: pl.DataFrame, versions: Versions, ranks: list[Ints], newest_wins: bool) -> Ints:
+    """Return the newest, or the oldest, version of every key."""
+    adds = additions(section)
+    winning_rows = versions.rows[: versions.count].copy()
+    for step in versions.steps():
+        rivals, mine = versions.rows[step], winning_rows[: step.stop - step.start]
+        newer = _is_newer(rivals, mine, ranks, adds)
+        put(mine, rivals, newer if newest_wins else ~newer)
+    return winning_rows
+
+
+def _is_newer(rows: Ints, others: Ints, ranks: list[Ints], adds: Bools) -> Bools:
+    """Return which rows are newer than `others`, which are before them in the section.
+
+    In a tie the later row is newer, unless it retracts what the other adds.
+    """
+    newer, tied = np.zeros(len(rows), bool), np.ones(len(rows), bool)
+    for rank in ranks:
+        mine, theirs = rank[rows], rank[others]
+        newer |= tied & (mine > theirs)
+        tied &= mine == theirs
+    return newer | (tied & (adds[rows] | ~adds[others]))
+
+
+def mask_single_versions(section: pl.DataFrame, rule: MergeSpec) -> Bools:
+    """Return which rows are the only version of their key."""
+    return split_single_versions(keyed.encode_keys(section, rule.key))[0]

@@ -15,10 +15,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lakekit.errors import Conflict, LakekitError, NotFound
-from lakekit.maintenance import auto_tags, consumers, expire, expire_partitions
+from lakekit.maintenance import consumers, expire, expire_partitions, tags
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.model.table_paths import POSTPONE_BUCKET
-from lakekit.world import warn_user
+from lakekit.runtime import warn_user
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,9 +59,9 @@ def _chores(ctx: TableContext, commit: Commit) -> list[tuple[str, Callable[[], o
     chores: list[tuple[str, Callable[[], object]]] = []
     is_batch = commit.identifier == BATCH_IDENTIFIER
     if options.tag_automatic_creation not in {"none", "batch"}:
-        chores.append(("making automatic tags", lambda: auto_tags.create(ctx)))
+        chores.append(("making automatic tags", lambda: tags.create_automatic_tags(ctx)))
     if options.tag_time_expire_enabled:
-        chores.append(("expiring tags", lambda: auto_tags.expire(ctx)))
+        chores.append(("expiring tags", lambda: tags.expire_tags(ctx)))
     newest = commit.snapshot_id
     if expire_partitions.is_due(ctx, ends=is_batch):
         newest = None  # they make snapshots of their own
@@ -78,7 +78,7 @@ def _chores(ctx: TableContext, commit: Commit) -> list[tuple[str, Callable[[], o
     if (
         options.tag_automatic_creation == "batch" and is_batch and commit.snapshot_ids
     ):  # of what is left: jobs name their snapshot when all else is done
-        chores.append(("making the tag of the batch", lambda: auto_tags.create_of_batch(ctx)))
+        chores.append(("making the tag of the batch", lambda: tags.create_batch_tag(ctx)))
     return chores
 
 

@@ -4,6 +4,24 @@ Where the storage has directories, everything is written to `.<what>-<id>` besid
 table, and then moved to its place in one step. In object stores the schemas come after all files and the snapshot last:
 a process that dies before the schemas leaves no table, one that dies between schemas and snapshot an empty table. A
 call that fails removes what it made.
+
+Copy a table: its schemas, options and the files of one snapshot, as another table that shares nothing with it.
+
+    schema/schema-0 … schema-2     as made now, without options that lead to places of the source
+                                   (`path`, `data-file.external-paths…`)
+    manifest/…                     new, for one snapshot 1 of kind APPEND that adds every live file
+    dt=…/bucket-0/data-….parquet   the live files under their names, with their extra files (file indexes),
+                                   those at external paths too
+    index/…, statistics/…          deletion vectors and hash indexes, and the statistics of the snapshot, as they are
+    left behind                    older snapshots, tags, branches, consumers, and changelog files;
+                                   a stream of the clone begins with its snapshot
+
+Java's CloneAction up to 1.1 copied files likewise, those of all schemas and of the newest snapshot; since 1.2 it reads
+and writes rows, and key tables become ones with `bucket` -2. No row is decoded here, so that buckets, levels and
+sequence numbers stay.
+
+Where the copy is written, and when it appears, is decided by `atomic_create`. Source: ENGINE.md 11; `CloneAction`,
+`CopyFileOperator`.
 """
 
 from __future__ import annotations
@@ -13,23 +31,31 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakekit.commit import manifest_writer as writing
-from lakekit.commit.draft import UncommittedFiles
-from lakekit.errors import CommitStateUnknown, LakekitError, StorageFailed
-from lakekit.model import hint, index_manifest
+from lakekit.commit.manifest_writer import UncommittedFiles
+from lakekit.data_file import deletion_vector_reader, paths
+from lakekit.errors import CommitStateUnknown, InvalidOption, LakekitError, SnapshotNotFound, StorageFailed, Unsupported
+from lakekit.maintenance import tags as tagging
+from lakekit.metadata import feature_check, manifest_reader, schemas, snapshots
+from lakekit.model import index_manifest, snapshot
 from lakekit.model.snapshot import BATCH_IDENTIFIER, CURRENT_VERSION, Snapshot
 from lakekit.model.table_paths import TablePaths
-from lakekit.storage import folders
+from lakekit.options.features import OBJECTS
+from lakekit.options.option import EMPTY, FrozenDict
+from lakekit.parallel import parallel_map
+from lakekit.storage import protocol
 from lakekit.storage.atomic_write import create_exclusive
-from lakekit.storage.folders import SupportsDirectories
+from lakekit.storage.protocol import FileMissing, SupportsDirectories
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from datetime import datetime
 
     from lakekit.metadata.table_context import TableContext, TableLocation
-    from lakekit.model.index_file import IndexManifestEntry
+    from lakekit.model.index_manifest import IndexManifestEntry
     from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.model.table_schema import TableSchema
     from lakekit.storage.protocol import Storage
+
 
 _CHUNK_BYTES = 8 << 20
 _METADATA = ("schema", "_schema", "snapshot", "changelog", "tag", "branch")
@@ -75,15 +101,15 @@ def create_table_atomically(
         _publish(target, state)
         return state.schemas[-1]
     above, _, own = target.layout.root.rpartition("/")
-    hidden = f"{above}/.{what}-{target.world.new_id()}"
-    staged = replace(target, layout=TablePaths(root=f"{hidden}/{own}"), keeper=None)
+    hidden = f"{above}/.{what}-{target.runtime.new_id()}"
+    staged = replace(target, layout=TablePaths(root=f"{hidden}/{own}"), catalog_env=None)
     try:
         state = make(staged)
         _publish(staged, state)
-        folders.move(staged.storage, staged.layout.root, target.layout.root)
+        protocol.move(staged.storage, staged.layout.root, target.layout.root)
     finally:
         with suppress(LakekitError):
-            folders.remove(staged.storage, hidden)
+            protocol.remove(staged.storage, hidden)
     return state.schemas[-1]
 
 
@@ -116,7 +142,7 @@ def _publish(target: TableLocation, state: InitialState) -> None:
     if state.snapshot is not None:
         with suppress(LakekitError):  # a hint is advice
             for path in (target.layout.latest_hint, target.layout.earliest_hint):
-                target.storage.put(path, hint.encode(state.snapshot.id))
+                target.storage.put(path, snapshot.encode(state.snapshot.id))
 
 
 def drop_created(target: TableLocation) -> None:
@@ -124,7 +150,7 @@ def drop_created(target: TableLocation) -> None:
 
     Raises: `StorageFailed`.
     """
-    folders.remove(target.storage, target.layout.root, last=(target.layout.schema_dir,))
+    protocol.remove(target.storage, target.layout.root, last=(target.layout.schema_dir,))
 
 
 def copy_file(storage: Storage, path: str, to: Storage, target: str) -> None:
@@ -135,7 +161,7 @@ def copy_file(storage: Storage, path: str, to: Storage, target: str) -> None:
             file.write(storage.read(path, start, min(_CHUNK_BYTES, size_bytes - start)))
 
 
-def snapshot(ctx: TableContext, live: ManifestEntries, indexes: Sequence[IndexManifestEntry] = ()) -> Snapshot:
+def first_snapshot(ctx: TableContext, live: ManifestEntries, indexes: Sequence[IndexManifestEntry] = ()) -> Snapshot:
     """Write manifests that name the live files, and return the first snapshot of the table."""
     draft = UncommittedFiles(ctx)
     base = writing.write_list(draft, [])
@@ -155,7 +181,137 @@ def snapshot(ctx: TableContext, live: ManifestEntries, indexes: Sequence[IndexMa
         commit_user=ctx.new_commit_user(),
         commit_identifier=BATCH_IDENTIFIER,
         commit_kind="APPEND",
-        time_millis=ctx.world.now_ms(),
+        time_millis=ctx.runtime.now_ms(),
         total_record_count=count,
         delta_record_count=count,
     )
+
+
+# ---- clone ------------------------------------------------------------
+
+
+_LOCATION_OPTIONS = ("path", "branch", "data-file.external-paths")
+"""Options that lead to where the source is, and those that begin with the last one and a dot."""
+
+
+def clone(source: TableContext, target: TableLocation, at: int | str | datetime | None = None) -> TableSchema:
+    """Copy a table to an empty location, and return the newest schema of the copy.
+
+    `at`: a snapshot, tag or time, copied with the schema of then.
+
+    Raises: `SnapshotNotFound`, `TagNotFound`; `Unsupported` for tables that lakekit does not write, `InvalidOption` for
+    a table that is read together with another branch, `StorageFailed` where something exists at the location. Then
+    there is no table; in object stores data files may be left.
+    """
+    _check(source)
+    check_place(target)
+    state = _state(source, at)
+    try:
+        return create_table_atomically(
+            target, "clone", lambda place: state._replace(snapshot=_files(source, place, state))
+        )
+    except FileMissing as missing:
+        if state.snapshot is None or tagging.referencing_paths(source, state.snapshot):
+            raise
+        raise SnapshotNotFound(
+            f"snapshot {state.snapshot.id} of {source.name} expired while it was copied. Nothing was made; clone a "
+            "tag, which keeps its files",
+            name=str(state.snapshot.id),
+        ) from missing
+
+
+def _check(source: TableContext) -> None:
+    feature_check.check_writable(source)
+    if source.layout.hidden:
+        kind = str(source.options.type)
+        instead = (
+            "cat.create_object_table makes another one of the same location"
+            if kind == OBJECTS
+            else "it is made again by its definition"
+        )
+        raise Unsupported(f"{source.name} is of type {kind}, and no clone is made of it: {instead}", feature=kind)
+    if source.fallback_branch is not None:
+        raise InvalidOption(
+            f"{source.name} is read together with its branch {source.fallback_branch!r}, and a clone is of one "
+            "branch: reset scan.fallback-branch or "
+            "scan.primary-branch first",
+            key="scan.fallback-branch",
+            value=source.fallback_branch,
+        )
+
+
+def _state(source: TableContext, at: int | str | datetime | None) -> InitialState:
+    versions = schemas.all(source)
+    if at is None:
+        snapshot = snapshots.latest(source)
+    else:
+        snapshot = tagging.source(source, at)
+        versions = [schema for schema in versions if schema.id <= snapshot.schema_id]
+    return InitialState([_clone_schema(schema, source.runtime.now_ms()) for schema in versions], snapshot)
+
+
+def _clone_schema(schema: TableSchema, now_ms: int) -> TableSchema:
+    """Return a schema of the clone, with the time of now.
+
+    The time also tells the schemas of two clones to one location apart.
+    """
+    options = {
+        key: value
+        for key, value in schema.options.items()
+        if not (key in _LOCATION_OPTIONS or key.startswith(f"{_LOCATION_OPTIONS[-1]}."))
+    }
+    return replace(schema, options=FrozenDict(options), time_millis=now_ms)
+
+
+# ---- what is copied ------------------------------------------------------------------------------
+
+
+def _files(source: TableContext, target: TableLocation, state: InitialState) -> Snapshot | None:
+    """Copy the files of the snapshot, write manifests that name them, and return the clone's snapshot."""
+    if state.snapshot is None:
+        return None
+    target_ctx = replace(
+        source, name=target.name, layout=target.layout, storage=target.storage, catalog_env=None, dynamic=EMPTY
+    ).with_schema(state.schemas[-1])
+    live = manifest_reader.read_live_entries(source, state.snapshot)
+    indexes = manifest_reader.index_entries(source, state.snapshot)
+    moved_indexes = [replace(entry, external_path=None) for entry in indexes]
+    pairs = _data(source, target_ctx, live)
+    pairs += zip(
+        (deletion_vector_reader.index_path(source, index_entry) for index_entry in indexes),
+        (deletion_vector_reader.index_path(target_ctx, index_entry) for index_entry in moved_indexes),
+        strict=True,
+    )
+    statistics = state.snapshot.statistics if target_ctx.schema.id == state.snapshot.schema_id else None
+    if statistics is not None:
+        pairs.append((source.layout.statistics(statistics), target_ctx.layout.statistics(statistics)))
+    is_remote = source.storage.is_remote or target_ctx.storage.is_remote
+    parallel_map(
+        lambda pair: copy_file(source.storage, pair[0], target_ctx.storage, pair[1]),
+        dict.fromkeys(pairs),
+        waiting=is_remote,
+    )
+    snapshot = first_snapshot(target_ctx, live.without_external_paths(), moved_indexes)
+    return replace(
+        snapshot,
+        watermark=state.snapshot.watermark_or_none,
+        statistics=statistics,
+        next_row_id=state.snapshot.next_row_id or 0,
+    )
+
+
+def _data(source: TableContext, target_ctx: TableContext, live: ManifestEntries) -> list[tuple[str, str]]:
+    """Return the old and the new path of each data file and of its extra files."""
+    pairs: list[tuple[str, str]] = []
+    extra_files = live.column("extra_files").to_pylist()  # scalar: one a file
+    for old, new, extra in zip(
+        paths.data_file_paths(source, live),
+        paths.data_file_paths(target_ctx, live.without_external_paths()),
+        extra_files,
+        strict=True,
+    ):
+        pairs += [
+            (old, new),
+            *((source.layout.extra_file(old, name), target_ctx.layout.extra_file(new, name)) for name in extra),
+        ]
+    return pairs

@@ -7,28 +7,182 @@
 A branch is metadata of its own over shared data files: deleting it leaves its data files to the removal of orphan
 files. A branch exists once it has a schema, which is therefore written last and deleted first.
 Source: ENGINE.md 5.11, FORMAT.md 3.5; `FileSystemBranchManager`, `BranchManager`.
+
+Rollback to an older state: the snapshots, long-lived changelogs and tags after it are removed.
+
+    LATEST = 5 ─▶ snapshot 9 … 6, newest first ─▶ changelogs after 5 ─▶ tags after 5
+
+Each step leaves a consistent table in a state between: the hint is not believed while snapshot 6 exists. Data files
+stay: they are orphans, and removed as such. A snapshot that only a tag keeps is written again first; a gap follows it
+then, so that the hint is written at the end. Where main was fast-forwarded to a branch, a tag may be of another
+snapshot than the one that has its id now, which it replaces.
+Source: ENGINE.md 5.13; `RollbackHelper`, `RollbackToWatermarkProcedure`.
+
+Repair of the hints of a table: `LATEST` and `EARLIEST` come to name what exists.
+
+    snapshot-3  snapshot-5  snapshot-6   LATEST 4  EARLIEST –      ->      LATEST 6  EARLIEST 5
+
+Readers of lakekit verify hints; other engines believe EARLIEST, so that after a gap (a snapshot that was lost, or
+removed by hand) it must name the first of the unbroken sequence that ends with the newest. Source: FORMAT.md 1.6,
+ENGINE.md 11, `RepairEarliestSnapshotProcedure`.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakekit.errors import BranchAlreadyExists, BranchNotFound, Conflict, InvalidOption, LakekitError, SnapshotNotFound
-from lakekit.maintenance import roots
+import polars as pl
+
+from lakekit.errors import (
+    BranchAlreadyExists,
+    BranchNotFound,
+    Conflict,
+    Corrupt,
+    InvalidOption,
+    LakekitError,
+    SnapshotNotFound,
+)
+from lakekit.maintenance import reachability, tags as tagging
 from lakekit.maintenance.result import Expired
-from lakekit.maintenance.rollback import check_whole
-from lakekit.metadata import schemas, snapshots, tags
-from lakekit.model import hint
+from lakekit.metadata import manifest_reader, refs, schemas, snapshots
+from lakekit.model import snapshot
 from lakekit.model.table_paths import MAIN, flaw
-from lakekit.storage import folders
+from lakekit.parallel import parallel_map
+from lakekit.storage import protocol
+from lakekit.storage.protocol import FileMissing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.snapshot import Snapshot
     from lakekit.storage.protocol import Stat
+
+
+def rollback(
+    ctx: TableContext, to: int | str | datetime | None = None, *, watermark: int | None = None, dry_run: bool = False
+) -> Expired:
+    """Make an older snapshot the newest one again: by its id, a tag, a time, or a watermark.
+
+    A time or watermark means the newest snapshot at or before it. Where every watermark is greater, nothing is changed:
+    the engine's releases up to 1.4.2 went to the first snapshot then, which is later than what was asked.
+
+    Raises: `SnapshotNotFound`, `TagNotFound`; `Corrupt` where the schema, a list or a manifest of the snapshot is lost
+    or damaged; `InvalidOption` unless one of `to` and `watermark` is given; `Conflict` where a writer committed
+    meanwhile, whose snapshot then stands.
+    """
+    reachability.check_removable(ctx)
+    if (to is None) == (watermark is None):
+        raise InvalidOption(
+            f"{ctx.name} goes back to one state: give a snapshot, a tag or a time, or else a watermark",
+            key="to",
+            value=str(to),
+        )
+    target = tagging.source(ctx, to) if watermark is None else snapshots.before_watermark(ctx, watermark)
+    check_whole(ctx, target)
+    every = reachability.read_branch_roots(ctx)
+    later = [root for root in every if root.snapshot.id > target.id]
+    ids = sorted((root.snapshot.id for root in later if root.kind == "snapshot"), reverse=True)
+    names = tuple(root.name for root in later if root.kind == "tag")
+    done = Expired(table=ctx.name, snapshot_ids=tuple(reversed(ids)), tags=names, dry_run=dry_run)
+    if dry_run:
+        return done
+    storage, layout = ctx.storage, ctx.layout
+    existing = next((root for root in every if root.kind == "snapshot" and root.snapshot.id == target.id), None)
+    if existing is None:
+        _bring_back(ctx, target)
+        storage.put(layout.earliest_hint, snapshot.encode(target.id))
+    elif existing.snapshot != target:
+        reachability.write(ctx, existing.path, _without_lost_changelog(ctx, target).to_json())
+    with suppress(LakekitError):  # a hint is advice
+        if ids and ids[-1] != target.id + 1:
+            storage.delete([layout.latest_hint])
+        else:
+            storage.put(layout.latest_hint, snapshot.encode(target.id))
+    storage.delete([layout.snapshot(number) for number in ids])
+    _changelogs(ctx, later, target.id)
+    storage.delete([root.path for root in later if root.kind == "tag"])
+    if ctx.options.tag_create_success_file:
+        storage.delete([tagging.success_path(ctx, name) for name in names])
+    newer = [number for number in snapshots.ids(ctx) if number > target.id]
+    if newer:
+        raise Conflict(
+            f"a writer committed snapshot {newer[-1]} of {ctx.name} meanwhile, which stands. Stop writers, and roll "
+            "back again"
+        )
+    with suppress(LakekitError):
+        storage.put(layout.latest_hint, snapshot.encode(target.id))
+    return done
+
+
+def check_whole(ctx: TableContext, target: Snapshot) -> None:
+    """Raise `Corrupt` where no read of the snapshot could be planned, so that newer ones must be kept."""
+    schemas.read(ctx, target.schema_id)
+    storage, layout = ctx.storage, ctx.layout
+    lists = [
+        name
+        for name in (target.base_manifest_list, target.delta_manifest_list, target.index_manifest)
+        if name is not None
+    ]
+    lost = [name for name in lists if not storage.exists(layout.manifest(name))]
+    if not lost:
+        names = [file.name for file in manifest_reader.manifest_files(ctx, target)]
+        presence = parallel_map(lambda name: storage.exists(layout.manifest(name)), names, waiting=storage.is_remote)
+        lost = [name for name, is_present in zip(names, presence, strict=True) if not is_present]
+    if lost:
+        msg = (
+            f"snapshot {target.id} of {ctx.name} needs {lost[0]}, which is not there: nobody could read it, and "
+            "nothing was changed. Go back to another snapshot or tag, or put the file back from a copy"
+        )
+        raise Corrupt(msg, path=layout.manifest(lost[0]))
+    manifest_reader.read_live_entries(ctx, target)
+    manifest_reader.index_entries(ctx, target)
+
+
+def _bring_back(ctx: TableContext, target: Snapshot) -> None:
+    """Write the file of a snapshot again that only tags keep.
+
+    Raises: `Conflict` where the tags are deleted meanwhile; the file is deleted again then.
+    """
+    keep = [ctx.layout.tag(tag.name) for tag in refs.list_tags(ctx) if tag.snapshot == target]
+    path = ctx.layout.snapshot(target.id)
+    ctx.storage.put_if_absent(path, target.to_json())
+    if not any(map(ctx.storage.exists, keep)):
+        ctx.storage.delete([path])
+        raise Conflict(
+            f"the tag that kept snapshot {target.id} of {ctx.name} was deleted meanwhile. Nothing was changed"
+        )
+
+
+def _without_lost_changelog(ctx: TableContext, target: Snapshot) -> Snapshot:
+    """Return a tag's snapshot without its changelog, if that was deleted when the snapshot expired.
+
+    A missing changelog is expected of the oldest snapshot, but not of one between others.
+    """
+    name = target.changelog_manifest_list
+    if name is None or ctx.storage.exists(ctx.layout.manifest(name)):
+        return target
+    return replace(target, changelog_manifest_list=None, changelog_manifest_list_size=None, changelog_record_count=None)
+
+
+def _changelogs(ctx: TableContext, later: list[reachability.GcRoot], target: int) -> None:
+    removed = sorted((root.snapshot.id for root in later if root.kind == "changelog"), reverse=True)
+    if not removed:
+        return
+    left = [number for number in snapshots.changelog_ids(ctx) if number <= target]
+    with suppress(LakekitError):
+        if left:
+            ctx.storage.put(ctx.layout.changelog_latest_hint, snapshot.encode(left[-1]))
+        else:
+            ctx.storage.delete([ctx.layout.changelog_latest_hint])
+    ctx.storage.delete([ctx.layout.changelog(number) for number in removed])
+
+
+# ---- branches ------------------------------------------------------------
+
 
 _SCHEMA_FOLDER = "schema"
 _MAX_DEPTH = 4
@@ -48,7 +202,7 @@ def create(ctx: TableContext, name: str, *, tag: str | None = None) -> None:
         raise BranchAlreadyExists(msg, name=name)
     last = schemas.latest(ctx).id
     if tag is not None:
-        source_tag = tags.read(ctx, tag)
+        source_tag = refs.read_tag(ctx, tag)
         last = source_tag.snapshot.schema_id
         _claim(ctx, name, branch_layout.tag(tag), ctx.storage.read(ctx.layout.tag(tag)))
         _claim(ctx, name, branch_layout.snapshot(source_tag.snapshot.id), source_tag.snapshot.to_json())
@@ -66,11 +220,11 @@ def delete(ctx: TableContext, name: str, *, dry_run: bool = False) -> Expired:
 
     Raises: `BranchNotFound`, and `InvalidOption` where options of the table or of another branch read it.
     """
-    roots.check_removable(ctx)
+    reachability.check_removable(ctx)
     _check_other(ctx, name)
     _check_unread(ctx, name, "")
-    branch_ctx = roots.on_branch(ctx, name)
-    ids, tag_names = tuple(snapshots.ids(branch_ctx)), tuple(tags.names(branch_ctx))
+    branch_ctx = reachability.on_branch(ctx, name)
+    ids, tag_names = tuple(snapshots.ids(branch_ctx)), tuple(refs.list_tag_names(branch_ctx))
     if not dry_run:
         drop(ctx, name)
     return Expired(table=ctx.name, branches=(name,), snapshot_ids=ids, tags=tag_names, dry_run=dry_run)
@@ -110,25 +264,25 @@ def fast_forward(ctx: TableContext, name: str, *, dry_run: bool = False) -> Expi
     Raises: `BranchNotFound`, `SnapshotNotFound` for a branch without snapshots, `InvalidOption`, and `Corrupt` for a
     branch whose files cannot be read (nothing is replaced then).
     """
-    roots.check_removable(ctx)
+    reachability.check_removable(ctx)
     if name == ctx.layout.branch:
         raise InvalidOption(f"{name!r} is the branch itself; name the one to go forward to", key="branch", value=name)
     _check_other(ctx, name)
-    branch_ctx = roots.on_branch(ctx, name)
+    branch_ctx = reachability.on_branch(ctx, name)
     numbers = snapshots.ids(branch_ctx)
     if not numbers:
         raise SnapshotNotFound(
             f"branch {name!r} of {ctx.name} has no snapshots, so there is nothing to go forward to", name=name
         )
     storage, own, other = ctx.storage, ctx.layout, branch_ctx.layout
-    first, tag_names = _read_first_snapshot(branch_ctx, numbers), tags.names(branch_ctx)
+    first, tag_names = _read_first_snapshot(branch_ctx, numbers), refs.list_tag_names(branch_ctx)
     same = snapshots.find(ctx, first.id) == first
     going = [
         number
         for number in sorted(snapshots.ids(ctx), reverse=True)
         if number > first.id or (number == first.id and not same)
     ]
-    lost = [tag.name for tag in tags.all(ctx) if tag.snapshot.id >= first.id and tag.name not in tag_names]
+    lost = [tag.name for tag in refs.list_tags(ctx) if tag.snapshot.id >= first.id and tag.name not in tag_names]
     done = Expired(table=ctx.name, snapshot_ids=tuple(reversed(going)), tags=tuple(lost), dry_run=dry_run)
     if dry_run:
         return done
@@ -137,16 +291,16 @@ def fast_forward(ctx: TableContext, name: str, *, dry_run: bool = False) -> Expi
     storage.delete([own.snapshot(number) for number in going])
     _schemas(ctx, branch_ctx, first.schema_id)
     for number in numbers:
-        roots.write(ctx, own.snapshot(number), storage.read(other.snapshot(number)))
+        reachability.write(ctx, own.snapshot(number), storage.read(other.snapshot(number)))
     for tag in tag_names:
-        roots.write(ctx, own.tag(tag), storage.read(other.tag(tag)))
+        reachability.write(ctx, own.tag(tag), storage.read(other.tag(tag)))
     storage.delete([own.tag(tag) for tag in lost])
     storage.delete(
         [own.changelog(number) for number in snapshots.changelog_ids(ctx) if number >= first.id]
     )  # of the line that is given up
     with suppress(LakekitError):
-        storage.put(own.latest_hint, hint.encode(numbers[-1]))
-        storage.put(own.earliest_hint, hint.encode(snapshots.ids(ctx)[0]))
+        storage.put(own.latest_hint, snapshot.encode(numbers[-1]))
+        storage.put(own.earliest_hint, snapshot.encode(snapshots.ids(ctx)[0]))
     return done
 
 
@@ -158,7 +312,7 @@ def _read_first_snapshot(branch_ctx: TableContext, numbers: Sequence[int]) -> Sn
     Raises: `Corrupt`, `FileMissing`.
     """
     schemas.all(branch_ctx)
-    tags.all(branch_ctx)
+    refs.list_tags(branch_ctx)
     read = [snapshots.read(branch_ctx, number) for number in numbers]
     check_whole(branch_ctx, read[-1])
     return read[0]
@@ -174,7 +328,7 @@ def _schemas(ctx: TableContext, branch_ctx: TableContext, first: int) -> None:
     storage.delete([own.schema(number) for number in sorted(stale, reverse=True) if number != first or keep is None])
     for number, data in sorted(theirs.items()):
         if number >= first or not storage.exists(own.schema(number)):
-            roots.write(ctx, own.schema(number), data)
+            reachability.write(ctx, own.schema(number), data)
 
 
 # ---- names and files -----------------------------------------------------------------------------
@@ -184,7 +338,7 @@ def _check_name(ctx: TableContext, name: str) -> None:
     if not isinstance(name, str):
         msg = f"a branch's name is a text, not {type(name).__name__}"
         raise TypeError(msg)
-    why = flaw(name, roots.PREFIX)
+    why = flaw(name, reachability.PREFIX)
     if name == MAIN:
         why = "it is the branch that every table begins with"
     elif not name.strip():
@@ -207,8 +361,8 @@ def _check_other(ctx: TableContext, name: str) -> None:
             key="branch",
             value=name,
         )
-    if name not in roots.branches(ctx):
-        existing = ", ".join(roots.branches(ctx)[1:])
+    if name not in reachability.branches(ctx):
+        existing = ", ".join(reachability.branches(ctx)[1:])
         raise BranchNotFound(
             f"{ctx.name} has no branch {name!r}; "
             f"{f'its branches are {existing}' if existing else 'it has no branches'}",
@@ -222,7 +376,7 @@ def find_unfinished(ctx: TableContext, name: str, before_ms: int) -> list[Stat] 
     Such a branch has no schema. It holds temporary files, and a tag and its snapshot that the current branch has too,
     so that nothing is lost with it. All of it is older than `before_ms`.
     """
-    branch_ctx = roots.on_branch(ctx, name)
+    branch_ctx = reachability.on_branch(ctx, name)
     entries = _entries(ctx, branch_ctx.layout.branch_root)
     top = ctx.storage.stat(branch_ctx.layout.branch_root)
     if schemas.ids(branch_ctx) or any(
@@ -241,7 +395,7 @@ def find_unfinished(ctx: TableContext, name: str, before_ms: int) -> list[Stat] 
 def _copies_of_tags(ctx: TableContext, branch_ctx: TableContext) -> dict[str, bytes]:
     """Return what `create` would write into a branch of each tag of the current branch, by path."""
     copies = {}
-    for tag in tags.all(ctx):
+    for tag in refs.list_tags(ctx):
         copies[branch_ctx.layout.tag(tag.name)] = ctx.storage.read(ctx.layout.tag(tag.name))
         copies[branch_ctx.layout.snapshot(tag.snapshot.id)] = tag.snapshot.to_json()
     return copies
@@ -263,9 +417,9 @@ def _check_unread(ctx: TableContext, name: str, afterwards: str) -> None:
     Reads of that other branch would silently lack partitions.
     """
     branch_options: list[tuple[str, Mapping[str, str]]] = [(ctx.layout.branch, ctx.options.given)]
-    for branch in roots.branches(ctx):
+    for branch in reachability.branches(ctx):
         with suppress(LakekitError):  # one that is half there reads nothing
-            branch_options.append((branch, schemas.latest(roots.on_branch(ctx, branch)).options))
+            branch_options.append((branch, schemas.latest(reachability.on_branch(ctx, branch)).options))
     for branch, options in branch_options:
         for key in _BRANCH_OPTIONS:
             if branch != name and options.get(key) == name:
@@ -287,7 +441,7 @@ def _files(ctx: TableContext, directory: str) -> list[str]:
     """Return the files of a branch, in all of its directories, and its links to files elsewhere."""
     inside = list(_entries(ctx, directory))
     above = [directory, *(entry.path for entry in inside if entry.is_dir)]
-    links = [f"{folder}/{name}" for folder in above for name in folders.link_names(ctx.storage, folder)]
+    links = [f"{folder}/{name}" for folder in above for name in protocol.link_names(ctx.storage, folder)]
     return [*(entry.path for entry in inside if not entry.is_dir), *links]
 
 
@@ -307,3 +461,52 @@ def drop(ctx: TableContext, name: str) -> None:
         | {directory}
     )
     ctx.storage.remove_directories(sorted(inside, key=lambda path: (-path.count("/"), path)))
+
+
+# ---- repair ------------------------------------------------------------
+
+
+_SCHEMA = {"file": pl.String(), "was": pl.Int64(), "is": pl.Int64()}
+
+
+def repair(ctx: TableContext) -> pl.DataFrame:
+    """Repair the hints of the current branch; return a row for each that was wrong, missing or useless.
+
+    `was` is null for a missing hint.
+
+    Raises: `StorageFailed`.
+    """
+    layout = ctx.layout
+    mended: list[tuple[str, int | None, int | None]] = []
+    for ids, latest, earliest in (
+        (snapshots.ids(ctx), layout.latest_hint, layout.earliest_hint),
+        (snapshots.changelog_ids(ctx), layout.changelog_latest_hint, layout.changelog_earliest_hint),
+    ):
+        for path, wanted in ((latest, ids[-1] if ids else None), (earliest, _first_without_gap(ids))):
+            exists, was = _read_hint(ctx, path)
+            if was == wanted and exists == (wanted is not None):
+                continue
+            if wanted is None:
+                ctx.storage.delete([path])
+            else:
+                ctx.storage.put(path, snapshot.encode(wanted))
+            mended.append((path, was, wanted))
+    return pl.DataFrame(mended, schema=_SCHEMA, orient="row")
+
+
+def _first_without_gap(ids: Sequence[int]) -> int | None:
+    """Return the first number of the gapless sequence that ends with the last."""
+    first = ids[-1] if ids else None
+    for number in reversed(ids[:-1]):
+        if first is None or number != first - 1:
+            break
+        first = number
+    return first
+
+
+def _read_hint(ctx: TableContext, path: str) -> tuple[bool, int | None]:
+    """Whether a hint is there, and what it says."""
+    try:
+        return True, snapshot.decode(ctx.storage.read(path, 0, 32))
+    except FileMissing:
+        return False, None

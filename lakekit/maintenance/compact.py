@@ -7,35 +7,385 @@ writer that only adds files conflicts with nothing (ENGINE 2.11, 5.5). Two concu
 conflict: the second raises `Conflict` and changes nothing.
 
 Source: ENGINE.md 2.4, 2.11, 8.2 and 8.6; `CompactProcedure`, `CompactAction`.
+
+Compaction of append tables without buckets: small files are packed by partition and rewritten.
+
+Rows stay; deleted rows go together with their deletion vectors.
+
+Source: ENGINE.md 8.2; `AppendCompactCoordinator`, `AppendCompactTask`, `AppendDeleteFileMaintainer`.
+
+Incremental clustering of append tables without buckets.
+
+The due runs of each partition are sorted, in one COMPACT snapshot. Rows appended meanwhile stay in level 0. Where the
+caller chooses partitions, `clustering.history-partition.idle-to-full-sort` adds others that were not written to for so
+long, the longest idle first, up to `clustering.history-partition.limit`: all their rows are sorted.
+
+Source: ENGINE.md 8.6; `IncrementalClusterManager`, `HistoryPartitionCluster`, `CompactProcedure`.
+
+Moving postponed rows to their buckets.
+
+The rows of bucket -2 are replayed in write order into as many buckets as their partition has.
+
+    bucket -2   w1-0, w1-1, w2-0      ->      bucket 0: data-…-0, data-…-1      bucket 1: data-…-0
+                └ compacted away, in the commit that adds these
+
+Source: ENGINE.md 7.6, ENGINE_1.4.2.md B (`postpone.default-bucket-num` is 1; the options `postpone.target-…` are of
+later engines); `CompactAction`, `RewritePostponeBucketCommittableOperator`.
+
+Full merge of manifests: a COMPACT snapshot with the same rows whose plans open fewer files.
+
+    base + delta of the newest snapshot   m1 m2 m3 … m40   ->   base of the next one   m41        delta: nothing
+
+Every commit merges small manifests once there are many; this does it now, and drops the entries of deleted files.
+
+Source: ENGINE.md 5.3; `FileStoreCommitImpl.compactManifest`, `ManifestFileMerger`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lakekit.bucket import clustered
+from lakekit.bucket import append_compaction, sort_order
+from lakekit.bucket.append_compaction import DeletionVectorSummary, RewriteTarget
+from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
 from lakekit.bucket.restore import SnapshotBuckets
-from lakekit.commit import expired
+from lakekit.columns import KIND
+from lakekit.commit import abort, committer, manifest_writer, partition_ranges, try_commit
+from lakekit.commit.changes import EMPTY_DELTA, CommitChanges
 from lakekit.commit.committer import commit_changes_once
+from lakekit.commit.manifest_writer import UncommittedFiles
+from lakekit.commit.try_commit import CommitStep, MergedManifests
+from lakekit.data_file import paths as places
 from lakekit.data_file.entry_damage import add_manifest_path
+from lakekit.data_file.paths import file_names
+from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.errors import Conflict, InvalidOption
-from lakekit.maintenance import append_files, chosen, cluster, postpone, rewrite, sort_compact
-from lakekit.metadata import feature_check, snapshots
+from lakekit.maintenance import idle_partitions, rewrite
+from lakekit.metadata import feature_check, manifest_reader as meta, snapshots
+from lakekit.model.commit_message import CommitMessage
 from lakekit.model.snapshot import BATCH_IDENTIFIER
-from lakekit.model.table_paths import POSTPONE_BUCKET
+from lakekit.model.table_paths import POSTPONE_BUCKET, UNAWARE_BUCKET
+from lakekit.progress import work
+from lakekit.runtime import wall_clock_ms
 from lakekit.write.table_writers import BucketWriters
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     import polars as pl
 
+    from lakekit.bucket.compaction import CompactResult
+    from lakekit.bucket.restore import RestoredBucket
     from lakekit.bucket.sort_order import SortOrder, Strategy
     from lakekit.commit.result import Commit
+    from lakekit.lsm.compaction_picker import CompactionUnit
     from lakekit.metadata.table_context import TableContext
-    from lakekit.model.commit_message import CommitMessage
+    from lakekit.model.data_file import DataFileMeta
     from lakekit.write.table_writers import BucketId
+
+
+def pack(
+    ctx: TableContext,
+    snapshot_buckets: SnapshotBuckets,
+    partitions: Iterable[bytes],
+    *,
+    full: bool,
+    shard: tuple[int, int] = (0, 1),
+) -> list[CommitMessage]:
+    """Rewrite groups of small files and return the commit messages.
+
+    `full`: any two small files of a partition are enough for a group. `shard`: rewrite the i-th of n parts of each
+    partition's groups.
+    Raises what reading and writing raise; then no new file is left.
+    """
+    number, count = shard
+    messages: list[CommitMessage] = []
+    try:
+        for partition in sorted(partitions):
+            messages += _rewrite_partition(
+                ctx,
+                snapshot_buckets,
+                partition,
+                groups(ctx, snapshot_buckets.bucket(partition, UNAWARE_BUCKET), full=full)[number::count],
+            )
+    except BaseException:
+        abort.abort(ctx, messages)
+        raise
+    return messages
+
+
+def groups(ctx: TableContext, restored: RestoredBucket, *, full: bool) -> list[tuple[DataFileMeta, ...]]:
+    """Return the files of a partition to rewrite, in groups that become one file each."""
+    options = ctx.with_options({"compaction.min.file-num": "2"}).options if full else ctx.options
+    summaries = {
+        part.file_name: DeletionVectorSummary(index_file=entry.file_name, deleted=part.cardinality)
+        for entry in restored.vectors
+        for part in entry.ranges
+    }
+    worth = [
+        file for file in restored.files if append_compaction.is_worth_rewriting(file, options, summaries.get(file.name))
+    ]
+    return list(append_compaction.pack(worth, options, summaries if ctx.options.deletion_vectors_enabled else None))
+
+
+def part_count(ctx: TableContext, restored: RestoredBucket, *, full: bool) -> int:
+    """Return into how many parts the groups of a partition may be divided.
+
+    At most 1 where the partition has deletion vectors: one index file holds those of many data files, and must be
+    rewritten by one task.
+    """
+    count = len(groups(ctx, restored, full=full))
+    return min(count, 1) if restored.vectors else count
+
+
+def _rewrite_partition(
+    ctx: TableContext, snapshot_buckets: SnapshotBuckets, partition: bytes, groups: Sequence[Sequence[DataFileMeta]]
+) -> Iterator[CommitMessage]:
+    restored = snapshot_buckets.bucket(partition, UNAWARE_BUCKET)
+    removed = {file.name for group in groups for file in group}
+    vectors = vectors_of(ctx, partition, restored, removed)
+    target = RewriteTarget(
+        ctx=ctx,
+        partition=partition,
+        bucket=UNAWARE_BUCKET,
+        names=file_names(ctx),
+        deletions=vectors.positions,
+        snapshot_id=restored.snapshot_id,
+    )
+    with work(ctx.runtime, "compacting", "files", len(removed)) as under_way:
+        for group in groups:
+            yield message(ctx, partition, append_compaction.rewrite(target, group))
+            under_way.advance(len(group))
+    yield from remove_vectors(vectors, removed)
+
+
+def vectors_of(
+    ctx: TableContext, partition: bytes, restored: RestoredBucket, removed: Collection[str]
+) -> BucketDeletionVectors:
+    """Return the deletion vectors of all index files that hold one of the removed data files."""
+    touched = [entry for entry in restored.vectors if any(part.file_name in removed for part in entry.ranges)]
+    return BucketDeletionVectors.restored(ctx, partition, UNAWARE_BUCKET, touched)
+
+
+def message(ctx: TableContext, partition: bytes, result: CompactResult) -> CommitMessage:
+    """Return the commit message of a compaction."""
+    return CommitMessage(
+        partition=partition,
+        bucket=UNAWARE_BUCKET,
+        total_buckets=ctx.options.bucket,
+        compact_before=result.before,
+        compact_after=result.after,
+    )
+
+
+def remove_vectors(vectors: BucketDeletionVectors, removed: Iterable[str]) -> Iterator[CommitMessage]:
+    """Rewrite the index files without the vectors of removed files, and yield the message if any changed.
+
+    Raises: `StorageFailed`.
+    """
+    vectors.forget(removed)
+    if vectors.changed:
+        new, old = vectors.write_rolled()
+        yield CommitMessage(
+            partition=vectors.partition,
+            bucket=UNAWARE_BUCKET,
+            total_buckets=vectors.ctx.options.bucket,
+            compact_new_index_files=new,
+            compact_deleted_index_files=old,
+        )
+
+
+# ---- cluster ------------------------------------------------------------
+
+
+def cluster(
+    ctx: TableContext, snapshot_buckets: SnapshotBuckets, partitions: Collection[bytes], *, full: bool, is_chosen: bool
+) -> list[CommitMessage]:
+    """Sort the due runs of some partitions, and return the commit messages.
+
+    `is_chosen`: the caller named the partitions, so that idle ones may be added.
+
+    Raises: `InvalidOption` where the columns cannot be sorted by, and what reading and writing raise; then no new file
+    is left.
+    """
+    order = _ordering(ctx)
+    units = {
+        partition: append_compaction.pick_unit(ctx, snapshot_buckets.bucket(partition, UNAWARE_BUCKET).files, full=full)
+        for partition in sorted(partitions)
+    }
+    if is_chosen:
+        units |= {
+            partition: append_compaction.pick_unit(
+                ctx, snapshot_buckets.bucket(partition, UNAWARE_BUCKET).files, full=True
+            )
+            for partition in _idle_partitions(ctx, snapshot_buckets, partitions)
+        }
+    todo = {partition: unit for partition, unit in units.items() if unit is not None}
+    messages: list[CommitMessage] = []
+    try:
+        with work(ctx.runtime, "clustering", "files", sum(len(unit.files) for unit in todo.values())) as under_way:
+            for partition, unit in todo.items():
+                messages += _cluster_unit(ctx, snapshot_buckets, partition, unit, order)
+                under_way.advance(len(unit.files))
+    except BaseException:
+        abort.abort(ctx, messages)
+        raise
+    return messages
+
+
+def _ordering(ctx: TableContext) -> SortOrder:
+    """Return the sort order that the options ask for.
+
+    Sorted group by group (`IncrementalClusterCompact.localSort`), it is the order of the columns one after another.
+    """
+    if ctx.options.clustering_incremental_mode == append_compaction.LOCAL_SORT:
+        return sort_order.clustering_order(ctx.with_options({"clustering.strategy": "order"}))
+    return sort_order.clustering_order(ctx)
+
+
+def _cluster_unit(
+    ctx: TableContext, snapshot_buckets: SnapshotBuckets, partition: bytes, unit: CompactionUnit, order: SortOrder
+) -> Iterator[CommitMessage]:
+    restored = snapshot_buckets.bucket(partition, UNAWARE_BUCKET)
+    removed = {file.name for file in unit.files}
+    vectors = vectors_of(ctx, partition, restored, removed)
+    target = RewriteTarget(
+        ctx=ctx,
+        partition=partition,
+        bucket=UNAWARE_BUCKET,
+        names=file_names(ctx),
+        deletions=vectors.positions,
+        snapshot_id=restored.snapshot_id,
+    )
+    as_one = ctx.options.clustering_incremental_mode != append_compaction.LOCAL_SORT
+    yield message(ctx, partition, append_compaction.rewrite_clustered(target, unit, order, as_one=as_one))
+    yield from remove_vectors(vectors, removed)
+
+
+def _idle_partitions(ctx: TableContext, snapshot_buckets: SnapshotBuckets, selected: Collection[bytes]) -> list[bytes]:
+    """Return the partitions that are old enough to be sorted as a whole, and are not yet."""
+    options = ctx.options
+    idle_ms = options.clustering_history_partition_idle_to_full_sort_ms
+    if idle_ms is None or not ctx.schema.partition_keys:
+        return []
+    before = wall_clock_ms(ctx.runtime.now_ms()) - idle_ms
+    last = options.level_count - 1
+    ages: list[tuple[int, bytes]] = []
+    for partition in {bucket_id[0] for bucket_id in snapshot_buckets.places()} - set(selected):
+        times = [
+            file.creation_time_ms or 0
+            for file in snapshot_buckets.bucket(partition, UNAWARE_BUCKET).files
+            if file.level < last
+        ]
+        if times and max(times) < before:
+            ages.append((max(times), partition))
+    return [partition for _, partition in sorted(ages)[: options.clustering_history_partition_limit]]
+
+
+# ---- postpone ------------------------------------------------------------
+
+
+_WRITER_FILE_NAME = re.compile(r"(.*-w-.*)-(\d+)\.[^.]+")
+
+
+def move_to_buckets(
+    ctx: TableContext, snapshot_buckets: SnapshotBuckets, partitions: Iterable[bytes], commit_user: str, *, full: bool
+) -> list[CommitMessage]:
+    """Move the postponed rows of some partitions into buckets, compact these, and return the messages.
+
+    Raises what writing raises; then no new file is left.
+    """
+    messages: list[CommitMessage] = []
+    try:
+        for partition in sorted(partitions):
+            messages += _move_partition(ctx, snapshot_buckets, partition, commit_user, full=full)
+    except BaseException:
+        abort.abort(ctx, messages)
+        raise
+    return messages
+
+
+def _move_partition(
+    ctx: TableContext, snapshot_buckets: SnapshotBuckets, partition: bytes, commit_user: str, *, full: bool
+) -> Iterator[CommitMessage]:
+    files = sorted(snapshot_buckets.bucket(partition, POSTPONE_BUCKET).files, key=_write_order)
+    total = snapshot_buckets.bucket(partition, 0).total_buckets or _bucket_count(ctx, files)
+    writers = BucketWriters(ctx.with_options({"bucket": str(total)}), commit_user=commit_user)
+    try:
+        for frame in _rows(ctx, partition, files):
+            writers.write(frame)
+        existing = {
+            bucket_id
+            for bucket_id in snapshot_buckets.places()
+            if bucket_id[0] == partition and bucket_id[1] != POSTPONE_BUCKET
+        }
+        writers.compact_places(sorted(existing | set(writers.open_places)), full=full)
+        messages = writers.prepare()
+    finally:
+        writers.drop()
+    if files:
+        yield CommitMessage(
+            partition=partition, bucket=POSTPONE_BUCKET, total_buckets=POSTPONE_BUCKET, compact_before=tuple(files)
+        )
+    for message in messages:
+        yield _as_compaction(ctx, message)
+
+
+def _bucket_count(ctx: TableContext, files: list[DataFileMeta]) -> int:
+    """Return how many buckets a new partition gets.
+
+    That is the option's number, else as many as the target rows or size of a bucket ask for.
+    """
+    options = ctx.options
+    if "postpone.default-bucket-num" not in options.given:
+        if options.postpone_target_row_num_per_bucket:
+            return max(1, -(-sum(file.row_count for file in files) // options.postpone_target_row_num_per_bucket))
+        if "postpone.target-size-per-bucket" in options.given:
+            return max(1, -(-sum(file.size_bytes for file in files) // options.postpone_target_size_per_bucket_bytes))
+    return options.postpone_default_bucket_num
+
+
+def _rows(ctx: TableContext, partition: bytes, files: list[DataFileMeta]) -> Iterator[pl.DataFrame]:
+    """Every row with its kind, as it came, a file at a time."""
+    for file in files:
+        paths = [places.data_file_path(ctx, partition, POSTPONE_BUCKET, file)]
+        with translate_polars_errors(ctx, paths):
+            yield from scan_files(ctx, [file], paths, ctx.schema.fields, system=[KIND]).collect_batches(
+                maintain_order=True
+            )
+
+
+def _as_compaction(ctx: TableContext, message: CommitMessage) -> CommitMessage:
+    """Return a message with the same files as the result of one compaction.
+
+    Files that were written and compacted away at once are deleted: no snapshot will name them.
+    """
+    new, before, after = (
+        {file.name for file in files} for files in (message.new_files, message.compact_before, message.compact_after)
+    )
+    nobodys = [file for file in message.new_files if file.name in before and file.name not in after]
+    ctx.storage.delete(places.every_path(ctx, message.partition, message.bucket, nobodys))
+    return replace(
+        message,
+        new_files=(),
+        changelog_files=(),
+        compact_before=tuple(file for file in message.compact_before if file.name not in new),
+        compact_after=(*(file for file in message.new_files if file.name not in before), *message.compact_after),
+        compact_changelog=(*message.changelog_files, *message.compact_changelog),
+    )
+
+
+def _write_order(file: DataFileMeta) -> tuple[int, str, int]:
+    """When a file was written: by the clock, and the files of one writer by their numbers."""
+    counted = _WRITER_FILE_NAME.fullmatch(file.name)
+    writer, number = (counted[1], int(counted[2])) if counted else (file.name, 0)
+    return file.creation_time_ms or 0, writer, number
+
+
+# ---- compact ------------------------------------------------------------
+
 
 _ATTEMPTS = 5
 
@@ -84,7 +434,7 @@ def compact(
     if job.order is not None and ctx.kind == "key":
         if rewrite.waits_for_compaction(job.ctx):
             compact(ctx, full=True, where=where)
-        return sort_compact.sort_keys(job.ctx, job.order, where)
+        return rewrite.sort_keys(job.ctx, job.order, where)
     snapshot_buckets = SnapshotBuckets.of(job.ctx, snapshots.latest(job.ctx))
     with add_manifest_path(job.ctx, lambda: snapshot_buckets.snapshot):
         made = messages(job, snapshot_buckets, due_buckets(job, snapshot_buckets, where, idle_ms=idle_ms))
@@ -108,8 +458,8 @@ def compact_request(
         raise InvalidOption(f"strategy {strategy!r} sorts by columns, and order_by names none", key="order_by")
     ctx = ctx.with_options({"write-only": "false"})
     if ctx.has_buckets:
-        clustered.clusters_buckets(ctx)
-    order = None if order_by is None else sort_compact.ordering(ctx, order_by, strategy)
+        append_compaction.clusters_buckets(ctx)
+    order = None if order_by is None else rewrite.ordering(ctx, order_by, strategy)
     return CompactRequest(
         ctx=ctx, commit_user=ctx.new_commit_user(), full=full, order=order, is_chosen=where is not None
     )
@@ -123,11 +473,11 @@ def due_buckets(
     Raises: `InvalidOption` for `where`.
     """
     ctx, bucket_ids = job.ctx, snapshot_buckets.places()
-    wanted = chosen.partitions(ctx, (partition for partition, _ in bucket_ids), where)
+    wanted = idle_partitions.partitions(ctx, (partition for partition, _ in bucket_ids), where)
     if idle_ms is not None:
-        wanted = chosen.idle_partitions(ctx, snapshot_buckets.snapshot, wanted, idle_ms)
+        wanted = idle_partitions.idle_partitions(ctx, snapshot_buckets.snapshot, wanted, idle_ms)
     if job.order is None and ctx.options.compaction_skip_expired_partitions:
-        wanted = {partition for partition in wanted if not expired.is_expired(ctx, partition)}
+        wanted = {partition for partition in wanted if not partition_ranges.is_expired(ctx, partition)}
     return [bucket_id for bucket_id in bucket_ids if bucket_id[0] in wanted]
 
 
@@ -145,13 +495,13 @@ def messages(
     """
     ctx, partitions = job.ctx, sorted({partition for partition, _ in bucket_ids})
     if job.order is not None:
-        return sort_compact.sort(ctx, snapshot_buckets, job.order, partitions)
+        return rewrite.sort(ctx, snapshot_buckets, job.order, partitions)
     if ctx.options.bucket == POSTPONE_BUCKET:
-        return postpone.move_to_buckets(ctx, snapshot_buckets, partitions, job.commit_user, full=job.full)
+        return move_to_buckets(ctx, snapshot_buckets, partitions, job.commit_user, full=job.full)
     if not ctx.has_buckets and ctx.options.clustering_incremental:
-        return cluster.cluster(ctx, snapshot_buckets, partitions, full=job.full, is_chosen=job.is_chosen)
+        return cluster(ctx, snapshot_buckets, partitions, full=job.full, is_chosen=job.is_chosen)
     if not ctx.has_buckets:
-        return append_files.pack(ctx, snapshot_buckets, partitions, full=job.full, shard=shard)
+        return pack(ctx, snapshot_buckets, partitions, full=job.full, shard=shard)
     writers = BucketWriters(ctx, commit_user=job.commit_user, snapshot_buckets=snapshot_buckets)
     try:
         writers.compact_places(list(bucket_ids), full=job.full)
@@ -206,3 +556,35 @@ def compact_written(ctx: TableContext, committed: Sequence[CommitMessage], *, id
                 raise
         else:
             return
+
+
+# ---- manifests ------------------------------------------------------------
+
+
+_FULL_MERGE_OPTIONS = {"manifest.full-compaction-threshold-size": "1 b", "manifest.merge-min-count": "1"}
+"""Options under which every small manifest, and every one with a deletion, is merged."""
+
+
+def compact_manifests(ctx: TableContext) -> Commit:
+    """Merge the manifests of the newest snapshot, and commit; no snapshot is made where nothing changes.
+
+    Raises: `RetriesExhausted` where other commits are always faster, `CommitStateUnknown` where the outcome cannot be
+    determined, and what reading manifests raises.
+    """
+    feature_check.check_writable(ctx)
+    ctx = ctx.with_options(_FULL_MERGE_OPTIONS)
+    latest = snapshots.latest(ctx)
+    job = try_commit.request_with_new_user(ctx, latest)
+    if latest is None:
+        return committer.outcome(job, [])
+    draft, before = UncommittedFiles(ctx), meta.manifest_files(ctx, latest)
+    try:
+        after = manifest_writer.merge_manifests(draft, before)
+    except BaseException:
+        draft.discard()
+        raise
+    if after == before:
+        draft.discard()
+        return committer.outcome(job, [])
+    step = CommitStep(changes=CommitChanges(kind="COMPACT", delta=EMPTY_DELTA, changelog=EMPTY_DELTA))
+    return committer.outcome(job, [try_commit.try_commit(job, step, draft, latest, MergedManifests(before, after))])

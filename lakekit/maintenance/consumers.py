@@ -12,10 +12,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lakekit.errors import Corrupt, InvalidOption
-from lakekit.maintenance import roots
+from lakekit.maintenance import reachability
 from lakekit.maintenance.arguments import parse_count
 from lakekit.maintenance.result import Expired
-from lakekit.metadata import consumers
+from lakekit.metadata import refs
 
 if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
@@ -28,16 +28,16 @@ def reset(ctx: TableContext, consumer_id: str, next_snapshot: int | None) -> Non
 
     Raises: `InvalidOption`, `ConsumerNotFound`.
     """
-    consumers.check_id(consumer_id)
+    refs.check_consumer_id(consumer_id)
     if next_snapshot is None:
         with suppress(Corrupt):  # one that nobody can read keeps every snapshot: it can be forgotten all the same
-            consumers.read(ctx, consumer_id)
+            refs.read_consumer(ctx, consumer_id)
         ctx.storage.delete([ctx.layout.consumer(consumer_id)])
         return
     number = parse_count(next_snapshot, "next_snapshot")
     if number > _MAX_SNAPSHOT_ID:
         raise InvalidOption(f"next_snapshot={number} is no snapshot's number", key="next_snapshot", value=str(number))
-    consumers.record(ctx, consumer_id, number)
+    refs.record_consumer(ctx, consumer_id, number)
 
 
 def next_snapshot_ids(ctx: TableContext) -> list[int]:
@@ -46,12 +46,12 @@ def next_snapshot_ids(ctx: TableContext) -> list[int]:
     Raises: `Corrupt` where a consumer cannot be read, so that its position is unknown.
     """
     snapshot_ids = []
-    for name in consumers.ids(ctx):
+    for name in refs.consumer_ids(ctx):
         try:
-            consumer = consumers.find(ctx, name)
+            consumer = refs.find_consumer(ctx, name)
         except Corrupt as damaged:
             remedy = f"t.reset_consumer({name!r}, next_snapshot=…) writes it anew, and without next_snapshot forgets it"
-            raise roots.unreadable_root(damaged, "a consumer", ctx.layout.consumer(name), remedy) from damaged
+            raise reachability.unreadable_root(damaged, "a consumer", ctx.layout.consumer(name), remedy) from damaged
         snapshot_ids += [] if consumer is None else [consumer.next_snapshot]
     return snapshot_ids
 
@@ -100,7 +100,7 @@ def expire_old(
     if age is None and including is None:
         msg = f"{ctx.name} has no consumer.expiration-time: say expiration='7 d', or including='.*' for all"
         raise InvalidOption(msg, key="consumer.expiration-time")
-    before = None if age is None else ctx.world.now_ms() - age
+    before = None if age is None else ctx.runtime.now_ms() - age
     return expire(ctx, older_than_ms=before, including=including, excluding=excluding, dry_run=dry_run)
 
 

@@ -8,6 +8,15 @@ Where changelogs outlive snapshots (`changelog.num-retained.*`, `changelog.time-
 `changelog/changelog-N` behind.
 Source: ENGINE.md 5.9, ENGINE_1.4.2.md (a snapshot's own time decides), FORMAT.md 3.8, 3.9; `ExpireSnapshotsImpl`,
 `ExpireChangelogImpl`.
+
+Removal of roots, together with the files that nothing else needs.
+
+    read all roots ─▶ what only removed ones need ─▶ root files go ─▶ all roots again ─▶ files go
+                      fails: nothing was deleted                      fails: they are orphans
+
+Root files go first (RELIABILITY D4): a process that dies leaves files that nothing refers to, never a snapshot without
+its files. Roots are read again after that, because a tag or a branch may have been created meanwhile: its creator
+checks afterwards that the source still exists, so that one of the two sees the other.
 """
 
 from __future__ import annotations
@@ -16,19 +25,98 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from lakekit.errors import InvalidOption, LakekitError
-from lakekit.maintenance import consumers, removal, roots
+from lakekit.errors import Conflict, Corrupt, InvalidOption, LakekitError
+from lakekit.maintenance import consumers, reachability
 from lakekit.maintenance.arguments import parse_count
+from lakekit.maintenance.reachability import UnreachableFiles, reachable_only_from
 from lakekit.maintenance.result import Expired, make_expired
 from lakekit.metadata import snapshots
-from lakekit.model import hint
+from lakekit.model import snapshot
+from lakekit.storage.protocol import FileMissing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lakekit.maintenance.roots import GcRoot
+    from lakekit.maintenance.reachability import GcRoot
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.snapshot import Snapshot
+
+
+def remove(
+    ctx: TableContext,
+    removed: Sequence[GcRoot],
+    everything: Sequence[GcRoot],
+    drop: Callable[[], None] | None,
+    *,
+    stays: Sequence[GcRoot] = (),
+    deletes: Callable[[Sequence[str]], None] | None = None,
+) -> UnreachableFiles:
+    """Delete some of all roots with the files that only they need, and return these files.
+
+    `drop` deletes the files of the roots themselves; None: nothing is deleted at all. `stays`: roots that `drop` makes.
+    `deletes`: deletes the other files, once the roots are deleted; None: the storage does, in this process.
+    Raises what reading the roots raises: if that was before `drop`, nothing changed.
+    """
+    paths = {root.path for root in removed}
+    retained = [root for root in everything if root.path not in paths]
+    unreachable = _find_unreachable(ctx, removed, retained, stays)
+    if drop is None:
+        return unreachable
+    drop()
+    if not unreachable.paths:
+        return unreachable
+    seen = {root.path: root.snapshot for root in (*retained, *stays)}
+    came = [root for root in reachability.read_all_roots(ctx) if seen.get(root.path) != root.snapshot]
+    if came:
+        unreachable = _find_unreachable(ctx, removed, [*retained, *came], stays)
+    (deletes or ctx.storage.delete)(unreachable.paths)
+    _clean(ctx, unreachable)
+    return unreachable
+
+
+def _find_unreachable(
+    ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoot], stays: Sequence[GcRoot]
+) -> UnreachableFiles:
+    """Return the files that only removed roots need.
+
+    Raises: `Conflict` where another process deletes meanwhile, `Corrupt` where a file is lost that a retained root
+    needs.
+    """
+    try:
+        return reachable_only_from(ctx, removed, [*retained, *stays])
+    except FileMissing as missing:
+        if any(ctx.storage.stat(root.path) is None for root in retained):
+            msg = (
+                f"{missing.path} vanished while it was looked at: another process deletes in {ctx.name} too. Do it "
+                "again when that is done"
+            )
+            raise Conflict(msg) from missing
+        lost = missing.message.partition(". ")[0]
+        remedy = "put it back from a copy, or give up what needs it (t.delete_tag, t.delete_branch, t.rollback)"
+        raise Corrupt(
+            f"{lost}: what else is needed cannot be told, so no file is deleted. Remedy: {remedy}", path=missing.path
+        ) from missing
+
+
+def _clean(ctx: TableContext, unreachable: UnreachableFiles) -> None:
+    """Remove the empty directories: buckets, then partitions from the deepest up.
+
+    Only with the option `snapshot.clean-empty-directories`.
+    """
+    if not ctx.options.snapshot_clean_empty_directories:
+        return
+    root = ctx.root.rstrip("/")
+    emptied = {path.rpartition("/")[0] for path in unreachable.data}
+    above = set(emptied)
+    for directory in emptied:
+        parent = directory.rpartition("/")[0]
+        while parent.startswith(f"{root}/") and parent != root:
+            above.add(parent)
+            parent = parent.rpartition("/")[0]
+    ctx.storage.remove_directories(sorted(above, key=lambda path: (-path.count("/"), path)))
+
+
+# ---- expire ------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +142,7 @@ class RetentionLimits:
 def snapshot_limits(ctx: TableContext) -> RetentionLimits:
     """Return the retention of snapshots by the table's options."""
     options = ctx.options
-    since = ctx.world.now_ms() - options.snapshot_time_retained_ms
+    since = ctx.runtime.now_ms() - options.snapshot_time_retained_ms
     return RetentionLimits(
         most=options.snapshot_num_retained_max,
         fewest=options.snapshot_num_retained_min,
@@ -67,7 +155,7 @@ def changelog_limits(ctx: TableContext) -> RetentionLimits:
     """Return the retention of long-lived changelogs by the table's options."""
     fewest, most, age = ctx.options.changelog_retained
     return RetentionLimits(
-        most=most, fewest=fewest, since_ms=ctx.world.now_ms() - age, at_once=ctx.options.snapshot_expire_limit
+        most=most, fewest=fewest, since_ms=ctx.runtime.now_ms() - age, at_once=ctx.options.snapshot_expire_limit
     )
 
 
@@ -105,7 +193,7 @@ def nothing_is_old(ctx: TableContext, retained: RetentionLimits, newest_id: int)
     if storage.is_remote:
         return False
     with suppress(LakekitError):
-        first = hint.decode(storage.read(layout.earliest_hint, 0, 32))
+        first = snapshot.decode(storage.read(layout.earliest_hint, 0, 32))
         if first is None or storage.exists(layout.snapshot(first - 1)):
             return False
         count = newest_id - first + 1
@@ -131,7 +219,7 @@ def expire_snapshots(
     deletes the files that only these snapshots needed; None: the storage does, in this process.
     Raises what reading the roots of the table raises: then nothing was deleted.
     """
-    roots.check_removable(ctx)
+    reachability.check_removable(ctx)
     snapshot_ids = snapshots.ids(ctx)
     low, end = _bounds(ctx, retained, snapshot_ids)
     if (
@@ -142,7 +230,7 @@ def expire_snapshots(
         if snapshot_ids and not dry_run and not ctx.storage.exists(ctx.layout.earliest_hint):
             _say_earliest(ctx, snapshot_ids[0])
         return Expired(table=ctx.name, dry_run=dry_run)
-    everything = roots.read_all_roots(ctx)
+    everything = reachability.read_all_roots(ctx)
     own = [root for root in everything if root.branch == ctx.layout.branch]
     end = _first_young(
         own,
@@ -158,15 +246,15 @@ def expire_snapshots(
 
     def drop() -> None:
         for root in stays:
-            roots.write(ctx, root.path, root.snapshot.to_json())
+            reachability.write(ctx, root.path, root.snapshot.to_json())
         if stays:
             with suppress(LakekitError):
-                ctx.storage.put(ctx.layout.changelog_latest_hint, hint.encode(stays[-1].snapshot.id))
+                ctx.storage.put(ctx.layout.changelog_latest_hint, snapshot.encode(stays[-1].snapshot.id))
         _keep_latest(ctx, end, snapshot_ids[-1])
         ctx.storage.delete([root.path for root in expired])
         _say_earliest(ctx, end)
 
-    unreachable = removal.remove(ctx, expired, everything, None if dry_run else drop, stays=stays, deletes=deletes)
+    unreachable = remove(ctx, expired, everything, None if dry_run else drop, stays=stays, deletes=deletes)
     return make_expired(
         ctx.name, unreachable, dry_run=dry_run, snapshot_ids=tuple(root.snapshot.id for root in expired)
     )
@@ -183,7 +271,7 @@ def _has_longer_changelogs(ctx: TableContext, retained: RetentionLimits) -> bool
         options.changelog_num_retained_max,
         options.changelog_time_retained_ms,
     )
-    longer = age is not None and ctx.world.now_ms() - age < retained.since_ms
+    longer = age is not None and ctx.runtime.now_ms() - age < retained.since_ms
     return longer or (fewest or 0) > retained.fewest or (most or 0) > retained.most
 
 
@@ -225,7 +313,7 @@ def _first_young(
 
 def _say_earliest(ctx: TableContext, number: int) -> None:
     with suppress(LakekitError):  # a hint is advice
-        ctx.storage.put(ctx.layout.earliest_hint, hint.encode(number))
+        ctx.storage.put(ctx.layout.earliest_hint, snapshot.encode(number))
 
 
 def _keep_latest(ctx: TableContext, end: int, newest: int) -> None:
@@ -235,14 +323,14 @@ def _keep_latest(ctx: TableContext, end: int, newest: int) -> None:
     """
     storage, path = ctx.storage, ctx.layout.latest_hint
     with suppress(LakekitError):
-        hinted = hint.decode(storage.read(path, 0, 32))
+        hinted = snapshot.decode(storage.read(path, 0, 32))
         if hinted is not None and hinted < end:
-            storage.put(path, hint.encode(newest))
+            storage.put(path, snapshot.encode(newest))
 
 
 def _changelog_root(ctx: TableContext, root: GcRoot) -> GcRoot:
     number = root.snapshot.id
-    return roots.GcRoot(
+    return reachability.GcRoot(
         kind="changelog",
         branch=root.branch,
         name=str(number),
@@ -261,12 +349,12 @@ def expire_changelogs(
 
     Snapshots count among the changelogs that are kept. Raises as `expire_snapshots` does.
     """
-    roots.check_removable(ctx)
+    reachability.check_removable(ctx)
     changelog_ids, newest = snapshots.changelog_ids(ctx), snapshots.latest_id(ctx)
     if not changelog_ids or newest is None:
         return Expired(table=ctx.name, dry_run=dry_run)
     numbers = range(changelog_ids[-1] + 1) if delete_all else _changelog_bounds(ctx, retained, changelog_ids, newest)
-    everything = roots.read_all_roots(ctx)
+    everything = reachability.read_all_roots(ctx)
     own = [root for root in everything if root.branch == ctx.layout.branch and root.kind == "changelog"]
     end = numbers.stop if delete_all else _first_young(own, "changelog", numbers, retained, numbers.stop - 1)
     expired = sorted((root for root in own if root.snapshot.id < end), key=lambda root: root.snapshot.id)
@@ -279,9 +367,9 @@ def expire_changelogs(
             if len(expired) == len(own):
                 ctx.storage.delete([ctx.layout.changelog_latest_hint, ctx.layout.changelog_earliest_hint])
             else:
-                ctx.storage.put(ctx.layout.changelog_earliest_hint, hint.encode(end))
+                ctx.storage.put(ctx.layout.changelog_earliest_hint, snapshot.encode(end))
 
-    unreachable = removal.remove(ctx, expired, everything, None if dry_run else drop)
+    unreachable = remove(ctx, expired, everything, None if dry_run else drop)
     return make_expired(
         ctx.name, unreachable, dry_run=dry_run, snapshot_ids=tuple(root.snapshot.id for root in expired)
     )

@@ -25,9 +25,9 @@ from lakekit.maintenance.result import Expired
 from lakekit.metadata import feature_check, manifest_reader, snapshots
 from lakekit.model import partition as partitions
 from lakekit.model.manifest_entries import ADD
-from lakekit.model.partition_time import time_ms
+from lakekit.model.partition import time_ms
 from lakekit.model.snapshot import BATCH_IDENTIFIER
-from lakekit.world import wall_clock_ms
+from lakekit.runtime import wall_clock_ms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,7 @@ def expire(
     age = options.partition_expiration_time_ms if expiration_ms is None else expiration_ms
     how = strategy or options.partition_expiration_strategy
     age = _check_arguments(ctx, age, how, {"timestamp_pattern": pattern, "timestamp_formatter": formatter})
-    before = wall_clock_ms(ctx.world.now_ms()) - age
+    before = wall_clock_ms(ctx.runtime.now_ms()) - age
     update_times = _last_update_times(ctx)
     texts = {row: _texts(ctx, row) for row in update_times}
     if how == "values-time":
@@ -134,12 +134,12 @@ def is_due(ctx: TableContext, *, ends: bool) -> bool:
     interval = options.partition_expiration_check_interval_ms
     if not interval or (ends and options.end_input_check_partition_expire):
         return True
-    now, key = ctx.world.now_ms(), ("partitions-looked-at", ctx.storage, ctx.layout.snapshot_dir)
-    last: int | None = ctx.world.decoded.get(key)
+    now, key = ctx.runtime.now_ms(), ("partitions-looked-at", ctx.storage, ctx.layout.snapshot_dir)
+    last: int | None = ctx.runtime.metadata_cache.get(key)
     if last is None:
-        last = now - interval * int(ctx.world.new_id()[:6], 16) // 0xFFFFFF
+        last = now - interval * int(ctx.runtime.new_id()[:6], 16) // 0xFFFFFF
     due = now > last + interval
-    ctx.world.decoded.put({key: now if due else last}, _NEXT_BYTES)
+    ctx.runtime.metadata_cache.put({key: now if due else last}, _NEXT_BYTES)
     return due
 
 

@@ -26,13 +26,13 @@ import pyarrow as pa
 
 from lakekit.codec import binary_row
 from lakekit.columns import col
-from lakekit.data_file import paths, reader, shape as shapes
+from lakekit.data_file import paths, reader, rolling_writer as shapes
 from lakekit.data_file.file_metadata import NONE, StatsCollector
-from lakekit.data_file.file_names import file_names
+from lakekit.data_file.paths import file_names
 from lakekit.errors import CommitStateUnknown, LakekitError, SchemaMismatch, StorageFailed
 from lakekit.format import external_reader
+from lakekit.format.encoder import ColumnStats
 from lakekit.format.polars_types import polars_type
-from lakekit.format.told import ColumnStats
 from lakekit.maintenance import atomic_create
 from lakekit.maintenance.atomic_create import InitialState
 from lakekit.metadata import feature_check, schemas as known_schemas
@@ -40,10 +40,11 @@ from lakekit.metadata.table_context import load_context
 from lakekit.model import manifest_entries as columns_of
 from lakekit.model.data_file import APPEND_SOURCE, EMPTY_ROW, DataFileMeta
 from lakekit.model.manifest_entries import ADD
-from lakekit.options.frozendict import EMPTY
+from lakekit.options.option import EMPTY
 from lakekit.options.table_options import TableOptions
-from lakekit.storage.linked import hard_link
-from lakekit.world import parallel_map, wall_clock_ms
+from lakekit.parallel import parallel_map
+from lakekit.runtime import wall_clock_ms
+from lakekit.storage.protocol import hard_link
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -108,7 +109,7 @@ def migrate(
     names, rows = file_names(ctx), [source for source in files if source.row_count]
     partitions = [_partition(ctx, source) for source in rows]
     contexts = {schema.id: replace(load_context(target, schema), storage=storage) for schema in schemas}
-    plain = [_file(source, names.next(source.format_name), ctx.world.now_ms()) for source in rows]
+    plain = [_file(source, names.next(source.format_name), ctx.runtime.now_ms()) for source in rows]
     described = parallel_map(
         lambda at: _with_statistics(contexts[rows[at].schema_id], rows[at], partitions[at], plain[at]),
         range(len(rows)),
@@ -164,7 +165,7 @@ def _snapshot(storage: Storage, ctx: TableContext, placed: Sequence[_PlacedFile]
             )
 
     parallel_map(put, range(len(placed)), waiting=is_remote)
-    return atomic_create.snapshot(
+    return atomic_create.first_snapshot(
         ctx,
         columns_of.of_rows(
             [(ADD, placed_file.partition, _UNAWARE_BUCKET, _NO_BUCKETS, placed_file.file) for placed_file in placed]

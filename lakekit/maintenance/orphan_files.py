@@ -25,25 +25,26 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from lakekit.errors import Conflict, Corrupt, InvalidOption
-from lakekit.maintenance import branches, roots
+from lakekit.maintenance import branches, reachability
 from lakekit.maintenance.arguments import before_ms
-from lakekit.maintenance.check import history
+from lakekit.maintenance.check import metadata
 from lakekit.maintenance.check.findings import Findings
 from lakekit.maintenance.reachability import is_changelog
 from lakekit.metadata import manifest_reader, schemas
 from lakekit.model.locations import EXTERNAL_PATHS, is_at_or_below
 from lakekit.model.table_paths import TablePaths, without_scheme
+from lakekit.parallel import map_io
+from lakekit.runtime import warn_user
 from lakekit.storage import confine
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.protocol import FileMissing
-from lakekit.world import map_io, warn_user
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import datetime, timedelta
     from typing import Literal
 
-    from lakekit.maintenance.roots import GcRoot
+    from lakekit.maintenance.reachability import GcRoot
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.manifests import ManifestFileMeta
     from lakekit.model.snapshot import Snapshot
@@ -103,9 +104,9 @@ def remove(
     have files there. `lists` and `deletes`: list the directories of partitions and buckets, and delete files; None: the
     storage does, in this process.
     """
-    roots.check_removable(ctx)
+    reachability.check_removable(ctx)
     outside = _external_roots(ctx, external=external)
-    limit_ms = _limit_ms(older_than, ctx.world.now_ms() if dry_run else _storage_time_ms(ctx))
+    limit_ms = _limit_ms(older_than, ctx.runtime.now_ms() if dry_run else _storage_time_ms(ctx))
     unfinished = _unfinished_branches(ctx, limit_ms)
     listed, directories = _list_candidates(ctx, outside, lists)
     needed = _collect_referenced_names(ctx)
@@ -140,8 +141,8 @@ def _unfinished_branches(ctx: TableContext, limit_ms: int) -> dict[str, list[Sta
     Raises: `Corrupt` for another branch without schema.
     """
     unfinished = {}
-    for branch in roots.branches(ctx):
-        if schemas.ids(roots.on_branch(ctx, branch)):
+    for branch in reachability.branches(ctx):
+        if schemas.ids(reachability.on_branch(ctx, branch)):
             continue
         files = branches.find_unfinished(ctx, branch, limit_ms)
         if files is None:
@@ -149,7 +150,7 @@ def _unfinished_branches(ctx: TableContext, limit_ms: int) -> dict[str, list[Sta
                 f"branch {branch!r} of {ctx.name} has no schema: what it needs cannot be told, and nothing is "
                 "removed. Delete or repair it first"
             )
-            raise Corrupt(msg, path=roots.on_branch(ctx, branch).layout.schema_dir)
+            raise Corrupt(msg, path=reachability.on_branch(ctx, branch).layout.schema_dir)
         unfinished[branch] = files
     return unfinished
 
@@ -201,9 +202,9 @@ def _check_suspicious(ctx: TableContext, count: int, total: int, needed: set[str
 
 
 def _check_history(ctx: TableContext) -> None:
-    for branch in roots.branches(ctx):
+    for branch in reachability.branches(ctx):
         notes = Findings()
-        history.check(roots.on_branch(ctx, branch), notes)
+        metadata.check_history(reachability.on_branch(ctx, branch), notes)
         for problem in notes.problems:
             raise Conflict(
                 f"{problem.what} in branch {branch} of {ctx.name}: {problem.found}. Files of snapshots that are lost "
@@ -231,13 +232,13 @@ def _limit_ms(older_than: str | datetime | timedelta | None, now_ms: int) -> int
 
 def _storage_time_ms(ctx: TableContext) -> int:
     """Return the time of the storage's clock: that of a file written now."""
-    path = f"{ctx.root.rstrip('/')}/{_CLOCK}{ctx.world.new_id()}"
+    path = f"{ctx.root.rstrip('/')}/{_CLOCK}{ctx.runtime.new_id()}"
     try:
         ctx.storage.put(path, b"")
         seen = ctx.storage.stat(path)
     finally:
         ctx.storage.delete([path])
-    return ctx.world.now_ms() if seen is None else seen.modified_ms
+    return ctx.runtime.now_ms() if seen is None else seen.modified_ms
 
 
 # ---- what there is -------------------------------------------------------------------------------
@@ -256,8 +257,8 @@ def _list_candidates(
             ("statistics", layout.statistics_dir),
         )
     ]
-    for branch in roots.branches(ctx):
-        branch_layout = roots.on_branch(ctx, branch).layout
+    for branch in reachability.branches(ctx):
+        branch_layout = reachability.on_branch(ctx, branch).layout
         listings += [
             _list_temporary_files(ctx, branch_layout.snapshot_dir, "snapshot-"),
             _list_temporary_files(ctx, branch_layout.changelog_dir, "changelog-"),
@@ -388,13 +389,13 @@ def _collect_referenced_names(ctx: TableContext) -> set[str]:
     """
     names: set[str] = set()
     roots_read: dict[str, Snapshot] = {}
-    for _ in range(roots.ATTEMPTS + 2):
-        now = roots.read_all_roots(ctx)
+    for _ in range(reachability.ATTEMPTS + 2):
+        now = reachability.read_all_roots(ctx)
         fresh = [root for root in now if roots_read.get(root.path) != root.snapshot]
         if roots_read and not fresh:
             return names
         try:
-            names |= _names(ctx, fresh, roots.oldest_snapshot_paths(now))
+            names |= _names(ctx, fresh, reachability.oldest_snapshot_paths(now))
         except FileMissing as missing:
             if any(ctx.storage.stat(root.path) is None for root in fresh):
                 continue  # expired while it was read: it is looked at again which roots there are

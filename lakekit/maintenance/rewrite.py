@@ -3,30 +3,102 @@
 Writers should pause meanwhile. A row that another commit adds to such a partition is not lost: the rewrite is refused
 then.
 Source: ENGINE.md 7.7 and 5.8; `RescaleAction`.
+
+The rows of a snapshot under the table's current schema, for tasks that rewrite them.
+
+    schema then   k  a  b          rows rewritten   k  b  c          c is null, a is dropped
+    schema now    k  b  c
+
+A plain read of that snapshot would return its columns of then, and substitute rows of a fallback branch; neither
+belongs in new files.
+Source: ENGINE.md 6.8, 7.7.
+
+Compaction that sorts: the rows of a partition in an order that lets reads of some columns skip files.
+
+    append tables   files [9 2 7] [1 8] [5 3 6 4]   ->   [1 2 3] [4 5 6] [7 8 9]
+                    the files that were read go, rows appended meanwhile stay
+    key tables      dynamic buckets, rows in order fill bucket 0, then bucket 1 …
+                    in a bucket files are sorted by key, as ever; hash indexes say where
+
+In key tables all rows of the partitions are rewritten, merged, and every bucket and hash index there is replaced: a key
+is in one bucket, as before. Rows that another commit adds meanwhile are not lost: the commit is refused. In 1.4.2 too
+the snapshot is an OVERWRITE, but one that takes every live file.
+
+Source: ENGINE.md 8.6; `CompactProcedure`, `SortCompactAction`, `SimpleHashBucketAssigner`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import polars as pl
+import pyarrow as pa
+
+from lakekit.bucket import sort_order
+from lakekit.bucket.compaction import with_strict_reads
+from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
 from lakekit.bucket.restore import SnapshotBuckets
+from lakekit.bucket.sort_order import SortInput, SortOrder
+from lakekit.columns import KIND, col
+from lakekit.commit import abort
 from lakekit.commit.committer import commit_changes_once
 from lakekit.commit.overwrite import Overwrite
-from lakekit.errors import InvalidOption
-from lakekit.maintenance import chosen
+from lakekit.data_file.paths import data_file_path, file_names
+from lakekit.data_file.reader import scan_files
+from lakekit.data_file.rolling_writer import WriteTarget, write_run
+from lakekit.errors import InvalidOption, Unsupported
+from lakekit.format.polars_types import polars_schema
+from lakekit.maintenance import idle_partitions
 from lakekit.maintenance.arguments import parse_count
-from lakekit.maintenance.standing_rows import current_rows
 from lakekit.metadata import feature_check, manifest_reader, snapshots
-from lakekit.read import user_expressions
-from lakekit.read.sections import hides_level_zero
+from lakekit.model.commit_message import CommitMessage
+from lakekit.model.data_file import APPEND_SOURCE
+from lakekit.model.table_paths import UNAWARE_BUCKET
+from lakekit.options.features import check_readable
+from lakekit.progress import work
+from lakekit.read import lazy_frames, planner, polars_pushdown, table_scan, user_expressions
+from lakekit.read.planner import partition_frame
+from lakekit.read.polars_pushdown import ScanFilter
+from lakekit.read.sections import may_hide_level_zero
+from lakekit.read.time_travel import Position
 from lakekit.write import row_conversion
 from lakekit.write.table_writers import BucketWriters
 
 if TYPE_CHECKING:
-    import polars as pl
+    from collections.abc import Callable, Iterable, Sequence
 
+    from lakekit.bucket.restore import RestoredBucket
+    from lakekit.bucket.sort_order import Strategy
     from lakekit.commit.result import Commit
     from lakekit.metadata.table_context import TableContext
+    from lakekit.model.snapshot import Snapshot
+    from lakekit.types import Field
+
+
+_LOSSY_READ_OPTIONS = ("scan.ignore-lost-files", "scan.ignore-corrupt-files", "lakekit.timestamp-unit", "scan.bucket")
+"""Options of readers that would lose rows, or parts of them, for good."""
+
+
+def current_rows(ctx: TableContext, snapshot: Snapshot | None, where: pl.Expr | None = None) -> pl.LazyFrame:
+    """Return the merged rows of a snapshot in the columns of the current schema.
+
+    `where`: only those of which it is true. Raises what planning a read raises.
+    """
+    check_readable(ctx.all_options, f"table {ctx.name}")
+    overrides = {key: None for key in _LOSSY_READ_OPTIONS if key in ctx.all_options}
+    ctx = ctx.with_options(overrides) if overrides else ctx
+    schema = ctx.schema
+    scan_filter = ScanFilter()
+    if where is not None:
+        filters = polars_pushdown.filters_of(where, polars_schema(schema.fields))
+        scan_filter = polars_pushdown.condition_of(filters, schema)[0]
+    frame = lazy_frames.scan_merged([planner.plan_read(ctx, Position(snapshot=snapshot), scan_filter)], schema.fields)
+    return frame if where is None else polars_pushdown.filter_rows(frame, where, polars_schema(schema.fields))
+
+
+# ---- rewrite ------------------------------------------------------------
+
 
 STRICT_MODE = "commit.strict-mode.last-safe-snapshot"
 
@@ -47,7 +119,7 @@ def check(ctx: TableContext, buckets: int) -> None:
 
 def waits_for_compaction(ctx: TableContext) -> bool:
     """Whether rows of level 0 are not read yet, so that a full compaction has to come first."""
-    return ctx.kind == "key" and hides_level_zero(ctx)
+    return ctx.kind == "key" and may_hide_level_zero(ctx)
 
 
 def is_used(ctx: TableContext, buckets: int) -> bool:
@@ -66,13 +138,229 @@ def rescale(ctx: TableContext, where: pl.Expr | str | None = None) -> Commit:
     latest = snapshots.latest(ctx)
     user = ctx.new_commit_user()
     ctx = ctx.with_options({STRICT_MODE: str(latest.id if latest else 0), "write-only": "true"})
-    partitions = chosen.partitions(ctx, (partition for partition, _ in SnapshotBuckets.of(ctx, latest).places()), where)
+    partitions = idle_partitions.partitions(
+        ctx, (partition for partition, _ in SnapshotBuckets.of(ctx, latest).places()), where
+    )
     writers = BucketWriters(ctx, commit_user=user, replaces=True)
     try:
         source = current_rows(ctx, latest, None if where is None else user_expressions.condition(where, ctx))
         for batch in row_conversion.batches(source, ctx):
             writers.write(batch)
-        replaced = Overwrite.exactly(partitions) if ctx.schema.partition_keys else Overwrite.whole()
+        replaced = Overwrite.exactly(partitions) if ctx.schema.partition_keys else Overwrite.entire_table()
         return commit_changes_once(ctx, writers.prepare(), commit_user=user, overwrite=replaced)
     finally:
         writers.drop()
+
+
+# ---- sort compact ------------------------------------------------------------
+
+
+NO_BUCKETS = -1
+_ONE_RUN = {
+    "write-only": "true",
+    "write-buffer-spillable": "true",
+    "write-buffer-spill.max-disk-size": None,
+    "overwrite-upgrade": "true",
+}
+"""Each bucket is written as one run of the last level: also where readers do not look at level 0."""
+
+
+def ordering(ctx: TableContext, order_by: str | Sequence[str], strategy: Strategy) -> SortOrder:
+    """Return the requested sort order, checked.
+
+    Raises: `InvalidOption` and, for tables and columns that cannot be sorted, `Unsupported`.
+    """
+    order = sort_order.make_sort_order(ctx, (order_by,) if isinstance(order_by, str) else tuple(order_by), strategy)
+    options = ctx.options
+    if options.bucket != NO_BUCKETS:
+        raise InvalidOption(
+            f"Sort Compact only supports bucket=-1 yet, and {ctx.name} has bucket={options.bucket}: rows of a bucket "
+            "do not move",
+            key="order_by",
+        )
+    if ctx.schema.cross_partition:
+        raise InvalidOption(
+            f"Sort Compact only supports keys that stay in their partition, and those of {ctx.name} do not name "
+            f"{', '.join(ctx.schema.partition_keys)}",
+            key="order_by",
+        )
+    if options.clustering_incremental:
+        raise InvalidOption(
+            f"{ctx.name} has enabled incremental clustering, which does not support sort compact: t.compact() sorts "
+            "by clustering.columns",
+            key="order_by",
+        )
+    for option, is_on in (
+        ("row-tracking.enabled", options.row_tracking_enabled),
+        ("data-evolution.enabled", options.data_evolution_enabled),
+    ):
+        if is_on:
+            raise Unsupported(
+                f"{ctx.name} has {option}=true: sorting would give its rows new ids, which lakekit does not keep",
+                feature="row-tracking",
+            )
+    return order
+
+
+# ---- append tables -------------------------------------------------------------------------------
+
+
+def sort(
+    ctx: TableContext, snapshot_buckets: SnapshotBuckets, order: SortOrder, partitions: Iterable[bytes]
+) -> list[CommitMessage]:
+    """Rewrite whole partitions in order, and return the messages.
+
+    Raises what reading and writing raise; then no new file is left.
+    """
+    ctx, messages = with_strict_reads(ctx), []
+    buckets = [(partition, snapshot_buckets.bucket(partition, UNAWARE_BUCKET)) for partition in sorted(partitions)]
+    try:
+        with work(ctx.runtime, "sorting", "files", sum(len(bucket.files) for _, bucket in buckets)) as under_way:
+            for partition, bucket in buckets:
+                messages.append(_sort_bucket(ctx, partition, bucket, order))
+                under_way.advance(len(bucket.files))
+    except BaseException:
+        abort.abort(ctx, messages)
+        raise
+    return messages
+
+
+def _sort_bucket(ctx: TableContext, partition: bytes, bucket: RestoredBucket, order: SortOrder) -> CommitMessage:
+    vectors = BucketDeletionVectors.restored(ctx, partition, UNAWARE_BUCKET, bucket.vectors)
+    paths = [data_file_path(ctx, partition, UNAWARE_BUCKET, file) for file in bucket.files]
+    rows = SortInput(
+        ctx=ctx,
+        order=order,
+        scan=lambda fields: scan_files(
+            ctx, bucket.files, paths, fields, deletions=vectors.positions, snapshot_id=bucket.snapshot_id
+        ),
+        row_count=sum(file.row_count for file in bucket.files),
+        size_bytes=sum(file.size_bytes for file in bucket.files),
+        paths=paths,
+    )
+    target = WriteTarget(
+        ctx=ctx,
+        partition=partition,
+        bucket=UNAWARE_BUCKET,
+        level=0,
+        source=APPEND_SOURCE,
+        names=file_names(ctx),
+        keyed=False,
+        first_sequence_number=min(file.min_sequence_number for file in bucket.files),
+    )
+    return CommitMessage(
+        partition=partition,
+        bucket=UNAWARE_BUCKET,
+        total_buckets=NO_BUCKETS,
+        new_files=tuple(write_run(target, rows.in_order())),
+        deleted_files=bucket.files,
+        deleted_index_files=vectors.index_files,
+    )
+
+
+# ---- key tables ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SortedPartitions:
+    """Partitions of a key table to sort, as they are in a snapshot; None: there is no snapshot yet."""
+
+    ctx: TableContext
+    order: SortOrder
+    commit_user: str
+    snapshot: Snapshot | None
+    partitions: tuple[bytes, ...]
+
+    def commit(self, messages: Sequence[CommitMessage]) -> Commit:
+        """Replace these partitions by what was written.
+
+        Raises: `Conflict` where others committed to them meanwhile: then nothing changed.
+        """
+        if not self.partitions:
+            return commit_changes_once(self.ctx, (), commit_user=self.commit_user)
+        replaced = Overwrite.exactly(self.partitions) if self.ctx.schema.partition_keys else Overwrite.entire_table()
+        return commit_changes_once(self.ctx, messages, commit_user=self.commit_user, overwrite=replaced)
+
+
+def sort_keys(ctx: TableContext, order: SortOrder, where: pl.Expr | str | None) -> Commit:
+    """Rewrite the rows of the partitions that `where` chooses; the first in the order fill the first buckets.
+
+    Where level 0 is not read it has to be compacted before.
+
+    Raises: `Conflict` where others committed to these partitions meanwhile: then nothing changed.
+    """
+    job = keys(ctx, order, where)
+    with work(ctx.runtime, "sorting", "partitions", len(job.partitions)) as under_way:
+        messages = write_sorted_partitions(job, job.partitions, under_way.advance)
+    return job.commit(messages)
+
+
+def keys(ctx: TableContext, order: SortOrder, where: pl.Expr | str | None) -> SortedPartitions:
+    """Return the partitions to sort.
+
+    Raises: `InvalidOption` for `where`.
+    """
+    latest = snapshots.latest(ctx)
+    ctx = with_strict_reads(ctx.with_options({**_ONE_RUN, STRICT_MODE: str(latest.id if latest else 0)}))
+    wanted = idle_partitions.partitions(
+        ctx, (partition for partition, _ in SnapshotBuckets.of(ctx, latest).places()), where
+    )
+    return SortedPartitions(
+        ctx=ctx, order=order, commit_user=ctx.new_commit_user(), snapshot=latest, partitions=tuple(sorted(wanted))
+    )
+
+
+def write_sorted_partitions(
+    job: SortedPartitions, partitions: Sequence[bytes], on_partition: Callable[[], None] = lambda: None
+) -> list[CommitMessage]:
+    """Write the rows of some partitions in order to new files, and return the messages.
+
+    Calls `on_partition` after each. Raises what reading and writing raise: then no new file is left.
+    """
+    if job.snapshot is None:
+        return []
+    snapshot_buckets = SnapshotBuckets.of(job.ctx, job.snapshot)
+    writers = BucketWriters(job.ctx, commit_user=job.commit_user, replaces=True)
+    try:
+        for partition in partitions:
+            for frame in _merged_rows(job.ctx, snapshot_buckets, job.snapshot, partition, job.order).in_order():
+                writers.write(frame.with_columns(pl.lit(0, pl.Int8).alias(KIND)))
+            on_partition()
+        return writers.prepare()
+    finally:
+        writers.drop()
+
+
+def _merged_rows(
+    ctx: TableContext, snapshot_buckets: SnapshotBuckets, latest: Snapshot, partition: bytes, order: SortOrder
+) -> SortInput:
+    """Return the rows of one partition as readers see them."""
+    source = polars_pushdown.scan_lazily(table_scan.scan_snapshot(ctx, latest.id)).filter(
+        *_partition_conditions(ctx, partition)
+    )
+    files = [
+        file
+        for bucket_id in snapshot_buckets.places()
+        if bucket_id[0] == partition
+        for file in snapshot_buckets.bucket(*bucket_id).files
+    ]
+    return SortInput(
+        ctx=ctx,
+        order=order,
+        scan=_columns_of(source),
+        row_count=sum(file.row_count for file in files),
+        size_bytes=sum(file.size_bytes for file in files),
+    )
+
+
+def _columns_of(source: pl.LazyFrame) -> Callable[[Sequence[Field]], pl.LazyFrame]:
+    return lambda fields: source.select([col(field.name) for field in fields])
+
+
+def _partition_conditions(ctx: TableContext, partition: bytes) -> list[pl.Expr]:
+    """Return the conditions that exactly the rows of a partition satisfy."""
+    values = partition_frame(ctx, pa.array([partition], pa.binary()))
+    return [
+        col(column.name).is_null() if column.null_count() else col(column.name) == pl.lit(column)
+        for column in values.get_columns()
+    ]

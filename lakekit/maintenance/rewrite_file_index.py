@@ -21,12 +21,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakekit.commit import committer
-from lakekit.data_file.indexing import IndexBuilder, indexes_of
+from lakekit.data_file.file_metadata import IndexBuilder, indexes_of
 from lakekit.data_file.paths import data_file_path
 from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.errors import CommitStateUnknown, Corrupt, LakekitError
 from lakekit.file_index import container
-from lakekit.maintenance import chosen
+from lakekit.maintenance import idle_partitions
 from lakekit.metadata import feature_check, manifest_reader, schemas, snapshots
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.data_file import INDEX_SUFFIX
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from lakekit.commit.result import Commit
-    from lakekit.data_file.indexing import IndexDefinition
+    from lakekit.data_file.file_metadata import IndexDefinition
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.data_file import DataFileMeta
     from lakekit.model.manifest_entries import ManifestEntries
@@ -76,7 +76,7 @@ def rewrite(ctx: TableContext, where: pl.Expr | str | None, *, rebuild: bool = F
     """
     batches, messages = plan_batches(ctx, where), []
     try:
-        with work(ctx.world, "indexing", "files", sum(len(batch.files) for batch in batches)) as under_way:
+        with work(ctx.runtime, "indexing", "files", sum(len(batch.files) for batch in batches)) as under_way:
             for batch in batches:
                 messages += rewrite_batch(ctx, batch, under_way.advance, rebuild=rebuild)
     except BaseException:
@@ -125,7 +125,7 @@ def plan_batches(ctx: TableContext, where: pl.Expr | str | None, count: int = 1)
         return []
     every = manifest_reader.read_entries(ctx, manifest_reader.manifest_files(ctx, latest))
     live, before = live_entries([every]), _identities(every.filter(every.numbers("kind") == DELETE))
-    wanted = chosen.partitions(ctx, live.column("partition").to_pylist(), where)
+    wanted = idle_partitions.partitions(ctx, live.column("partition").to_pylist(), where)
     mask = pc.is_in(live.column("partition"), value_set=pa.array(sorted(wanted), pa.binary())).to_numpy(
         zero_copy_only=False
     )
@@ -277,7 +277,7 @@ def _rewrite_entry(
     small = data is None or len(data) <= ctx.options.file_index_in_manifest_threshold_bytes
     if small and (file.name, data, others) not in before:
         return replace(file, embedded_index=data, extra_files=others)
-    name = f"{file.name}-{ctx.world.new_id()}{INDEX_SUFFIX}"
+    name = f"{file.name}-{ctx.runtime.new_id()}{INDEX_SUFFIX}"
     index_path = ctx.layout.extra_file(path, name)
     new_paths.append(index_path)
     with ctx.storage.open_write(index_path) as sink:

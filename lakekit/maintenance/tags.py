@@ -7,30 +7,46 @@
 
 A tag keeps its snapshot readable after that expired. Source: ENGINE.md 5.10 and 11, FORMAT.md 3.4; `TagManager`,
 `TagDeletion`, `SuccessFileTagCallback`, `CreateTagFromTimestampProcedure`, `CreateTagFromWatermarkProcedure`.
+
+Tags made by the clock or by a batch job, and the expiry of tags.
+
+    process-time, watermark     each snapshot since the last automatic tag has a time;
+                                the first one of a new period is named after the period before
+    batch                       a batch commit names its snapshot batch-write-2024-03-31, or as the option says,
+                                and moves the tag if it exists
+
+    daily, snapshot 7 at 2024-03-31 00:05     ->   tag 2024-03-30 = snapshot 7
+
+Source: ENGINE.md 5.10; `TagAutoCreation`, `TagBatchCreation`, `TagTimeExpire`, `TriggerTagAutomaticCreationProcedure`.
 """
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from lakekit.errors import Conflict, Corrupt, InvalidOption, SnapshotNotFound, TagAlreadyExists
-from lakekit.maintenance import removal, roots, success_file
+from lakekit.commit import committer
+from lakekit.errors import Conflict, Corrupt, InvalidOption, SnapshotNotFound, TagAlreadyExists, TagNotFound
+from lakekit.maintenance import expire, reachability
+from lakekit.maintenance.mark_done import success_file
 from lakekit.maintenance.reachability import UnreachableFiles
 from lakekit.maintenance.result import Expired, make_expired
-from lakekit.metadata import snapshots, tags
+from lakekit.metadata import refs, snapshots
+from lakekit.model.snapshot import BATCH_IDENTIFIER, Tag
 from lakekit.model.table_paths import flaw
-from lakekit.model.tag import Tag
-from lakekit.read import auto_tags, time_travel
+from lakekit.read import time_travel
+from lakekit.runtime import wall_clock_ms
 from lakekit.types import Instant
-from lakekit.world import wall_clock_ms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.snapshot import Snapshot
+
 
 _NANOS = 1_000_000
 _ATTEMPTS = 5
@@ -62,7 +78,7 @@ def create(
             key=arguments[1],
             value=None,
         )
-    existing = tags.find(ctx, name)
+    existing = refs.find_tag(ctx, name)
     if existing is not None:
         if if_not_exists:
             return existing
@@ -88,13 +104,13 @@ def put(ctx: TableContext, tag: Tag, *, if_not_exists: bool = False) -> Tag:
     keep, path = referencing_paths(ctx, tag.snapshot), ctx.layout.tag(tag.name)
     if not ctx.storage.put_if_absent(path, tag.to_json()):
         if if_not_exists:
-            return tags.read(ctx, tag.name)
+            return refs.read_tag(ctx, tag.name)
         raise _exists(ctx, tag.name)
     if not any(map(ctx.storage.exists, keep)):
         ctx.storage.delete([path])
         raise _snapshot_expired(ctx, tag)
     if ctx.options.tag_create_success_file:
-        success_file.write(ctx.storage, success_path(ctx, tag.name), ctx.world.now_ms())
+        success_file.write(ctx.storage, success_path(ctx, tag.name), ctx.runtime.now_ms())
     return tag
 
 
@@ -112,31 +128,31 @@ def replace(
 
     Raises: `TagNotFound`, `SnapshotNotFound`.
     """
-    roots.check_removable(ctx)
+    reachability.check_removable(ctx)
     check_name(name)
-    old = tags.read(ctx, name)
+    old = refs.read_tag(ctx, name)
     tag = _tag(ctx, name, source(ctx, at), retain_ms)
     keep, path = referencing_paths(ctx, tag.snapshot), ctx.layout.tag(name)
-    everything = roots.read_all_roots(ctx)
+    everything = reachability.read_all_roots(ctx)
     replaced = [root for root in everything if root.path == path and root.snapshot != tag.snapshot]
-    new = roots.GcRoot(kind="tag", branch=ctx.layout.branch, name=name, path=path, snapshot=tag.snapshot)
+    new = reachability.GcRoot(kind="tag", branch=ctx.layout.branch, name=name, path=path, snapshot=tag.snapshot)
 
     def drop() -> None:
-        roots.write(ctx, path, tag.to_json())
+        reachability.write(ctx, path, tag.to_json())
         if not any(map(ctx.storage.exists, keep)):
-            roots.write(ctx, path, old.to_json())
+            reachability.write(ctx, path, old.to_json())
             raise _snapshot_expired(ctx, tag)
 
-    unreachable = removal.remove(ctx, replaced, everything, None if dry_run else drop, stays=[new])
+    unreachable = expire.remove(ctx, replaced, everything, None if dry_run else drop, stays=[new])
     return make_expired(ctx.name, unreachable, dry_run=dry_run)
 
 
 def rename(ctx: TableContext, name: str, new: str) -> None:
     """Another name for a tag. Raises `TagNotFound`, `TagAlreadyExists`, `InvalidOption`."""
-    tag = tags.read(ctx, name)
+    tag = refs.read_tag(ctx, name)
     check_name(new)
     path = ctx.layout.tag(new)
-    if tags.find(ctx, new) is not None or not ctx.storage.put_if_absent(
+    if refs.find_tag(ctx, new) is not None or not ctx.storage.put_if_absent(
         path, ctx.storage.read(ctx.layout.tag(tag.name))
     ):
         raise _exists(ctx, new)
@@ -151,23 +167,23 @@ def delete(ctx: TableContext, names: Sequence[str], *, dry_run: bool = False) ->
     Raises: `TagNotFound`; an error while roots are read leaves all as it was (see `removal`), but for tags that cannot
     be read.
     """
-    roots.check_removable(ctx)
+    reachability.check_removable(ctx)
     readable = [name for name in names if _is_readable(ctx, name)]
     if not dry_run:
         _drop(ctx, [name for name in names if name not in readable])
     unreachable = UnreachableFiles()
     if readable:
-        everything = roots.read_all_roots(ctx)
+        everything = reachability.read_all_roots(ctx)
         paths = {ctx.layout.tag(name) for name in readable}
         removed = [root for root in everything if root.path in paths]
-        unreachable = removal.remove(ctx, removed, everything, None if dry_run else partial(_drop, ctx, readable))
+        unreachable = expire.remove(ctx, removed, everything, None if dry_run else partial(_drop, ctx, readable))
     return make_expired(ctx.name, unreachable, dry_run=dry_run, tags=tuple(names))
 
 
 def _is_readable(ctx: TableContext, name: str) -> bool:
     """Whether a tag says what it names. Raises `TagNotFound`."""
     try:
-        tags.read(ctx, name)
+        refs.read_tag(ctx, name)
     except Corrupt:
         return False
     return True
@@ -202,10 +218,10 @@ def source(ctx: TableContext, at: int | str | datetime | None) -> Snapshot:
     Raises: `SnapshotNotFound`, `TagNotFound`.
     """
     number = at if isinstance(at, int) and not isinstance(at, bool) else None
-    if isinstance(at, str) and tags.find(ctx, at) is None:
+    if isinstance(at, str) and refs.find_tag(ctx, at) is None:
         number = time_travel.digits(at)
     if number is not None and 0 <= number < 2**63 and snapshots.find(ctx, number) is None:
-        tagged = [tag.snapshot for tag in tags.all(ctx) if tag.snapshot.id == number]
+        tagged = [tag.snapshot for tag in refs.list_tags(ctx) if tag.snapshot.id == number]
         if tagged:
             return tagged[0]
     snapshot = snapshots.latest(ctx) if at is None else time_travel.locate(ctx, at).snapshot
@@ -225,7 +241,7 @@ def _find_snapshot(
 def _first_snapshot_since(ctx: TableContext, time_ms: int) -> Snapshot:
     """Return the first snapshot made at or after a time. Raises `SnapshotNotFound`."""
     snapshot = snapshots.first_since(ctx, time_ms)
-    tagged = next((tag.snapshot for tag in tags.all(ctx) if tag.snapshot.time_millis >= time_ms), None)
+    tagged = next((tag.snapshot for tag in refs.list_tags(ctx) if tag.snapshot.time_millis >= time_ms), None)
     if tagged is not None and (snapshot is None or tagged.time_millis < snapshot.time_millis):
         return tagged
     if snapshot is None:
@@ -236,7 +252,7 @@ def _first_snapshot_since(ctx: TableContext, time_ms: int) -> Snapshot:
 
 def _first_snapshot_at_watermark(ctx: TableContext, watermark: int) -> Snapshot:
     """Return the first snapshot whose watermark is at least that. Raises `SnapshotNotFound`."""
-    marks = ((tag.snapshot, tag.snapshot.watermark_or_none) for tag in tags.all(ctx))
+    marks = ((tag.snapshot, tag.snapshot.watermark_or_none) for tag in refs.list_tags(ctx))
     tagged = next(((snapshot, mark) for snapshot, mark in marks if mark is not None and mark >= watermark), None)
     try:
         untagged = snapshots.at_watermark(ctx, watermark)
@@ -254,7 +270,7 @@ def _tag(ctx: TableContext, name: str, snapshot: Snapshot, retain_ms: int | None
     return Tag(
         name=name,
         snapshot=snapshot,
-        create_time=Instant(wall_clock_ms(ctx.world.now_ms()), 0),
+        create_time=Instant(wall_clock_ms(ctx.runtime.now_ms()), 0),
         time_retained_ns=retain_ms * _NANOS,
     )
 
@@ -270,12 +286,12 @@ def _refuse_second(ctx: TableContext, tag: Tag) -> None:
 
     The period of the last automatic tag is read from its name, so there must be one at most.
     """
-    if ctx.options.tag_automatic_creation not in auto_tags.BY_CLOCK or auto_tags.period_of(ctx, tag.name) is None:
+    if ctx.options.tag_automatic_creation not in time_travel.BY_CLOCK or time_travel.period_of(ctx, tag.name) is None:
         return
     same = [
         other.name
-        for other in tags.all(ctx)
-        if other.snapshot.id == tag.snapshot.id and auto_tags.period_of(ctx, other.name) is not None
+        for other in refs.list_tags(ctx)
+        if other.snapshot.id == tag.snapshot.id and time_travel.period_of(ctx, other.name) is not None
     ]
     if same:
         raise Conflict(
@@ -287,7 +303,7 @@ def _refuse_second(ctx: TableContext, tag: Tag) -> None:
 def referencing_paths(ctx: TableContext, snapshot: Snapshot) -> list[str]:
     """Return the files that keep a snapshot: its own, and those of its tags."""
     own = [ctx.layout.snapshot(snapshot.id)] if snapshots.find(ctx, snapshot.id) == snapshot else []
-    return [*own, *(ctx.layout.tag(tag.name) for tag in tags.all(ctx) if tag.snapshot == snapshot)]
+    return [*own, *(ctx.layout.tag(tag.name) for tag in refs.list_tags(ctx) if tag.snapshot == snapshot)]
 
 
 def _snapshot_expired(ctx: TableContext, tag: Tag) -> SnapshotNotFound:
@@ -301,3 +317,245 @@ def _snapshot_expired(ctx: TableContext, tag: Tag) -> SnapshotNotFound:
 def success_path(ctx: TableContext, name: str) -> str:
     """Return the file that says a tag exists, used with the option `tag.create-success-file`."""
     return f"{ctx.layout.tag_dir}/tag-success-file/{name}_SUCCESS"
+
+
+# ---- auto tags ------------------------------------------------------------
+
+
+_MILLI = timedelta(milliseconds=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_MS, _END_MS = ((datetime(year, 1, 1, tzinfo=UTC) - _EPOCH) // _MILLI for year in (1001, 9999))
+"""Between these times, in milliseconds since 1970, years have four digits in every zone."""
+_LOOKED_AT_BYTES = 2_000
+_OFFSET = re.compile(
+    r"(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<hours>[0-9]{2}|[0-9](?!.))"
+    r"(?:(?P<colon>:?)(?P<minutes>[0-9]{2})(?:(?P=colon)(?P<seconds>[0-9]{2}))?)?"
+)
+_MAX_OFFSET = timedelta(hours=18)
+_MAX_PERIOD = timedelta(days=36_500)
+BATCH_PREFIX = "batch-write-"
+
+
+class _TagProgress(NamedTuple):
+    """The last snapshot that was examined for automatic tags, while the last automatic tag was `last`."""
+
+    last: str | None
+    end: Snapshot
+
+
+def create_automatic_tags(ctx: TableContext) -> list[str]:
+    """Create the automatic tags that are due and return their names, oldest first.
+
+    The oldest automatic tags beyond `tag.num-retained-max` are removed.
+
+    Raises: `InvalidOption` for options that contradict each other, and what making and deleting tags raises.
+    """
+    if ctx.options.tag_automatic_creation not in time_travel.BY_CLOCK:
+        return []
+    length, delay = time_travel.length(ctx), timedelta(milliseconds=ctx.options.tag_creation_delay_ms)
+    if delay >= length:
+        raise InvalidOption(
+            f"tag.creation-delay is {delay}, and a period is {length}: the delay must be shorter",
+            key="tag.creation-delay",
+        )
+    if not _MILLI <= length <= _MAX_PERIOD:
+        msg = (
+            f"tag.creation-period-duration is {length}: a period of automatic tags takes a millisecond to "
+            f"{_MAX_PERIOD.days} days"
+        )
+        raise InvalidOption(msg, key="tag.creation-period-duration")
+    last = _latest_automatic_tag(ctx)
+    period = None if last is None else time_travel.period_of(ctx, last.name)
+    due = None if period is None else period + length
+    key = ("auto-tags", ctx.storage, ctx.layout.snapshot_dir)
+    seen: _TagProgress | None = ctx.runtime.metadata_cache.get(key)
+    number = 0 if last is None else last.snapshot.id + 1
+    if (
+        seen is not None
+        and seen.last == (None if last is None else last.name)
+        and snapshots.find(ctx, seen.end.id) == seen.end
+    ):
+        number = max(number, seen.end.id + 1)  # nobody rolled back since
+    made: list[str] = []
+    end: Snapshot | None = None
+    for snapshot in _snapshots_from(ctx, number):
+        end, time = snapshot, _time(ctx, snapshot)
+        if time is None or (due is not None and time - delay < due + length):
+            continue
+        this = due if due is not None and ctx.options.tag_automatic_completion else _floor(time, length) - length
+        name = time_travel.name_of(ctx, this)
+        create(ctx, name, at=snapshot.id, if_not_exists=True)
+        made.append(name)
+        due = this + length
+        _retain(ctx)
+    after = made[-1] if made else last.name if last is not None else None
+    if end is not None:
+        ctx.runtime.metadata_cache.put({key: _TagProgress(after, end)}, _LOOKED_AT_BYTES)
+    return made
+
+
+def create_forced_tags(ctx: TableContext) -> list[str]:
+    """Create the automatic tags that are due, with an empty commit where a tag is due and no snapshot is.
+
+    Returns the names of the new tags, oldest first. Raises what `create_automatic_tags` and a commit raise.
+    """
+    made = create_automatic_tags(ctx)
+    if not _is_overdue(ctx):
+        return made
+    committer.commit_changes(
+        ctx, [], commit_user=ctx.new_commit_user(), identifier=BATCH_IDENTIFIER, ignore_empty=False, is_new_user=True
+    )
+    return [*made, *create_automatic_tags(ctx)]
+
+
+def _is_overdue(ctx: TableContext) -> bool:
+    """Whether a snapshot of this moment would be tagged; watermarks do not move by the clock."""
+    if ctx.options.tag_automatic_creation != "process-time":
+        return False
+    last = _latest_automatic_tag(ctx)
+    period = None if last is None else time_travel.period_of(ctx, last.name)
+    if period is None:
+        return True
+    now = wall_clock(ctx.runtime.now_ms(), ctx.options.sink_process_time_zone, "sink.process-time-zone")
+    return now - timedelta(milliseconds=ctx.options.tag_creation_delay_ms) >= period + 2 * time_travel.length(ctx)
+
+
+def _automatic_tags(ctx: TableContext) -> list[Tag]:
+    """Return the automatic tags, by snapshot."""
+    return [tag for tag in refs.list_tags(ctx) if time_travel.period_of(ctx, tag.name) is not None]
+
+
+def _latest_automatic_tag(ctx: TableContext) -> Tag | None:
+    automatic = _automatic_tags(ctx)
+    if len(automatic) > 1 and automatic[-1].snapshot.id == automatic[-2].snapshot.id:
+        names = ", ".join(tag.name for tag in automatic if tag.snapshot.id == automatic[-1].snapshot.id)
+        msg = (
+            f"snapshot {automatic[-1].snapshot.id} of {ctx.name} has several automatic tags: {names}. Delete all but "
+            "one of them"
+        )
+        raise InvalidOption(msg, key="tag.automatic-creation")
+    return automatic[-1] if automatic else None
+
+
+def _snapshots_from(ctx: TableContext, first_id: int) -> list[Snapshot]:
+    """Return the snapshots from an id on."""
+    return [
+        snapshot
+        for snapshot_id in snapshots.ids(ctx)
+        if snapshot_id >= first_id and (snapshot := snapshots.find(ctx, snapshot_id)) is not None
+    ]
+
+
+def _time(ctx: TableContext, snapshot: Snapshot) -> datetime | None:
+    """Return the time of a snapshot on the wall clock of the option's time zone, without one.
+
+    None where it has no watermark, or one that lies in no period: a stream that ends says so by the greatest possible
+    watermark, whose year has no period name.
+    """
+    by_clock = ctx.options.tag_automatic_creation != "watermark"
+    millis = snapshot.time_millis if by_clock else snapshot.watermark_or_none
+    if millis is None or not _FIRST_MS <= millis < _END_MS:
+        return None
+    if by_clock:
+        return wall_clock(millis, ctx.options.sink_process_time_zone, "sink.process-time-zone")
+    return wall_clock(millis, ctx.options.sink_watermark_time_zone, "sink.watermark-time-zone")
+
+
+def wall_clock(millis: int, zone: str | None, key: str) -> datetime:
+    """Return a time as the clock of a zone shows it, with UTC as its tzinfo.
+
+    `zone`: None for the zone of this process.
+
+    Raises: `InvalidOption` for an unknown zone.
+    """
+    where = None if zone is None else _zone(zone, key)
+    return (_EPOCH + timedelta(milliseconds=millis)).astimezone(where).replace(tzinfo=UTC)
+
+
+def _zone(name: str, key: str) -> tzinfo:
+    """Return a zone of the database, or one given by its offset from UTC: GMT-08:00, +0530, Z."""
+    if name in ("Z", "UT"):
+        return UTC
+    if (offset := _OFFSET.fullmatch(name)) is not None:
+        hours, minutes, seconds = (int(part or 0) for part in offset.group("hours", "minutes", "seconds"))
+        away = timedelta(hours=hours, minutes=minutes, seconds=seconds)
+        if minutes < 60 and seconds < 60 and away <= _MAX_OFFSET:
+            return timezone(-away if offset["sign"] == "-" else away)
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        msg = f"{name!r} is no time zone that this machine knows, such as Europe/Berlin, UTC, GMT-08:00 or +05:30"
+        raise InvalidOption(msg, key=key) from None
+
+
+def _floor(time: datetime, length: timedelta) -> datetime:
+    """Return the begin of the period that a time lies in; periods are counted from 1970."""
+    return _EPOCH + int((time - _EPOCH) / _MILLI) // (length // _MILLI) * length
+
+
+def _retain(ctx: TableContext) -> None:
+    most = ctx.options.tag_num_retained_max
+    automatic = _automatic_tags(ctx)
+    if most is not None and len(automatic) > most:
+        delete(ctx, [tag.name for tag in automatic[: len(automatic) - most]])
+
+
+# ---- of a batch ----------------------------------------------------------------------------------
+
+
+def create_batch_tag(ctx: TableContext) -> str | None:
+    """Tag the newest snapshot as the one of a batch job, and return the tag's name; None: nothing to tag.
+
+    Then the oldest tags, of any kind, beyond `tag.num-retained-max` are removed.
+    """
+    snapshot = snapshots.latest(ctx)
+    if snapshot is None or ctx.options.tag_automatic_creation != "batch":
+        return None
+    day = wall_clock(snapshot.time_millis, ctx.options.sink_process_time_zone, "sink.process-time-zone")
+    name = ctx.options.tag_batch_customized_name or f"{BATCH_PREFIX}{day:%Y-%m-%d}"
+    try:
+        create(ctx, name, at=snapshot.id)
+    except TagAlreadyExists:
+        replace(ctx, name, at=snapshot.id, retain_ms=ctx.options.tag_default_time_retained_ms)
+    most = ctx.options.tag_num_retained_max
+    if most is not None:
+        all_tags = refs.list_tags(ctx)
+        listed = {entry.path: entry.modified_ms for entry in ctx.storage.list(ctx.layout.tag_dir)}
+        all_tags.sort(key=lambda tag: (tag.snapshot.id, listed.get(ctx.layout.tag(tag.name), 0)))
+        if len(all_tags) > most:
+            delete(ctx, [tag.name for tag in all_tags[: len(all_tags) - most]])
+    return name
+
+
+# ---- over ----------------------------------------------------------------------------------------
+
+
+def expire_tags(ctx: TableContext, *, older_than_ms: int | None = None, dry_run: bool = False) -> Expired:
+    """Remove the tags whose time is over, and the files that only they needed.
+
+    `older_than_ms`: also the tags made before that time. A tag without a creation time counts as made when its file was
+    last written. Raises what deleting tags raises.
+    """
+    now = wall_clock_ms(ctx.runtime.now_ms())
+    before = None if older_than_ms is None else wall_clock_ms(older_than_ms)
+    listed = (
+        {}
+        if before is None
+        else {entry.path: wall_clock_ms(entry.modified_ms) for entry in ctx.storage.list(ctx.layout.tag_dir)}
+    )
+    over: list[str] = []
+    for tag in refs.list_tags(ctx):
+        made = tag.create_time.millis if tag.create_time is not None else None
+        if made is None or tag.time_retained_ns is None:
+            made = listed.get(ctx.layout.tag(tag.name))
+        if made is None:
+            continue
+        is_over = tag.time_retained_ns is not None and now > made + tag.time_retained_ns // 1_000_000
+        if is_over or (before is not None and before > made):
+            over.append(tag.name)
+    if not over:
+        return Expired(table=ctx.name, dry_run=dry_run)
+    try:
+        return delete(ctx, over, dry_run=dry_run)
+    except TagNotFound:  # another process did the same
+        return expire_tags(ctx, older_than_ms=older_than_ms, dry_run=dry_run)

@@ -6,7 +6,8 @@
     read_live_entries(ctx, [m for m in manifests if is_needed(m)])      only of some manifests
     read_live_entries(ctx, snapshot, keep_manifest=…, keep_entries=…)
 
-Metadata files never change, so decoded ones are cached by path (`world.decoded`) within a byte budget: a plan after one
+Metadata files never change, so decoded ones are cached by path (`runtime.metadata_cache`) within a byte budget: a
+plan after one
 more commit reads only the new lists and manifests. Manifests that are not cached are read and decoded together. A file
 of another size than its list says is torn, and nothing of it is used. Sources: FORMAT.md 4, ENGINE.md 6.4, UX.md 8;
 `ManifestsReader`, `AbstractFileStoreScan`.
@@ -23,11 +24,11 @@ from lakekit.errors import Corrupt
 from lakekit.model import entry_files, index_manifest, manifest_entries as columns_of, manifests
 from lakekit.model.entry_files import ManifestBytes
 from lakekit.model.snapshot import Snapshot
+from lakekit.parallel import map_io, map_sequentially, parallel_map
 from lakekit.progress import work
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.memory import MemoryStorage
 from lakekit.storage.protocol import FileMissing
-from lakekit.world import map_io, map_sequentially, parallel_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from lakekit.metadata.metadata_io import MetadataLocation
     from lakekit.model.entry_files import Keep
-    from lakekit.model.index_file import IndexManifestEntry
+    from lakekit.model.index_manifest import IndexManifestEntry
     from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.model.manifests import ManifestFileMeta
     from lakekit.progress import Work
@@ -99,7 +100,7 @@ def read_lists(location: MetadataLocation, lists: Iterable[tuple[Snapshot, Which
 
     Missing lists are skipped; `manifest_files` raises for them. Raises `Corrupt`, `LimitExceeded`, `Unsupported`.
     """
-    cache = location.world.decoded
+    cache = location.runtime.metadata_cache
     missing: dict[str, tuple[str, int | None, str]] = {}
     for snapshot, kind in ((snapshot, kind) for snapshot, which in lists for kind in _lists(which)):
         name, size_bytes = _list(snapshot, kind)
@@ -202,15 +203,15 @@ def _live_entries(
     The last result is cached, since every read of a snapshot needs it again. If it is everything that the manifests
     hold, which are cached themselves, only a reference is stored.
     """
-    cache, key = location.world.decoded, (_LIVE_ENTRIES, location.storage, location.layout.manifest_dir)
+    cache, key = location.runtime.metadata_cache, (_LIVE_ENTRIES, location.storage, location.layout.manifest_dir)
     names = tuple(file.name for file in files)
     cached: tuple[tuple[str, ...], ManifestEntries | ref[Any]] | None = cache.get(key) if columns is None else None
     if cached is not None and cached[0] == names:
         if isinstance(cached[1], columns_of.ManifestEntries):
             return cached[1]
         first = cache.get(_cache_key(location, _ENTRIES, names[0]))
-        if first is not None and first.whole.table is cached[1]():
-            return first.whole
+        if first is not None and first.all_entries.table is cached[1]():
+            return first.all_entries
     entries = read_entries(location, files, columns=columns)
     live = entries.filter(_live_mask(location, files, entries))
     if columns is not None or not names:
@@ -230,10 +231,10 @@ def _live_mask(
     Cached as the live entries are.
     """
     key = (_LIVE_MASK, location.storage, *(location.layout.manifest(file.name) for file in files))
-    mask: NDArray[np.bool_] | None = location.world.decoded.get(key)
+    mask: NDArray[np.bool_] | None = location.runtime.metadata_cache.get(key)
     if mask is None:
         mask = columns_of.live_mask(entries)
-        location.world.decoded.put({key: mask}, len(mask) + _MARK_BYTES * len(key))
+        location.runtime.metadata_cache.put({key: mask}, len(mask) + _MARK_BYTES * len(key))
     return mask
 
 
@@ -250,16 +251,16 @@ def read_entries(
         return _concat_pieces(location, files, pieces)
     selected = tuple(columns)
     # selected first: putting together copies
-    return columns_of.concat([run.whole.slice(run.start, run.end).select(selected) for run in _runs(pieces)])
+    return columns_of.concat([run.all_entries.slice(run.start, run.end).select(selected) for run in _runs(pieces)])
 
 
 def read_each(location: MetadataLocation, files: Sequence[ManifestFileMeta]) -> list[ManifestEntries]:
     """Return the entries of each manifest, read and decoded together. Raises as `read_entries` does."""
-    return [piece.whole.slice(piece.start, piece.end) for piece in _pieces(location, files)]
+    return [piece.all_entries.slice(piece.start, piece.end) for piece in _pieces(location, files)]
 
 
 def _pieces(location: MetadataLocation, files: Sequence[ManifestFileMeta]) -> list[_EntrySlice | _LazySlice]:
-    cache = location.world.decoded
+    cache = location.runtime.metadata_cache
     pieces: dict[str, _EntrySlice | _LazySlice] = {}
     missing: list[tuple[str, ManifestFileMeta]] = []
     for file in {file.name: file for file in files}.values():
@@ -285,12 +286,16 @@ def read_bytes(location: MetadataLocation, files: Sequence[ManifestFileMeta]) ->
 
 def remember_list(location: MetadataLocation, name: str, files: Sequence[ManifestFileMeta]) -> None:
     """Cache the contents of a manifest list that was just written."""
-    location.world.decoded.put({_cache_key(location, _LIST, name): list(files)}, _FACT_BYTES * (len(files) + 1))
+    location.runtime.metadata_cache.put(
+        {_cache_key(location, _LIST, name): list(files)}, _FACT_BYTES * (len(files) + 1)
+    )
 
 
 def remember_index(location: MetadataLocation, name: str, entries: Sequence[IndexManifestEntry]) -> None:
     """Cache the contents of an index manifest that was just written."""
-    location.world.decoded.put({_cache_key(location, _INDEX, name): list(entries)}, _FACT_BYTES * (len(entries) + 1))
+    location.runtime.metadata_cache.put(
+        {_cache_key(location, _INDEX, name): list(entries)}, _FACT_BYTES * (len(entries) + 1)
+    )
 
 
 def remember_entries(location: MetadataLocation, name: str, written: ManifestEntries | EntryFacts) -> None:
@@ -300,7 +305,7 @@ def remember_entries(location: MetadataLocation, name: str, written: ManifestEnt
         if isinstance(written, columns_of.ManifestEntries)
         else _LazySlice(written)
     )
-    location.world.decoded.put({_cache_key(location, _ENTRIES, name): piece}, _FACT_BYTES * (len(written) + 1))
+    location.runtime.metadata_cache.put({_cache_key(location, _ENTRIES, name): piece}, _FACT_BYTES * (len(written) + 1))
 
 
 def _read_where(
@@ -311,7 +316,7 @@ def _read_where(
     A manifest read for the first time is decoded in part and not cached; the second time it is decoded in full and
     cached.
     """
-    cache = location.world.decoded
+    cache = location.runtime.metadata_cache
     paths = [(location.layout.manifest(file.name), file) for file in files]
     if any(
         cache.get(_cache_key(location, _ENTRIES, file.name)) is not None
@@ -323,7 +328,8 @@ def _read_where(
     cache.put({_cache_key(location, _PARTLY_READ, file.name): True for file in files}, _MARK_BYTES * len(paths))
     with _report_planning(location, len(paths)) as under_way:
         parts = [
-            entry_files.decode_where(_read_all(location, group, under_way), keep) for group in _group_by_size(paths)
+            entry_files.decode_entries_where(_read_all(location, group, under_way), keep)
+            for group in _group_by_size(paths)
         ]
     entries = columns_of.concat([columns_of.empty(), *parts])
     return entries if columns is None else entries.select(columns)
@@ -332,7 +338,7 @@ def _read_where(
 class _EntrySlice(NamedTuple):
     """The entries of one manifest: rows `start` to `end` of the entries decoded together with it."""
 
-    whole: ManifestEntries
+    all_entries: ManifestEntries
     start: int
     end: int
 
@@ -354,7 +360,7 @@ class _LazySlice:
         self.start, self.end = 0, len(facts)
 
     @property
-    def whole(self) -> ManifestEntries:
+    def all_entries(self) -> ManifestEntries:
         return self.facts.entries
 
 
@@ -362,7 +368,7 @@ def _decode(
     location: MetadataLocation, files: list[tuple[str, ManifestFileMeta]], under_way: Work
 ) -> dict[str, _EntrySlice]:
     """Read, decode and cache manifests, given with their paths."""
-    entries, counts = entry_files.decode(_read_all(location, files, under_way))
+    entries, counts = entry_files.decode_entries(_read_all(location, files, under_way))
     pieces = _keep(location, [file.name for _, file in files], entries, counts)
     return {file.name: piece for (_, file), piece in zip(files, pieces, strict=True)}
 
@@ -373,7 +379,9 @@ def _keep(
     """Cache the entries of consecutive manifests in `entries`, with the count of each, and return them."""
     pieces = [_EntrySlice(entries, start, end) for start, end in pairwise(accumulate(counts, initial=0))]
     keys: list[Hashable] = [_cache_key(location, _ENTRIES, name) for name in names]
-    location.world.decoded.put(dict(zip(keys, pieces, strict=True)), entries.table.nbytes + _FACT_BYTES * len(pieces))
+    location.runtime.metadata_cache.put(
+        dict(zip(keys, pieces, strict=True)), entries.table.nbytes + _FACT_BYTES * len(pieces)
+    )
     return pieces
 
 
@@ -392,7 +400,7 @@ def _group_by_size(files: list[tuple[str, ManifestFileMeta]]) -> list[list[tuple
 
 def _report_planning(location: MetadataLocation, total: int) -> Work:
     """Return the progress report for reading `total` manifests."""
-    return work(location.world, "planning", "manifests", total, extra_unit="files")
+    return work(location.runtime, "planning", "manifests", total, extra_unit="files")
 
 
 def _read_all(
@@ -420,9 +428,9 @@ def _concat_pieces(
     entries were not needed.
     """
     runs = _runs(pieces)
-    entries = columns_of.concat([run.whole.slice(run.start, run.end) for run in runs])
-    is_mostly_used = 2 * len(entries) >= sum({id(run.whole): len(run.whole) for run in runs}.values())
-    if len(runs) > 1 and is_mostly_used and entries.table.nbytes <= location.world.decoded.budget_bytes // 2:
+    entries = columns_of.concat([run.all_entries.slice(run.start, run.end) for run in runs])
+    is_mostly_used = 2 * len(entries) >= sum({id(run.all_entries): len(run.all_entries) for run in runs}.values())
+    if len(runs) > 1 and is_mostly_used and entries.table.nbytes <= location.runtime.metadata_cache.budget_bytes // 2:
         _keep(location, [file.name for file in files], entries, [piece.end - piece.start for piece in pieces])
     return entries
 
@@ -432,8 +440,8 @@ def _runs(pieces: Sequence[_EntrySlice | _LazySlice]) -> list[_EntrySlice | _Laz
     runs: list[_EntrySlice | _LazySlice] = []
     for piece in pieces:
         last = runs[-1] if runs else None
-        if last is not None and last.whole is piece.whole and last.end == piece.start:
-            runs[-1] = _EntrySlice(last.whole, last.start, piece.end)
+        if last is not None and last.all_entries is piece.all_entries and last.end == piece.start:
+            runs[-1] = _EntrySlice(last.all_entries, last.start, piece.end)
         else:
             runs.append(piece)
     return runs or [_EntrySlice(columns_of.empty(), 0, 0)]
@@ -456,10 +464,10 @@ def _read_once(
     """Return the decoded contents of a small metadata file, from the cache if possible."""
     path = location.layout.manifest(name)
     key = _cache_key(location, kind, name)
-    decoded: list[T] | None = location.world.decoded.get(key)
+    decoded: list[T] | None = location.runtime.metadata_cache.get(key)
     if decoded is None:
         decoded = decode(_read(location, name, path, size_bytes, owner), path=path)
-        location.world.decoded.put({key: decoded}, _FACT_BYTES * (len(decoded) + 1))
+        location.runtime.metadata_cache.put({key: decoded}, _FACT_BYTES * (len(decoded) + 1))
     return decoded
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from lakekit.errors import Corrupt
-from lakekit.model.hint import MAX_ID
 from lakekit.model.json_codec import SYNTAX
+from lakekit.model.snapshot import MAX_ID
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.protocol import FileMissing
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakekit.model.table_paths import TablePaths
+    from lakekit.runtime import Runtime
     from lakekit.storage.protocol import Stat, Storage
-    from lakekit.world import Runtime
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ class MetadataLocation(Protocol):
     def layout(self) -> TablePaths: ...
 
     @property
-    def world(self) -> Runtime: ...
+    def runtime(self) -> Runtime: ...
 
 
 def read(location: MetadataLocation, path: str, decode: Callable[[bytes, str | None], T]) -> T:
@@ -58,7 +58,7 @@ def read(location: MetadataLocation, path: str, decode: Callable[[bytes, str | N
         except Corrupt as damaged:
             if damaged.field != SYNTAX or attempt == ATTEMPTS:
                 raise
-        location.world.wait(WAIT_MS)
+        location.runtime.wait(WAIT_MS)
     raise AssertionError
 
 
@@ -75,10 +75,10 @@ def read_listed(location: MetadataLocation, stat: Stat, decode: Callable[[bytes,
     if not location.storage.is_remote or stat.tag is None:
         return read(location, stat.path, decode)
     key = (location.storage, stat.path, stat.tag)
-    decoded: T | None = location.world.decoded.get(key)
+    decoded: T | None = location.runtime.metadata_cache.get(key)
     if decoded is None:
         decoded = read(location, stat.path, decode)
-        location.world.decoded.put({key: decoded}, _FACT_BYTES + 2 * stat.size_bytes)
+        location.runtime.metadata_cache.put({key: decoded}, _FACT_BYTES + 2 * stat.size_bytes)
     return decoded
 
 

@@ -5,21 +5,20 @@ A schema file never changes, so decoded schemas are cached by content.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from lakekit.errors import BranchNotFound, Corrupt, TableNotFound
 from lakekit.metadata import metadata_io
+from lakekit.metadata.metadata_io import MetadataLocation
 from lakekit.model.table_paths import MAIN
 from lakekit.model.table_schema import TableSchema
+from lakekit.parallel import parallel_map
 from lakekit.storage import confine
 from lakekit.storage.protocol import FileMissing, OutsideRoot
-from lakekit.world import parallel_map
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakekit.metadata.metadata_io import MetadataLocation
-    from lakekit.metadata.table_context import TableContext
     from lakekit.storage.protocol import Stat
     from lakekit.types import Field
 
@@ -50,13 +49,23 @@ def newest_id(location: MetadataLocation) -> int | None:
         schema_ids = ids(location)
         return schema_ids[-1] if schema_ids else None
     key = ("newest schema", storage, layout.schema_dir, layout.schema_prefix)
-    cached: tuple[str, int] | None = location.world.decoded.get(key)
+    cached: tuple[str, int] | None = location.runtime.metadata_cache.get(key)
     if cached is not None and cached[0] == stat.tag and not storage.exists(layout.schema(cached[1] + 1)):
         return cached[1]
     schema_ids = ids(location)
     if schema_ids:
-        location.world.decoded.put({key: (stat.tag, schema_ids[-1])}, _NUMBER_BYTES)
+        location.runtime.metadata_cache.put({key: (stat.tag, schema_ids[-1])}, _NUMBER_BYTES)
     return schema_ids[-1] if schema_ids else None
+
+
+class _OpenedTable(MetadataLocation, Protocol):
+    """What these functions need of a table that is open. A `TableContext` is one."""
+
+    @property
+    def schema(self) -> TableSchema: ...
+
+    @property
+    def newest_schema_id(self) -> int: ...
 
 
 def read(location: MetadataLocation, schema_id: int, *, stat: Stat | None = None) -> TableSchema:
@@ -92,21 +101,21 @@ def _read_cached(location: MetadataLocation, path: str) -> TableSchema:
     if stat is None or stat.tag is None:
         return metadata_io.read(location, path, TableSchema.from_json)
     key = ("schema", location.storage, path)
-    cached: tuple[str, TableSchema] | None = location.world.decoded.get(key)
+    cached: tuple[str, TableSchema] | None = location.runtime.metadata_cache.get(key)
     if cached is not None and cached[0] == stat.tag:
         return cached[1]
     schema = metadata_io.read(location, path, TableSchema.from_json)
-    if location.world.now_ms() - stat.modified_ms >= _YOUNG_MS:
-        location.world.decoded.put({key: (stat.tag, schema)}, _NUMBER_BYTES + 2 * stat.size_bytes)
+    if location.runtime.now_ms() - stat.modified_ms >= _YOUNG_MS:
+        location.runtime.metadata_cache.put({key: (stat.tag, schema)}, _NUMBER_BYTES + 2 * stat.size_bytes)
     return schema
 
 
-def schema_of_file(ctx: TableContext, schema_id: int) -> TableSchema:
+def schema_of_file(ctx: _OpenedTable, schema_id: int) -> TableSchema:
     """Return the schema that a file was written with, mostly the table's own. Raises as `read`."""
     return ctx.schema if schema_id == ctx.schema.id else read(ctx, schema_id)
 
 
-def is_same_table(ctx: TableContext) -> bool:
+def is_same_table(ctx: _OpenedTable) -> bool:
     """Return whether the schema file of the context's id still holds the context's schema.
 
     A table that was dropped and created again begins again at id 0. Raises `TableNotFound` if there is no table any
@@ -151,7 +160,7 @@ def all(location: MetadataLocation) -> list[TableSchema]:  # noqa: A001 - schema
     return parallel_map(lambda pair: read(location, pair[0], stat=pair[1]), listed, waiting=location.storage.is_remote)
 
 
-def have_types_always(ctx: TableContext, fields: Sequence[Field]) -> bool:
+def have_types_always(ctx: _OpenedTable, fields: Sequence[Field]) -> bool:
     """Return whether columns have had their types in every schema.
 
     If so, values derived from them, such as the hash of a bucket, are what they would be today. Columns of a primary
@@ -167,14 +176,14 @@ def have_types_always(ctx: TableContext, fields: Sequence[Field]) -> bool:
         return _had_types(ctx, changeable)
     types = tuple((field.id, field.type) for field in changeable)
     key = ("types always", ctx.storage, ctx.layout.schema_dir, schema.id, schema.time_millis, types)
-    cached: bool | None = ctx.world.decoded.get(key)
+    cached: bool | None = ctx.runtime.metadata_cache.get(key)
     if cached is None:
         cached = _had_types(ctx, changeable)
-        ctx.world.decoded.put({key: cached}, _NUMBER_BYTES)
+        ctx.runtime.metadata_cache.put({key: cached}, _NUMBER_BYTES)
     return cached
 
 
-def _had_types(ctx: TableContext, fields: Sequence[Field]) -> bool:
+def _had_types(ctx: _OpenedTable, fields: Sequence[Field]) -> bool:
     for schema in all(ctx):
         types = {field.id: field.type.as_nullable() for field in schema.fields}
         if any(types.get(field.id) != field.type.as_nullable() for field in fields):

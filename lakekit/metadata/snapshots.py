@@ -14,11 +14,11 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from lakekit.errors import Corrupt, LakekitError, SnapshotNotFound, StorageFailed
-from lakekit.metadata import metadata_io, tags
-from lakekit.model import hint
+from lakekit.metadata import metadata_io, refs
+from lakekit.model import snapshot
 from lakekit.model.snapshot import Snapshot
+from lakekit.parallel import parallel_map
 from lakekit.storage.protocol import FileMissing
-from lakekit.world import parallel_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -78,7 +78,7 @@ def _advice(location: MetadataLocation) -> int | None:
     if location.storage.is_remote:
         return None
     try:
-        return hint.decode(location.storage.read(location.layout.latest_hint, 0, 32))
+        return snapshot.decode(location.storage.read(location.layout.latest_hint, 0, 32))
     except StorageFailed:
         return None
 
@@ -132,7 +132,9 @@ def latest(location: MetadataLocation) -> Snapshot | None:
     On a local disk neither hint nor snapshot is read again while both files are unchanged.
     """
     hint_tag = _hint_tag(location)
-    cached: _HintedSnapshot | None = None if hint_tag is None else location.world.decoded.get(_hinted_key(location))
+    cached: _HintedSnapshot | None = (
+        None if hint_tag is None else location.runtime.metadata_cache.get(_hinted_key(location))
+    )
     if (
         cached is not None
         and cached.hint_tag == hint_tag
@@ -146,7 +148,7 @@ def latest(location: MetadataLocation) -> Snapshot | None:
         snapshot = find(location, hinted_id)
         if snapshot is not None:
             if hint_tag is not None and stat is not None and stat.tag is not None:
-                location.world.decoded.put(
+                location.runtime.metadata_cache.put(
                     {_hinted_key(location): _HintedSnapshot(snapshot, stat.tag, hint_tag)}, _KNOWN_BYTES
                 )
             return snapshot
@@ -196,7 +198,7 @@ def latest_from_known(location: MetadataLocation, known_id: int = 0) -> Snapshot
 
 def _later_of_known(location: MetadataLocation, known_id: int) -> Snapshot | None:
     """Return the later of the last snapshot of this process and snapshot `known_id`."""
-    cached: tuple[Snapshot, str] | None = location.world.decoded.get(_newest_key(location))
+    cached: tuple[Snapshot, str] | None = location.runtime.metadata_cache.get(_newest_key(location))
     snapshot = find(location, known_id) if known_id > (0 if cached is None else cached[0].id) else None
     return _cached_newest(location) if snapshot is None else snapshot
 
@@ -247,7 +249,7 @@ def has_expired(location: MetadataLocation, snapshot: Snapshot | None) -> bool:
 
 def _cached_newest(location: MetadataLocation) -> Snapshot | None:
     """Return the last snapshot that this process made, if its file is unchanged."""
-    cached: tuple[Snapshot, str] | None = location.world.decoded.get(_newest_key(location))
+    cached: tuple[Snapshot, str] | None = location.runtime.metadata_cache.get(_newest_key(location))
     return cached[0] if cached is not None and _is_still(location, *cached) else None
 
 
@@ -261,7 +263,7 @@ def remember_newest(location: MetadataLocation, snapshot: Snapshot) -> bool:
     """Cache a snapshot that was just made, with its file's tag; return False if the file is gone."""
     stat = location.storage.stat(location.layout.snapshot(snapshot.id))
     if stat is not None and stat.tag is not None:
-        location.world.decoded.put({_newest_key(location): (snapshot, stat.tag)}, _KNOWN_BYTES)
+        location.runtime.metadata_cache.put({_newest_key(location): (snapshot, stat.tag)}, _KNOWN_BYTES)
     return stat is not None
 
 
@@ -470,9 +472,9 @@ def snapshot_not_found(location: MetadataLocation, snapshot_id: int) -> Snapshot
 
 def _describe_tags(location: MetadataLocation) -> str:
     try:
-        tag_texts = [f"{tag.name} ({tag.snapshot.id})" for tag in tags.all(location)]
+        tag_texts = [f"{tag.name} ({tag.snapshot.id})" for tag in refs.list_tags(location)]
     except LakekitError:
-        tag_texts = tags.names(location)
+        tag_texts = refs.list_tag_names(location)
     if not tag_texts:
         return ""
     more = f" and {len(tag_texts) - _MAX_SHOWN} more" if len(tag_texts) > _MAX_SHOWN else ""

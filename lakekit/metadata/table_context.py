@@ -5,31 +5,49 @@
 
 Opening reads the newest schema and nothing else. A context does not change; `with_schema` and `with_options` return
 another.
+
+What a catalog provides for a table: a lock for new schemas and snapshots, schema notifications.
+
+    with catalog_lock(ctx) as lock:
+        lock.check()                             the lock is still ours
+        storage.put_if_absent(path, data)        makes a commit safe; the lock keeps out engines that need one
+    schema_changed(ctx, schema)
+
+A table opened by its path has no catalog environment. Source: ENGINE.md 9.3; `CatalogLock`, `RenamingSnapshotCommit`.
 """
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from lakekit import storage as storages
 from lakekit.errors import BranchNotFound, Corrupt, TableNotFound
 from lakekit.metadata import schemas
 from lakekit.model.locations import Locations, normalize_location
 from lakekit.model.table_paths import MAIN, TablePaths, is_plain
-from lakekit.options import renaming
-from lakekit.options.frozendict import EMPTY, FrozenDict
+from lakekit.options import table_options
+from lakekit.options.option import EMPTY, FrozenDict
 from lakekit.options.table_options import TableOptions
-from lakekit.world import REAL_RUNTIME
+from lakekit.runtime import REAL_RUNTIME
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
 
-    from lakekit.metadata.keeper import CatalogEnvironment
     from lakekit.model.table_schema import TableSchema
+    from lakekit.runtime import Runtime
     from lakekit.storage import PathLike
     from lakekit.storage.protocol import Storage
-    from lakekit.world import Runtime
+
+    class CatalogedTable(Protocol):
+        """A table's location or context."""
+
+        @property
+        def catalog_env(self) -> CatalogEnvironment | None: ...
+        @property
+        def layout(self) -> TablePaths: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +57,8 @@ class TableLocation:
     name: str
     storage: Storage
     layout: TablePaths
-    world: Runtime = REAL_RUNTIME
-    keeper: CatalogEnvironment | None = field(default=None, compare=False, repr=False)
+    runtime: Runtime = REAL_RUNTIME
+    catalog_env: CatalogEnvironment | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,15 +75,15 @@ class TableContext:
     layout: TablePaths
     storage: Storage
     dynamic: Mapping[str, Any] = EMPTY
-    world: Runtime = REAL_RUNTIME
+    runtime: Runtime = REAL_RUNTIME
     newest_schema_id: int = 0
-    keeper: CatalogEnvironment | None = field(default=None, compare=False, repr=False)
+    catalog_env: CatalogEnvironment | None = field(default=None, compare=False, repr=False)
 
     @property
-    def ground(self) -> TableLocation:
+    def location(self) -> TableLocation:
         """The location of the table."""
         return TableLocation(
-            name=self.name, storage=self.storage, layout=self.layout, world=self.world, keeper=self.keeper
+            name=self.name, storage=self.storage, layout=self.layout, runtime=self.runtime, catalog_env=self.catalog_env
         )
 
     @property
@@ -95,7 +113,7 @@ class TableContext:
 
     def new_commit_user(self) -> str:
         """Return a new user for one commit or one writer, with the prefix of option `commit.user-prefix`."""
-        prefix, drawn = self.options.commit_user_prefix, self.world.new_id()
+        prefix, drawn = self.options.commit_user_prefix, self.runtime.new_id()
         return f"{prefix}_{drawn}" if prefix else drawn
 
     @property
@@ -134,7 +152,7 @@ class TableContext:
         """
         if schema.id < self.newest_schema_id:
             own, given_options = (
-                renaming.translate_options(options, self.schema.fields, schema.fields)
+                table_options.translate_options(options, self.schema.fields, schema.fields)
                 for options in (self.schema.options, self.options.given)
             )
             options = (
@@ -143,7 +161,7 @@ class TableContext:
                 else TableOptions.parse(given_options, kind=self.kind)
             )
             return replace(self, schema=replace(schema, options=FrozenDict(own)), options=options)
-        return load_context(self.ground, schema, self.dynamic)
+        return load_context(self.location, schema, self.dynamic)
 
     def with_names_of(self, schema: TableSchema) -> TableContext:
         """Return the same branch with its columns renamed as in another branch, which has the same types.
@@ -156,7 +174,7 @@ class TableContext:
         names = [by_id[field.id] for field in own_fields] if is_same else schema.names
         fields = tuple(replace(field, name=name) for field, name in zip(own_fields, names, strict=True))
         own, given_options = (
-            renaming.translate_options(options, own_fields, fields)
+            table_options.translate_options(options, own_fields, fields)
             for options in (self.schema.options, self.options.given)
         )
         renamed = replace(schema, id=-1 - self.schema.id, fields=fields, options=FrozenDict(own))
@@ -186,7 +204,7 @@ class TableContext:
 
     def on_branch(self, name: str) -> TableContext:
         """Return the same table seen from another branch, with that branch's schema. Raises `BranchNotFound`."""
-        location = replace(self.ground, layout=_branch_layout(self.name, self.layout, name))
+        location = replace(self.location, layout=_branch_layout(self.name, self.layout, name))
         return load_context(location, schemas.latest(location), self.dynamic)
 
 
@@ -222,7 +240,7 @@ def open_context(
     layout = _branch_layout(
         name, TablePaths(root=root, locations=locations), branch or str(dynamic.get("branch") or MAIN)
     )
-    location = TableLocation(name=name, storage=storage, layout=layout, world=runtime, keeper=catalog_env)
+    location = TableLocation(name=name, storage=storage, layout=layout, runtime=runtime, catalog_env=catalog_env)
     try:
         return load_context(location, schemas.latest(location, given_path=path_text), dynamic)
     except TableNotFound:
@@ -252,9 +270,9 @@ def load_context(location: TableLocation, schema: TableSchema, dynamic: Mapping[
         layout=layout,
         storage=_storage(location.storage, layout),
         dynamic=FrozenDict(dynamic),
-        world=location.world,
+        runtime=location.runtime,
         newest_schema_id=schema.id,
-        keeper=location.keeper,
+        catalog_env=location.catalog_env,
     )
 
 
@@ -284,3 +302,52 @@ def _branch_layout(name: str, layout: TablePaths, branch: str) -> TablePaths:
     if not is_plain(stripped) or str(branch) != branch:
         raise BranchNotFound(f"{name} has no branch {branch!r}: that is no branch name", name=branch)
     return layout.on_branch(stripped)
+
+
+# ---- the catalog of a table ------------------------------------------------------------
+
+
+class HeldLock(Protocol):
+    """A lock that is held."""
+
+    def check(self) -> None:
+        """Raise `LockLost` if another process may hold the lock by now."""
+        ...
+
+
+class CatalogEnvironment(Protocol):
+    """The catalog of one table; hashable, picklable, thread-safe."""
+
+    def lock(self, branch: str) -> AbstractContextManager[HeldLock]:
+        """Hold the lock of the table's branch. Raises `RetriesExhausted` if it is not granted in time."""
+        ...
+
+    def schema_changed(self, schema: TableSchema) -> None:
+        """Store the newest schema of branch main in the catalog."""
+        ...
+
+
+class NoLock:
+    """The lock of a table without a catalog lock: always held."""
+
+    def check(self) -> None:
+        """There is nothing to lose."""
+
+
+_NO_LOCK = NoLock()
+
+
+def catalog_lock(table: CatalogedTable) -> AbstractContextManager[HeldLock]:
+    """Return the catalog's lock of a table, or a `NoLock`."""
+    return nullcontext(_NO_LOCK) if table.catalog_env is None else table.catalog_env.lock(table.layout.branch)
+
+
+def lock_check(lock: HeldLock) -> Callable[[], None] | None:
+    """Return a function that checks that the lock is still ours; None without a lock."""
+    return None if isinstance(lock, NoLock) else lock.check
+
+
+def schema_changed(table: CatalogedTable, schema: TableSchema) -> None:
+    """Notify the catalog of a new schema of branch main."""
+    if table.catalog_env is not None and table.layout.branch == MAIN:
+        table.catalog_env.schema_changed(schema)

@@ -1,15 +1,21 @@
 """Metadata of one data file, for files that are read, written or shown.
 
 Plans keep whole columns of them (`model.manifest_entries`). Source: FORMAT.md 4.3 and 7.2, `DataFileMeta`.
+
+The four kinds of a row.
+
+They are a byte `_VALUE_KIND` in files, `_row_kind` in frames, `rowkind` in system tables.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
 
 COMPRESSION_EXTENSIONS = frozenset({"gz", "bz2", "deflate", "snappy", "lz4", "zst", "zstd", "xz", "br", "lzo"})
 INDEX_SUFFIX = ".index"
@@ -84,3 +90,31 @@ def format_of(name: str) -> str:
     if extension in COMPRESSION_EXTENSIONS and "." in stem:
         extension = stem.rpartition(".")[2]
     return extension.lower() if stem else ""
+
+
+# ---- row kind ------------------------------------------------------------
+
+
+class RowKind(IntEnum):
+    """The effect of a row on the state; the value is its byte in files, `short` its text elsewhere."""
+
+    INSERT = 0
+    UPDATE_BEFORE = 1
+    UPDATE_AFTER = 2
+    DELETE = 3
+
+    @property
+    def short(self) -> str:
+        """`+I`, `-U`, `+U` or `-D`."""
+        return KIND_TEXTS[self]
+
+    @property
+    def retracts(self) -> bool:
+        """Return whether it takes a row away."""
+        return self in (RowKind.UPDATE_BEFORE, RowKind.DELETE)
+
+
+KIND_TEXTS = ("+I", "-U", "+U", "-D")
+"""The text of each kind, at its byte's place."""
+KIND_OF = {text: RowKind(byte) for byte, text in enumerate(KIND_TEXTS)}
+"""The kind of each text."""

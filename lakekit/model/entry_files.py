@@ -19,7 +19,7 @@ import pyarrow as pa
 from lakekit.codec import avro_columns, avro_container
 from lakekit.codec.avro_schema import record_of
 from lakekit.errors import Corrupt
-from lakekit.model import manifest_entries, metadata_records, record_schemas
+from lakekit.model import manifest_entries, metadata_records
 from lakekit.model.manifest_entries import SCHEMA, ManifestEntries
 from lakekit.model.manifests import stats_record
 from lakekit.model.metadata_records import invalid_field
@@ -59,7 +59,7 @@ _FILE = {
     "_WRITE_COLS": "write_cols",
 }
 _STATS = {"_MIN_VALUES": "min", "_MAX_VALUES": "max", "_NULL_COUNTS": "null_counts"}
-_KNOWN_FIELDS = frozenset(name for name, _ in record_schemas.FILE)
+_KNOWN_ENTRY_FIELDS = frozenset(name for name, _ in metadata_records.FILE)
 _AVRO = b"avro"
 """The metadata of an extra column: its declaration in the manifest it came from."""
 
@@ -71,7 +71,7 @@ class ManifestBytes(NamedTuple):
     data: bytes
 
 
-def decode(manifests: Sequence[ManifestBytes]) -> tuple[ManifestEntries, list[int]]:
+def decode_entries(manifests: Sequence[ManifestBytes]) -> tuple[ManifestEntries, list[int]]:
     """Return the entries of manifests in order, and how many each holds.
 
     Raises `Corrupt` (with path, offset and field), `LimitExceeded`, or `Unsupported` for an entry of another version.
@@ -104,10 +104,10 @@ def decode(manifests: Sequence[ManifestBytes]) -> tuple[ManifestEntries, list[in
     return ordered.take(np.argsort(indices, kind="stable")), counts
 
 
-def decode_where(manifests: Sequence[ManifestBytes], keep: Keep) -> ManifestEntries:
+def decode_entries_where(manifests: Sequence[ManifestBytes], keep: Keep) -> ManifestEntries:
     """Return the entries of manifests whose serialized partitions the mask `keep` selects.
 
-    Others cost little. Raises as `decode` does.
+    Others cost little. Raises as `decode_entries` does.
     """
     entries = None
     if not any(metadata_records.is_columnar(manifest.data) for manifest in manifests):
@@ -117,7 +117,7 @@ def decode_where(manifests: Sequence[ManifestBytes], keep: Keep) -> ManifestEntr
             with suppress(Corrupt):  # what is wrong, and where, is for the whole to say
                 entries = _decode_batches(containers, keep)
     if entries is None:
-        entries, _ = decode(manifests)
+        entries, _ = decode_entries(manifests)
     return entries.filter(keep(entries.column("partition"))) if len(entries) else entries
 
 
@@ -137,13 +137,13 @@ def _decode_avro(containers: list[Container], keep: Keep | None) -> ManifestEntr
         where=None if keep is None else ("_PARTITION", keep),
     )
     file = record.part("_FILE")
-    return _table(columns, None if file is None else file.value, _EntryOrigin(containers))
+    return _entries_table(columns, None if file is None else file.value, _EntryOrigin(containers))
 
 
 def _decode_columnar(manifest: ManifestBytes) -> ManifestEntries:
     table = metadata_records.table(manifest.data, manifest.path).combine_chunks()
     columns = {name: manifest_entries.one_piece(table.column(name)) for name in table.column_names}
-    return _table(columns, None, _EntryOrigin([], manifest.path))
+    return _entries_table(columns, None, _EntryOrigin([], manifest.path))
 
 
 def _guess(lanes: VectorReader, branch: int | None = None) -> NDArray[np.int64]:
@@ -182,34 +182,38 @@ class _EntryOrigin:
         return invalid_field(why, field, self.path)
 
 
-def _table(source_columns: Mapping[str, pa.Array], file_type: AvroNode | None, origin: _EntryOrigin) -> ManifestEntries:
+def _entries_table(
+    source_columns: Mapping[str, pa.Array], file_type: AvroNode | None, origin: _EntryOrigin
+) -> ManifestEntries:
     """Convert columns under the format's names to checked columns under lakekit's names."""
     file = source_columns.get("_FILE")
     if file is None or not pa.types.is_struct(file.type) or file.null_count:
         raise origin.wrong("_FILE is not a record", "_FILE")
     inner = {f.name: part for f, part in zip(file.type, file.flatten(), strict=True)}
     size = len(file)
-    columns = {ours: _column(source_columns.get(name), name, ours, size, origin) for name, ours in _HEAD.items()}
-    columns |= {ours: _column(inner.get(name), name, ours, size, origin) for name, ours in _FILE.items()}
+    columns = {
+        ours: _entries_column(source_columns.get(name), name, ours, size, origin) for name, ours in _HEAD.items()
+    }
+    columns |= {ours: _entries_column(inner.get(name), name, ours, size, origin) for name, ours in _FILE.items()}
     for name, ours in (("_KEY_STATS", "key"), ("_VALUE_STATS", "value")):
         stats = inner.get(name)
         if stats is None or not pa.types.is_struct(stats.type) or stats.null_count:
             raise origin.wrong(f"{name} is not a record", name)
         parts = {f.name: part for f, part in zip(stats.type, stats.flatten(), strict=True)}
         columns |= {
-            f"{ours}_{end}": _column(parts.get(part), f"{name}.{part}", f"{ours}_{end}", size, origin)
+            f"{ours}_{end}": _entries_column(parts.get(part), f"{name}.{part}", f"{ours}_{end}", size, origin)
             for part, end in _STATS.items()
         }
-    _check(source_columns.get("_VERSION"), columns, origin)
+    _check_entries(source_columns.get("_VERSION"), columns, origin)
     fields, arrays = list(SCHEMA), [columns[name] for name in SCHEMA.names]
     for name, part in zip(file_type.names, file_type.parts, strict=True) if file_type is not None else ():
-        if name not in _KNOWN_FIELDS and metadata_records.may_be_kept(part) and inner[name].null_count < size:
+        if name not in _KNOWN_ENTRY_FIELDS and metadata_records.may_be_kept(part) and inner[name].null_count < size:
             fields.append(pa.field(name, inner[name].type, metadata={_AVRO: json.dumps(part.declared).encode()}))
             arrays.append(inner[name])
     return ManifestEntries(pa.Table.from_arrays(arrays, schema=pa.schema(fields)))
 
 
-def _column(column: pa.Array | None, name: str, ours: str, size: int, origin: _EntryOrigin) -> pa.Array:
+def _entries_column(column: pa.Array | None, name: str, ours: str, size: int, origin: _EntryOrigin) -> pa.Array:
     field = SCHEMA.field(ours)
     if column is None:
         if not field.nullable:
@@ -241,7 +245,7 @@ def _type_family(t: pa.DataType) -> str:
     return str(t)
 
 
-def _check(version: pa.Array | None, columns: Mapping[str, pa.Array], origin: _EntryOrigin) -> None:
+def _check_entries(version: pa.Array | None, columns: Mapping[str, pa.Array], origin: _EntryOrigin) -> None:
     if version is None or version.null_count or not pa.types.is_integer(version.type):
         raise origin.wrong("_VERSION is not a number", "_VERSION")
     versions = version.to_numpy()
@@ -264,18 +268,18 @@ def _check(version: pa.Array | None, columns: Mapping[str, pa.Array], origin: _E
 # ---- writing ---------------------------------------------------------------------------------------------------------
 
 
-def encode(entries: ManifestEntries, **write_options: Any) -> bytes:
+def encode_entries(entries: ManifestEntries, **write_options: Any) -> bytes:
     """Encode entries as one manifest of the reference's schema.
 
     `write_options`: see `metadata_records.write`. Columns of newer writers follow its own, if they have values.
     """
     table = entries.table
     added = [f for f in table.schema if f.name not in SCHEMA.names and table.column(f.name).null_count < len(entries)]
-    fields = record_schemas.entry(tuple((f.name, json.loads(f.metadata[_AVRO])) for f in added))
-    return metadata_records.write(fields, records(entries, [f.name for f in added]), **write_options)
+    fields = metadata_records.entry(tuple((f.name, json.loads(f.metadata[_AVRO])) for f in added))
+    return metadata_records.write(fields, entry_records(entries, [f.name for f in added]), **write_options)
 
 
-def records(entries: ManifestEntries, added: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+def entry_records(entries: ManifestEntries, added: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Yield entries as records of a manifest; `added` names columns of newer writers to put into `_FILE`."""
     time_index = entries.table.schema.get_field_index("creation_time")
     table = entries.table.set_column(
@@ -290,12 +294,12 @@ def records(entries: ManifestEntries, added: Sequence[str] = ()) -> Iterator[dic
             yield {"_VERSION": VERSION, "_FILE": file} | {name: columns[ours][i] for name, ours in _HEAD.items()}
 
 
-def encode_rows(rows: Sequence[Row], **write_options: Any) -> bytes:
+def encode_entry_rows(rows: Sequence[Row], **write_options: Any) -> bytes:
     """Encode a few entries, given as rows, as one manifest. `write_options`: see `metadata_records.write`."""
     return metadata_records.write(_ENTRY, map(_record_of_row, rows), **write_options)
 
 
-_ENTRY = record_schemas.entry()
+_ENTRY = metadata_records.entry()
 
 
 def _record_of_row(row: Row) -> dict[str, Any]:

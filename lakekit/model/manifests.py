@@ -23,7 +23,7 @@ from lakekit.codec import avro_columns, avro_container, avro_schema
 from lakekit.codec.avro_container import ZSTD_LEVEL, Block
 from lakekit.codec.avro_schema import record_of
 from lakekit.errors import Corrupt, Unsupported
-from lakekit.model import metadata_records, record_schemas
+from lakekit.model import metadata_records
 from lakekit.model.data_file import Stats
 from lakekit.model.metadata_records import ExtraField, count, invalid_field, value
 from lakekit.model.table_paths import checked_name
@@ -38,8 +38,8 @@ VERSION = 2
 _FREE_RECORDS = 1 << 14
 _LEAST_RECORD_BYTES = 8
 """A list of any size may name so many manifests; of further ones each takes so many bytes of it."""
-_KNOWN_FIELDS = frozenset(name for name, _ in record_schemas.LIST)
-_CURRENT_SCHEMA = avro_schema.parse(record_schemas.text(record_schemas.LIST))
+_KNOWN_FIELDS = frozenset(name for name, _ in metadata_records.LIST)
+_CURRENT_SCHEMA = avro_schema.parse(metadata_records.schema_text(metadata_records.LIST))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,12 +281,12 @@ def encode_list(files: Sequence[ManifestFileMeta], **write_options: Any) -> byte
     added = extra_fields(file.extra for file in files)
     if not added and write_options.get("kind", "avro") == "avro" and "sync" not in write_options:
         return metadata_records.write_encoded(
-            record_schemas.LIST,
+            metadata_records.LIST,
             map(_encode_file, files),
             codec=write_options.get("codec", "zstandard"),
             level=write_options.get("level", ZSTD_LEVEL),
         )
-    fields = (*record_schemas.LIST, *((name, json.loads(declared)) for name, declared in added.items()))
+    fields = (*metadata_records.LIST, *((name, json.loads(declared)) for name, declared in added.items()))
     rows = (
         dict.fromkeys(added) | record(file) | {e.name: e.value for e in file.extra if e.declared == added[e.name]}
         for file in files
@@ -297,7 +297,7 @@ def encode_list(files: Sequence[ManifestFileMeta], **write_options: Any) -> byte
 @lru_cache(maxsize=4096)
 def _encode_file(file: ManifestFileMeta) -> bytes:
     """Encode the record of a manifest; cached, as each list repeats most of the list before."""
-    return metadata_records.encode_record(record_schemas.LIST, record(file))
+    return metadata_records.encode_record(metadata_records.LIST, record(file))
 
 
 def record(file: ManifestFileMeta) -> dict[str, Any]:

@@ -8,6 +8,23 @@ The first bytes of a file identify its format.
 
 Fields are looked up by name. A missing field reads as null: files of older engines lack the last ones. Unknown fields
 are returned by `others`. Source: FORMAT 4.1, ENGINE_1.4.2.
+
+Read and write small ORC and Parquet files: manifests of tables whose `manifest.format` is not Avro.
+
+    "ORC" …            ORC      footer at the end
+    "PAR1" … "PAR1"    Parquet  footer at the end
+
+Arrow decodes the bytes, and checks pages of Parquet files against the CRC-32 that Java writes before each; this module
+limits what a file may allocate and turns Arrow's errors into `Corrupt`. Source: FORMAT 4.1, ENGINE_1.4.2.
+
+Avro schemas of manifest lists, manifests and index manifests, as in the reference (FORMAT 4.1).
+
+The root record is `record` in `org.apache.paimon.avro.generated`; a nested record is named after its parent and its
+field, `record__FILE__KEY_STATS`. A nullable field is `["null", X]` in this order with default null. `schema_text(LIST)`
+returns the bytes in a file's header. Tables of engines up to 1.4 may hold the same records as ORC or Parquet
+(`manifest.format`): `arrow(LIST)` returns their columns.
+
+Fields that a newer writer added are kept: their declarations follow the last field that the reference knows.
 """
 
 from __future__ import annotations
@@ -18,20 +35,252 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
+from pyarrow import orc, parquet
 
-from lakekit.codec import avro_columns, avro_container, avro_schema, avro_values
-from lakekit.codec.avro_schema import record_of
+from lakekit.codec import avro_columns, avro_container, avro_schema, avro_values, orc_runs
+from lakekit.codec.avro_columns import arrow_type
+from lakekit.codec.avro_schema import parse, record_of
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported
-from lakekit.model import columnar_file, record_schemas
+from lakekit.options.option import FrozenDict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
+    from lakekit.codec.avro_container import Limits
     from lakekit.codec.avro_schema import AvroNode
     from lakekit.codec.avro_values import Write
-    from lakekit.model.record_schemas import Fields
 
     T = TypeVar("T")
+
+
+ORC_MAGIC = b"ORC"
+PARQUET_MAGIC = b"PAR1"
+_MAX_SHOWN = 200
+
+
+def read_table(data: bytes, *, limits: Limits, path: str | None = None) -> pa.Table:
+    """Return the rows of an ORC or Parquet file.
+
+    Raises `Corrupt`, or `LimitExceeded` for more rows or bytes than `limits` allows a file of that size.
+    """
+    prefix = "" if path is None else f"{path}: "
+    try:
+        if data.startswith(ORC_MAGIC):
+            return _read_orc(data, limits, prefix, path)
+        return _read_parquet(data, limits, prefix, path)
+    except Corrupt:
+        raise
+    except (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
+        kind = "ORC" if data.startswith(ORC_MAGIC) else "Parquet"
+        raise Corrupt(
+            f"{prefix}not a readable {kind} file of {len(data)} bytes: {str(error)[:_MAX_SHOWN]}",
+            path=path,
+            offset=0,
+            field="footer",
+        ) from None
+
+
+def _read_orc(data: bytes, limits: Limits, prefix: str, path: str | None) -> pa.Table:
+    orc_runs.check(path or "an ORC file", data)  # Arrow allocates by what its streams say
+    file = orc.ORCFile(pa.BufferReader(data))
+    _allow(file.nrows, 0, len(data), limits, prefix, path)
+    return _validate(file.read())
+
+
+def _read_parquet(data: bytes, limits: Limits, prefix: str, path: str | None) -> pa.Table:
+    file = parquet.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+    groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+    _allow(file.metadata.num_rows, sum(group.total_byte_size for group in groups), len(data), limits, prefix, path)
+    return _validate(file.read(use_threads=False))
+
+
+def _validate(table: pa.Table) -> pa.Table:
+    """Return the table after a check of offsets and texts: both readers take any bytes for UTF-8."""
+    table.validate(full=True)
+    return table
+
+
+def _allow(rows: int, inflated: int, size: int, limits: Limits, prefix: str, path: str | None) -> None:
+    if rows > limits.values(size) or inflated > limits.inflated_bytes(size):
+        raise LimitExceeded(
+            f"{prefix}{rows} rows in {inflated} bytes from a file of {size} bytes, more than lakekit reads from one "
+            "so small",
+            path=path,
+            field="footer",
+        )
+
+
+def write_table(table: pa.Table, kind: str, compression: str = "zstd") -> bytes:
+    """Return a table as the bytes of an `orc` or `parquet` file.
+
+    Raises `Unsupported` for a compression that the format lacks.
+    """
+    sink = pa.BufferOutputStream()
+    try:
+        if kind == "orc":
+            orc.write_table(table, sink, compression="uncompressed" if compression == "none" else compression)
+        else:
+            parquet.write_table(table, sink, compression=compression, store_schema=False, write_page_checksum=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise Unsupported(
+            f"{kind} files cannot be compressed by {compression!r}: {str(error)[:_MAX_SHOWN]}",
+            feature=f"{kind}.codec.{compression}",
+        ) from None
+    return sink.getvalue().to_pybytes()
+
+
+# ---- record schemas ------------------------------------------------------------
+
+
+NAMESPACE = "org.apache.paimon.avro.generated"
+Fields = tuple[tuple[str, Any], ...]
+"""Names and types. A type is an Avro primitive's name, ("null", X), ("array", X), fields of a record, or an object
+given as it is.
+"""
+
+TIME = FrozenDict({"type": "long", "logicalType": "timestamp-millis"})
+STATS: Fields = (
+    ("_MIN_VALUES", "bytes"),
+    ("_MAX_VALUES", "bytes"),
+    ("_NULL_COUNTS", ("null", ("array", ("null", "long")))),
+)
+LIST: Fields = (
+    ("_VERSION", "int"),
+    ("_FILE_NAME", "string"),
+    ("_FILE_SIZE", "long"),
+    ("_NUM_ADDED_FILES", "long"),
+    ("_NUM_DELETED_FILES", "long"),
+    ("_PARTITION_STATS", STATS),
+    ("_SCHEMA_ID", "long"),
+    ("_MIN_BUCKET", ("null", "int")),
+    ("_MAX_BUCKET", ("null", "int")),
+    ("_MIN_LEVEL", ("null", "int")),
+    ("_MAX_LEVEL", ("null", "int")),
+    ("_MIN_ROW_ID", ("null", "long")),
+    ("_MAX_ROW_ID", ("null", "long")),
+)
+FILE: Fields = (
+    ("_FILE_NAME", "string"),
+    ("_FILE_SIZE", "long"),
+    ("_ROW_COUNT", "long"),
+    ("_MIN_KEY", "bytes"),
+    ("_MAX_KEY", "bytes"),
+    ("_KEY_STATS", STATS),
+    ("_VALUE_STATS", STATS),
+    ("_MIN_SEQUENCE_NUMBER", "long"),
+    ("_MAX_SEQUENCE_NUMBER", "long"),
+    ("_SCHEMA_ID", "long"),
+    ("_LEVEL", "int"),
+    ("_EXTRA_FILES", ("array", "string")),
+    ("_CREATION_TIME", ("null", TIME)),
+    ("_DELETE_ROW_COUNT", ("null", "long")),
+    ("_EMBEDDED_FILE_INDEX", ("null", "bytes")),
+    ("_FILE_SOURCE", ("null", "int")),
+    ("_VALUE_STATS_COLS", ("null", ("array", "string"))),
+    ("_EXTERNAL_PATH", ("null", "string")),
+    ("_FIRST_ROW_ID", ("null", "long")),
+    ("_WRITE_COLS", ("null", ("array", "string"))),
+)
+ENTRY_HEAD: Fields = (
+    ("_VERSION", "int"),
+    ("_KIND", "int"),
+    ("_PARTITION", "bytes"),
+    ("_BUCKET", "int"),
+    ("_TOTAL_BUCKETS", "int"),
+)
+"""The reference decodes these and `_FILE` by position: nothing may be added among them."""
+RANGE: Fields = (("f0", "string"), ("f1", "int"), ("f2", "int"), ("_CARDINALITY", ("null", "long")))
+GLOBAL_INDEX: Fields = (
+    ("_ROW_RANGE_START", "long"),
+    ("_ROW_RANGE_END", "long"),
+    ("_INDEX_FIELD_ID", "int"),
+    ("_EXTRA_FIELD_IDS", ("null", ("array", "int"))),
+    ("_INDEX_META", ("null", "bytes")),
+)
+SOURCE_META: Fields = (("_SOURCE_META", ("null", "bytes")),)
+"""What engine 2.0 adds to `_GLOBAL_INDEX`."""
+
+
+def entry(extra: Fields = ()) -> Fields:
+    """Return the fields of a manifest's record; `extra` are declarations after the last field of `_FILE`."""
+    return (*ENTRY_HEAD, ("_FILE", FILE + extra))
+
+
+def index_entry(extra: Fields = (), *, source_meta: bool = False) -> Fields:
+    """Return the fields of an index manifest's record."""
+    return (
+        ("_VERSION", "int"),
+        ("_KIND", "int"),
+        ("_PARTITION", "bytes"),
+        ("_BUCKET", "int"),
+        ("_INDEX_TYPE", "string"),
+        ("_FILE_NAME", "string"),
+        ("_FILE_SIZE", "long"),
+        ("_ROW_COUNT", "long"),
+        ("_DELETIONS_VECTORS_RANGES", ("null", ("array", ("null", RANGE)))),
+        ("_EXTERNAL_PATH", ("null", "string")),
+        ("_GLOBAL_INDEX", ("null", GLOBAL_INDEX + (SOURCE_META if source_meta else ()))),
+        *extra,
+    )
+
+
+def schema_text(fields: Fields) -> bytes:
+    """Return the schema text of a record with those fields."""
+    root = {"type": "record", "name": "record", "namespace": NAMESPACE, "fields": _fields(fields, "record")}
+    return json.dumps(root, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def arrow(fields: Fields) -> pa.Schema:
+    """Return the same record as columns of an ORC or Parquet file."""
+    return pa.schema([_arrow_field(name, t) for name, t in fields])
+
+
+_ARROW = {"int": pa.int32(), "long": pa.int64(), "bytes": pa.binary(), "string": pa.string()}
+_TINYINT_FIELDS = frozenset({"_KIND", "_FILE_SOURCE"})
+"""TINYINT: a type of their own in ORC and Parquet, an int in Avro."""
+
+
+def _arrow_field(name: str, t: Any) -> pa.Field:
+    nullable = isinstance(t, (tuple, list)) and t[0] == "null"
+    inner = t[1] if nullable and isinstance(t, tuple) else t
+    return pa.field(name, pa.int8() if name in _TINYINT_FIELDS else _arrow(inner), nullable)
+
+
+def _arrow(t: Any) -> pa.DataType:
+    match t:
+        case str():
+            return _ARROW[t]
+        case {"logicalType": _}:
+            return pa.timestamp("ms")
+        case dict() | list():  # declared by a newer writer
+            return arrow_type(parse(json.dumps(t).encode()))
+        case ("array", inner):
+            return pa.list_(_arrow_field("element", inner))
+    return pa.struct([_arrow_field(name, inner) for name, inner in t])
+
+
+def _fields(fields: Fields, parent: str) -> list[dict[str, Any]]:
+    declared: list[dict[str, Any]] = []
+    for name, t in fields:
+        resolved = _type(t, f"{parent}_{name}")
+        optional = isinstance(resolved, list) and resolved[0] == "null"
+        declared.append({"name": name, "type": resolved} | ({"default": None} if optional else {}))
+    return declared
+
+
+def _type(t: Any, name: str) -> Any:
+    match t:
+        case str() | dict() | list():
+            return t
+        case ("null", inner):
+            return ["null", _type(inner, name)]
+        case ("array", inner):
+            return {"type": "array", "items": _type(inner, name)}
+    return {"type": "record", "name": name, "fields": _fields(t, name)}
+
+
+# ---- metadata records ------------------------------------------------------------
+
 
 _NO_DEFAULT = object()
 
@@ -91,12 +340,12 @@ def may_be_kept(node: AvroNode) -> bool:
 
 def is_columnar(data: bytes) -> bool:
     """Return whether a metadata file is ORC or Parquet."""
-    return data.startswith((columnar_file.ORC_MAGIC, columnar_file.PARQUET_MAGIC))
+    return data.startswith((ORC_MAGIC, PARQUET_MAGIC))
 
 
 def table(data: bytes, path: str | None) -> pa.Table:
     """Return an ORC or Parquet metadata file as an Arrow table."""
-    return columnar_file.read_table(data, limits=avro_container.METADATA, path=path)
+    return read_table(data, limits=avro_container.METADATA, path=path)
 
 
 def records(data: bytes, path: str | None = None, *, max_records: int | None = None) -> Records:
@@ -145,9 +394,7 @@ def write(
     """
     if kind != "avro":
         compression = _COMPRESSIONS.get(codec, (codec, codec))[kind == "parquet"]
-        return columnar_file.write_table(
-            pa.Table.from_pylist(list(rows), record_schemas.arrow(fields)), kind, compression
-        )
+        return write_table(pa.Table.from_pylist(list(rows), arrow(fields)), kind, compression)
     text, put = _writer(fields)
     return avro_container.write(text, (_encode_row(put, row) for row in rows), codec=codec, level=level, sync=sync)
 
@@ -172,7 +419,7 @@ def _writer(fields: Fields) -> tuple[bytes, Write]:
 
 @lru_cache(maxsize=16)
 def _cached_writer(fields: Fields) -> tuple[bytes, Write]:
-    text = record_schemas.text(fields)
+    text = schema_text(fields)
     return text, avro_values.writer(avro_schema.parse(text))
 
 

@@ -18,22 +18,59 @@ Also the file of a long-lived changelog.
 Members that are not set are left out by today's writers and were `null` in old ones; both are read, and written back as
 they were.
 Source: FORMAT.md 3.1, ENGINE_1.4.2.md B, `Snapshot`, `Changelog`.
+
+The consumer file `consumer/consumer-<id>`: the snapshot that a streaming reader reads next.
+
+    { "nextSnapshot" : 5 }
+
+Source: FORMAT.md 3.7, `Consumer`.
+
+A hint file, `LATEST` or `EARLIEST`: a snapshot id in ASCII digits, and nothing else.
+
+    33 31                 "31"
+
+Both are advice that needs proof (`metadata.snapshots`). Source: FORMAT.md 1.6, `HintFileUtils`.
+
+The statistics file `statistics/stat-<uuid>-<n>` that ANALYZE writes.
+
+    { "snapshotId" : 1, "schemaId" : 0, "mergedRecordCount" : 1, "mergedRecordSize" : 100,
+      "colStats" : { "dec" : { "colId" : 4, "distinctCount" : 1, "min" : "1.50", "max" : "1.50",
+                               "nullCount" : 0, "avgLen" : 8, "maxLen" : 8 } } }
+
+`min` and `max` are texts (FORMAT 3.6). Source: FORMAT.md 3.6, `Statistics`, `ColStats`.
+
+The tag file `tag/tag-<name>`: the JSON of the tagged snapshot, and the tag's lifetime.
+
+    { …every member of the snapshot…,
+      "tagCreateTime" : [ 2026, 11, 21, 9, 25, 49, 880283283 ],     local time; trailing zero seconds and nanoseconds
+                                                                    are left out; ISO text is read too
+      "tagTimeRetained" : 129600.000000000                          seconds; ISO text such as PT36H is read too
+    }
+
+Source: FORMAT.md 3.4, ENGINE.md 5.10, `Tag`.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from lakekit.errors import Unsupported
+from lakekit.errors import Corrupt, Unsupported
 from lakekit.model import json_codec
-from lakekit.model.json_codec import any_value, count, int32, integer, member, text, text_map
+from lakekit.model.json_codec import any_value, count, int32, integer, invalid_member, member, text, text_map
+from lakekit.model.partition import civil, epoch_day
 from lakekit.model.table_paths import checked_name
-from lakekit.options.frozendict import EMPTY
+from lakekit.options.option import EMPTY, FrozenDict, read_iso_duration_ns
+from lakekit.types import Instant
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from lakekit.types import DataType
+
 
 CURRENT_VERSION = 3
 COMMIT_KINDS = ("APPEND", "COMPACT", "OVERWRITE", "ANALYZE")
@@ -131,3 +168,233 @@ def from_members(members: Mapping[str, Any], path: str | None = None) -> Snapsho
             path=path,
         )
     return snapshot
+
+
+# ---- consumer ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consumer:
+    """The progress of a named reader; snapshots from `next_snapshot` on are kept for it."""
+
+    next_snapshot: int = member("nextSnapshot", count)
+    extra: Mapping[str, Any] = json_codec.extra_member()
+
+    @staticmethod
+    def from_json(data: bytes, path: str | None = None) -> Consumer:
+        """Decode a consumer file. Raises `Corrupt`."""
+        return json_codec.decode(Consumer, json_codec.loads(data, path), path)
+
+    def to_json(self) -> bytes:
+        """Return the file's bytes, as the reference prints them."""
+        return json_codec.dumps(json_codec.encode(self))
+
+
+# ---- hint ------------------------------------------------------------
+
+
+MAX_ID = 2**63 - 1
+_DIGITS = len(str(MAX_ID))
+
+
+def decode(data: bytes) -> int | None:
+    """Return the id in a hint; None if it is invalid, as every reader then lists the directory."""
+    if not 0 < len(data) <= _DIGITS or not data.isdigit():
+        return None
+    snapshot_id = int(data)
+    return snapshot_id if snapshot_id <= MAX_ID else None
+
+
+def encode(snapshot_id: int) -> bytes:
+    """Return the bytes of a hint."""
+    return str(snapshot_id).encode()
+
+
+# ---- statistics ------------------------------------------------------------
+
+
+_FIXED_WIDTHS = {
+    "BOOLEAN": 1,
+    "TINYINT": 1,
+    "SMALLINT": 2,
+    "INT": 4,
+    "BIGINT": 8,
+    "FLOAT": 4,
+    "DOUBLE": 8,
+    "DATE": 4,
+    "TIME": 4,
+    "TIMESTAMP": 8,
+    "TIMESTAMP_LTZ": 8,
+}
+_LONG_DECIMAL = 18
+"""Digits that eight bytes hold."""
+
+
+def fixed_length_bytes(t: DataType) -> int:
+    """Bytes of a value of a type, as statistics count them; 0 for a type whose values differ."""
+    if t.root == "DECIMAL":
+        return 8 if (t.precision or 0) <= _LONG_DECIMAL else 16
+    return _FIXED_WIDTHS.get(t.root, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnStatistics:
+    """Statistics of one column; lengths are in bytes."""
+
+    column_id: int = member("colId", int32)
+    distinct_count: int | None = member("distinctCount", integer, default=None)
+    min: str | None = member("min", text, default=None)
+    max: str | None = member("max", text, default=None)
+    null_count: int | None = member("nullCount", integer, default=None)
+    avg_length_bytes: int | None = member("avgLen", integer, default=None)
+    max_length_bytes: int | None = member("maxLen", integer, default=None)
+    extra: Mapping[str, Any] = json_codec.extra_member()
+    nulls: tuple[str, ...] = json_codec.nulls_member()
+
+
+def _columns(name: str, value: Any) -> FrozenDict[str, ColumnStatistics]:
+    if not isinstance(value, dict):
+        raise json_codec.invalid_member(name, "an object of columns", value)
+    columns = {}
+    for column, members in value.items():
+        if not isinstance(members, dict):
+            raise json_codec.invalid_member(f"{name}.{column}", "an object", members)
+        columns[column] = json_codec.decode(ColumnStatistics, members)
+    return FrozenDict(columns)
+
+
+def _columns_to_json(columns: Mapping[str, ColumnStatistics]) -> dict[str, Any]:
+    return {name: json_codec.encode(statistics) for name, statistics in columns.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistics:
+    """Statistics of a snapshot; sizes are in bytes."""
+
+    snapshot_id: int = member("snapshotId", integer)
+    schema_id: int = member("schemaId", integer)
+    merged_record_count: int | None = member("mergedRecordCount", integer, default=None)
+    merged_record_size_bytes: int | None = member("mergedRecordSize", integer, default=None)
+    columns: Mapping[str, ColumnStatistics] = member("colStats", _columns, default=EMPTY, put=_columns_to_json)
+    extra: Mapping[str, Any] = json_codec.extra_member()
+    nulls: tuple[str, ...] = json_codec.nulls_member()
+
+    @staticmethod
+    def from_json(data: bytes, path: str | None = None) -> Statistics:
+        """Decode a statistics file. Raises `Corrupt`."""
+        return json_codec.decode(Statistics, json_codec.loads(data, path), path)
+
+    def to_json(self) -> bytes:
+        """Return the file's bytes, as the reference prints them."""
+        return json_codec.dumps(json_codec.encode(self))
+
+
+# ---- tag ------------------------------------------------------------
+
+
+CREATE_TIME = "tagCreateTime"
+TIME_RETAINED = "tagTimeRetained"
+_DAY_MS = 86_400_000
+_SECOND_NS = 1_000_000_000
+_ISO_TIME = re.compile(r"([+-]?\d{4,9})-(\d\d)-(\d\d)T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tag:
+    """A named snapshot. `create_time` is local time without zone; `time_retained_ns` None: without limit."""
+
+    name: str
+    snapshot: Snapshot
+    create_time: Instant | None = None
+    time_retained_ns: int | None = None
+    nulls: tuple[str, ...] = json_codec.nulls_member()
+
+    @staticmethod
+    def from_json(data: bytes, name: str, path: str | None = None) -> Tag:
+        """Decode a tag file. Raises `Corrupt` or `Unsupported`."""
+        members = json_codec.loads(data, path)
+        nulls = tuple(
+            member for member in (CREATE_TIME, TIME_RETAINED) if member in members and members[member] is None
+        )
+        try:
+            created = _take(members, CREATE_TIME, _time)
+            retained = _take(members, TIME_RETAINED, _duration_ns)
+        except Corrupt as damaged:
+            raise (damaged.at(path) if path else damaged) from None
+        return Tag(
+            name=name, snapshot=from_members(members, path), create_time=created, time_retained_ns=retained, nulls=nulls
+        )
+
+    def to_json(self) -> bytes:
+        """Return the file's bytes, as the reference prints them."""
+        members = json_codec.encode(self.snapshot)
+        if self.create_time is not None:
+            members[CREATE_TIME] = _time_parts(self.create_time)
+        if self.time_retained_ns is not None:
+            members[TIME_RETAINED] = Decimal(_seconds(self.time_retained_ns))
+        return json_codec.dumps(members | {name: None for name in self.nulls if name not in members})
+
+
+def _take(members: dict[str, Any], name: str, read: Callable[[str, Any], Any]) -> Any:
+    value = members.pop(name, None)
+    return None if value is None else read(name, value)
+
+
+def _time(name: str, value: Any) -> Instant:
+    if isinstance(value, str):
+        matched = _ISO_TIME.fullmatch(value)
+        if matched is None:
+            raise Corrupt(f"member {name!r} is {value[:60]!r}, which is no ISO date and time", field=name)
+        parts = [int(part or 0) for part in matched.groups()[:6]] + [int((matched.group(7) or "").ljust(9, "0"))]
+    elif isinstance(value, list) and 5 <= len(value) <= 7:
+        parts = [json_codec.integer(name, part, low=-999_999_999, high=999_999_999) for part in value]
+        parts += [0] * (7 - len(parts))
+    else:
+        raise invalid_member(name, "a date and time as a list of 5 to 7 numbers or as text", value)
+    year, month, day, hour, minute, second, nano = parts
+    if not (
+        1 <= month <= 12
+        and 1 <= day <= 31
+        and 0 <= hour <= 23
+        and 0 <= minute <= 59
+        and 0 <= second <= 59
+        and nano >= 0
+    ):
+        raise Corrupt(f"member {name!r} is no date and time: {parts}", field=name)
+    since = epoch_day(year, month, day)
+    if civil(since) != (year, month, day):
+        raise Corrupt(f"member {name!r} is no date: {parts[:3]}", field=name)
+    return Instant(since * _DAY_MS + ((hour * 60 + minute) * 60 + second) * 1000 + nano // 1_000_000, nano % 1_000_000)
+
+
+def _time_parts(value: Instant) -> list[int]:
+    day, of_day = divmod(value.millis, _DAY_MS)
+    seconds, millis = divmod(of_day, 1000)
+    nano = millis * 1_000_000 + value.nanos
+    parts = [*civil(day), seconds // 3600, seconds // 60 % 60]
+    return [*parts, seconds % 60, nano] if nano else [*parts, seconds % 60] if seconds % 60 else parts
+
+
+def _seconds(duration_ns: int) -> str:
+    """Format a duration with nine decimals, but one for zero, as the reference does."""
+    if duration_ns == 0:
+        return "0.0"
+    seconds, nanoseconds = divmod(abs(duration_ns), _SECOND_NS)
+    return f"{'-' if duration_ns < 0 else ''}{seconds}.{nanoseconds:09d}"
+
+
+def _duration_ns(name: str, value: Any) -> int:
+    if isinstance(value, str):
+        try:
+            duration_ns = read_iso_duration_ns(value)
+        except ValueError:
+            raise Corrupt(f"member {name!r} is {value[:60]!r}, which is no ISO duration", field=name) from None
+    elif isinstance(value, (int, Decimal)) and not isinstance(value, bool):
+        if isinstance(value, Decimal) and not -20 <= value.adjusted() <= 20 and value:
+            raise Corrupt(f"member {name!r} is beyond 64 bits", field=name)
+        duration_ns = int(value * _SECOND_NS)
+    else:
+        raise invalid_member(name, "seconds or an ISO duration", value)
+    if not -(2**63) <= duration_ns // _SECOND_NS < 2**63:
+        raise Corrupt(f"member {name!r} is beyond 64 bits", field=name)
+    return duration_ns

@@ -6,4 +6,4 @@ it.
 
 from __future__ import annotations
 
-NOT_PARTS = frozenset({"pictured", "canvas"})
+NOT_PARTS = frozenset({"canvas"})

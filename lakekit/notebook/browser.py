@@ -18,11 +18,11 @@ import traitlets
 from lakekit.draw.humanize import escape_controls
 from lakekit.draw.shapes import stack_vertically
 from lakekit.inspection import html_page, manifest_tree, timeline
-from lakekit.inspection.standing import locate_file
+from lakekit.inspection.timeline import locate_file
+from lakekit.notebook.canvas import PictureWidget
 from lakekit.notebook.levels import Levels
 from lakekit.notebook.manifests import Manifests
 from lakekit.notebook.panels import Timeline
-from lakekit.notebook.pictured import PictureWidget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from lakekit.draw.shapes import Drawing
-    from lakekit.inspection.standing import FileLocation
+    from lakekit.inspection.timeline import FileLocation
     from lakekit.table.table import Table
 
 _ENTRIES = 1000
@@ -170,7 +170,7 @@ class Browser(PictureWidget):
             if not first:
                 return
             if change["new"]:
-                self._show_manifest(self._standing(str(change["new"])))
+                self._show_manifest(self._locate_file(str(change["new"])))
             self._turn(self.levels if change["new"] else self.timeline)
 
     def _follow_bucket(self) -> None:
@@ -211,7 +211,7 @@ class Browser(PictureWidget):
 
     # ---- parts -------------------------------------------------------------------------------------------------------
 
-    def _standing(self, name: str) -> FileLocation | None:
+    def _locate_file(self, name: str) -> FileLocation | None:
         try:
             return locate_file(self.table, self.at, name)
         except timeline.REFUSED:  # the views say why this snapshot cannot be read
@@ -225,7 +225,7 @@ class Browser(PictureWidget):
 
     def _show_file(self, name: str) -> None:
         """Select a data file and the manifest that added it; none where the snapshot has no such file."""
-        location = self._standing(name)
+        location = self._locate_file(name)
         if location is not None:
             self.levels.partition, self.levels.bucket = location.partition, location.bucket
         self.levels.selected = "" if location is None else name

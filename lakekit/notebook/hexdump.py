@@ -9,16 +9,14 @@ import ipywidgets
 import traitlets
 
 from lakekit.draw import hexdump as draw, html
-from lakekit.draw.color import css
 from lakekit.draw.humanize import escape_controls, format_count, truncate
-from lakekit.draw.shapes import TextShape
-from lakekit.notebook.canvas import Canvas, CanvasBox
-from lakekit.notebook.pictured import PictureWidget
+from lakekit.draw.shapes import TextShape, css
+from lakekit.notebook.canvas import Canvas, CanvasBox, PictureWidget
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakekit.codec.marks import FieldSpan
+    from lakekit.codec.cursor import FieldSpan
     from lakekit.draw.shapes import Drawing
     from lakekit.inspection.hexdump import Hex
 
@@ -195,7 +193,7 @@ class Bytes(PictureWidget):
         view, mark = self.shown, self.mark
         self._quiet = True
         try:
-            error_html = f"<div><b>{escape(escape_controls(view.told))}</b></div>" if view.told else ""
+            error_html = f"<div><b>{escape(escape_controls(view.error_line))}</b></div>" if view.error_line else ""
             self._heading.value = f"<b>{escape(view.title)}</b>{error_html}"
             self._cells.fill(view.data, view.found, self.page, mark)
             chosen_key = str(self.offset) if mark is not None else ""

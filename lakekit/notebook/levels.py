@@ -19,14 +19,13 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets
 import traitlets
 
-from lakekit.draw import color, html, levels
+from lakekit.draw import html, levels, shapes
 from lakekit.draw.humanize import abbreviate_name, escape_controls, format_size, plural
 from lakekit.draw.level_layout import EMPTY_QUERY, EMPTY_STATE, LevelQuery, detail
 from lakekit.errors import NotFound
 from lakekit.inspection import levels as picture, timeline
 from lakekit.inspection.levels import BucketLocation
-from lakekit.notebook.canvas import Canvas, CanvasBox
-from lakekit.notebook.pictured import PictureWidget
+from lakekit.notebook.canvas import Canvas, CanvasBox, PictureWidget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,8 +110,8 @@ class Levels(PictureWidget):
         Raises: `NotFound` for a file whose snapshots have all expired.
         """
         if not self.selected:
-            return picture.bucket_frame(self.table, self._place, self.at)
-        if reason := self._gone():
+            return picture.bucket_frame(self.table, self._bucket_location, self.at)
+        if reason := self._describe_expired():
             raise NotFound(
                 f"{self.selected} of {self.table.name} {reason}: a tag would have kept it", name=self.selected
             )
@@ -276,7 +275,7 @@ class Levels(PictureWidget):
         return self._schema.trimmed_primary_keys
 
     @property
-    def _place(self) -> BucketLocation:
+    def _bucket_location(self) -> BucketLocation:
         return BucketLocation(partition=self.partition, bucket=self.bucket)
 
     def _places(self) -> list[BucketLocation]:
@@ -392,12 +391,12 @@ class Levels(PictureWidget):
 
     def _state(self, snapshot_id: int, changes: picture.SnapshotChanges | None) -> BucketState:
         return picture.state_of(
-            snapshot_id or None, self._read(snapshot_id), changes, self._place, is_append=self._is_append
+            snapshot_id or None, self._read(snapshot_id), changes, self._bucket_location, is_append=self._is_append
         )
 
     def _ask(self) -> None:
         """Evaluate probe and filter by the planner."""
-        notes = picture.notes(self.table, self._place, self._states[-1])
+        notes = picture.notes(self.table, self._bucket_location, self._states[-1])
         self._asked = LevelQuery(said=notes)
         probe = picture.probe_of(self.table, self.probe, self.at)
         filter_condition = timeline.condition(self.table, self.filter)
@@ -445,7 +444,7 @@ class Levels(PictureWidget):
             return self.at
         return self.compare_to or max((number for number in self._kinds if number < self.at), default=self.at)
 
-    def _gone(self) -> str:
+    def _describe_expired(self) -> str:
         """Return why no snapshot has the rows of the selected file any more, "" where one has.
 
         A snapshot removed the file, and those that had it have expired.
@@ -457,7 +456,7 @@ class Levels(PictureWidget):
         ghost = any(file.name == self.selected for file in self._states[-1].removed)
         return f"was removed by snapshot {self.at}, and the snapshots that had it have expired" if ghost else ""
 
-    def _chosen(self) -> levels.LevelBox | None:
+    def _selected_box(self) -> levels.LevelBox | None:
         """Return the box of the selected file: the one that was clicked, else the last one that has it."""
         clicked = self._boxes().get(self._stage.chosen)
         if clicked is not None and any(file.name == self.selected for file in clicked.files):
@@ -467,27 +466,33 @@ class Levels(PictureWidget):
 
     def _choose(self) -> None:
         """Show the selected file."""
-        box = self._chosen() if self.selected else None
+        box = self._selected_box() if self.selected else None
         with self._still():
             self._stage.chosen = "" if box is None else box.key
         self._first_rows.disabled = not self.selected
         self._rows.value = ""
         home = self._home() if self.selected else self.at
         at = self._at_of(home) if home else None
-        bucket = picture.bucket_code(self.table, self._place, at, self._schema.partition_fields, self._default_name)
+        bucket = picture.bucket_code(
+            self.table, self._bucket_location, at, self._schema.partition_fields, self._default_name
+        )
         self.set_trait("code", picture.file_code(self.table, self.selected, at) if self.selected else bucket)
         self._detail.value = (
-            f'<div style="{_MONOSPACE_STYLE}">{escape(self._told(box))}\n{escape(escape_controls(self.code))}</div>'
+            "<div "
+            f'style="{_MONOSPACE_STYLE}">{escape(self._describe_selection(box))}'
+            f"\n{escape(escape_controls(self.code))}</div>"
         )
 
-    def _told(self, box: levels.LevelBox | None) -> str:
+    def _describe_selection(self, box: levels.LevelBox | None) -> str:
         if not self.selected:
             return "no file chosen"
         if box is None:
             return f"{escape_controls(self.selected)} is not in this bucket at snapshot {self.at}"
         file: LevelFile = next(file for file in box.files if file.name == self.selected)
         merged_note = "" if len(box.files) == 1 else f"  one of {plural(len(box.files), 'file')} in this box"
-        return "\n".join(filter(None, (detail(file, is_append=self._is_append) + merged_note, self._gone())))
+        return "\n".join(
+            filter(None, (detail(file, is_append=self._is_append) + merged_note, self._describe_expired()))
+        )
 
     def _show_rows(self) -> None:
         try:
@@ -507,7 +512,7 @@ def _to_canvas_box(box: levels.LevelBox) -> CanvasBox:
         width=box.width,
         top=box.top,
         height=box.height,
-        color=color.LEVELS[min(max(box.level, 0), len(color.LEVELS) - 1)],
+        color=shapes.LEVELS[min(max(box.level, 0), len(shapes.LEVELS) - 1)],
         look=box.look,
         round=2,
         gone=box.gone,

@@ -11,8 +11,7 @@ import traitlets
 
 from lakekit.draw import manifests
 from lakekit.inspection import manifest_tree, timeline
-from lakekit.notebook.canvas import Canvas, CanvasBox
-from lakekit.notebook.pictured import PictureWidget
+from lakekit.notebook.canvas import Canvas, CanvasBox, PictureWidget
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -63,7 +62,7 @@ class Manifests(PictureWidget):
         super().__init__([self._heading, self._box, self._said, self._stage, self._detail], at=self.tree.snapshot_id)
         ipywidgets.link((self, "filter"), (self._box, "value"))
         self._draw()
-        self._stage.observe(self._chosen, "chosen")
+        self._stage.observe(self._on_select, "chosen")
         self.observe(lambda _: self._read(), ["at", "filter"])
         self.observe(lambda _: self._draw(), "selected")
 
@@ -114,7 +113,7 @@ class Manifests(PictureWidget):
 
     def _draw(self) -> None:
         """Show the tree, and the selection below it."""
-        self._placed = manifests.place(self.tree, limits=self._shown, selected=self.selected)
+        self._placed = manifests.layout_tree(self.tree, limits=self._shown, selected=self.selected)
         description = manifests.describe_filter(self.tree)
         self._heading.value = f"<b>{escape(manifests.title(self.tree))}</b>" + (
             f"<div>{escape(description)}</div>" if description else ""
@@ -166,7 +165,7 @@ class Manifests(PictureWidget):
             self.selected, fact, self._entries, self._total, filtered=self._where is not None, limit=limit
         )
 
-    def _chosen(self, change: dict[str, Any]) -> None:
+    def _on_select(self, change: dict[str, Any]) -> None:
         key = str(change["new"])
         if not key.startswith(manifests.MORE_PREFIX):
             self.selected = key

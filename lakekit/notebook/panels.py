@@ -10,8 +10,7 @@ import traitlets
 
 from lakekit.draw import html, timeline
 from lakekit.inspection import timeline as history
-from lakekit.notebook.canvas import Canvas, CanvasBox
-from lakekit.notebook.pictured import PictureWidget
+from lakekit.notebook.canvas import Canvas, CanvasBox, PictureWidget
 
 if TYPE_CHECKING:
     import polars as pl
@@ -53,11 +52,11 @@ class Timeline(PictureWidget):
             [self._heading, ipywidgets.HBox([self._slider, self._switch]), self._stage, self._detail], by_time=by_time
         )
         self.refresh()
-        self._stage.observe(self._chosen, "chosen")
+        self._stage.observe(self._on_click, "chosen")
         ipywidgets.link((self._switch, "value"), (self, "by_time"))
         self._slider.observe(self._slid, "value")
         self.observe(lambda _: self._show(), "selected")
-        self.observe(lambda _: self._place(), "by_time")
+        self.observe(lambda _: self._redraw_marks(), "by_time")
 
     def refresh(self) -> None:
         """Read the snapshots again; the selected one stays selected while it exists, else the newest is."""
@@ -76,7 +75,7 @@ class Timeline(PictureWidget):
                 self._slider.value = self.selected
         finally:
             self._quiet = False
-        self._place()
+        self._redraw_marks()
 
     def frame(self) -> pl.DataFrame | pl.LazyFrame:
         """Return what `code` gives: the rows as of the selected snapshot, or the changes that were kept of it.
@@ -102,7 +101,7 @@ class Timeline(PictureWidget):
     def _mark(self) -> SnapshotMark | None:
         return self.history.find(self.selected)
 
-    def _place(self) -> None:
+    def _redraw_marks(self) -> None:
         """Draw the marks at their current positions."""
         self._placed = timeline.lay_out(self.history, by_time=self.by_time)
         behind = [
@@ -152,7 +151,7 @@ class Timeline(PictureWidget):
         except history.REFUSED as error:
             return history.first_line(error)
 
-    def _chosen(self, change: dict[str, Any]) -> None:
+    def _on_click(self, change: dict[str, Any]) -> None:
         """Handle a click on a mark; one that stands for several snapshots keeps a selection among them."""
         key = str(change["new"])
         if not key:

@@ -6,6 +6,10 @@
 The attribute is the key with underscores, and `_ms` after durations, `_bytes` after sizes. Texts are parsed as the
 reference does: memory sizes in powers of 1024 (`64 mb`), durations (`1 h`, `5min`, `PT5M`; a bare number is
 milliseconds), choices without regard to case, `-` and `_`.
+
+An immutable mapping, with which records can be hashed, shared and pickled.
+
+Options whose secrets are never shown.
 """
 
 from __future__ import annotations
@@ -13,12 +17,14 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from lakekit.errors import InvalidOption
+from lakekit.secret_names import HIDDEN, NAME_PATTERN, is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
 
 T = TypeVar("T")
 
@@ -27,7 +33,8 @@ _INT = 2**31
 _SIZE = re.compile(r"\s*([0-9]{1,19})\s*([A-Za-z]*)\s*")
 _DURATION = re.compile(r"\s*([0-9]{1,19})\s*([A-Za-zµ]*)\s*")
 _ISO = re.compile(
-    r"(?i)([+-]?)P(?:([+-]?[0-9]{1,9})D)?(?:T(?:([+-]?[0-9]{1,9})H)?(?:([+-]?[0-9]{1,9})M)?(?:([+-]?[0-9]{1,9}(?:\.[0-9]{1,9})?)S)?)?"
+    r"(?i)([+-]?)P(?:([+-]?[0-9]{1,9})D)?"
+    r"(?:T(?:([+-]?[0-9]{1,9})H)?(?:([+-]?[0-9]{1,9})M)?(?:([+-]?[0-9]{1,9}(?:\.[0-9]{1,9})?)S)?)?"
 )
 _SIZES = {
     word: 1 << shift
@@ -317,3 +324,63 @@ def nearest_key(key: str, known_keys: Iterable[str]) -> str | None:
     """Return the known key that is most similar to a mistyped one; None if none is."""
     matches = difflib.get_close_matches(key.lower(), list(known_keys), n=1, cutoff=0.6)
     return matches[0] if matches else None
+
+
+# ---- frozendict ------------------------------------------------------------
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class FrozenDict(dict[K, V], Generic[K, V]):
+    """A dict whose mutating methods raise; equal to a dict of the same items."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        msg = "this mapping never changes; make a dict of it"
+        raise TypeError(msg)
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(self.items()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (dict(self),)
+
+
+EMPTY: FrozenDict[Any, Any] = FrozenDict()
+
+
+def freeze(value: Any) -> Any:
+    """Return the same JSON value with tuples for lists and `FrozenDict` for dicts."""
+    if isinstance(value, dict):
+        return FrozenDict({key: freeze(part) for key, part in value.items()})
+    if isinstance(value, list):
+        return tuple(freeze(part) for part in value)
+    return value
+
+
+# ---- secrets ------------------------------------------------------------
+
+
+class SecretOptions(FrozenDict[str, Any]):
+    """A user's options with their values; printed without secrets."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return repr(shown_options(self))
+
+    __str__ = __repr__
+
+
+def shown_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the same options with secrets hidden."""
+    return {key: HIDDEN if is_secret(key) else value for key, value in options.items()}
+
+
+__all__ = ["HIDDEN", "NAME_PATTERN", "SecretOptions", "is_secret", "shown_options"]

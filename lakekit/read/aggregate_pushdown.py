@@ -27,23 +27,23 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakekit import world
+from lakekit import parallel, runtime
 from lakekit.codec import roaring
 from lakekit.codec.arrow_values import from_unscaled
 from lakekit.data_file import deletion_vector_reader, row_kinds
 from lakekit.data_file.paths import data_file_paths
 from lakekit.errors import Corrupt
-from lakekit.file_index import bsi, exact
+from lakekit.file_index import bsi, evaluator
 from lakekit.file_index.bsi import ColumnTotals
 from lakekit.file_index.evaluator import IndexedFile
 from lakekit.metadata import schemas
 from lakekit.model.data_file import format_of
 from lakekit.predicate import TRUE, Leaf, columns, conjunction, restrict
 from lakekit.progress import work
-from lakekit.read import beside, damage, file_index_pruning, lazy, lazy_frames, totals
-from lakekit.read.condition import parse_exact
+from lakekit.read import damage, file_index_pruning, index_batches, lazy_frames, polars_pushdown, totals
+from lakekit.read.filter_text import pyarrow_text
 from lakekit.read.planner import NO_FILTER, Step
-from lakekit.read.spelled import pyarrow_text
+from lakekit.read.polars_pushdown import parse_exact
 from lakekit.read.user_expressions import check_aggregates, translate_compute_errors
 from lakekit.types import INTEGERS, TIMESTAMPS
 
@@ -116,7 +116,7 @@ def aggregate(scan: TableScan, aggregates: Sequence[pl.Expr], where: pl.Expr | N
 
     Raises `Corrupt`, and what reading raises.
     """
-    world.refuse_fork()
+    runtime.refuse_fork()
     result = answer_from_indexes(scan, aggregates, where)
     if result.understood is None or not result.parts:
         return _compute_aggregates(scan, result, where, aggregates)
@@ -126,7 +126,7 @@ def aggregate(scan: TableScan, aggregates: Sequence[pl.Expr], where: pl.Expr | N
             for at, request in enumerate(result.understood)
         ]
     )
-    if any(len(plan.chosen) for plan in result.plans):
+    if any(len(plan.selected) for plan in result.plans):
         read = _compute_aggregates(
             scan, result, where, [request.of(str(at)) for at, request in enumerate(result.understood)]
         )
@@ -165,7 +165,7 @@ def _narrow_count(column: pl.Series) -> pl.Series:
 def _rows(scan: TableScan, result: AggregateResult, where: pl.Expr | None) -> pl.LazyFrame:
     """Return the rows that no index answered."""
     rows = lazy_frames.scan_merged(result.plans, scan.fields)
-    return rows if where is None else lazy.filter_rows(rows, where, scan.schema())
+    return rows if where is None else polars_pushdown.filter_rows(rows, where, scan.schema())
 
 
 def answer_from_indexes(scan: TableScan, aggregates: Sequence[pl.Expr], where: pl.Expr | None) -> AggregateResult:
@@ -174,8 +174,10 @@ def answer_from_indexes(scan: TableScan, aggregates: Sequence[pl.Expr], where: p
     The plans' funnels show how many files were answered.
     """
     check_aggregates(aggregates, scan.schema(), scan.ctx.name)
-    filters, is_whole = ([], True) if where is None else lazy.all_filters_of(where, scan.schema())
-    condition, decided = (NO_FILTER, list[int]()) if where is None else lazy.condition_of(filters, scan.ctx.schema)
+    filters, is_whole = ([], True) if where is None else polars_pushdown.all_filters_of(where, scan.schema())
+    condition, decided = (
+        (NO_FILTER, list[int]()) if where is None else polars_pushdown.condition_of(filters, scan.ctx.schema)
+    )
     plans = scan.plans(condition)
     schema, understood = _parse_aggregates(scan, aggregates)
     predicates = [parse_exact(pyarrow_text(filter_expr)) for at, filter_expr in enumerate(filters) if at not in decided]
@@ -226,7 +228,7 @@ def _parse_aggregates(
             return wanted, None
         for column in empty.select(parts[0]).collect_schema().names():
             t = scan.ctx.schema.field(column).type
-            if t.root not in (_SUMMABLE_ROOTS if kind == "sum" else bsi.TYPES) or not exact.is_exact_type(t):
+            if t.root not in (_SUMMABLE_ROOTS if kind == "sum" else bsi.TYPES) or not evaluator.is_exact_type(t):
                 return wanted, None
             requests.append(AggregateRequest(name=names[len(requests)], kind=kind, column=column))
     return wanted, tuple(requests)
@@ -269,7 +271,7 @@ def _remove_answered_files(
     is_answered = np.zeros(len(entries), bool)
     is_answered[answered] = True
     left = plan.raw[~is_answered[plan.raw]]
-    count = len(plan.chosen)
+    count = len(plan.selected)
     named = (
         "answered by "
         f"{'bsi ' + ', '.join(sorted(wanted)) if wanted else 'their index' if certain != TRUE else 'their row counts'}"
@@ -315,11 +317,11 @@ def _by_index(
     missing = np.flatnonzero(~is_cached)
     if not len(missing):
         return able
-    with work(ctx.world, "reading", "file indexes", len(missing)) as under_way:
+    with work(ctx.runtime, "reading", "file indexes", len(missing)) as under_way:
         read_index = _make_index_reader(
             plan, able[missing], [paths[nth] for nth in missing], wanted, certain, keeps=not full_files[missing].all()
         )
-        aggregates = world.map_io(
+        aggregates = parallel.map_io(
             read_index, range(len(missing)), is_remote=ctx.storage.is_remote, after=lambda _: under_way.advance()
         )
     parts += [part for part in aggregates if part is not None]
@@ -361,9 +363,9 @@ def _select_possibly_indexed(
             file_schemas[files[nth].schema_id].names,
             file_index_pruning.contents(ctx, paths[nth], files[nth]),
         )
-        return all(name in names and exact.sums(index_contents, names[name]) for name in wanted)
+        return all(name in names and evaluator.sums(index_contents, names[name]) for name in wanted)
 
-    has_index = np.array(world.map_io(has, files, is_remote=ctx.storage.is_remote), bool)
+    has_index = np.array(parallel.map_io(has, files, is_remote=ctx.storage.is_remote), bool)
     lacking = doubtful[~has_index]
     totals.remember_unindexed(ctx, wanted, [paths[nth] for nth in lacking.tolist()])  # scalar: one a file
     lacks[lacking] = True
@@ -449,7 +451,7 @@ def _make_index_reader(
                 None if index is None else _aggregate_from_indexes(index, written.names, wanted, certain, file.deleted)
             )
         except Corrupt as damaged:
-            raise beside.add_advice(damaged) from None
+            raise index_batches.add_advice(damaged) from None
 
     return read_index
 
@@ -480,11 +482,11 @@ def _aggregate_from_indexes(
     index: IndexedFile, then: Mapping[str, str], wanted: Mapping[str, bool], certain: Predicate, deleted: BitMap | None
 ) -> FileAggregate | None:
     """Return the answer of one file's indexes; None if they do not answer everything."""
-    if not all(exact.sums(index.contents, then[name]) for name in wanted):
+    if not all(evaluator.sums(index.contents, then[name]) for name in wanted):
         return None  # before rows are looked for in vain
     left = None if deleted is None else roaring.rows(index.row_count) - deleted  # scalar: a set
     if certain != TRUE:
-        matching = exact.select_rows(
+        matching = evaluator.select_rows(
             index, restrict(certain, lambda leaf: Leaf(then[leaf.column], leaf.op, leaf.literals))
         )
         if matching is None:
@@ -507,7 +509,7 @@ def _read_column_totals(
     figures: dict[str, ColumnTotals] = {}
     for name, bounded in wanted.items():
         column_totals = (
-            _EMPTY if rows is not None and not rows else exact.figures(index, then[name], rows, bounded=bounded)
+            _EMPTY if rows is not None and not rows else evaluator.figures(index, then[name], rows, bounded=bounded)
         )
         if column_totals is None:
             return None

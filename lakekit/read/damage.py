@@ -40,7 +40,7 @@ def translate_read_errors(plans: Callable[[], Sequence[Plan]]) -> Iterator[None]
     except external_reader.FOREIGN_FAILURES as wrong:
         external_reader.pass_interrupt(wrong)
         for plan in plans():
-            raise_damage(plan.ctx, data_file_paths(plan.ctx, plan.entries.take(plan.chosen)), wrong)
+            raise_damage(plan.ctx, data_file_paths(plan.ctx, plan.entries.take(plan.selected)), wrong)
         raise
 
 

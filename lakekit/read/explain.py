@@ -1,30 +1,273 @@
-"""What a scan would read and what planning dropped, counted by the planner itself: `t.explain()`."""
+"""What a scan would read and what planning dropped, counted by the planner itself: `t.explain()`.
+
+Estimates of a plan's rows and bytes, for `t.explain()` and for the planner of Spark.
+
+    rows of the remaining files                              manifests count them, every version of a key
+      and no more than rows × selectivity of the condition   if `t.analyze()`, or ANALYZE of an engine, left statistics
+    × length of the columns                                  fixed, or from statistics, or a guess
+
+    =, in                    share of non-nulls / distinct values, for each value between least and greatest
+    <, <=, >, >=             as if values were evenly spread between least and greatest; texts: all, or none
+    is null, is not null     counted
+    and, or                  as if columns were independent; ranges of one column are one range
+
+No row is dropped for an estimate. Statistics that are missing or damaged are ignored here (`t.check()` reports them);
+rows written since are added.
+
+Source: ENGINE.md 5.12, FORMAT.md 3.6; `PaimonScan.estimateStatistics`, `StatisticsHelper`.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lakekit.draw import cards, html
 from lakekit.draw.humanize import format_size, plural
-from lakekit.predicate import describe
-from lakekit.read import aggregate_pushdown, estimate, far, lazy
-from lakekit.read.condition import parse_exact
+from lakekit.errors import LakekitError
+from lakekit.metadata import refs, snapshots
+from lakekit.model.snapshot import fixed_length_bytes
+from lakekit.predicate import And, Leaf, Or, Predicate, describe, literal
+from lakekit.read import aggregate_pushdown, polars_pushdown, user_expressions
+from lakekit.read.filter_text import pyarrow_text
 from lakekit.read.planner import NO_FILTER, Step
-from lakekit.read.spelled import pyarrow_text
+from lakekit.read.polars_pushdown import parse_exact
 from lakekit.read.user_expressions import check_times
+from lakekit.types import BINARIES, STRINGS, TIMESTAMPS, Instant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import polars as pl
     from polars.lazyframe.resolver import FilterExpr
 
-    from lakekit.model.index_file import DeletionRange
+    from lakekit.model.index_manifest import DeletionRange
+    from lakekit.model.snapshot import ColumnStatistics, Statistics
     from lakekit.read.planner import Plan
     from lakekit.read.table_scan import TableScan
+    from lakekit.types import DataType, Field
+
+
+_ROW_BYTES, _TEXT_BYTES = 8, 12
+"""What Spark adds to a row, and to a text or bytes."""
+_GUESSED_BYTES = 20
+"""Of a text or bytes of which nothing is known."""
+_RANGES = ("<", "<=", ">", ">=")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """The expected rows, and their bytes in Spark's memory.
+
+    `analyzed_snapshot_id` is the snapshot of the statistics; None: there are none, and `rows` is an upper bound.
+    """
+
+    rows: int
+    size_bytes: int
+    analyzed_snapshot_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """The statistics of a column: shares of rows, and bounds as `_to_comparable` returns them."""
+
+    type: DataType
+    present: float
+    distinct: int | None
+    low: float | str | None
+    high: float | str | None
+
+
+def estimate_plan(plan: Plan, fields: Sequence[Field]) -> Estimate:
+    """Return the estimate for the columns `fields` of a plan.
+
+    Reads the file of the snapshot's statistics, if it has one.
+    """
+    files = plan.selected
+    stored, file_bytes = (int(plan.entries.numbers(name)[files].sum()) for name in ("row_count", "file_size"))
+    table_stats = _statistics(plan)
+    column_stats = {} if table_stats is None else {column.column_id: column for column in table_stats.columns.values()}
+    rows = stored if table_stats is None else min(stored, _estimate_rows(plan, table_stats, column_stats))
+    full_row_bytes = sum(_length(field.type, column_stats.get(field.id)) for field in plan.ctx.schema.fields)
+    row_bytes = sum(_length(field.type, column_stats.get(field.id)) for field in fields)
+    # files are compressed: rows are no smaller than their share of them
+    least = file_bytes * rows * min(row_bytes, full_row_bytes) // max(1, stored * full_row_bytes)
+    return Estimate(
+        rows=rows,
+        size_bytes=max(rows * (row_bytes + _ROW_BYTES), least),
+        analyzed_snapshot_id=None if table_stats is None else table_stats.snapshot_id,
+    )
+
+
+def _statistics(plan: Plan) -> Statistics | None:
+    if plan.snapshot is None:
+        return None
+    try:
+        table_stats = refs.read_statistics(plan.ctx, plan.snapshot)
+    except LakekitError:
+        return None
+    return None if table_stats is None or table_stats.merged_record_count is None else table_stats
+
+
+def _estimate_rows(plan: Plan, table_stats: Statistics, column_stats: Mapping[int, ColumnStatistics]) -> int:
+    """Return how many rows of the whole table satisfy the condition.
+
+    That is at least one, unless statistics say that there is none.
+    """
+    selectivity = _estimate_selectivity(plan.condition.predicate, _columns(plan, table_stats, column_stats).get)
+    rows = (max(0, table_stats.merged_record_count or 0) + _count_rows_since(plan, table_stats)) * selectivity
+    return max(1, round(rows)) if rows > 0 else 0
+
+
+def _count_rows_since(plan: Plan, table_stats: Statistics) -> int:
+    """Return how many more rows the table's files have than at analysis; 0 if that snapshot has expired."""
+    assert plan.snapshot is not None
+    try:
+        then = snapshots.read(plan.ctx, table_stats.snapshot_id).total_record_count
+    except LakekitError:
+        return 0
+    return 0 if then is None else max(0, (plan.snapshot.total_record_count or 0) - then)
+
+
+def _columns(plan: Plan, table_stats: Statistics, column_stats: Mapping[int, ColumnStatistics]) -> dict[str, _Column]:
+    """Return the statistics of today's columns, by name."""
+    rows, columns = max(1, table_stats.merged_record_count or 0), {}
+    for field in plan.ctx.schema.fields:
+        if (stats := column_stats.get(field.id)) is not None:
+            nulls = min(1.0, max(0, stats.null_count or 0) / rows)
+            columns[field.name] = _Column(
+                field.type,
+                1 - nulls,
+                stats.distinct_count,
+                _parse_bound(stats.min, field.type),
+                _parse_bound(stats.max, field.type),
+            )
+    return columns
+
+
+# ---- shares ----------------------------------------------------------------------------------------------------------
+
+
+def _estimate_selectivity(predicate: Predicate, column_of: Callable[[str], _Column | None]) -> float:
+    """Return which share of the rows satisfies a condition."""
+    match predicate:
+        case And(parts):
+            ranges: dict[str, list[Leaf]] = {}
+            selectivity = 1.0
+            for part in parts:
+                if isinstance(part, Leaf) and part.op in _RANGES:
+                    ranges.setdefault(part.column, []).append(part)
+                else:
+                    selectivity *= _estimate_selectivity(part, column_of)
+            return selectivity * math.prod(
+                _range_selectivity(column_of(name), leaves) for name, leaves in ranges.items()
+            )
+        case Or(parts):
+            return 1 - math.prod(1 - _estimate_selectivity(part, column_of) for part in parts)
+    return _leaf_selectivity(predicate, column_of(predicate.column))
+
+
+def _leaf_selectivity(leaf: Leaf, column: _Column | None) -> float:
+    """Return the share of one comparison; all rows for a column without statistics."""
+    if column is None:
+        return 1.0
+    match leaf.op:
+        case "=" | "in":
+            return _equality_selectivity(leaf, column)
+        case "!=" | "not in":
+            return column.present - _equality_selectivity(leaf, column) if column.distinct else column.present
+        case "is null":
+            return 1 - column.present
+        case "is not null" | "starts with":
+            return column.present
+    return _range_selectivity(column, [leaf])
+
+
+def _equality_selectivity(leaf: Leaf, column: _Column) -> float:
+    """Return the share of rows that have one of some values."""
+    inside = sum(_is_inside(_to_comparable(literal(value, column.type)), column) for value in set(leaf.literals))
+    return column.present * min(1.0, inside / column.distinct) if column.distinct else column.present * min(1, inside)
+
+
+def _is_inside(value: float | str | None, column: _Column) -> bool:
+    if value is None or column.low is None or column.high is None:
+        return True
+    return not _is_less(value, column.low) and not _is_less(column.high, value)
+
+
+def _range_selectivity(column: _Column | None, leaves: Sequence[Leaf]) -> float:
+    """Return the share of rows within all of some ranges of one column."""
+    if column is None:
+        return 1.0
+    low, high = column.low, column.high
+    if low is None or high is None:
+        return column.present
+    first, last = low, high
+    for leaf in leaves:
+        value = _to_comparable(literal(leaf.literals[0], column.type))
+        if value is None:
+            continue
+        if leaf.op in (">", ">="):
+            first = value if _is_less(first, value) else first
+        else:
+            last = value if _is_less(value, last) else last
+    if _is_less(last, first):
+        return 0.0
+    if isinstance(low, str) or isinstance(high, str) or isinstance(first, str) or isinstance(last, str) or low == high:
+        return column.present
+    least = 1 / max(1, column.distinct or 1) if first == last else 0.0
+    return column.present * min(1.0, max(least, (last - first) / (high - low)))
+
+
+def _is_less(left: float | str, right: float | str) -> bool:
+    if isinstance(left, str) or isinstance(right, str):
+        return isinstance(left, str) and isinstance(right, str) and left < right
+    return left < right
+
+
+def _to_comparable(value: object) -> float | str | None:
+    """Return an internal value in a form that compares: texts as they are, all else as numbers."""
+    if isinstance(value, Instant):
+        return value.millis + value.nanos / 1e6
+    if value is None or isinstance(value, (str, bytes)):
+        return value if isinstance(value, str) else None
+    number = float(value)  # type: ignore[arg-type] # whole numbers, reals, decimals and truths
+    return number if math.isfinite(number) else None
+
+
+def _parse_bound(text: str | None, t: DataType) -> float | str | None:
+    """Return a bound of statistics in comparable form; None if it cannot be parsed."""
+    if text is None or t.root in STRINGS:
+        return text
+    try:
+        if t.root in TIMESTAMPS:
+            return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000
+        if t.root == "BOOLEAN":
+            return float(("false", "true").index(text.lower()))
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+# ---- lengths ---------------------------------------------------------------------------------------------------------
+
+
+def _length(t: DataType, stats: ColumnStatistics | None = None) -> int:
+    """Return the bytes of a value of a type in Spark; of an array or a map those of one element."""
+    if t.root in STRINGS or t.root in BINARIES:
+        average = None if stats is None else stats.avg_length_bytes
+        return _TEXT_BYTES + (_GUESSED_BYTES if average is None else max(0, average))
+    if t.root == "VARIANT":
+        return 2 * (_TEXT_BYTES + _GUESSED_BYTES)
+    return sum(_length(part) for part in t.parts) if t.parts else fixed_length_bytes(t)
+
+
+# ---- explain ------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,14 +348,14 @@ def explain(scan: TableScan, expr: pl.Expr | None, aggregates: Sequence[pl.Expr]
     With `aggregates` file indexes are read, and the files that they answer are not counted.
     """
     if expr is not None:
-        far.check_printable_times(expr, scan.ctx.name, "expr")
+        user_expressions.check_printable_times(expr, scan.ctx.name, "expr")
         check_times(expr, scan.schema(), f"expr={expr} for {scan.ctx.name}")
-    filters = () if expr is None else lazy.filters_of(expr, scan.schema())
+    filters = () if expr is None else polars_pushdown.filters_of(expr, scan.schema())
     condition_text = None if expr is None else _format_filter(expr, filters)
     if aggregates:
         plans: Sequence[Plan] = aggregate_pushdown.answer_from_indexes(scan, aggregates, expr).plans
         return _build_explain(scan, plans, [_rows(plan) for plan in plans], condition_text)
-    condition = NO_FILTER if expr is None else lazy.condition_of(filters, scan.ctx.schema)[0]
+    condition = NO_FILTER if expr is None else polars_pushdown.condition_of(filters, scan.ctx.schema)[0]
     plans = scan.plans(condition)
     rows = [_rows(plan) for plan in plans]
     return _add_expected_rows(_build_explain(scan, plans, rows, condition_text), plans, rows, scan)
@@ -126,7 +369,7 @@ def _add_expected_rows(
     They are no more than the rows that file indexes select.
     """
     states = [(plan, steps) for plan, steps in zip(plans, rows, strict=True) if plan.snapshot is not None]
-    estimates = [(estimate.estimate_plan(plan, scan.fields), steps) for plan, steps in states]
+    estimates = [(estimate_plan(plan, scan.fields), steps) for plan, steps in states]
     if not estimates or any(estimated.analyzed_snapshot_id is None for estimated, _ in estimates):
         return explained
     expected = sum(min([estimated.rows, *(step.after for step in steps)]) for estimated, steps in estimates)
@@ -166,7 +409,7 @@ def _build_explain(
             for step in (*plan.steps, *named)
         ),
         files_total=sum(plan.files_total for plan in plans),
-        files_read=sum(len(plan.chosen) for plan in plans),
+        files_read=sum(len(plan.selected) for plan in plans),
         rows_total=sum(plan.snapshot.total_record_count or 0 for plan in plans if plan.snapshot is not None),
         rows_read=sum(_sum(plan, "row_count") for plan in plans),
         bytes_total=sum(sizes) if states and len(sizes) == len(states) else None,
@@ -201,13 +444,13 @@ def _rows(plan: Plan) -> tuple[Step, ...]:
 
 
 def _sum(plan: Plan, column: str) -> int:
-    return int(plan.entries.numbers(column)[plan.chosen].sum())
+    return int(plan.entries.numbers(column)[plan.selected].sum())
 
 
 def _vectors(plan: Plan) -> Iterable[DeletionRange]:
     """Return the deletion vectors of the files that will be read."""
     # scalar: one a file
-    names = set(plan.entries.column("file_name").take(plan.chosen).to_pylist()) if plan.vectors else set()
+    names = set(plan.entries.column("file_name").take(plan.selected).to_pylist()) if plan.vectors else set()
     return {
         r.file_name: r for entry in plan.vectors.values() for r in entry.ranges or () if r.file_name in names
     }.values()

@@ -13,19 +13,18 @@ import numpy as np
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from lakekit import world
-from lakekit.codec.binary_columns import binary_buffers, binary_data, nulls_of
+from lakekit import parallel
+from lakekit.codec.binary_row import binary_buffers, binary_data, nulls_of
 from lakekit.data_file.paths import bucket_id_at, data_file_path
 from lakekit.errors import Corrupt, LakekitError
 from lakekit.file_index import container
-from lakekit.file_index.evaluator import IndexedFile, evaluate as ask
-from lakekit.file_index.together import Containers, rule_out_files
+from lakekit.file_index.evaluator import Containers, IndexedFile, evaluate as ask, rule_out_files
 from lakekit.metadata import schemas
 from lakekit.model.data_file import format_of
 from lakekit.predicate import TRUE, Leaf, columns, literal, restrict
 from lakekit.progress import work
-from lakekit.read import beside
-from lakekit.read.beside import IndexBatch
+from lakekit.read import index_batches
+from lakekit.read.index_batches import IndexBatch
 from lakekit.read.pruning import list_padded
 from lakekit.types import TIMESTAMPS
 
@@ -89,8 +88,8 @@ def evaluate(
     query = _IndexQuery(ctx, entries, indexes, written)
     no_match: list[NDArray[np.int64]] = [_NO_PLACES]
     hits: dict[int, Hit] = {}
-    with work(ctx.world, "planning", "file indexes", len(inside) + len(outside)) as under_way:
-        beside_files = beside.load_batches(ctx, entries, outside) if len(outside) else []
+    with work(ctx.runtime, "planning", "file indexes", len(inside) + len(outside)) as under_way:
+        beside_files = index_batches.load_batches(ctx, entries, outside) if len(outside) else []
         for batch in ([_embedded_batch(entries, indexes, inside)] if len(inside) else []) + beside_files:
             ruled_out = _rule_out_batch(query, batch)
             no_match.append(batch.places[ruled_out])
@@ -175,7 +174,7 @@ def load_index_batches(ctx: TableContext, entries: ManifestEntries, places: NDAr
         _select_members(indexes.outside, places, len(entries)),
     )
     embedded = [_embedded_batch(entries, indexes, inside)] if len(inside) else []
-    return embedded + (beside.load_batches(ctx, entries, outside) if len(outside) else [])
+    return embedded + (index_batches.load_batches(ctx, entries, outside) if len(outside) else [])
 
 
 def _embedded_batch(entries: ManifestEntries, indexes: _Indexes, inside: NDArray[np.int64]) -> IndexBatch:
@@ -251,7 +250,7 @@ def _evaluate_one_by_one(query: _IndexQuery, places: NDArray[np.int64], after: C
     return dict(
         zip(
             left,
-            world.map_io(evaluate_file, left, is_remote=ctx.storage.is_remote, after=lambda _: after()),
+            parallel.map_io(evaluate_file, left, is_remote=ctx.storage.is_remote, after=lambda _: after()),
             strict=True,
         )
     )
@@ -290,7 +289,7 @@ def _ask(ctx: TableContext, data_path: str, file: DataFileMeta, written: TableSc
     try:
         return _normalize_hit(ask(indexes[1], predicate, written.types, file.row_count, path=indexes[0]))
     except Corrupt as damaged:
-        raise beside.add_advice(damaged) from None
+        raise index_batches.add_advice(damaged) from None
 
 
 def open_indexes(ctx: TableContext, data_path: str, file: DataFileMeta, written: TableSchema) -> IndexedFile | None:
@@ -313,12 +312,12 @@ def contents(ctx: TableContext, data_path: str, file: DataFileMeta) -> Mapping[s
         if file.index_file is None:
             return {}
         path = ctx.layout.extra_file(data_path, file.index_file)
-        head = beside.read(ctx, path, HEAD_BYTES)
+        head = index_batches.read(ctx, path, HEAD_BYTES)
         if container.head_length(head[: container.HEAD], path=path) > len(head):
-            head = beside.read(ctx, path)
+            head = index_batches.read(ctx, path)
         return container.contents(head, path=path)
     except Corrupt as damaged:
-        raise beside.add_advice(damaged) from None
+        raise index_batches.add_advice(damaged) from None
 
 
 def _container(ctx: TableContext, data_path: str, file: DataFileMeta) -> tuple[str, bytes] | None:
@@ -328,7 +327,7 @@ def _container(ctx: TableContext, data_path: str, file: DataFileMeta) -> tuple[s
     if file.index_file is None:
         return None
     path = ctx.layout.extra_file(data_path, file.index_file)
-    return path, beside.read(ctx, path)
+    return path, index_batches.read(ctx, path)
 
 
 def rename_to_schema(schema: TableSchema, written: TableSchema, predicate: Predicate) -> Predicate:

@@ -22,12 +22,12 @@ import pyarrow.compute as pc
 from lakekit.data_file.entry_damage import add_manifest_path
 from lakekit.errors import InvalidOption, SnapshotNotFound
 from lakekit.format.polars_types import polars_schema
-from lakekit.metadata import manifest_reader, schemas, snapshots, tags
+from lakekit.metadata import manifest_reader, refs, schemas, snapshots
 from lakekit.model.manifest_entries import ADD, concat, empty
 from lakekit.options.features import check_readable
 from lakekit.options.table_options import TableOptions
-from lakekit.read import anew, auto_tags, lazy_frames, planner, table_scan, time_travel
-from lakekit.read.lazy import ResolvedSource
+from lakekit.read import lazy_frames, planner, table_scan, time_travel
+from lakekit.read.polars_pushdown import ResolvedSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.model.snapshot import Snapshot
-    from lakekit.read.condition import ScanFilter
     from lakekit.read.planner import Plan
+    from lakekit.read.polars_pushdown import ScanFilter
     from lakekit.types import Field
 
 MODES = ("auto", "delta", "changelog", "diff")
@@ -66,11 +66,11 @@ class IncrementalScan:
         kind = {} if self.kind_column is None else lazy_frames.kind_schema(self.kind_column, numbered=self.numbered)
         return {**kind, **polars_schema(self.fields, timestamp_unit=self.ctx.options.lakekit_timestamp_unit)}
 
-    def now(self) -> ResolvedSource:
+    def resolve(self) -> ResolvedSource:
         """Return the two ends as snapshot ids, and the rows between them."""
-        ctx, fields = anew.refresh_if_recreated(self.ctx, self.fields, "changes()")
+        ctx, fields = table_scan.refresh_if_recreated(self.ctx, self.fields, "changes()")
         if ctx is not self.ctx:
-            return replace(self, ctx=ctx, fields=fields).now()
+            return replace(self, ctx=ctx, fields=fields).resolve()
         start, end = self._ends()
         return ResolvedSource(f"{start}-{end}@{ctx.schema.time_millis}", self._frame, ctx.schema)
 
@@ -252,7 +252,7 @@ def _end(ctx: TableContext, at: int | str | datetime, *, before_all: int) -> int
     if isinstance(at, int):
         return at
     if isinstance(at, str):
-        if (tag := tags.find(ctx, at)) is not None:
+        if (tag := refs.find_tag(ctx, at)) is not None:
             return tag.snapshot.id
         if (number := time_travel.digits(at)) is not None:
             return number
@@ -283,7 +283,7 @@ def changes(
     source = IncrementalScan(
         ctx=replace(ctx), fields=ctx.schema.fields, since=since, until=until, mode=mode, kind_column=kind_column
     )
-    source.now()
+    source.resolve()
     return source
 
 
@@ -309,7 +309,7 @@ def changes_from_options(ctx: TableContext, *, kind_column: str | None) -> Incre
     if options.scan_mode == LATEST_DELTA:
         return replace(changes(ctx, 0, None, mode="delta", kind_column=kind_column), newest_only=True)
     if (label := options.incremental_to_auto_tag) is not None:
-        before = auto_tags.find_previous_tag(ctx, label)
+        before = time_travel.find_previous_tag(ctx, label)
         ends = (label, label) if before is None else (before, label)
         return changes(ctx, *ends, mode="diff", kind_column=kind_column)
     if (text := options.incremental_between) is None:
@@ -319,12 +319,12 @@ def changes_from_options(ctx: TableContext, *, kind_column: str | None) -> Incre
         )
         return changes(ctx, first, last, mode=mode, kind_column=kind_column)
     ends = _parse_pair("incremental-between", text)
-    tagged = [tags.find(ctx, end) is not None for end in ends]
+    tagged = [refs.find_tag(ctx, end) is not None for end in ends]
     numbers = [time_travel.digits(end) for end in ends]
     if not all(tagged) and None in numbers:
         msg = (
             f"incremental-between is two tags or two snapshot ids, not {text!r}; {ctx.name} has the tags "
-            f"{', '.join(tags.names(ctx)) or 'none'}"
+            f"{', '.join(refs.list_tag_names(ctx)) or 'none'}"
         )
         raise InvalidOption(msg, key="incremental-between", value=text)
     if all(tagged) and not options.incremental_between_tag_to_snapshot:

@@ -12,12 +12,12 @@ import polars as pl
 
 from lakekit.bucket import merge_read as buckets
 from lakekit.columns import FILE, KIND, LEVEL, SEQUENCE, col, cols
-from lakekit.data_file import deletion_vector_reader, row_kinds, unheld
+from lakekit.data_file import deletion_vector_reader, row_kinds, schema_evolution
 from lakekit.data_file.paths import data_file_paths
 from lakekit.data_file.reader import scan_files
 from lakekit.errors import SchemaMismatch
 from lakekit.format.polars_types import polars_schema
-from lakekit.model.row_kind import KIND_TEXTS
+from lakekit.model.data_file import KIND_TEXTS
 from lakekit.read import snapshot_diff as differences
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _scan_with_bucket(plan: Plan, fields: Sequence[Field], *, keeps_deletes: boo
     """Return the merged rows with the number of their bucket."""
     numbers = plan.entries.numbers("bucket")
     parts = []
-    for number in np.unique(numbers[plan.chosen]).tolist():  # scalar: one a bucket
+    for number in np.unique(numbers[plan.selected]).tolist():  # scalar: one a bucket
         bucket_plan = replace(
             plan,
             raw=plan.raw[numbers[plan.raw] == number],
@@ -256,7 +256,7 @@ def _scan(
     number = None if plan.snapshot is None else plan.snapshot.id
     # what files may lack, their null counts tell
     entries = plan.entries.take(rows) if len(rows) < len(plan.entries) else plan.entries
-    files = entries.files_to_read(counted=bool(unheld.select_possibly_missing(plan.ctx, fields)))
+    files = entries.files_to_read(counted=bool(schema_evolution.select_possibly_missing(plan.ctx, fields)))
     paths = data_file_paths(plan.ctx, entries)
     masks = {} if not vectors and all(_is_filtered(plan, file) for file in files) else plan.hits
     return scan_files(
@@ -276,7 +276,7 @@ def _vectors(plan: Plan) -> Mapping[str, NDArray[np.unsignedinteger]]:
     """Return the deleted positions of the files that will be read, by file name."""
     if not plan.vectors:
         return {}
-    names = plan.entries.column("file_name").take(plan.chosen).to_pylist()  # scalar: one a file
+    names = plan.entries.column("file_name").take(plan.selected).to_pylist()  # scalar: one a file
     return deletion_vector_reader.load(plan.ctx, {name: plan.vectors[name] for name in names if name in plan.vectors})
 
 

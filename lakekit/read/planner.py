@@ -16,15 +16,15 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakekit import world
+from lakekit import runtime
 from lakekit.codec import binary_row
 from lakekit.format.polars_types import polars_schema
-from lakekit.lsm import rule as rules
+from lakekit.lsm import merge_spec_options as rules
 from lakekit.metadata import manifest_reader
 from lakekit.model.table_paths import POSTPONE_BUCKET
 from lakekit.predicate import TRUE, columns, conjunction, conjuncts
-from lakekit.read import bounds, file_index_pruning, sections, select
-from lakekit.read.condition import ScanFilter
+from lakekit.read import file_index_pruning, pruning, sections
+from lakekit.read.polars_pushdown import ScanFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyroaring import BitMap
 
-    from lakekit.lsm.rule import MergeSpec
+    from lakekit.lsm.merge_spec import MergeSpec
     from lakekit.metadata.table_context import TableContext
-    from lakekit.model.index_file import IndexManifestEntry
+    from lakekit.model.index_manifest import IndexManifestEntry
     from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.model.manifests import ManifestFileMeta
     from lakekit.model.snapshot import Snapshot
@@ -86,7 +86,7 @@ class Plan:
         return None if self.every is None else int(self.every.numbers("file_size").sum())
 
     @cached_property
-    def chosen(self) -> NDArray[np.int64]:
+    def selected(self) -> NDArray[np.int64]:
         """Return the indices of every file that will be read."""
         if not self.merged and (self.raw[1:] > self.raw[:-1]).all():
             return self.raw
@@ -107,9 +107,9 @@ class PruningFunnel:
 
     def step(self, why: str, mask: Mask | None) -> None:
         """Keep the entries of the mask; None: this step drops nothing."""
-        self.together([(why, mask)])
+        self.apply_steps([(why, mask)])
 
-    def together(self, steps: Sequence[tuple[str, Mask | None]]) -> None:
+    def apply_steps(self, steps: Sequence[tuple[str, Mask | None]]) -> None:
         """Apply several steps at once, with masks over the entries as they are now.
 
         Dropping entries copies the others, and the indexes in them.
@@ -141,7 +141,8 @@ def plan_read(
     """Return the plan of a batch read of a position.
 
     It leaves out the partitions `without`, and reads only `levels` if given. `last_level`: of each bucket only its last
-    level, which is this one, or a higher one where it has files there (`lsm.levels`). `hides_level_zero` is False for a
+    level, which is this one, or a higher one where it has files there (`lsm.compaction_picker`). `hides_level_zero`
+    is False for a
     stream. Reads metadata only.
 
     Raises:
@@ -192,7 +193,7 @@ def plan_entries(
     _prune_places(ctx, funnel, index, condition)
     if rule is not None:
         _prune_keys(ctx, funnel, rule, condition)
-        funnel.groups = sections.groups(ctx, funnel.entries)
+        funnel.groups = sections.group_sections(ctx, funnel.entries)
     hits = _prune_values(ctx, funnel, rule, condition)
     groups = funnel.groups
     raw = np.arange(len(funnel.entries)) if groups is None else np.flatnonzero(groups.number < 0)
@@ -203,7 +204,7 @@ def plan_entries(
         snapshot=snapshot,
         entries=funnel.entries,
         raw=raw,
-        merged=() if groups is None else sections.buckets(funnel.entries, groups),
+        merged=() if groups is None else sections.merged_buckets(funnel.entries, groups),
         rule=rule,
         condition=condition,
         hits=hits,
@@ -333,7 +334,7 @@ def _visible_mask(
     wait for compaction.
     """
     hides_postponed = hides_postponed and ctx.options.bucket == POSTPONE_BUCKET
-    hides_level_zero = hides_level_zero and bool(ctx.schema.primary_keys) and sections.hides_level_zero(ctx)
+    hides_level_zero = hides_level_zero and bool(ctx.schema.primary_keys) and sections.may_hide_level_zero(ctx)
     if not hides_postponed and not hides_level_zero:
         return None
     mask: Mask = np.ones(len(entries), bool)
@@ -387,7 +388,7 @@ def filter_created_since(entries: ManifestEntries, position: Position) -> Manife
 
 def _mask_created_since(entries: ManifestEntries, time_ms: int) -> Mask:
     creation_times = entries.column("creation_time").cast(pa.int64())
-    return np.asarray(pc.fill_null(pc.greater_equal(creation_times, world.wall_clock_ms(time_ms)), True))
+    return np.asarray(pc.fill_null(pc.greater_equal(creation_times, runtime.wall_clock_ms(time_ms)), True))
 
 
 # ---- partitions and buckets ------------------------------------------------------------------------------------------
@@ -398,7 +399,7 @@ def _keep_manifests(ctx: TableContext, listed: list[ManifestFileMeta], condition
     wanted = _select_conjuncts(condition.predicate, set(ctx.schema.partition_keys))
     if wanted == TRUE:
         return listed
-    mask = bounds.keep_manifests(ctx, listed, wanted)
+    mask = pruning.keep_manifests(ctx, listed, wanted)
     return [m for m, keep in zip(listed, mask, strict=True) if keep]
 
 
@@ -451,10 +452,10 @@ def _prune_places(
         return
     if condition.on_partition:
         funnel.step("partition", _in_partition(ctx, condition, funnel.entries.column("partition")))
-    funnel.step("bucket", select.in_buckets(ctx, funnel.entries, condition.predicate))
+    funnel.step("bucket", pruning.in_buckets(ctx, funnel.entries, condition.predicate))
     hashed = [entry for entry in index if entry.index_type == "HASH"]
     if hashed and ctx.options.bucket == -1:
-        funnel.step("hash index", select.in_hashed(ctx, funnel.entries, condition.predicate, hashed))
+        funnel.step("hash index", pruning.in_hashed(ctx, funnel.entries, condition.predicate, hashed))
 
 
 # ---- keys and values -------------------------------------------------------------------------------------------------
@@ -478,7 +479,7 @@ def _prune_keys(ctx: TableContext, funnel: PruningFunnel, rule: MergeSpec, condi
     """Prune by key range: all versions of a key have the same key, so that any file may be dropped."""
     on_key = _select_conjuncts(condition.predicate, set(rule.key))
     if on_key != TRUE and len(funnel.entries):
-        funnel.step(f"keys {_format_columns(on_key)}", bounds.may_match_files(ctx, funnel.entries, on_key, "key"))
+        funnel.step(f"keys {_format_columns(on_key)}", pruning.may_match_files(ctx, funnel.entries, on_key, "key"))
 
 
 def _prune_values(
@@ -495,7 +496,7 @@ def _prune_values(
     masks: list[tuple[str, Mask | None]] = []
     alone = None if funnel.groups is None else funnel.groups.number < 0
     if on_value != TRUE:
-        fit = bounds.may_match_files(
+        fit = pruning.may_match_files(
             ctx, entries, file_index_pruning.relax_lossy_times(ctx.schema, entries, on_value), "value"
         )
         if rule is not None and funnel.groups is not None:
@@ -510,7 +511,7 @@ def _prune_values(
         may_match = np.ones(len(entries), bool)
         may_match[result.gone] = False
         masks.append(("file index", may_match))
-    funnel.together(masks)
+    funnel.apply_steps(masks)
     return _hits_by_name(entries, result.hits)
 
 

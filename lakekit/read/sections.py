@@ -66,7 +66,7 @@ def bucket_ids(entries: ManifestEntries) -> NDArray[np.int64]:
     return (partition << 32) + entries.numbers("bucket")
 
 
-def hides_level_zero(ctx: TableContext) -> bool:
+def may_hide_level_zero(ctx: TableContext) -> bool:
     """Return whether batch reads hide level 0 until it is compacted (ENGINE 2.10).
 
     They do with first-row, and if deletion vectors say which versions are old.
@@ -77,7 +77,7 @@ def hides_level_zero(ctx: TableContext) -> bool:
     )
 
 
-def groups(ctx: TableContext, entries: ManifestEntries) -> SectionGroups | None:
+def group_sections(ctx: TableContext, entries: ManifestEntries) -> SectionGroups | None:
     """Return which entries share a section; None if none do.
 
     Deletion vectors and first-row leave one version of a key above level 0: nothing there needs a merge if no file of
@@ -86,7 +86,7 @@ def groups(ctx: TableContext, entries: ManifestEntries) -> SectionGroups | None:
     Raises:
         Corrupt: there are several partitions in a table without partition keys.
     """
-    if len(entries) < 2 or (hides_level_zero(ctx) and bool((entries.numbers("level") > 0).all())):
+    if len(entries) < 2 or (may_hide_level_zero(ctx) and bool((entries.numbers("level") > 0).all())):
         return None
     bucket_of_entry = bucket_ids(entries)
     if not ctx.schema.partition_keys and bucket_of_entry.max() >= _SECOND_PARTITION:
@@ -108,7 +108,7 @@ def groups(ctx: TableContext, entries: ManifestEntries) -> SectionGroups | None:
     return section_groups
 
 
-def buckets(entries: ManifestEntries, group: SectionGroups) -> tuple[MergedBucket, ...]:
+def merged_buckets(entries: ManifestEntries, group: SectionGroups) -> tuple[MergedBucket, ...]:
     """Return the overlapping files of each bucket."""
     inside = np.flatnonzero(group.number >= 0)
     if not len(inside):

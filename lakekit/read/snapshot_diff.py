@@ -25,15 +25,15 @@ import polars as pl
 
 from lakekit.codec import hashing
 from lakekit.columns import AFTER, BEFORE, GROUP, KIND, PLACE, ROW, SEQUENCE, col, cols, internal
-from lakekit.lsm import age
-from lakekit.lsm.changelog import sort_map_entries
+from lakekit.lsm import row_versions
+from lakekit.lsm.merge import sort_map_entries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from lakekit.lsm.rule import MergeSpec
+    from lakekit.lsm.merge_spec import MergeSpec
     from lakekit.metadata.table_context import TableContext
 
     Mask = NDArray[np.bool_]
@@ -118,7 +118,7 @@ def _order(joined: pl.DataFrame, both: Mask, rule: MergeSpec) -> NDArray[np.int8
     older = [col(_before_name(name) if _before_name(name) in pairs.columns else name).alias(name) for name in names]
     sides = [pairs.select(older), pairs.select(cols(names))]
     pair_order, count = np.zeros(len(pairs), np.int8), len(pairs)
-    for rank in reversed(age.ranks(pl.concat(sides), rule)):
+    for rank in reversed(row_versions.version_ranks(pl.concat(sides), rule)):
         pair_order = np.where(
             rank[count:] == rank[:count], pair_order, np.where(rank[count:] > rank[:count], 1, -1)
         ).astype(np.int8)

@@ -24,10 +24,10 @@ from lakekit.draw import cards, html
 from lakekit.draw.timeline import moment
 from lakekit.errors import InvalidOption, SchemaChanged, SnapshotNotFound
 from lakekit.format.polars_types import polars_schema
-from lakekit.metadata import consumers, manifest_reader, schemas, snapshots
+from lakekit.metadata import manifest_reader, refs, schemas, snapshots
 from lakekit.model.manifest_entries import ADD, DELETE
 from lakekit.options.features import check_readable
-from lakekit.read import lazy, lazy_frames, planner, stream_start, table_scan, time_travel
+from lakekit.read import lazy_frames, planner, polars_pushdown, stream_start, table_scan, time_travel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.model.snapshot import Snapshot
-    from lakekit.read.condition import ScanFilter
     from lakekit.read.planner import Plan
+    from lakekit.read.polars_pushdown import ScanFilter
     from lakekit.read.stream_start import Start
     from lakekit.read.time_travel import Position
     from lakekit.types import Field
@@ -66,7 +66,7 @@ class StreamOffset:
             return
         self.next_id = next_id
         if self.consumer is not None:
-            consumers.record(self.ctx, self.consumer, next_id)
+            refs.record_consumer(self.ctx, self.consumer, next_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,9 +127,9 @@ class TableStream:
             **polars_schema(self.fields, timestamp_unit=unit),
         }
 
-    def now(self) -> lazy.ResolvedSource:
+    def resolve(self) -> polars_pushdown.ResolvedSource:
         """Return the snapshot as the version; it never changes."""
-        return lazy.ResolvedSource(str(self.snapshot.id), self._frame, self.ctx.schema)
+        return polars_pushdown.ResolvedSource(str(self.snapshot.id), self._frame, self.ctx.schema)
 
     def _frame(self, condition: ScanFilter, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - rows may be deletes
         with add_manifest_path(self.ctx, lambda: self.snapshot):
@@ -298,7 +298,7 @@ def stream(
         raise InvalidOption(msg, key="kind_column", value=KIND_COLUMN)
     consumer = consumer if consumer is not None else ctx.options.consumer_id
     if consumer is not None:
-        consumers.check_id(consumer)
+        refs.check_consumer_id(consumer)
     if isinstance(until, bool) or not (until is None or until == "latest" or isinstance(until, (int, datetime))):
         raise InvalidOption(
             f"until is 'latest', a snapshot id, a datetime or None, not {until!r}", key="until", value=str(until)
@@ -340,7 +340,7 @@ class StreamCursor:
         while start is None:
             if self._ends():
                 return
-            self.ctx.world.wait(self.poll_ms)
+            self.ctx.runtime.wait(self.poll_ms)
             start = self.begin()
         number = start.next_id
         self.stood = snapshots.find_change(self.ctx, number - 1) if start.state is None else None
@@ -356,7 +356,7 @@ class StreamCursor:
                 raise InvalidOption(
                     msg, key="until", value=str(self.last_id if self.last_id is not None else self.until)
                 )
-            yield self._told(self.state(start.state, start.state.snapshot), start.state.snapshot, STATE)
+            yield self._make_change(self.state(start.state, start.state.snapshot), start.state.snapshot, STATE)
             self.passed = start.state.snapshot
             if self._passes_watermark(start.state.snapshot):
                 return
@@ -366,16 +366,16 @@ class StreamCursor:
             if snapshot is None:
                 if self._ends():
                     break
-                self.ctx.world.wait(self.poll_ms)
+                self.ctx.runtime.wait(self.poll_ms)
                 continue
             if self.ends_before(snapshot):
                 break
             if (wait_ms := self.delay_ms(snapshot)) > 0:
-                self.ctx.world.wait(min(wait_ms, self.poll_ms) or 1)
+                self.ctx.runtime.wait(min(wait_ms, self.poll_ms) or 1)
                 continue
             source = self.brought(snapshot)
             if source is not None:
-                yield self._told(source, snapshot, snapshot.commit_kind)
+                yield self._make_change(source, snapshot, snapshot.commit_kind)
             elif self.place.next_id == number or (
                 self.passed is None and self._is_new()
             ):  # not acknowledged by a caller
@@ -415,7 +415,7 @@ class StreamCursor:
         return (
             self.stops_at_end
             or (self.last_id is not None and self.last_id < 1)
-            or (self.until is not None and self.ctx.world.now_ms() > self.until)
+            or (self.until is not None and self.ctx.runtime.now_ms() > self.until)
         )
 
     def _is_behind_the_end(self, snapshot: Snapshot) -> bool:
@@ -434,7 +434,7 @@ class StreamCursor:
     def delay_ms(self, snapshot: Snapshot) -> float:
         """Return how long a snapshot is still delayed (`streaming-read-snapshot-delay`); not if not above 0."""
         delay = self.ctx.options.streaming_read_snapshot_delay_ms
-        return 0 if delay is None else snapshot.time_millis + delay - self.ctx.world.now_ms()
+        return 0 if delay is None else snapshot.time_millis + delay - self.ctx.runtime.now_ms()
 
     def next(self, number: int) -> Snapshot | None:
         """Return that snapshot; None while it does not exist yet.
@@ -547,14 +547,14 @@ class StreamCursor:
             )
             raise SchemaChanged(msg)
 
-    def _told(self, source: SnapshotState | StreamBatch, snapshot: Snapshot, kind: str) -> Change:
+    def _make_change(self, source: SnapshotState | StreamBatch, snapshot: Snapshot, kind: str) -> Change:
         return Change(
             table=self.ctx.name,
             snapshot_id=snapshot.id,
             kind=kind,
             watermark=snapshot.watermark_or_none,
             time_ms=snapshot.time_millis,
-            frame=lazy.scan_lazily(source),
+            frame=polars_pushdown.scan_lazily(source),
             _place=self.place,
         )
 

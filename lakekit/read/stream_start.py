@@ -21,11 +21,11 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from lakekit.errors import InvalidOption
-from lakekit.metadata import consumers, snapshots
+from lakekit.metadata import refs, snapshots
 from lakekit.options.definitions import SCAN_MODES
 from lakekit.read import time_travel
 from lakekit.read.time_travel import Position
-from lakekit.world import warn_user
+from lakekit.runtime import warn_user
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -129,7 +129,7 @@ def start_of_consumer(ctx: TableContext, consumer: str) -> Start | None:
 
     Snapshots that expired before it came to them are skipped, with a warning.
     """
-    progress = consumers.find(ctx, consumer)
+    progress = refs.find_consumer(ctx, consumer)
     return (
         None
         if progress is None

@@ -5,22 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakekit import world
+from lakekit import runtime
 from lakekit.metadata.table_context import open_context
 from lakekit.model.locations import Locations
-from lakekit.options.frozendict import EMPTY
+from lakekit.options.option import EMPTY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import polars as pl
 
-    from lakekit.metadata.keeper import CatalogEnvironment
-    from lakekit.metadata.table_context import TableContext
+    from lakekit.metadata.table_context import CatalogEnvironment, TableContext
     from lakekit.storage.protocol import Storage
 
 
-_CARRIED_FIELDS = ("location", "name", "branch_name", "dynamic", "storage_options", "storage", "keeper", "locations")
+_CARRIED_FIELDS = (
+    "location",
+    "name",
+    "branch_name",
+    "dynamic",
+    "storage_options",
+    "storage",
+    "catalog_env",
+    "locations",
+)
 """What a pickled table takes along."""
 _MOST_SCANS = 64
 """So many scans share a frame: Polars may keep something of every question it is asked."""
@@ -66,7 +74,7 @@ class TableCore:
     dynamic: Mapping[str, Any] = EMPTY
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
     storage: Storage | None = field(default=None, repr=False)
-    keeper: CatalogEnvironment | None = field(default=None, repr=False, compare=False)
+    catalog_env: CatalogEnvironment | None = field(default=None, repr=False, compare=False)
     locations: Locations = field(default=Locations(), repr=False, compare=False)
     _seen: LastSeen = field(default_factory=LastSeen, repr=False, compare=False)
 
@@ -75,7 +83,7 @@ class TableCore:
 
         Raises `TableNotFound` and what opening raises, and `ForkedProcess` in a forked child.
         """
-        world.refuse_fork()
+        runtime.refuse_fork()
         ctx = open_context(
             self.location,
             branch=self.branch_name,
@@ -83,7 +91,7 @@ class TableCore:
             storage_options=self.storage_options,
             storage=self.storage,
             name=self.name,
-            catalog_env=self.keeper,
+            catalog_env=self.catalog_env,
             locations=self.locations,
         )
         self._seen.ctx = ctx

@@ -1,4 +1,11 @@
-"""A table at a position as a source of rows: what `t.scan()` passes to Polars."""
+"""A table at a position as a source of rows: what `t.scan()` passes to Polars.
+
+Refresh of a context whose table was recreated under an existing frame.
+
+A table that was dropped and created again, or fast-forwarded to a branch, has schemas that begin again at the same
+numbers. Numbers and field ids then mean nothing: columns are matched by name, and the whole context is that of the new
+table.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +17,10 @@ from lakekit.data_file.entry_damage import add_manifest_path
 from lakekit.errors import BranchNotFound, InvalidOption, SchemaChanged, SchemaMismatch
 from lakekit.format.polars_types import known_schema
 from lakekit.metadata import schemas, snapshots
+from lakekit.metadata.table_context import load_context
 from lakekit.options.features import OBJECTS, check_readable, refuse
-from lakekit.read import anew, lazy_frames, planner, time_travel
-from lakekit.read.lazy import ResolvedSource
+from lakekit.read import lazy_frames, planner, time_travel
+from lakekit.read.polars_pushdown import ResolvedSource
 from lakekit.types import Field, parse
 
 if TYPE_CHECKING:
@@ -22,9 +30,43 @@ if TYPE_CHECKING:
     import polars as pl
 
     from lakekit.metadata.table_context import TableContext
-    from lakekit.read.condition import ScanFilter
     from lakekit.read.planner import Plan
+    from lakekit.read.polars_pushdown import ScanFilter
     from lakekit.read.time_travel import Position
+
+
+def refresh_if_recreated(
+    ctx: TableContext, fields: Sequence[Field], method: str, at: int | str | datetime | None = None
+) -> tuple[TableContext, tuple[Field, ...]]:
+    """Return the context and those columns of the table as it is now, as of `at`.
+
+    If it is the same table as when `method` was called, the arguments are returned.
+
+    Raises:
+        TableNotFound: there is no table.
+        SchemaChanged: the table does not have all of the columns.
+    """
+    if schemas.is_same_table(ctx):
+        return ctx, tuple(fields)
+    fresh = load_context(ctx.location, schemas.latest(ctx), ctx.dynamic)
+    if at is not None:
+        fresh = time_travel.schema_of(fresh, time_travel.locate(fresh, at))
+    current_fields = {field.name: field for field in fresh.schema.fields}
+    for field in fields:
+        current = current_fields.get(field.name)
+        if current is None or str(current.type.as_nullable()) != str(field.type.as_nullable()):
+            what = "it is not there" if current is None else f"it is {current.type} there"
+            msg = (
+                f"column {field.name!r} of {ctx.name} was {field.type} when {method} was called; the table was made "
+                f"anew since, or moved forward to a branch, and {what}: its columns are {', '.join(current_fields)}; "
+                f"call t.{method} again"
+            )
+            raise SchemaChanged(msg, column=field.name)
+    return fresh, tuple(current_fields[field.name] for field in fields)
+
+
+# ---- table scan ------------------------------------------------------------
+
 
 RAW_FIELDS = tuple(
     Field(name, parse(text))
@@ -57,11 +99,11 @@ class TableScan:
         kind = {} if self.kind_column is None else lazy_frames.kind_schema(self.kind_column, numbered=self.numbered)
         return {**kind, **known_schema((*self.fields, *RAW_FIELDS) if self.raw else self.fields, unit)}
 
-    def now(self) -> ResolvedSource:
+    def resolve(self) -> ResolvedSource:
         """Return snapshot and schema that a read would see now, and its rows."""
-        ctx, fields = anew.refresh_if_recreated(self.ctx, self.fields, "scan()", self.at)
+        ctx, fields = refresh_if_recreated(self.ctx, self.fields, "scan()", self.at)
         if ctx is not self.ctx:
-            return replace(self, ctx=ctx, fields=fields).now()
+            return replace(self, ctx=ctx, fields=fields).resolve()
         position = time_travel.locate(self.ctx, self.at)
         schema_id = self._schema_id(position)
         number = "-" if position.snapshot is None else f"{position.snapshot.id}@{position.snapshot.time_millis}"

@@ -4,16 +4,25 @@
     {"scan.mode": "compacted-full"} · {"scan.timestamp-millis": "1700000000000"} · {"scan.watermark": "…"} · …
 
 An older snapshot is read with the schema of its time; the newest snapshot is read with the newest schema.
+
+Tags that engines create by the clock, one for each period: their names and their order.
+
+daily          2024-01-01        20240101            any name that begins so and continues after a blank counts too
+hourly         2024-01-01 05     20240101 05    2024010105
+two-hours      2024-01-01 04
+a duration     202401010405      year, month, day, hour, minute
+
+Source: ENGINE 5.10, 6.3; `TagPeriodHandler`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from lakekit.errors import InvalidOption, SnapshotNotFound
-from lakekit.metadata import schemas, snapshots, tags
+from lakekit.metadata import refs, schemas, snapshots
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 
 if TYPE_CHECKING:
@@ -21,6 +30,7 @@ if TYPE_CHECKING:
 
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.snapshot import Snapshot
+
 
 _MOST_DIGITS = 19
 _WATERMARK = "watermark-"
@@ -82,7 +92,7 @@ def names_a_snapshot(ctx: TableContext, at: int | str | datetime | None) -> bool
             or (version is not None and not version.startswith(_WATERMARK))
         )
     if isinstance(at, str):
-        return tags.find(ctx, at) is not None or digits(at) is not None
+        return refs.find_tag(ctx, at) is not None or digits(at) is not None
     return isinstance(at, int)
 
 
@@ -173,7 +183,7 @@ def _resolve_at(ctx: TableContext, at: int | str | datetime) -> Snapshot:
         return snapshots.read(ctx, at)
     if isinstance(at, datetime):
         return _read_at_time(ctx, time_ms(ctx, at))
-    if (tag := tags.find(ctx, at)) is not None:
+    if (tag := refs.find_tag(ctx, at)) is not None:
         return tag.snapshot
     if (number := digits(at)) is not None:
         return snapshots.read(ctx, number)
@@ -194,7 +204,7 @@ def time_ms(ctx: TableContext, at: str | datetime) -> int:
     try:
         return _millis(at if isinstance(at, datetime) else datetime.fromisoformat(at))
     except ValueError:
-        raise tags.tag_not_found(ctx, str(at)) from None
+        raise refs.tag_not_found(ctx, str(at)) from None
 
 
 def _millis(time: datetime) -> int:
@@ -223,7 +233,7 @@ def _read_from_options(ctx: TableContext, scan_options: dict[str, str], mode: st
     if "scan.snapshot-id" in scan_options:
         return snapshots.read(ctx, whole_number(scan_options, "scan.snapshot-id"))
     if "scan.tag-name" in scan_options:
-        return tags.read(ctx, scan_options["scan.tag-name"]).snapshot
+        return refs.read_tag(ctx, scan_options["scan.tag-name"]).snapshot
     if "scan.watermark" in scan_options:
         return snapshots.at_watermark(ctx, whole_number(scan_options, "scan.watermark"))
     msg = f"scan.mode {mode!r} needs scan.snapshot-id, scan.tag-name or scan.watermark"
@@ -232,13 +242,13 @@ def _read_from_options(ctx: TableContext, scan_options: dict[str, str], mode: st
 
 def _version(ctx: TableContext, version: str) -> Snapshot:
     """Return the snapshot of `scan.version`: a tag of that name, `watermark-N`, or a snapshot id."""
-    if (tag := tags.find(ctx, version)) is not None:
+    if (tag := refs.find_tag(ctx, version)) is not None:
         return tag.snapshot
     if version.startswith(_WATERMARK) and (watermark := digits(version.removeprefix(_WATERMARK))) is not None:
         return snapshots.at_watermark(ctx, watermark)
     if (snapshot_id := digits(version)) is not None:
         return snapshots.read(ctx, snapshot_id)
-    raise tags.tag_not_found(ctx, version)
+    raise refs.tag_not_found(ctx, version)
 
 
 def find_latest_compacted(ctx: TableContext) -> Snapshot | None:
@@ -300,3 +310,66 @@ def schema_of(ctx: TableContext, position: Position) -> TableContext:
     if position.schema_id is None:
         return ctx if schemas.newest_id(ctx) == ctx.schema.id else ctx.with_schema(schemas.latest(ctx))
     return ctx if ctx.schema.id == position.schema_id else ctx.with_schema(schemas.read(ctx, position.schema_id))
+
+
+# ---- auto tags ------------------------------------------------------------
+
+
+BY_CLOCK = ("process-time", "watermark")
+"""The values of `tag.automatic-creation` by which every commit may make tags."""
+_DAYS = {"with_dashes": "%Y-%m-%d", "without_dashes": "%Y%m%d", "without_dashes_and_spaces": "%Y%m%d"}
+_HOURS = {"with_dashes": "%Y-%m-%d %H", "without_dashes": "%Y%m%d %H", "without_dashes_and_spaces": "%Y%m%d%H"}
+_MINUTES = "%Y%m%d%H%M"
+_MOST_MS = timedelta.max // timedelta(milliseconds=1)
+_LENGTHS = {"daily": timedelta(days=1), "hourly": timedelta(hours=1), "two-hours": timedelta(hours=2)}
+
+
+def length(ctx: TableContext) -> timedelta:
+    """Return the length of a period."""
+    free = ctx.options.tag_creation_period_duration_ms
+    return _LENGTHS[ctx.options.tag_creation_period] if free is None else timedelta(milliseconds=min(free, _MOST_MS))
+
+
+def name_of(ctx: TableContext, period: datetime) -> str:
+    """Return the name of a period's tag."""
+    return period.strftime(_shape(ctx))
+
+
+def period_of(ctx: TableContext, name: str) -> datetime | None:
+    """Return the period of a tag's name; None for a name that the table's automatic tags do not have."""
+    shape = _shape(ctx)
+    text = name.partition(" ")[0] if shape in _DAYS.values() else name
+    try:
+        period = datetime.strptime(text, shape).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return period if period.strftime(shape) == text else None
+
+
+def _shape(ctx: TableContext) -> str:
+    options = ctx.options
+    if options.tag_creation_period_duration_ms is not None:
+        return _MINUTES
+    if options.tag_creation_period == "two-hours":
+        return _HOURS["with_dashes"]
+    return (_DAYS if options.tag_creation_period == "daily" else _HOURS)[options.tag_period_formatter]
+
+
+def find_previous_tag(ctx: TableContext, name: str) -> str | None:
+    """Return the automatic tag before `name`; None if there is none, or no tag of that name.
+
+    Raises:
+        InvalidOption: automatic tags do not have such a name.
+    """
+    period = period_of(ctx, name)
+    if period is None:
+        msg = f"{name!r} is not the name of an automatic tag of {ctx.name}"
+        raise InvalidOption(msg, key="incremental-to-auto-tag", value=name)
+    if refs.find_tag(ctx, name) is None:
+        return None
+    earlier = [
+        (other_period, other)
+        for other in refs.list_tag_names(ctx)
+        if (other_period := period_of(ctx, other)) is not None and other_period < period
+    ]
+    return max(earlier)[1] if earlier else None

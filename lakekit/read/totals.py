@@ -59,7 +59,7 @@ def get_cached_totals(
     cached: dict[str, tuple[_CachedTotals, Ints]] = {}
     requested = pa.array(paths, pa.string())
     for name, bounded in wanted.items():
-        column_totals: _CachedTotals | None = ctx.world.decoded.get(_key(ctx, name))
+        column_totals: _CachedTotals | None = ctx.runtime.metadata_cache.get(_key(ctx, name))
         if column_totals is None:
             return np.zeros(len(paths), bool), {}
         at = pc.fill_null(pc.index_in(requested, column_totals.paths), -1).to_numpy().astype(np.int64)
@@ -101,16 +101,16 @@ def remember(
             continue
         rows = [(totals.count, totals.total, totals.least or 0, totals.greatest or 0) for totals in figures.values()]
         updated = _CachedTotals(pa.array(figures, pa.string()), np.array(rows, np.int64).T, np.full(len(rows), bounded))
-        before: _CachedTotals | None = ctx.world.decoded.get(_key(ctx, name))
+        before: _CachedTotals | None = ctx.runtime.metadata_cache.get(_key(ctx, name))
         if before is not None:
             updated = _merge_totals(before, updated, paths)
         weight = updated.paths.nbytes + updated.numbers.nbytes + updated.bounded.nbytes + _MARK_BYTES
-        ctx.world.decoded.put({_key(ctx, name): updated}, weight)
+        ctx.runtime.metadata_cache.put({_key(ctx, name): updated}, weight)
 
 
 def mask_unindexed(ctx: TableContext, wanted: Mapping[str, bool], paths: Sequence[str]) -> Mask:
     """Return which of the files are known to have no index that could give totals of those columns."""
-    unindexed: frozenset[str] = ctx.world.decoded.get(_unindexed_key(ctx, wanted)) or frozenset()
+    unindexed: frozenset[str] = ctx.runtime.metadata_cache.get(_unindexed_key(ctx, wanted)) or frozenset()
     return np.array([path in unindexed for path in paths], bool)  # scalar: one a file
 
 
@@ -118,9 +118,9 @@ def remember_unindexed(ctx: TableContext, wanted: Mapping[str, bool], paths: Seq
     """Cache that those files have no such index."""
     if not paths:
         return
-    unindexed: frozenset[str] = ctx.world.decoded.get(_unindexed_key(ctx, wanted)) or frozenset()
+    unindexed: frozenset[str] = ctx.runtime.metadata_cache.get(_unindexed_key(ctx, wanted)) or frozenset()
     updated = unindexed.union(paths) if len(unindexed) + len(paths) <= _MAX_PATHS else frozenset(paths)
-    ctx.world.decoded.put(
+    ctx.runtime.metadata_cache.put(
         {_unindexed_key(ctx, wanted): updated}, _MARK_BYTES + sum(map(len, updated)) + _MARK_BYTES // 4 * len(updated)
     )
 

@@ -5,28 +5,202 @@
 
 They are checked before anything is read. A row is selected if its condition is true; false and null do not select it,
 as in SQL.
+
+Expansion of callers' expressions to the columns of a table: selectors, positions and patterns become names.
+
+    expand(pl.first() > 6, {"k": Int32, "g": Int32})       ->   pl.col("k") > 6
+    expand(pl.any_horizontal(cs.numeric() == 0), …)        ->   pl.any_horizontal(pl.col("k") == 0, pl.col("g") == 0)
+
+Polars expands an expression against the frame that it runs over, and lakekit runs expressions over frames with other
+columns: row numbers, kinds, the source of a merge, a part of the columns. So each is expanded once, against the schema
+of the table. An expanded expression names every column exactly, so that `meta.root_names()` returns all columns that it
+needs. Polars itself expands: `pipe_with_dtype` is called with the expanded expression.
+
+A check of constants in conditions and values for times that Polars cannot print.
+
+    pl.col("d") < pl.lit(2_147_483_647).cast(pl.Date)      the year 5,881,580
+
+Polars panics when it reports an error about such an expression, or explains it. Only casts and arithmetic of Polars
+make such a time; Python has none of them.
 """
 
 from __future__ import annotations
 
+import inspect
+import io
+import json
 import re
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from lakekit.columns import internal
-from lakekit.errors import ColumnNotFound, LakekitError, SchemaMismatch
-from lakekit.format.polars_types import polars_schema
-from lakekit.read import expand, far, lazy, temporal
+from lakekit.columns import col, internal, is_pattern, series_field
+from lakekit.errors import ColumnNotFound, LakekitError, SchemaMismatch, ValueOutOfRange
+from lakekit.format.polars_types import is_printable, polars_schema
+from lakekit.read import polars_pushdown, temporal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from polars._typing import PolarsDataType
 
     from lakekit.metadata.table_context import TableContext
+
+    Schema = Mapping[str, pl.DataType]
+    Pipe = Callable[[list[pl.Expr], Callable[[list[tuple[pl.Expr, pl.DataType]]], pl.Expr]], pl.Expr]
+
+
+_PIPE: Pipe = inspect.unwrap(pl.pipe_with_dtype)
+"""`pl.pipe_with_dtype` without the warning that Polars can give for functions that may change."""
+
+
+def expand(expr: pl.Expr, schema: Schema) -> list[pl.Expr]:
+    """Return one expression for each column that an expression yields on a frame with such columns.
+
+    Raises Polars' own errors.
+    """
+    expanded: list[pl.Expr] = []
+
+    def keep(inputs: list[tuple[pl.Expr, pl.DataType]]) -> pl.Expr:
+        expanded.append(inputs[0][0])
+        return inputs[0][0]
+
+    count = len(pl.LazyFrame(schema=schema).select(_PIPE([expr], keep)).collect_schema())
+    return expanded[:count]  # Polars may ask more than once, each time for all in order
+
+
+def used_columns(expr: pl.Expr, known: Iterable[str]) -> list[str]:
+    """Return the names of the columns that an expression reads, with repeats, `known` or not.
+
+    The elements of a list are no column: in `list.filter` Polars gives them the empty name, which counts if a column
+    has it.
+    """
+    return [name for name in expr.meta.root_names() if name or name in known]
+
+
+def is_picklable(expr: pl.Expr) -> bool:
+    """Return whether an expression has no Python function that does not pickle.
+
+    An expression with such a function has no bytes, and Polars cannot take it apart.
+    """
+    if "python_udf" not in str(expr):
+        return True
+    try:
+        expr.meta.serialize()
+    except Exception:  # noqa: BLE001 - pickling raises what it likes
+        return False
+    return True
+
+
+def choose_among(expr: pl.Expr, schema: Schema) -> pl.Expr:
+    """Return the expression with each selector replaced by the names that it selects among such columns.
+
+    Other columns may be named in it too. Raises Polars' own errors, and what serializing raises: an expression with a
+    Python function cannot be taken apart.
+    """
+    if not expr.meta.has_multiple_outputs():
+        return expr
+
+    def choose(selector: dict[str, Any]) -> dict[str, Any]:
+        names = pl.LazyFrame(schema=schema).select(_deserialize(selector)).collect_schema().names()
+        return {"Selector": {"ByName": {"names": names, "strict": True}}}
+
+    return _with_selectors(expr, choose)
+
+
+def name_exactly(expr: pl.Expr, names: Iterable[str]) -> pl.Expr:
+    """Return the expression of an SQL text with quoted names as exact names.
+
+    Polars treats `"*"` and `"^a$"` as patterns, but in SQL names are data.
+    """
+    patterns = [name for name in names if is_pattern(name)]
+    if not patterns or not expr.meta.has_multiple_outputs():
+        return expr
+
+    def name(selector: dict[str, Any]) -> dict[str, Any]:
+        selection = selector["Selector"]
+        pattern = "*" if selection == "Wildcard" else selection.get("Matches") if isinstance(selection, dict) else None
+        return json.loads(col(pattern).meta.serialize(format="json")) if pattern in patterns else selector
+
+    return _with_selectors(expr, name)
+
+
+def _with_selectors(expr: pl.Expr, replace: Callable[[dict[str, Any]], dict[str, Any]]) -> pl.Expr:
+    """Return the expression with each selector replaced."""
+
+    def walk(node: Any) -> Any:
+        if isinstance(node, dict):
+            return replace(node) if node.keys() == {"Selector"} else {key: walk(value) for key, value in node.items()}
+        return [walk(part) for part in node] if isinstance(node, list) else node
+
+    return _deserialize(walk(json.loads(expr.meta.serialize(format="json"))))
+
+
+def _deserialize(node: Any) -> pl.Expr:
+    return pl.Expr.deserialize(io.BytesIO(json.dumps(node).encode()), format="json")
+
+
+# ---- far ------------------------------------------------------------
+
+
+_MADE_BY = (b"Date", b"date", b"TemporalExpr")
+"""What the bytes of an expression have in them that has times in it; values of a `pl.Series` are never printed."""
+
+
+def check_printable_times(expr: pl.Expr, table: str, argument: str) -> None:
+    """Raise `ValueOutOfRange` for an expression with a constant date or timestamp beyond Polars' calendar."""
+    if not _may_have_times(expr):
+        return
+    for part in _constants(expr):
+        values = pl.Series()
+        with suppress(Exception):  # raised again when it is computed; a Python function may raise anything
+            values = pl.select(part).to_series()
+        for times in _times(values):
+            unprintable = times.to_frame("").select((~is_printable(pl.col(""))).arg_true()).to_series()
+            if unprintable.len():
+                count = int(times.to_physical()[int(unprintable[0])])
+                unit = times.dtype.time_unit if isinstance(times.dtype, pl.Datetime) else "days"
+                msg = (
+                    f"{argument} for {table} has a time beyond the years -262143 to 262142, {count} {unit} since "
+                    "1970: give one within them"
+                )
+                raise ValueOutOfRange(msg)
+
+
+def _may_have_times(expr: pl.Expr) -> bool:
+    try:
+        serialized = expr.meta.serialize(format="binary")
+    except Exception:  # noqa: BLE001 - a function of Python that does not pickle raises what it likes
+        return True
+    return any(word in serialized for word in _MADE_BY)
+
+
+def _constants(expr: pl.Expr) -> Iterator[pl.Expr]:
+    """Yield the largest parts of an expression that name no column."""
+    waiting = [expr]
+    while waiting:
+        part = waiting.pop()
+        if part.meta.root_names():
+            waiting += part.meta.pop()
+        elif not part.meta.has_multiple_outputs():
+            yield part
+
+
+def _times(values: pl.Series) -> Iterator[pl.Series]:
+    """Yield the dates and timestamps of some values, those inside lists and structs too."""
+    dtype = values.dtype
+    if isinstance(dtype, pl.List | pl.Array):
+        yield from _times(values.explode())
+    elif isinstance(dtype, pl.Struct):
+        for field in dtype.fields:
+            yield from _times(series_field(values, field.name))
+    elif isinstance(dtype, pl.Date | pl.Datetime):
+        yield values
+
+
+# ---- user expressions ------------------------------------------------------------
 
 
 SOURCE = f"{internal('source')}."
@@ -48,7 +222,7 @@ def fit_condition(expr: pl.Expr, source: object, schema: Mapping[str, pl.DataTyp
     """Return a condition; if it is an SQL text that compares times with texts, the texts are parsed, as in SQL."""
     if isinstance(source, str):
         with suppress(pl.exceptions.PolarsError):
-            if not _fits(expr, schema) and (fitted := lazy.filter_of_sql(source, schema)) is not None:
+            if not _fits(expr, schema) and (fitted := polars_pushdown.filter_of_sql(source, schema)) is not None:
                 pl.DataFrame(schema=schema).select(fitted)  # a text that says no date is found out
                 return fitted
     return expr
@@ -85,7 +259,7 @@ def parse_expression(
         expr = pl.sql_expr(source)
     except (pl.exceptions.PolarsError, UnicodeEncodeError) as wrong:  # half a surrogate pair is no text to Polars
         raise SchemaMismatch(f"{argument}={source!r} for {table} is no SQL: {wrong}") from None
-    return expr if schema is None else fit_condition(expand.name_exactly(expr, schema), source, schema)
+    return expr if schema is None else fit_condition(name_exactly(expr, schema), source, schema)
 
 
 def check_condition(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, argument: str) -> pl.Expr:
@@ -112,14 +286,14 @@ def resolve_expression(
 ) -> tuple[pl.Expr, pl.DataType]:
     """Return an expression with its selected columns by name, and its type.
 
-    Raises `ColumnNotFound`, `SchemaMismatch`; `ValueOutOfRange` for constants that `far.check_printable_times` refuses.
+    Raises `ColumnNotFound`, `SchemaMismatch`; `ValueOutOfRange` for constants that `check_printable_times` refuses.
     """
-    far.check_printable_times(expr, table, argument)
-    for name in expand.used_columns(expr, schema):
+    check_printable_times(expr, table, argument)
+    for name in used_columns(expr, schema):
         if name not in schema:
             raise make_column_not_found(name, list(schema), table, argument)
     try:
-        expanded = expand.expand(expr, schema)
+        expanded = expand(expr, schema)
     # Polars panics for `struct.field("*")` inside an expression
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as wrong:
         what = str(wrong).split("\n", 1)[0].replace(SOURCE, "s.")  # the plan that follows is Polars' own
@@ -136,8 +310,7 @@ def resolve_expression(
     dtype = pl.LazyFrame(schema=schema).select(plain).collect_schema().dtypes()[0]
     if (why := _cannot_compare(plain, schema)) is not None:
         types = ", ".join(
-            f"{name.replace(SOURCE, 's.')} is {schema[name]}"
-            for name in dict.fromkeys(expand.used_columns(plain, schema))
+            f"{name.replace(SOURCE, 's.')} is {schema[name]}" for name in dict.fromkeys(used_columns(plain, schema))
         )
         raise SchemaMismatch(
             f"{argument}={format_expression(expr)} does not fit the columns of {table}: {why.format(types=types)}"
@@ -206,10 +379,10 @@ def _with_floats(dtype: PolarsDataType) -> PolarsDataType:
 def check_aggregates(aggregates: Iterable[pl.Expr], schema: Mapping[str, pl.DataType], table: str) -> None:
     """Raise `SchemaMismatch` if an aggregate compares a date or a time with a number.
 
-    Raise `ValueOutOfRange` for constants that `far.check_printable_times` refuses.
+    Raise `ValueOutOfRange` for constants that `check_printable_times` refuses.
     """
     for aggregate in aggregates:
-        far.check_printable_times(aggregate, table, "an aggregate")
+        check_printable_times(aggregate, table, "an aggregate")
         check_times(aggregate, schema, f"an aggregate of {table}")
 
 
@@ -219,7 +392,7 @@ def check_times(expr: pl.Expr, schema: Mapping[str, pl.DataType], subject: str) 
     Other errors of the expression are ignored.
     """
     try:
-        for expanded in expand.expand(expr, schema):
+        for expanded in expand(expr, schema):
             temporal.refuse_numbers(expanded, schema, subject)
     except pl.exceptions.PolarsError as wrong:
         if hint := _hint(what := str(wrong).split("\n", 1)[0]):

@@ -25,23 +25,20 @@ except ModuleNotFoundError as missing:
     raise Unsupported(message, feature="spark") from missing
 
 if TYPE_CHECKING:
-    from lakekit.spark.batch_read import read as read
+    from lakekit.spark.batch_read import changes as changes, read as read
     from lakekit.spark.batch_write import write as write
-    from lakekit.spark.changed import changes as changes
-    from lakekit.spark.compaction import compact as compact
-    from lakekit.spark.data_source import register as register
-    from lakekit.spark.dml import delete as delete, update as update
+    from lakekit.spark.data_source import attach as attach, register as register
+    from lakekit.spark.dml import delete as delete, merge as merge, update as update
     from lakekit.spark.maintenance import (
         analyze as analyze,
+        compact as compact,
         expire_snapshots as expire_snapshots,
         refresh as refresh,
         remove_orphans as remove_orphans,
         rewrite_file_index as rewrite_file_index,
     )
-    from lakekit.spark.merging import merge as merge
-    from lakekit.spark.names import attach as attach
     from lakekit.spark.session import start as start
-    from lakekit.spark.speaking import sql as sql
+    from lakekit.spark.sql import sql as sql
 
 if (_task := TaskContext.get()) is not None and "polars" not in sys.modules:
     # tasks of an executor run side by side: threads of each beyond its cores only stand in each other's way (measured:
@@ -49,16 +46,12 @@ if (_task := TaskContext.get()) is not None and "polars" not in sys.modules:
     os.environ.setdefault("POLARS_MAX_THREADS", str(_task.cpus()))
 
 _HOMES = {
-    "lakekit.spark.maintenance": "analyze expire_snapshots refresh remove_orphans rewrite_file_index",
-    "lakekit.spark.changed": "changes",
-    "lakekit.spark.compaction": "compact",
-    "lakekit.spark.merging": "merge",
-    "lakekit.spark.names": "attach",
-    "lakekit.spark.batch_read": "read",
+    "lakekit.spark.maintenance": "analyze expire_snapshots refresh remove_orphans rewrite_file_index compact",
+    "lakekit.spark.batch_read": "changes read",
+    "lakekit.spark.dml": "merge delete update",
+    "lakekit.spark.data_source": "attach register",
     "lakekit.spark.session": "start",
-    "lakekit.spark.data_source": "register",
-    "lakekit.spark.speaking": "sql",
-    "lakekit.spark.dml": "delete update",
+    "lakekit.spark.sql": "sql",
     "lakekit.spark.batch_write": "write",
 }
 """The module of each public name."""

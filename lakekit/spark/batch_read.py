@@ -8,37 +8,56 @@
         one
 
 `unionAll` combines both. What a query filters and selects later reaches Spark's own reader; lakekit's tasks read what
-`read` was called with. Spark knows the sizes of files and gets an estimate of the rows of tasks (`read.estimate`): big
+`read` was called with. Spark knows the sizes of files and gets an estimate of the rows of tasks (`read.explain`): big
 tables are joined by shuffling, small ones sent to every executor.
+
+Resolve the arguments of a Spark read: the table with its options, the columns, the rows.
+
+Spark holds microseconds, so tables are opened with `lakekit.timestamp-unit=us`: finer timestamps are cut as they are
+read, and conditions see the cut values.
+
+Read what changed between two snapshots as a Spark DataFrame.
+
+    ls.changes(spark, table, 3, 7)        the rows of (3, 7], their kind first
+
+Written rows and changelogs are read file by file. The difference of two states is computed bucket by bucket, a task
+each: a key never leaves its bucket, or the difference says where it is.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from lakekit.catalog.system_table import SystemTable
+from lakekit.catalog.sys_tables import SystemTable
 from lakekit.columns import SEQUENCE, col
-from lakekit.errors import Unsupported
-from lakekit.format.polars_types import paimon_type
+from lakekit.errors import SchemaMismatch, Unsupported
+from lakekit.format.polars_types import paimon_type, polars_schema
 from lakekit.read import (
-    estimate,
+    explain,
     incremental as changing,
     lazy_frames,
+    polars_pushdown,
     table_scan as scans,
     time_travel,
+    user_expressions,
     user_expressions as rows_said,
 )
-from lakekit.spark import asked, conditions, job, native_parquet, session, tasks
-from lakekit.spark.asked import MICROSECONDS
+from lakekit.read.filter_text import pyarrow_text
+from lakekit.read.planner import NO_FILTER
+from lakekit.read.polars_pushdown import ScanFilter, parse_exact
+from lakekit.spark import native_parquet, session, tasks, tasks as job
 from lakekit.spark.types import arrow_schema, read_fields, spark_schema, to_batch
-from lakekit.system_tables import data, registry
+from lakekit.system_tables import metadata_tables, registry
 from lakekit.table.format_tables import FormatTable
-from lakekit.types import Field
+from lakekit.table.open_create import open as open_table
+from lakekit.table.read_methods import check_one_position
+from lakekit.table.table import Table
+from lakekit.types import Field, first_duplicate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -48,12 +67,101 @@ if TYPE_CHECKING:
     import polars as pl
     from pyspark.sql import DataFrame, SparkSession
 
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.predicate import Predicate
     from lakekit.read.incremental import IncrementalScan
     from lakekit.read.planner import Plan
     from lakekit.read.table_scan import TableScan
-    from lakekit.spark.asked import RowFilter
-    from lakekit.spark.job import ReadJob
-    from lakekit.table.table import Table
+    from lakekit.spark.tasks import ReadJob
+
+
+MICROSECONDS = {"lakekit.timestamp-unit": "us"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowFilter:
+    """The rows of a read: the condition, what planning understands of it, and its remaining predicates.
+
+    `said` holds a predicate for each conjunct that partitions do not decide; None where a conjunct is not understood.
+    """
+
+    where: pl.Expr | None = None
+    condition: ScanFilter = NO_FILTER
+    said: tuple[Predicate | None, ...] = ()
+
+
+def table_of(table_or_path: Table | SystemTable | str | PathLike[str]) -> Table | SystemTable:
+    """Return the table passed in, or open the one at a path.
+
+    Raises: what opening raises, and `TypeError` for neither.
+    """
+    if isinstance(table_or_path, (Table, SystemTable)):
+        return table_or_path
+    if not isinstance(table_or_path, str) and not hasattr(table_or_path, "__fspath__"):
+        msg = f"lakekit.spark takes a table, one of its system tables or a path, not {type(table_or_path).__name__}"
+        raise TypeError(msg)
+    return open_table(table_or_path)
+
+
+def handle_of(table: Table, at: int | str | datetime | None, options: Mapping[str, Any] | None) -> TableContext:
+    """Return the context of a table with a caller's options, as tasks need it.
+
+    It has no catalog, which may hold connections.
+    """
+    check_one_position(at, options)
+    return replace(table.handle().with_options({**(options or {}), **MICROSECONDS}), catalog_env=None)
+
+
+def columns_of(fields: Sequence[Field], names: Sequence[str] | None, table: str) -> tuple[Field, ...]:
+    """Return the columns of those names, in that order; all of them without names.
+
+    Raises: `ColumnNotFound`, `SchemaMismatch`.
+    """
+    if names is None:
+        return tuple(fields)
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise SchemaMismatch(f"columns= of a read of {table} takes a list of names, not {names!r}")
+    if not names:
+        raise SchemaMismatch(f"columns= of a read of {table} names none; to count rows read any one column")
+    by_name = {field.name: field for field in fields}
+    for name in names:
+        if name not in by_name:
+            raise user_expressions.make_column_not_found(name, list(by_name), table, "columns=")
+    if (twice := first_duplicate(names)) is not None:
+        raise SchemaMismatch(f"columns= of a read of {table} names {twice} twice", column=twice)
+    return tuple(by_name[name] for name in names)
+
+
+def rows_of(ctx: TableContext, where: pl.Expr | str | None) -> RowFilter:
+    """Return the filter of a condition.
+
+    Raises: `ColumnNotFound`, `SchemaMismatch` for what is no condition of single rows, `TypeError`.
+    """
+    if where is None:
+        return RowFilter()
+    expr = user_expressions.condition(where, ctx)
+    schema = polars_schema(ctx.schema.fields, timestamp_unit="us")
+    if (beyond := user_expressions.non_elementwise_reason(expr, schema)) is not None:
+        each = (
+            ", and tasks see some each: let Spark compute it over what read() gives"
+            if beyond == user_expressions.MANY_ROWS
+            else ""
+        )
+        raise SchemaMismatch(f"where={expr} of {ctx.name} {beyond}{each}")
+    filters, is_complete = polars_pushdown.all_filters_of(expr, schema)
+    condition, decided = polars_pushdown.condition_of(filters, ctx.schema)
+    predicates = [parse_exact(pyarrow_text(text_filter)) for at, text_filter in enumerate(filters) if at not in decided]
+    return RowFilter(where=expr, condition=condition, said=tuple(predicates) if is_complete else (None,))
+
+
+def columns_to_read(ctx: TableContext, out: Sequence[Field], rows: RowFilter) -> tuple[Field, ...]:
+    """Return the columns to read: the output columns, then those that only the condition uses."""
+    used = [] if rows.where is None else rows.where.meta.root_names()
+    names = {field.name for field in out}
+    return (*out, *(field for field in ctx.schema.fields if field.name in used and field.name not in names))
+
+
+# ---- batch read ------------------------------------------------------------
 
 
 def read(
@@ -86,13 +194,13 @@ def read(
     Raises: what `Table.scan` raises, `ColumnNotFound`, `SchemaMismatch`, and `Unsupported` for a Spark that is too old.
     """
     session.check(spark)
-    table = asked.table_of(table_or_path)
+    table = table_of(table_or_path)
     if isinstance(table, SystemTable):
         return _system(spark, table, columns, where, at=at, options=options)
     if isinstance(table, FormatTable):
         frame = table.scan(at, options={**(options or {}), **MICROSECONDS})
         return _scan_in_one_task(spark, frame, table, columns, where)
-    ctx = asked.handle_of(table, at, options)
+    ctx = handle_of(table, at, options)
     if at is None and time_travel.means_changes(ctx):
         return read_changes(spark, changing.changes_from_options(ctx, kind_column=None), columns, where)
     return _read_state(spark, scans.scan(ctx, at), columns, where)
@@ -102,8 +210,8 @@ def _read_state(
     spark: SparkSession, scan: TableScan, columns: Sequence[str] | None, where: pl.Expr | str | None
 ) -> DataFrame:
     """Return the rows of a scan, with their kinds where it has them."""
-    rows = asked.rows_of(scan.ctx, where)
-    out = asked.columns_of(scan.fields, columns, scan.ctx.name)
+    rows = rows_of(scan.ctx, where)
+    out = columns_of(scan.fields, columns, scan.ctx.name)
     frames = [frame for plan, what in work_of_state(scan, out, rows) for frame in _plan_frames(spark, plan, what, rows)]
     return union_frames(spark, frames, with_kind(scan.kind_column, out, numbered=scan.numbered))
 
@@ -112,7 +220,7 @@ def work_of_state(scan: TableScan, out: Sequence[Field], rows: RowFilter) -> Ite
     """Yield the plans of a scan, each with the job that its tasks share."""
     what = job.ReadJob(
         ctx=scan.ctx,
-        fields=asked.columns_to_read(scan.ctx, out, rows),
+        fields=columns_to_read(scan.ctx, out, rows),
         out=with_kind(scan.kind_column, out, numbered=scan.numbered),
         where=rows.where,
         on_key=rows.condition.on_key,
@@ -129,7 +237,7 @@ def _plan_frames(spark: SparkSession, plan: Plan, what: ReadJob, rows: RowFilter
     frames, own = [], lazy_frames.own_fields(plan, what.fields)
     mask = np.zeros(len(plan.raw), bool) if what.kind_column is not None else native_parquet.native_read_mask(plan, own)
     condition = (
-        conditions.column_of(rows.said, {field.name: field.type for field in what.fields})
+        native_parquet.column_of(rows.said, {field.name: field.type for field in what.fields})
         if rows.said and mask.any()
         else None
     )
@@ -148,8 +256,8 @@ def read_changes(
     where: pl.Expr | str | None = None,
 ) -> DataFrame:
     """Return the rows of changes, with their kinds where the source has them."""
-    rows = asked.rows_of(source.ctx, where)
-    out = asked.columns_of(source.fields, columns, source.ctx.name)
+    rows = rows_of(source.ctx, where)
+    out = columns_of(source.fields, columns, source.ctx.name)
     plans = source.plans(rows.condition)
     works = works_of_changes(source, plans, out, rows, session.slots(spark))
     frames = [frame for what, tasks, parts in works for frame in run(spark, tasks, what, parts)]
@@ -165,7 +273,7 @@ def works_of_changes(
     """
     compares = source.mode == "diff" and len(plans) > 1
     # comparing two states compares all their columns
-    fields = source.fields if compares else asked.columns_to_read(source.ctx, out, rows)
+    fields = source.fields if compares else columns_to_read(source.ctx, out, rows)
     output_fields = with_kind(source.kind_column, out, numbered=source.numbered)
     what = job.ReadJob(
         ctx=source.ctx,
@@ -196,7 +304,7 @@ def run(spark: SparkSession, tasks: Sequence[bytes], what: ReadJob, plans: Seque
     """Return the frame of the tasks of some plans, with its estimated size; no frame without tasks."""
     if not tasks:
         return []
-    size_bytes = sum(estimate.estimate_plan(plan, what.out).size_bytes for plan in plans)
+    size_bytes = sum(explain.estimate_plan(plan, what.out).size_bytes for plan in plans)
     return [session.run(spark, tasks, partial(job.rows, what), spark_schema(what.out), size_bytes=size_bytes)]
 
 
@@ -222,12 +330,12 @@ def _system(
     options: Mapping[str, Any] | None,
 ) -> DataFrame:
     """Return a system table: read by tasks where its rows are the table's own, else by the driver."""
-    name, ctx = registry.check(system.name, system.table.name), asked.handle_of(system.table, at, options)
+    name, ctx = registry.check(system.name, system.table.name), handle_of(system.table, at, options)
     if name == "binlog":
         msg = f"{system.table.name}$binlog is not read on Spark; $audit_log tells the same rows, one each"
         raise Unsupported(msg, feature="spark.read")
     if name in ("audit_log", "ro"):
-        source = (data.audit_source if name == "audit_log" else data.ro_source)(ctx, at)
+        source = (metadata_tables.audit_source if name == "audit_log" else metadata_tables.ro_source)(ctx, at)
         return (
             read_changes(spark, source, columns, where)
             if isinstance(source, changing.IncrementalScan)
@@ -235,7 +343,7 @@ def _system(
         )
     rows = registry.system(ctx, name, at).collect()
     fields = read_fields([Field(column, paimon_type(dtype, column)) for column, dtype in rows.schema.items()])
-    out = asked.columns_of(fields, columns, f"{system.table.name}${name}")
+    out = columns_of(fields, columns, f"{system.table.name}${name}")
     selected = _filter_and_select(rows.lazy(), out, where, f"{system.table.name}${name}").collect()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, arrow_schema(out)) as writer:
@@ -257,7 +365,7 @@ def _scan_in_one_task(
     where: pl.Expr | str | None,
 ) -> DataFrame:
     """Return the rows of a format table, which one task collects."""
-    out = read_fields(asked.columns_of(table.schema.fields, columns, table.name))
+    out = read_fields(columns_of(table.schema.fields, columns, table.name))
     size_bytes = int(table.files()["size_bytes"].sum())
     return session.run(
         spark,
@@ -282,3 +390,34 @@ def _filter_and_select(
 def _collect_batches(rows: pl.LazyFrame, out: Sequence[Field], task: bytes) -> Iterator[pa.RecordBatch]:  # noqa: ARG001 - there is one task
     for frame in rows.collect_batches(chunk_size=job.BATCH_ROWS, maintain_order=True):
         yield to_batch(frame, out)
+
+
+# ---- changed ------------------------------------------------------------
+
+
+KIND = "_row_kind"
+
+
+def changes(
+    spark: SparkSession,
+    table_or_path: Table | str | PathLike[str],
+    since: int | str | datetime,
+    until: int | str | datetime | None = None,
+    *,
+    mode: str = "auto",
+) -> DataFrame:
+    """Return the rows that changed after `since` up to and including `until`, with `_row_kind` first.
+
+    `until=None` is the newest snapshot. `Table.changes` says what `mode` means. The frame stays on the snapshots that
+    were there when it was made.
+
+    Raises: as `Table.changes`, and `Unsupported` for a Spark that is too old.
+    """
+    session.check(spark)
+    table = table_of(table_or_path)
+    if not isinstance(table, Table):
+        msg = f"{table!r} has no changes of its own: ask its table"
+        raise Unsupported(msg, feature="spark.read")
+    return read_changes(
+        spark, changing.changes(handle_of(table, None, None), since, until, mode=mode, kind_column=KIND)
+    )

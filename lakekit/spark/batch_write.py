@@ -12,42 +12,166 @@
 An attempt of a task that fails deletes what it wrote; what a duplicate attempt writes whose answer is not used, or one
 whose process dies, is an orphan for `t.remove_orphans`. Rows come into one bucket from many tasks, in no defined order:
 which of two rows of a key in one frame is the newer one only a sequence field says.
+
+Compute the task of a row in Spark itself, without Python.
+
+This covers tables of fixed buckets whose partitions and bucket keys are whole numbers, dates and texts.
+
+    task     (|hash of the partition| + bucket) % tasks                     as `write.router` has it
+    bucket   |hash of the bucket key % buckets|, or of the function mod the number itself
+    hash     Spark's `hash` of bytes, Murmur3 by words of four bytes from the seed 42: Paimon's, of its binary row
+    bytes    row kind and null bits (8) | each field (8): a number little-endian, a short text and its length,
+             or offset and length of a long text | long texts
+
+The bytes are made as hexadecimal digits. All else goes to `write_task.compute_task_numbers`, in Python. Every task
+checks that its rows belong to its own buckets, so a Spark with another hash function would cause an error, and no key
+in two buckets. Source: FORMAT.md 2.2 (binary row); `Murmur3_x86_32`.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql import functions, types as spark_types
+from pyspark.sql import Column, functions, functions as sql, types as spark_types
 
+from lakekit.codec import binary_row, hashing
 from lakekit.commit import abort, committer as publishing
-from lakekit.data_file import shape
+from lakekit.data_file import rolling_writer
 from lakekit.errors import InvalidOption, LakekitError
 from lakekit.maintenance import after_commit, compact
 from lakekit.metadata import feature_check
 from lakekit.model.snapshot import BATCH_IDENTIFIER
-from lakekit.spark import asked, hashed, session, types, write_task
+from lakekit.spark import batch_read, session, types, write_task
+from lakekit.spark.types import spark_type
 from lakekit.spark.write_task import TASK, WriteJob
 from lakekit.table.table import Table
 from lakekit.table.table_writer import resolve_overwrite
 from lakekit.write import row_conversion
-from lakekit.write.shares import WriteParallelism
+from lakekit.write.bucket_assigners import bucket_fields
+from lakekit.write.router import divide_write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from os import PathLike
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType as SparkType, StructType
 
     from lakekit.commit.overwrite import Overwrite
     from lakekit.commit.result import Commit
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.commit_message import CommitMessage
+    from lakekit.types import DataType, Field
+    from lakekit.write.bucket_assigners import WriteParallelism
+
+    Typed = Mapping[str, tuple[Column, SparkType]]
+    """Columns of a frame by the table's names for them, with their types in Spark."""
+
+
+_MOST_FIELDS = 55
+"""The most null bits that fit behind the row kind in the first 8 bytes, without the sign bit of the number."""
+_WIDTHS = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "DATE": 4, "BIGINT": 8}
+_INLINE_BYTES = 7
+"""The most bytes of a text that stands in its field."""
+_INLINE = 0x80
+_ZERO_WORD = "0" * 16
+
+
+def task(ctx: TableContext, cut: WriteParallelism, columns: Typed) -> Column | None:
+    """Return the number of a row's task; None where Spark cannot compute it."""
+    options, keys, partitions = ctx.options, bucket_fields(ctx), ctx.schema.partition_fields
+    if (
+        options.bucket <= 0
+        or max(len(keys), len(partitions)) > _MOST_FIELDS
+        or not all(_is_hashable(field, columns) for field in (*keys, *partitions))
+    ):
+        return None
+    match options.bucket_function_type:
+        case "default":
+            bucket = sql.abs(row_hash(keys, columns) % options.bucket)
+        case "mod":
+            bucket = sql.pmod(
+                sql.coalesce(_cast_to_bigint(keys[0].type, columns[keys[0].name][0]), sql.lit(0)),
+                sql.lit(options.bucket),
+            )
+        case _:
+            return None
+    first = (
+        sql.abs(row_hash(partitions, columns).cast("bigint"))
+        if partitions
+        else sql.lit(abs(hashing.hash_bytes(binary_row.EMPTY)))
+    )
+    return ((first + bucket) % cut.tasks).cast("int")
+
+
+def _is_hashable(field: Field, columns: Typed) -> bool:
+    """Return whether a column's values are written as they come, and their bytes made here."""
+    is_alike = field.name in columns and columns[field.name][1] == spark_type(field.type)
+    return is_alike and field.default is None and (field.type.root == "VARCHAR" or field.type.root in _WIDTHS)
+
+
+def row_hash(fields: Sequence[Field], columns: Typed) -> Column:
+    """Return the hash of the binary row of some columns."""
+    heads: list[Column] = []
+    tails: list[Column] = []
+    end: Column = _bigint(8 + 8 * len(fields))
+    nulls: list[Column] = []
+    for at, field in enumerate(fields):
+        column = columns[field.name][0]
+        if field.type.nullable:  # a null where none may be is refused by the task that meets it
+            nulls.append(sql.when(column.isNull(), _bigint(1 << (8 + at))).otherwise(_bigint(0)))
+        if field.type.root == "VARCHAR":
+            head, tail, end = _text(column, end)
+            tails.append(tail)
+        else:
+            head = _number(field.type, column)
+        heads.append(sql.coalesce(head, sql.lit(_ZERO_WORD)))
+    first = _little_endian_hex(reduce(Column.bitwiseOR, nulls)) if nulls else sql.lit(_ZERO_WORD)
+    return sql.hash(sql.unhex(sql.concat(first, *heads, *tails)))
+
+
+def _bigint(value: int) -> Column:
+    return sql.lit(value).cast("bigint")
+
+
+def _number(t: DataType, column: Column) -> Column:
+    """Return the 16 hexadecimal digits of a number's field."""
+    width, number = _WIDTHS[t.root], _cast_to_bigint(t, column)
+    return _little_endian_hex(number if width == 8 else number.bitwiseAND((1 << 8 * width) - 1))
+
+
+def _cast_to_bigint(t: DataType, column: Column) -> Column:
+    return (sql.unix_date(column) if t.root == "DATE" else column.cast("int") if t.root == "BOOLEAN" else column).cast(
+        "bigint"
+    )
+
+
+def _text(column: Column, end: Column) -> tuple[Column, Column, Column]:
+    """Return the 16 digits of a text's field, the digits behind all fields, and the end of those.
+
+    The end is where the digits of the next text begin. A null has no digits.
+    """
+    digits, size = sql.hex(column), sql.octet_length(column).cast("bigint")
+    is_inline = column.isNull() | (size <= _INLINE_BYTES)
+    inline = sql.concat(sql.rpad(digits, 2 * _INLINE_BYTES, "0"), sql.lpad(sql.hex(size + _INLINE), 2, "0"))
+    padded = sql.when(is_inline, _bigint(0)).otherwise(sql.shiftleft(sql.shiftright(size + 7, 3), 3))
+    head = sql.when(is_inline, inline).otherwise(_little_endian_hex(sql.shiftleft(end, 32) + size))
+    tail = sql.when(is_inline, sql.lit("")).otherwise(sql.rpad(digits, (padded * 2).cast("int"), sql.lit("0")))
+    return head, tail, end + padded
+
+
+def _little_endian_hex(number: Column) -> Column:
+    """Return the 8 bytes of a BIGINT, the lowest first, as digits."""
+    parts = [sql.shiftleft(sql.shiftright(number, 8 * at).bitwiseAND(0xFF), 56 - 8 * at) for at in range(8)]
+    return sql.lpad(sql.hex(reduce(Column.bitwiseOR, parts)), 16, "0")
+
+
+# ---- batch write ------------------------------------------------------------
+
 
 MODES = ("append", "upsert", "overwrite")
 OVERWRITE_MODE, DYNAMIC = "spark.sql.sources.partitionOverwriteMode", "dynamic-partition-overwrite"
@@ -94,16 +218,14 @@ def write(
             return committed
     is_batch = identifier is None
     job = WriteJob(
-        ctx=replace(ctx, keeper=None),
+        ctx=replace(ctx, catalog_env=None),
         commit_user=commit_user or ctx.new_commit_user(),
         replaces=overwrite is not None,
         batch=is_batch,
         identifier=identifier,
         row_kind=row_kind,
         columns=tuple(df.columns),
-        cut=WriteParallelism.of(
-            ctx, parallelism=session.slots(spark), max_tasks=_shuffle_partitions(spark), batch=is_batch
-        ),
+        cut=divide_write(ctx, parallelism=session.slots(spark), max_tasks=_shuffle_partitions(spark), batch=is_batch),
     )
     messages = collected(ctx, _write_in_tasks(df.toDF(*write_task.positional_names(len(df.columns))), job).collect())
     committed = commit_messages(
@@ -231,7 +353,7 @@ def handle_of(table_or_path: Table | str | PathLike[str]) -> TableContext:
 
     Raises: `InvalidOption` for a system table, and what opening raises.
     """
-    table = asked.table_of(table_or_path)
+    table = batch_read.table_of(table_or_path)
     if not isinstance(table, Table):
         raise InvalidOption(
             f"{table.name} is a system table, which is made of what a table holds: write to that table",
@@ -293,7 +415,7 @@ def check(
         )
     overwrite = resolve_overwrite(ctx, None if mode != "overwrite" else True if partition is None else partition)
     feature_check.check_writable(ctx)
-    shape.allowed_external_roots(ctx)
+    rolling_writer.allowed_external_roots(ctx)
     _check_columns(schema, ctx, row_kind)
     return overwrite
 
@@ -352,7 +474,7 @@ def _add_task_column(df: DataFrame, job: WriteJob) -> DataFrame:
         own: (functions.col(name), types_of[name])
         for name, own in zip(df.columns, job.columns or df.columns, strict=True)
     }
-    number = hashed.task(job.ctx, job.cut, columns)
+    number = task(job.ctx, job.cut, columns)
     if number is not None:
         return df.withColumn(
             TASK, number if job.signs is None else functions.get(functions.lit(list(job.signs)), number)

@@ -10,34 +10,83 @@
 
 The unit of work is a bucket; of append tables without buckets, whose deletion vectors lie together, a partition. A
 condition that compares a row with others, and keys that may move between partitions, take one task.
+
+Run the tasks of a merge: match rows of the source with target rows, merge groups of buckets.
+
+    sent      rows of the source  ->  letters, addressed by the values they are matched by
+    told      rows of the target  ->  letters to the same addresses: only the columns that the match looks at, once each
+    met       both of an address  ->  letters to the groups where a row of the source matches,
+                                      or, if nowhere, where it would be inserted
+    merged    letters of a group  ->  `dml.merge` on its buckets of the table, with these rows as the source
+
+A letter is a frame in the bytes of Arrow, so that no value passes through Spark's types: a timestamp of nanoseconds is
+compared as one. Two rows match by the same expression in `send_matches` and in `merge_groups`, and the rows of a group
+match no target row elsewhere, or `merge_groups` gets that row in every group of it.
+
+Merge rows of a DataFrame into a table by Spark tasks, with one commit in the driver.
+
+    ls.merge(spark, table, df, lk.when_matched(update="all"), lk.when_not_matched(), on=["k"])
+
+    driver    checks clauses, conditions and columns as `t.merge` does; the table's buckets, or files, become groups
+    tasks     rows of the source go to the groups whose rows they can match: where the match names the columns that
+              decide a row's bucket these give the group; else they are first joined with the target's columns
+    tasks     a group each: `dml.merge` with the rows that came
+    driver    `commit.committer`, once
+
+Each task holds the rows of the source that are for its groups, and the match's columns of what it joins: as much as a
+share of a hash join. A match without an equality of whole numbers, texts, dates or booleans is joined by one task. Of
+append tables without buckets a group is some of the files, with deletion vectors partitions; keys that may move between
+partitions take one task.
 """
 
 from __future__ import annotations
 
+import io
 import json
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from pyspark.sql import functions, types as spark, types as spark_types
+
+from lakekit.codec import hashing
+from lakekit.columns import GROUP, col, cols, select_by_name
+from lakekit.commit import committer as publishing
 from lakekit.commit.committer import commit_changes_once
-from lakekit.dml import delete_update as deleting, update as updating
+from lakekit.dml import delete_update as deleting, delete_update as updating, merge as merging, merge_plan as plans
+from lakekit.dml.matching_rows import TargetRows
+from lakekit.dml.merge_plan import SOURCE_ROW
 from lakekit.dml.row_change import RowChange
+from lakekit.errors import MergeConflict, SchemaMismatch, ValueOutOfRange
 from lakekit.maintenance import after_commit
-from lakekit.spark import session, write_task
+from lakekit.metadata import feature_check
+from lakekit.read.user_expressions import SOURCE, translate_compute_errors
+from lakekit.spark import session, types, write_task
 from lakekit.spark.batch_write import collected, handle_of
+from lakekit.types import MAX_LENGTH, parse
+from lakekit.write import bucket_assigners, input_frames, row_conversion
+from lakekit.write.bucket_assigners import WriteParallelism, WriteShard
+from lakekit.write.router import TaskRouter, divide_write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from os import PathLike
 
-    import polars as pl
-    import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from numpy.typing import NDArray
+    from pyspark.sql import DataFrame, SparkSession
 
     from lakekit.commit.result import Commit
+    from lakekit.dml.merge_clauses import Clause
+    from lakekit.dml.merge_plan import MergePlan
     from lakekit.dml.row_change import RowChangeSpec
+    from lakekit.metadata.table_context import TableContext
     from lakekit.table.table import Table
     from lakekit.write.table_writers import BucketId
+
 
 _TASKS_A_SLOT = 4
 
@@ -50,7 +99,7 @@ def delete(spark: SparkSession, table_or_path: Table | str | PathLike[str], wher
     Raises: as `t.delete`, and what Spark raises where a task failed too often.
     """
     session.check(spark)
-    return _run_change(spark, deleting.statement(handle_of(table_or_path), where))
+    return _run_change(spark, deleting.delete_spec(handle_of(table_or_path), where))
 
 
 def update(
@@ -66,7 +115,7 @@ def update(
     Raises: as `t.update`, and what Spark raises where a task failed too often.
     """
     session.check(spark)
-    return _run_change(spark, updating.statement(handle_of(table_or_path), set, where))
+    return _run_change(spark, updating.update_spec(handle_of(table_or_path), set, where))
 
 
 def _run_change(spark: SparkSession, change: RowChangeSpec) -> Commit:
@@ -82,9 +131,9 @@ def _run_change(spark: SparkSession, change: RowChangeSpec) -> Commit:
         json.dumps([(partition.hex(), bucket) for partition, bucket in bucket_ids]).encode()
         for bucket_ids in _parts(change, due_buckets, session.slots(spark))
     ]
-    target = replace(change.found, ctx=replace(change.found.ctx, keeper=None))
+    target = replace(change.found, ctx=replace(change.found.ctx, catalog_env=None))
     # a catalog may hold connections, and tasks commit nothing
-    sent = replace(change, ctx=replace(ctx, keeper=None), found=target)
+    sent = replace(change, ctx=replace(ctx, catalog_env=None), found=target)
     messages = collected(ctx, session.run(spark, tasks, partial(_run_change_task, sent), write_task.ANSWER).collect())
     return after_commit.maintain_after_commit(
         ctx, commit_changes_once(ctx, messages, commit_user=ctx.new_commit_user()), messages
@@ -115,3 +164,422 @@ def _run_change_task(spec: RowChangeSpec, task: bytes) -> Iterator[pa.RecordBatc
     except write_task.REPORTED_ERRORS as wrong:
         answers = write_task.encode_failure(wrong)
     yield from write_task.yield_answers(spec.ctx, answers)
+
+
+# ---- merge task ------------------------------------------------------------
+
+
+TO, OF, DATA = "to", "of", "data"
+LETTER = spark.StructType(
+    [
+        spark.StructField(TO, spark.IntegerType()),
+        spark.StructField(OF, spark.IntegerType()),
+        spark.StructField(DATA, spark.BinaryType()),
+    ]
+)
+FROM_SOURCE = -1
+"""The sender of letters with rows of the source; other letters have the group of their target rows."""
+_LETTER = pa.schema([pa.field(TO, pa.int32()), pa.field(OF, pa.int32()), pa.field(DATA, pa.binary())])
+
+_REPORTED_ERRORS = (*write_task.REPORTED_ERRORS, MergeConflict)
+_ADDRESSES = {"Int64": "BIGINT", "String": "STRING", "Date": "DATE", "Boolean": "BOOLEAN"}
+"""Kinds of values that rows are addressed by, and the type they are hashed as."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BucketGroups:
+    """The buckets of a table in groups, each of one task.
+
+    `cut`: as a write is divided; without it by partition, or, with `by_file`, files in any order. Rows that are
+    inserted have a group too: the one that has, or may make, their bucket.
+    """
+
+    count: int
+    cut: WriteParallelism | None = None
+    by_file: bool = False
+
+    @staticmethod
+    def of(ctx: TableContext, *, slots: int, parallelism: int, most: int) -> BucketGroups:
+        """Return the groups of a table: those of a write with `slots` tasks at once, else about `parallelism`.
+
+        Raises: what `WriteParallelism.of` raises.
+        """
+        cut = divide_write(ctx, parallelism=slots, max_tasks=most, batch=False)
+        if cut is not None:
+            return BucketGroups(count=cut.tasks, cut=cut)
+        by_file = not ctx.has_buckets and not ctx.options.deletion_vectors_enabled
+        return BucketGroups(count=max(1, parallelism) if by_file or ctx.schema.partition_keys else 1, by_file=by_file)
+
+    def of_place(self, partition: bytes, bucket: int) -> int:
+        """Return the group of a bucket. Not for groups of files."""
+        if self.cut is not None:
+            return (self.cut.first(partition) + bucket % self.cut.assigners) % self.cut.tasks
+        return crc32(partition) % self.count
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeJob:
+    """What all tasks of a merge have in common.
+
+    `plan` has a source without rows; `places` are the buckets of each group; `columns` and `arrow` describe the source.
+    `addressed`: the number of addresses where rows of both sides meet. `direct`: the source column for each column that
+    decides the group of a row; None where rows of the source look for their groups.
+    """
+
+    ctx: TableContext
+    plan: MergePlan
+    found: TargetRows
+    groups: BucketGroups
+    places: tuple[frozenset[tuple[bytes, int]], ...]
+    columns: tuple[str, ...]
+    arrow: pa.Schema
+    addressed: int
+    direct: tuple[tuple[str, str], ...] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # every process finds out for itself what it needs of the table
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @cached_property
+    def tasks(self) -> TaskRouter:
+        """The router of rows to groups. Only for groups of a `cut`."""
+        assert self.groups.cut is not None
+        return TaskRouter.of(self.ctx, self.groups.cut, replaces=False, batch=False)
+
+    @cached_property
+    def deciding(self) -> tuple[str, ...]:
+        """The columns of the table that decide the group of a row."""
+        if self.groups.cut is not None:
+            return self.tasks.names if self.groups.count > 1 else ()
+        return () if self.groups.by_file else tuple(self.ctx.schema.partition_keys)
+
+    @cached_property
+    def addresses(self) -> tuple[tuple[str, str], ...]:
+        """Columns of both sides that are equal where rows match, and that are hashed alike."""
+        equal = plans.equal_columns(self.plan, self.ctx)
+        theirs = self.plan.source.schema
+        return tuple(
+            (mine, other)
+            for mine, other in equal.items()
+            if _kind(self.found.schema[mine]) == _kind(theirs[other]) in _ADDRESSES
+        )
+
+    @cached_property
+    def compared(self) -> list[str]:
+        """The columns of the target that the match looks at."""
+        used = set(self.plan.on.meta.root_names())
+        return [name for name in self.ctx.schema.names if name in used] or [self.ctx.schema.names[0]]
+
+    def rows(self, batch: pa.RecordBatch) -> pl.DataFrame:
+        """Return rows of the source, as Spark has them, under their long names."""
+        arrays = [
+            array if array.type == field.type else array.cast(field.type)
+            for array, field in zip(batch.columns, self.arrow, strict=True)
+        ]
+        named = write_task.convert_times(pa.RecordBatch.from_arrays(arrays, names=list(self.columns)), self.ctx)
+        frame = pl.concat(list(input_frames.open_input(named, self.ctx).pieces(self.ctx)))
+        return frame.rename(lambda name: f"{SOURCE}{name}")
+
+    def group(self, number: int) -> TargetRows:
+        """Return the target rows of a group."""
+        if self.groups.by_file:
+            return replace(self.found, part=(number, self.groups.count))
+        return replace(self.found, some=self.places[number])
+
+    def destination(self, frame: pl.DataFrame) -> NDArray[np.int32]:
+        """Return the group of each row of a frame that has the deciding columns, as the table has them."""
+        if self.groups.by_file:
+            return np.arange(frame.height, dtype=np.int32) % self.groups.count
+        if not self.deciding:
+            return np.zeros(frame.height, np.int32)
+        deciding = row_conversion.convert_columns(frame, self.ctx, self.deciding)
+        if self.groups.cut is not None:
+            return self.tasks.task_numbers(deciding)
+        codes = bucket_assigners.encode_partitions(deciding, self.ctx)
+        return np.array([self.groups.of_place(row, 0) for row in codes.rows], np.int32)[
+            codes.codes
+        ]  # scalar: one a partition
+
+
+def _kind(dtype: pl.DataType) -> str:
+    return "Int64" if dtype.is_signed_integer() else str(dtype)
+
+
+# ---- letters ---------------------------------------------------------------------------------------------------------
+
+
+def _letters(frame: pl.DataFrame, numbers: NDArray[np.int32], sender: int) -> pa.RecordBatch:
+    """Return the rows for each address as a letter."""
+    addresses = np.unique(numbers).tolist()
+    data = [_to_ipc_bytes(frame.filter(pl.Series(numbers == number))) for number in addresses]  # scalar: one a letter
+    return pa.RecordBatch.from_arrays(
+        [pa.array(addresses, pa.int32()), pa.array([sender] * len(addresses), pa.int32()), pa.array(data, pa.binary())],
+        schema=_LETTER,
+    )
+
+
+def _to_ipc_bytes(frame: pl.DataFrame) -> bytes:
+    out = io.BytesIO()
+    frame.write_ipc_stream(out)
+    return out.getvalue()
+
+
+def _read_letters(
+    job: MergeJob, batches: Iterable[pa.RecordBatch]
+) -> Iterator[tuple[int, pl.DataFrame, list[tuple[int, pl.DataFrame]]]]:
+    """Yield the letters of a task by address: all rows of the source, and the target rows of groups."""
+    letters: dict[int, list[tuple[int, bytes | None]]] = {}
+    for batch in batches:
+        for to, sender, data in zip(
+            *(column.to_pylist() for column in batch.columns), strict=True
+        ):  # scalar: one a letter
+            letters.setdefault(to, []).append((sender, data))
+    for to in sorted(letters):
+        frames = [(sender, pl.read_ipc_stream(data)) for sender, data in letters.pop(to) if data is not None]
+        theirs = [frame for sender, frame in frames if sender == FROM_SOURCE]
+        yield (
+            to,
+            pl.concat([job.plan.source.drop(SOURCE_ROW), *theirs]),
+            [(sender, frame) for sender, frame in frames if sender != FROM_SOURCE],
+        )
+
+
+def _hash_addresses(job: MergeJob, frame: pl.DataFrame, names: Sequence[str]) -> NDArray[np.int32]:
+    """Return the address of each row by the values that it is matched by."""
+    if not names:
+        return np.zeros(frame.height, np.int32)
+    columns = [frame[name].cast(pl.Int64) if frame.schema[name].is_signed_integer() else frame[name] for name in names]
+    types = [parse(_ADDRESSES[str(column.dtype)]) for column in columns]
+    hashes = hashing.hash_columns([column.to_arrow() for column in columns], types)
+    return hashing.default_bucket(hashes, job.addressed)
+
+
+# ---- what each stage does --------------------------------------------------------------------------------------------
+
+
+def send_source_rows(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield rows of the source as letters: to their groups if known, else to where they meet target rows."""
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        frame = job.rows(batch)
+        numbers = (
+            _hash_addresses(job, frame, [other for _, other in job.addresses])
+            if job.direct is None
+            else _destination_groups(job, frame, dict(job.direct))
+        )
+        yield _letters(frame, numbers, FROM_SOURCE)
+
+
+def _destination_groups(job: MergeJob, frame: pl.DataFrame, columns: dict[str, str]) -> NDArray[np.int32]:
+    """Return the group of each source row, by the columns that decide it.
+
+    A row with a null where the table takes none matches nothing, and goes to group 0.
+    """
+    numbers = np.zeros(frame.height, np.int32)
+    if not columns:
+        return numbers
+    own = frame.select(col(other).alias(name) for name, other in columns.items()).with_row_index(SOURCE_ROW)
+    schema = job.ctx.schema
+    own = own.drop_nulls(
+        select_by_name(name for name in columns if name in schema.primary_keys or not schema.field(name).nullable)
+    )
+    numbers[own[SOURCE_ROW].to_numpy()] = job.destination(own.drop(SOURCE_ROW))
+    return numbers
+
+
+def send_target_rows(job: MergeJob, task: bytes) -> Iterator[pa.RecordBatch]:
+    """Yield the target rows of a group as letters.
+
+    Raises: what reading raises.
+    """
+    number, names = int(task), [mine for mine, _ in job.addresses]
+    near = plans.target_columns_used(job.plan, job.ctx)
+    for batch in job.group(number).batches(near, lambda rows: rows.select(cols(job.compared))):
+        frame = batch.unique(maintain_order=True)
+        if frame.height:
+            yield _letters(frame, _hash_addresses(job, frame, names), number)
+
+
+def send_matches(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield source rows as letters to the groups they match, or else to where they are inserted."""
+    for _, rows, targets in _read_letters(job, batches):
+        if not rows.height:
+            continue
+        source = rows.with_row_index(SOURCE_ROW)
+        groups = [frame.with_columns(pl.lit(sender, pl.Int32).alias(GROUP)) for sender, frame in targets]
+        matched = pl.Series(SOURCE_ROW, [], source.schema[SOURCE_ROW])
+        if groups:
+            with translate_compute_errors(job.ctx.name):
+                pairs = (
+                    pl.concat(groups)
+                    .lazy()
+                    .join_where(source.lazy(), job.plan.on)
+                    .select(GROUP, SOURCE_ROW)
+                    .unique()
+                    .collect()
+                )
+            matched = pairs[SOURCE_ROW].unique()
+            matches = pairs.join(source, on=SOURCE_ROW, maintain_order="right")
+            yield _letters(matches.select(cols(rows.columns)), matches[GROUP].to_numpy(), FROM_SOURCE)
+        yield from _send_inserts(job, source.filter(~pl.col(SOURCE_ROW).is_in(matched.implode())))
+
+
+def _send_inserts(job: MergeJob, unmatched: pl.DataFrame) -> Iterator[pa.RecordBatch]:
+    """Yield letters of rows that match nothing, to the groups of the rows that they become."""
+    if not unmatched.height or not job.plan.not_matched:
+        return
+    with translate_compute_errors(job.ctx.name):
+        by_action = merging.split_by_action(unmatched, job.plan.not_matched)
+        inserted = [rows.select(action.columns) for action, rows in by_action]
+    for (_, rows), new in zip(by_action, inserted, strict=True):
+        try:
+            numbers = job.destination(new)
+        except (SchemaMismatch, ValueOutOfRange):  # what takes these rows says what is wrong with one of them
+            numbers = np.zeros(rows.height, np.int32)
+        yield _letters(
+            rows.select(col(name) for name in job.plan.source.columns if name != SOURCE_ROW), numbers, FROM_SOURCE
+        )
+
+
+def merge_groups(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Merge the groups of a task, and yield messages for one commit.
+
+    Raises: what merging raises; then no file of it is left.
+    """
+    for number, rows, _ in _read_letters(job, batches):
+        shard = None if job.groups.cut is None else WriteShard(cut=job.groups.cut, task=number)
+        try:
+            with RowChange.of(job.ctx, only_adds=job.ctx.kind == "append", shard=shard) as change:
+                merging.fill(change, plans.source_frame(job.plan, job.ctx, rows), job.group(number))
+                answers = write_task.encode_messages(change.prepare())
+        except _REPORTED_ERRORS as wrong:
+            answers = write_task.encode_failure(wrong)
+        yield from write_task.yield_answers(job.ctx, answers)
+
+
+# ---- merging ------------------------------------------------------------
+
+
+_DIRECT_TYPES = {"TINYINT", "SMALLINT", "INT", "BIGINT", "VARCHAR", "DATE", "BOOLEAN"}
+
+
+def merge(
+    spark: SparkSession,
+    table_or_path: Table | str | PathLike[str],
+    source: DataFrame,
+    *clauses: Clause,
+    on: Sequence[str] | pl.Expr | str,
+) -> Commit:
+    """Merge rows by Spark tasks, in one commit: the clauses of `t.merge`, with a Spark DataFrame.
+
+    The source is computed once. Among its rows that are inserted with one key only a sequence field says which is the
+    newer one. A TIME of the source may be a number of milliseconds, as `ls.read` returns it.
+
+    Raises: what `t.merge` raises, `MergeConflict` among it; `TypeError` for a source that is no DataFrame of Spark; and
+    what Spark raises where a task failed too often. After an error nothing was changed.
+    """
+    session.check(spark)
+    if not hasattr(source, "mapInArrow"):
+        msg = (
+            f"ls.merge takes a DataFrame of Spark as its source, not {type(source).__name__}: t.merge takes rows that "
+            "are in memory"
+        )
+        raise TypeError(msg)
+    ctx = handle_of(table_or_path)
+    feature_check.check_writable(ctx)
+    arrow = pa.schema([pa.field(field.name, _arrow(field)) for field in source.schema])
+    nothing = write_task.convert_times(
+        pa.RecordBatch.from_arrays([pa.array([], field.type) for field in arrow], schema=arrow), ctx
+    )
+    job = _job(spark, ctx, merging.plan_merge(ctx, nothing, clauses, on), source.columns, arrow)
+    messages = collected(ctx, _answers(spark, job, source).collect())
+    return after_commit.maintain_after_commit(
+        ctx, publishing.commit_changes_once(ctx, messages, commit_user=ctx.new_commit_user()), messages
+    )
+
+
+def _arrow(field: spark_types.StructField) -> pa.DataType:
+    is_null = isinstance(field.dataType, spark_types.NullType)
+    return pa.null() if is_null else types.arrow_type(types.paimon_type(field.dataType, field.name))
+
+
+def _job(spark: SparkSession, ctx: TableContext, plan: MergePlan, columns: Sequence[str], arrow: pa.Schema) -> MergeJob:
+    """Return the job of the tasks: the newest snapshot, its buckets in groups."""
+    target = TargetRows.at_newest(ctx)
+    slots = session.slots(spark)
+    wanted, most = max(1, slots) * _TASKS_A_SLOT, max(1, int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
+    groups = BucketGroups.of(ctx, slots=slots, parallelism=wanted, most=most)
+    places: list[set[tuple[bytes, int]]] = [set() for _ in range(groups.count)]
+    if target.snapshot is not None and not groups.by_file:
+        for bucket_id in target.places(None if plan.not_matched_by_source else plans.target_columns_used(plan, ctx)):
+            places[groups.of_place(*bucket_id)].add(bucket_id)
+    job = MergeJob(
+        ctx=replace(ctx, catalog_env=None),  # a catalog may hold connections, and tasks commit nothing
+        plan=plan,
+        found=replace(target, ctx=replace(target.ctx, catalog_env=None)),
+        groups=groups,
+        places=tuple(frozenset(bucket_ids) for bucket_ids in places),
+        columns=tuple(columns),
+        arrow=arrow,
+        addressed=1,
+    )
+    job = replace(job, addressed=wanted if job.addresses else 1)
+    return replace(job, direct=_direct_columns(job))
+
+
+def _direct_columns(job: MergeJob) -> tuple[tuple[str, str], ...] | None:
+    """Return the source column for each column that decides a row's group; None where there is none.
+
+    Matching rows must agree in it, and inserted rows take their value from it. Only types whose every value the table
+    takes as it is: a value that a column does not take matches nothing, and could not be sent anywhere.
+    """
+    equal = plans.equal_columns(job.plan, job.ctx)
+    theirs = job.plan.source.schema
+    pairs = []
+    for name in job.deciding:
+        other, t = equal.get(name), job.ctx.schema.field(name).type
+        if (
+            other is None
+            or theirs[other] != job.found.schema[name]
+            or t.root not in _DIRECT_TYPES
+            or t.length not in (None, MAX_LENGTH)
+        ):
+            return None
+        for clause in job.plan.not_matched:
+            inserted = next((expr for expr in clause.columns if expr.meta.output_name() == name), None)
+            if inserted is None or not inserted.meta.undo_aliases().meta.eq(col(other)):
+                return None
+        pairs.append((name, other))
+    return tuple(pairs) if pairs or job.groups.count == 1 else None
+
+
+def _answers(spark: SparkSession, job: MergeJob, source: DataFrame) -> DataFrame:
+    """Return the answers of the tasks that merge."""
+    count = job.groups.count
+    letters = source.toDF(*write_task.positional_names(len(job.columns))).mapInArrow(
+        partial(send_source_rows, job), LETTER
+    )
+    if job.direct is None:
+        if job.found.snapshot is not None:
+            tasks = [str(number).encode() for number in range(count) if job.groups.by_file or job.places[number]]
+            letters = letters.unionAll(session.run(spark, tasks, partial(send_target_rows, job), LETTER))
+        letters = _repartition_letters(letters, job.addressed).mapInArrow(partial(send_matches, job), LETTER)
+    if job.plan.not_matched_by_source:  # groups that no row of the source is for have work, too
+        each = (
+            functions.col("id").cast("int").alias(TO),
+            functions.lit(FROM_SOURCE).alias(OF),
+            functions.lit(None).cast("binary").alias(DATA),
+        )
+        letters = letters.unionAll(spark.range(0, count, 1, 1).select(*each))
+    return _repartition_letters(letters, count).mapInArrow(partial(merge_groups, job), write_task.ANSWER)
+
+
+def _repartition_letters(letters: DataFrame, count: int) -> DataFrame:
+    """Return the letters with those of one address in one task.
+
+    A task may have several addresses where Spark cannot be told the partition of a row, which it can from 4.1 on.
+    """
+    if count == 1:
+        return letters.repartition(1)
+    return letters.repartitionById(count, TO) if hasattr(letters, "repartitionById") else letters.repartition(count, TO)

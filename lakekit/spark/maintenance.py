@@ -7,46 +7,194 @@
                                             then tasks delete the files
     ls.refresh(spark, table)                of an object table the location is listed by tasks; one commit
 
-The code of `t.…` decides in the driver what may be deleted (`maintenance.removal`, `maintenance.orphan_files`): a task
+The code of `t.…` decides in the driver what may be deleted (`maintenance.expire`, `maintenance.orphan_files`): a task
 only deletes what is no longer needed, and one that fails leaves orphans.
+
+Run pieces of maintenance work in tasks: bytes to a task, bytes back, and errors as themselves.
+
+    answers(spark, pieces, work)      the results of `work(piece)` for each of `pieces`, one Spark task each
+    lists(spark, storage)             directories listed by tasks, as `Storage.list` lists one
+    deletes(spark, storage)           files deleted by tasks, as `Storage.delete` deletes them
+
+A `LakekitError` is returned and not raised: storages have tried again by then, and the driver, which gets the results
+of the other tasks, can delete their files and raise the error as it is. All else is raised, and Spark runs the task
+again.
+
+Compact a table by Spark tasks: each takes some buckets, the driver commits once.
+
+ls.compact(spark, table, full=True)
+
+driver    `maintenance.compact` says which buckets of the newest snapshot are looked at
+tasks     some buckets a task, one after the other: as many tasks as run at once, more where a task would have much
+          to do again after a failure; where rows are sorted, or compaction goes by partition, a partition; of append
+          tables without buckets the files that become one
+driver    `commit.committer`, once: where another compaction was faster nothing changes, and the new files are deleted
 """
 
 from __future__ import annotations
 
+import heapq
 import json
 from base64 import b64decode, b64encode
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import polars as pl
+import pyarrow as pa
 
-from lakekit.errors import InvalidOption
+from lakekit.bucket.restore import SnapshotBuckets
+from lakekit.commit import abort
+from lakekit.commit.committer import commit_changes_once
+from lakekit.errors import InvalidOption, LakekitError
 from lakekit.format_table import object_table
-from lakekit.maintenance import analyze as analyzing, expire, orphan_files, rewrite_file_index as file_indexes
+from lakekit.maintenance import (
+    after_commit,
+    analyze as analyzing,
+    compact as append_files,
+    compact as caring,
+    expire,
+    orphan_files,
+    rewrite,
+    rewrite_file_index as file_indexes,
+)
 from lakekit.maintenance.arguments import before_ms
 from lakekit.maintenance.rewrite_file_index import FileBatch
+from lakekit.metadata import snapshots
 from lakekit.model.commit_message import CommitMessage
-from lakekit.spark import asked, batch_read, job, pieces, session, tasks as cut
-from lakekit.spark.asked import RowFilter
+from lakekit.spark import batch_read, session, tasks, tasks as cut, write_task
+from lakekit.spark.batch_read import RowFilter
 from lakekit.spark.batch_write import handle_of
+from lakekit.storage.protocol import Stat
 from lakekit.table.format_tables import ObjectTable, commit_listing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime, timedelta
     from os import PathLike
 
     from pyspark.sql import SparkSession
 
+    from lakekit.bucket.sort_order import Strategy
     from lakekit.commit.result import Commit
+    from lakekit.maintenance.compact import CompactRequest
     from lakekit.maintenance.result import Expired
+    from lakekit.maintenance.rewrite import SortedPartitions
     from lakekit.metadata.table_context import TableContext
     from lakekit.read.table_scan import TableScan
-    from lakekit.spark.job import ReadJob
+    from lakekit.spark.tasks import ReadJob
+    from lakekit.storage.protocol import Storage
     from lakekit.table.table import Table
     from lakekit.types import Field
+    from lakekit.write.table_writers import BucketId
+
+    Work = Callable[[bytes], Iterator[bytes]]
+
+
+A = TypeVar("A")
+
+FEW_DIRECTORIES, FEW_FILES = 8, 500
+"""Up to so many are listed or deleted in this process, before Spark would have started tasks."""
+TASKS_A_SLOT = 4
+"""Tasks that one slot does in turn: few enough to start, enough that no slot waits long for the slowest."""
+_SCHEMA = pa.schema([pa.field("message", pa.binary()), pa.field("wrong", pa.string())])
+
+
+def run_pieces(spark: SparkSession, pieces: Sequence[bytes], work: Work) -> tuple[list[bytes], LakekitError | None]:
+    """Return what `work` yields for all pieces, in no order, and the first error, if there was one.
+
+    `work` is closed where what it yields is not taken, and then undoes what it did.
+
+    Raises: what Spark raises where a task dies too often.
+    """
+    results: list[bytes] = []
+    wrong: LakekitError | None = None
+    for row in (
+        session.run(spark, pieces, partial(_run_piece, work), write_task.ANSWER).collect() if pieces else []
+    ):  # scalar: some a task
+        if row["wrong"] is None:
+            results.append(bytes(row["message"]))
+        else:
+            wrong = wrong or write_task.error(row["wrong"])
+    return results, wrong
+
+
+def _run_piece(work: Work, piece: bytes) -> Iterator[pa.RecordBatch]:
+    try:
+        for data in work(piece):
+            yield pa.record_batch([pa.array([data], pa.binary()), pa.array([None], pa.string())], schema=_SCHEMA)
+    except LakekitError as wrong:
+        yield from write_task.encode_failure(wrong)
+
+
+def parts(items: Sequence[A], count: int) -> Iterator[Sequence[A]]:
+    """Yield neighbours together, in `count` parts of one size, or fewer."""
+    size = max(1, -(-len(items) // max(1, count)))
+    return (items[at : at + size] for at in range(0, len(items), size))
+
+
+# ---- directories and files -------------------------------------------------------------------------------------------
+
+
+def make_lister(spark: SparkSession, storage: Storage) -> Callable[[Sequence[str]], list[list[Stat]]]:
+    """Return a function that lists directories: in tasks, or in this process where they are few."""
+
+    def listed(directories: Sequence[str]) -> list[list[Stat]]:
+        if len(directories) <= FEW_DIRECTORIES:
+            return [storage.list(requested) for requested in directories]
+        pieces = [json.dumps(part).encode() for part in parts(directories, TASKS_A_SLOT * session.slots(spark))]
+        results, wrong = run_pieces(spark, pieces, partial(_list_directories, storage))
+        if wrong is not None:
+            raise wrong
+        by_directory = {directory: stats for data in results for directory, stats in json.loads(data).items()}
+        return [
+            [
+                Stat(path=path, size_bytes=size, modified_ms=time, is_dir=is_dir)
+                for path, size, time, is_dir in by_directory[requested]
+            ]
+            for requested in directories
+        ]
+
+    return listed
+
+
+def _list_directories(storage: Storage, piece: bytes) -> Iterator[bytes]:
+    for directory in json.loads(piece):
+        yield json.dumps(
+            {
+                directory: [
+                    (stat.path, stat.size_bytes, stat.modified_ms, stat.is_dir) for stat in storage.list(directory)
+                ]
+            }
+        ).encode()
+
+
+def make_deleter(spark: SparkSession, storage: Storage) -> Callable[[Sequence[str]], None]:
+    """Return a function that deletes files: in tasks, or in this process where they are few.
+
+    It raises `StorageFailed` where some could not be deleted; the others are deleted.
+    """
+
+    def deleted(paths: Sequence[str]) -> None:
+        if len(paths) <= FEW_FILES:
+            storage.delete(paths)
+            return
+        pieces = [json.dumps(part).encode() for part in parts(paths, TASKS_A_SLOT * session.slots(spark))]
+        _, wrong = run_pieces(spark, pieces, partial(_delete_paths, storage))
+        if wrong is not None:
+            raise wrong
+
+    return deleted
+
+
+def _delete_paths(storage: Storage, piece: bytes) -> Iterator[bytes]:
+    storage.delete(json.loads(piece))
+    yield b""
+
+
+# ---- maintenance ------------------------------------------------------------
 
 
 # ---- indexes of files ------------------------------------------------------------------------------------------------
@@ -66,9 +214,9 @@ def rewrite_file_index(
     """
     session.check(spark)
     ctx = handle_of(table_or_path)
-    count = pieces.TASKS_A_SLOT * session.slots(spark)
-    tasks = [_encode_batches(batches) for batches in pieces.parts(file_indexes.plan_batches(ctx, where, count), count)]
-    answers, wrong = pieces.answers(spark, tasks, partial(_rewrite_indexes, replace(ctx, keeper=None), rebuild=anew))
+    count = TASKS_A_SLOT * session.slots(spark)
+    tasks = [_encode_batches(batches) for batches in parts(file_indexes.plan_batches(ctx, where, count), count)]
+    answers, wrong = run_pieces(spark, tasks, partial(_rewrite_indexes, replace(ctx, catalog_env=None), rebuild=anew))
     messages = [CommitMessage.from_bytes(data) for data in answers]
     if wrong is not None:
         file_indexes.discard(ctx, messages)
@@ -139,9 +287,9 @@ def _run_analyze_tasks(spark: SparkSession, source: TableScan, fields: Sequence[
     names, parts = analyzing.read_names(source, fields), []
     out = [field for field in source.fields if field.name in names]
     for plan, what in batch_read.work_of_state(source, out, RowFilter()):
-        sent = replace(what, ctx=replace(what.ctx, keeper=None))
+        sent = replace(what, ctx=replace(what.ctx, catalog_env=None))
         tasks = cut.plan_tasks(plan, plan.raw, session.slots(spark))
-        answers, wrong = pieces.answers(spark, tasks, partial(_analyze_task, sent, tuple(fields)))
+        answers, wrong = run_pieces(spark, tasks, partial(_analyze_task, sent, tuple(fields)))
         if wrong is not None:
             raise wrong
         parts += [pl.read_ipc_stream(data) for data in answers]
@@ -150,7 +298,9 @@ def _run_analyze_tasks(spark: SparkSession, source: TableScan, fields: Sequence[
 
 def _analyze_task(what: ReadJob, fields: Sequence[Field], task: bytes) -> Iterator[bytes]:
     data = BytesIO()
-    analyzing.summarize_frames(what.ctx, fields, job.read_frames(what, task)).write_ipc_stream(data, compression="zstd")
+    analyzing.summarize_frames(what.ctx, fields, tasks.read_frames(what, task)).write_ipc_stream(
+        data, compression="zstd"
+    )
     yield data.getvalue()
 
 
@@ -174,7 +324,7 @@ def remove_orphans(
     """
     session.check(spark)
     ctx = handle_of(table_or_path)
-    lists, deletes = pieces.lists(spark, ctx.storage), pieces.deletes(spark, ctx.storage)
+    lists, deletes = make_lister(spark, ctx.storage), make_deleter(spark, ctx.storage)
     return orphan_files.remove(
         ctx, older_than=older_than, dry_run=dry_run, force=force, external=external, lists=lists, deletes=deletes
     )
@@ -199,7 +349,7 @@ def expire_snapshots(
     """
     session.check(spark)
     ctx = handle_of(table_or_path)
-    since = before_ms(older_than, "older_than", ctx.world.now_ms())
+    since = before_ms(older_than, "older_than", ctx.runtime.now_ms())
     how = expire.override_limits(
         expire.snapshot_limits(ctx),
         retain_max=retain_max,
@@ -207,7 +357,7 @@ def expire_snapshots(
         older_than_ms=since,
         max_deletes=max_deletes,
     )
-    return expire.expire_snapshots(ctx, how, dry_run=dry_run, deletes=pieces.deletes(spark, ctx.storage))
+    return expire.expire_snapshots(ctx, how, dry_run=dry_run, deletes=make_deleter(spark, ctx.storage))
 
 
 # ---- listings --------------------------------------------------------------------------------------------------------
@@ -221,7 +371,7 @@ def refresh(spark: SparkSession, table_or_path: Table | str | PathLike[str]) -> 
     Raises: `InvalidOption` for a table of another kind, `StorageFailed`, and what a commit raises.
     """
     session.check(spark)
-    table = asked.table_of(table_or_path)
+    table = batch_read.table_of(table_or_path)
     if not isinstance(table, ObjectTable):
         raise InvalidOption(
             f"{table.name} is no object table: there is no listing to refresh, and what is read of it is new with "
@@ -230,4 +380,149 @@ def refresh(spark: SparkSession, table_or_path: Table | str | PathLike[str]) -> 
         )
     ctx = table.handle()
     storage, _, _ = object_table.objects_location(ctx)
-    return commit_listing(table, object_table.list_objects(ctx, pieces.lists(spark, storage)))
+    return commit_listing(table, object_table.list_objects(ctx, make_lister(spark, storage)))
+
+
+# ---- compaction ------------------------------------------------------------
+
+
+TASK_BYTES = 128 << 20
+"""The size of a task's buckets, if there are more than the tasks that run at once would finish in one go."""
+
+
+def compact(
+    spark: SparkSession,
+    table_or_path: Table | str | PathLike[str],
+    *,
+    full: bool = False,
+    where: pl.Expr | str | None = None,
+    order_by: str | Sequence[str] | None = None,
+    strategy: Strategy = "order",
+) -> Commit:
+    """Compact a table by Spark tasks, in one commit, as `t.compact` does.
+
+    Each bucket gets what its levels ask for, or, with `full`, every bucket goes to its highest level. `where`,
+    `order_by`, `strategy` are as in `t.compact`; of tables that are sorted or clustered a partition is one task.
+    Writers that only add files (`write-only`) may run meanwhile, but not where keys are sorted.
+
+    Raises: `InvalidOption`; `Conflict` where another compaction, or such a writer, was faster; what compacting raised
+    in a task, as `Corrupt`: nothing changed, and no file of any task is left; and what Spark raises where a task died
+    too often.
+    """
+    session.check(spark)
+    ctx = handle_of(table_or_path)
+    job = caring.compact_request(ctx, full=full, where=where, order_by=order_by, strategy=strategy)
+    if job.order is not None and ctx.kind == "key":
+        if rewrite.waits_for_compaction(job.ctx):
+            compact(spark, table_or_path, full=True, where=where)
+        return after_commit.maintain_after_commit(job.ctx, _sort_keys(spark, rewrite.keys(job.ctx, job.order, where)))
+    newest = snapshots.latest(job.ctx)
+    current = SnapshotBuckets.of(job.ctx, newest)
+    tasks = (
+        []
+        if newest is None
+        else list(_tasks(job, current, caring.due_buckets(job, current, where), session.slots(spark)))
+    )
+    sent = replace(
+        job, ctx=replace(job.ctx, catalog_env=None)
+    )  # a catalog may hold connections, and tasks commit nothing
+    messages = _run_tasks(spark, job.ctx, tasks, partial(_compact_task, sent))
+    return after_commit.maintain_after_commit(
+        job.ctx, commit_changes_once(job.ctx, messages, commit_user=job.commit_user)
+    )
+
+
+def _sort_keys(spark: SparkSession, job: SortedPartitions) -> Commit:
+    """Sort the partitions of a key table, one a task: its buckets fill in order, as in one process."""
+    sent = replace(job, ctx=replace(job.ctx, catalog_env=None), partitions=())
+    return job.commit(_run_tasks(spark, job.ctx, job.partitions, partial(_sort_partition, sent)))
+
+
+def _run_tasks(spark: SparkSession, ctx: TableContext, tasks: Sequence[bytes], work: Work) -> list[CommitMessage]:
+    """Return the messages of all tasks.
+
+    Raises: what one of them raised; then the files of the others are deleted.
+    """
+    answers, wrong = run_pieces(spark, tasks, work)
+    messages = [CommitMessage.from_bytes(data) for data in answers]
+    if wrong is not None:
+        with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
+            abort.abort(ctx, messages)
+        raise wrong
+    return messages
+
+
+def _sort_partition(job: SortedPartitions, partition: bytes) -> Iterator[bytes]:
+    return _yield_messages(job.ctx, rewrite.write_sorted_partitions(job, [partition]))
+
+
+def _yield_messages(ctx: TableContext, messages: Sequence[CommitMessage]) -> Iterator[bytes]:
+    """Yield messages as bytes; where they are not taken, their files are deleted."""
+    try:
+        yield from (message.to_bytes() for message in messages)
+    except BaseException:
+        with suppress(LakekitError):
+            abort.abort(ctx, messages)
+        raise
+
+
+def _tasks(
+    job: CompactRequest, current: SnapshotBuckets, bucket_ids: Sequence[BucketId], slots: int
+) -> Iterator[bytes]:
+    """Yield the input of each task: buckets of that snapshot, and of append tables which part of how many."""
+    assert current.snapshot is not None
+    snapshot_id = current.snapshot.id
+    if not job.goes_by_partition:
+        yield from (
+            _encode_task(snapshot_id, task_buckets)
+            for task_buckets in balance_tasks(
+                {bucket_id: current.size_bytes(*bucket_id) for bucket_id in bucket_ids}, slots
+            )
+        )
+        return
+    if job.order is None and not job.ctx.has_buckets:
+        if job.ctx.options.clustering_incremental:  # looks at partitions that nobody named, too
+            yield _encode_task(snapshot_id, bucket_ids)
+            return
+        for bucket_id in sorted(bucket_ids):
+            count = append_files.part_count(job.ctx, current.bucket(*bucket_id), full=job.full)
+            yield from (_encode_task(snapshot_id, [bucket_id], (number, count)) for number in range(count))
+        return
+    for partition in sorted({partition for partition, _ in bucket_ids}):
+        yield _encode_task(snapshot_id, [bucket_id for bucket_id in bucket_ids if bucket_id[0] == partition])
+
+
+def balance_tasks(sizes: Mapping[BucketId, int], slots: int) -> list[list[BucketId]]:
+    """Return the buckets grouped into tasks of about the same size in bytes, the biggest task first.
+
+    The biggest bucket goes first, each to the task that has least.
+    """
+    count = min(len(sizes), max(1, slots, -(-sum(sizes.values()) // TASK_BYTES)))
+    tasks: list[tuple[int, int, list[BucketId]]] = [(0, number, []) for number in range(count)]
+    for bucket_id in sorted(sizes, key=lambda bucket_id: (-sizes[bucket_id], bucket_id)):
+        size_bytes, number, bucket_ids = tasks[0]
+        bucket_ids.append(bucket_id)
+        heapq.heapreplace(tasks, (size_bytes + sizes[bucket_id], number, bucket_ids))
+    return [sorted(bucket_ids) for _, _, bucket_ids in sorted(tasks, key=lambda task: (-task[0], task[1]))]
+
+
+def _encode_task(snapshot_id: int, bucket_ids: Sequence[BucketId], part: tuple[int, int] = (0, 1)) -> bytes:
+    return json.dumps(
+        {
+            "snapshot": snapshot_id,
+            "places": [(partition.hex(), bucket) for partition, bucket in bucket_ids],
+            "share": part,
+        }
+    ).encode()
+
+
+def _compact_task(job: CompactRequest, task: bytes) -> Iterator[bytes]:
+    """Yield the messages of a task.
+
+    Raises: what compacting raises; then no file of it is left.
+    """
+    decoded = json.loads(task)
+    current = SnapshotBuckets.of(job.ctx, snapshots.read(job.ctx, decoded["snapshot"]))
+    bucket_ids = [(bytes.fromhex(partition), bucket) for partition, bucket in decoded["places"]]
+    number, count = decoded["share"]
+    return _yield_messages(job.ctx, caring.messages(job, current, bucket_ids, shard=(number, count)))

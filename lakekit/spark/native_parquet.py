@@ -15,6 +15,15 @@ Which files these are is decided here, file by file, and any doubt sends a file 
 One frame a schema: a missing column is null, a renamed one is read under its old name, a wider number is cast. Where
 partition values are plain texts or whole numbers, Spark is told the table's folder, and prunes folders by what a query
 asks later; a folder that means null is read from its files, as Spark would take its name for a value.
+
+Convert a condition of Polars into one of Spark, only where both agree on every value.
+
+    And((Leaf("k", ">=", (5,)), Leaf("s", "in", ("a", "b"))))   ->   (k >= 5) AND (s IN ('a', 'b'))
+
+They agree on whole numbers, booleans, texts (compared by their bytes), dates, and DOUBLE, whose NaN is the greatest
+number to both and equal to itself. Timestamps up to microseconds are compared as numbers of them, which no zone of the
+session moves. Other conditions (FLOAT with a literal of more digits, DECIMAL, bytes, a half understood filter) are not
+converted: lakekit reads those files and evaluates them with Polars.
 """
 
 from __future__ import annotations
@@ -22,6 +31,9 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from functools import reduce
+from operator import and_, or_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,27 +42,30 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import functions as sql
 
-from lakekit.data_file import row_kinds, unheld
+from lakekit.data_file import row_kinds, schema_evolution
 from lakekit.data_file.paths import data_file_paths, partition_values
 from lakekit.data_file.reader import SEQUENCE_NUMBER, VALUE_KIND
 from lakekit.data_file.schema_evolution import is_same_type
 from lakekit.errors import Unsupported
 from lakekit.metadata import schemas
+from lakekit.predicate import And, Leaf, Or
 from lakekit.spark.types import read_fields, spark_schema, spark_type
 from lakekit.sql.tokenizer import quote_identifier
-from lakekit.types import INTEGERS, STRINGS, TIMESTAMPS, Field
+from lakekit.types import INTEGERS, STRINGS, TIMESTAMPS, Field, Instant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from lakekit.metadata.table_context import TableContext
+    from lakekit.predicate import Predicate
     from lakekit.read.planner import Plan
     from lakekit.types import DataType
 
     Mask = NDArray[np.bool_]
+
 
 _NATIVE_NAMES = (
     "BOOLEAN TINYINT SMALLINT INT BIGINT FLOAT DOUBLE DECIMAL CHAR VARCHAR BINARY VARBINARY DATE ARRAY MAP ROW"
@@ -100,9 +115,11 @@ def native_read_mask(plan: Plan, fields: Sequence[Field]) -> Mask:
         mask &= ~np.asarray(pc.is_in(entries.column("file_name"), pa.array(list(plan.vectors), pa.string())))
     if plan.rule is not None:
         mask &= ~row_kinds.may_retract(ctx, plan.entries, plan.raw, reads_remote=True)
-    if lacking := unheld.select_possibly_missing(ctx, fields):  # what they lack only lakekit fills in
+    if lacking := schema_evolution.select_possibly_missing(ctx, fields):  # what they lack only lakekit fills in
         mask &= ~np.array(
-            unheld.may_lack_columns(ctx, entries.files_to_read(counted=True), data_file_paths(ctx, entries), lacking),
+            schema_evolution.may_lack_columns(
+                ctx, entries.files_to_read(counted=True), data_file_paths(ctx, entries), lacking
+            ),
             bool,
         )
     numbers = entries.numbers("schema_id")
@@ -334,3 +351,89 @@ def _to_hadoop_path(ctx: TableContext, path: str) -> str:
     if not ctx.storage.is_remote:
         return path
     return "s3a://" + path.partition("://")[2] if path.startswith("s3://") else path
+
+
+# ---- conditions ------------------------------------------------------------
+
+
+_BIGINT = 2**63
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock has no zone
+_COMPARED = {
+    "=": lambda column, value: column == value,
+    "!=": lambda column, value: column != value,
+    "<": lambda column, value: column < value,
+    "<=": lambda column, value: column <= value,
+    ">": lambda column, value: column > value,
+    ">=": lambda column, value: column >= value,
+}
+
+
+class _NotTheSame(Exception):
+    """A condition that the two engines might evaluate differently."""
+
+
+def column_of(predicates: Iterable[Predicate | None], types: Mapping[str, DataType]) -> Column | None:
+    """Return all predicates as one condition of Spark; None where one has no equivalent or is None.
+
+    A predicate that is None was not understood.
+    """
+    try:
+        return reduce(and_, [_to_column(predicate, types) for predicate in predicates], sql.lit(True))
+    except _NotTheSame:
+        return None
+
+
+def _to_column(predicate: Predicate | None, types: Mapping[str, DataType]) -> Column:
+    match predicate:
+        case And(parts):
+            return reduce(and_, [_to_column(part, types) for part in parts], sql.lit(True))
+        case Or(parts):
+            return reduce(or_, [_to_column(part, types) for part in parts], sql.lit(False))
+        case Leaf(name, op, literals) if name in types:
+            return _leaf(sql.col(quote_identifier(name)), op, literals, types[name])
+    raise _NotTheSame
+
+
+def _leaf(column: Column, op: str, literals: tuple[Any, ...], t: DataType) -> Column:
+    match op:
+        case "is null":
+            return column.isNull()
+        case "is not null":
+            return column.isNotNull()
+    values = [_literal(value, t) for value in literals]
+    match op:
+        case "in":
+            return column.isin(*values) if values else sql.lit(False)
+        case "starts with" if t.root in STRINGS:
+            return column.startswith(values[0])
+        case word if word in _COMPARED:
+            return _COMPARED[word](column, values[0])
+    raise _NotTheSame
+
+
+def _literal(value: object, t: DataType) -> Column:
+    match value:
+        case bool() if t.root == "BOOLEAN":
+            return sql.lit(value)
+        case int() if not isinstance(value, bool) and -_BIGINT <= value < _BIGINT and t.root in INTEGERS:
+            return sql.lit(value)
+        case float() if t.root == "DOUBLE":
+            return sql.lit(value)
+        case str() if t.root in STRINGS:
+            return sql.lit(value)
+        case date() if not isinstance(value, datetime) and t.root == "DATE":
+            return sql.expr(f"date'{value.isoformat()}'")
+        case Instant() if t.root in TIMESTAMPS and (t.precision or 0) <= 6 and not value.nanos % 1000:
+            return _instant(value, t)
+    raise _NotTheSame
+
+
+def _instant(value: Instant, t: DataType) -> Column:
+    micros = value.millis * 1000 + value.nanos // 1000
+    if t.root == "TIMESTAMP_LTZ":
+        return sql.timestamp_micros(sql.lit(micros))
+    try:
+        wall = _EPOCH + timedelta(microseconds=micros)
+    except OverflowError:
+        raise _NotTheSame from None
+    return sql.expr(f"timestamp_ntz'{wall.isoformat(' ')}'")

@@ -27,7 +27,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import lit
 
 from lakekit.errors import InvalidOption, Unsupported
-from lakekit.world import warn_user
+from lakekit.runtime import warn_user
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,32 +1,270 @@
-"""The SQL backend of Spark: rows are Spark's, and `lakekit.spark` changes tables."""
+"""The SQL backend of Spark: rows are Spark's, and `lakekit.spark` changes tables.
+
+Run queries of `ls.sql`: each table of the catalog in the text becomes an `ls.read` of it.
+
+Spark computes the rest of the query as it stands. A name of one part is a view of the session, where there is one, else
+a table of the session's current database.
+
+`ls.sql`: Spark's SQL over the tables of a catalog, without a connector in Java.
+
+    ls.sql(spark, "SELECT day, sum(total) FROM shop.orders WHERE id > 7 GROUP BY day", catalog=cat).show()
+    ls.sql(
+        spark,
+        "MERGE INTO shop.orders t USING new s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
+        catalog=cat,
+    )
+    ls.sql(spark, "CALL sys.compact(table => 'shop.orders')", catalog=cat)
+
+Spark computes queries and the rows of INSERT, with its functions and its optimizer. `lakekit.sql` parses the
+statements. Nothing is registered in the session.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pyarrow as pa
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions, types as spark_types
 
-from lakekit.errors import InvalidOption
-from lakekit.spark import batch_write, compaction, dml, maintenance, merging, queries, session, types
-from lakekit.sql.tokenizer import quote_identifier
+from lakekit.catalog.sys_tables import GlobalTable
+from lakekit.catalog.views import View
+from lakekit.errors import InvalidOption, NotFound, TableNotFound, Unsupported
+from lakekit.format.polars_types import paimon_type
+from lakekit.spark import batch_read, batch_write, dml, maintenance, session, types
+from lakekit.sql import dispatch, expressions
+from lakekit.sql.backend import ResultRows, Statement, single_column
+from lakekit.sql.expressions import exp
+from lakekit.sql.tokenizer import TokenStream, excerpt, quote_identifier, single_statement
+from lakekit.types import Field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    import polars as pl
     from pyspark.sql import DataFrame, SparkSession
 
+    from lakekit.catalog.catalog import Catalog
     from lakekit.commit.result import Commit
     from lakekit.dml.merge_clauses import Clause
     from lakekit.maintenance.result import Expired
-    from lakekit.sql.backend import ResultRows, Statement
     from lakekit.table.format_tables import ObjectTable
     from lakekit.table.table import Table
-    from lakekit.types import DataType, Field
+    from lakekit.types import DataType
+
+    Node = Any
+    """A node of sqlglot's tree."""
+
+
+INCREMENTAL_FUNCTIONS = {
+    "paimon_incremental_query": "incremental-between",
+    "paimon_incremental_between_timestamp": "incremental-between-timestamp",
+    "paimon_incremental_to_auto_tag": "incremental-to-auto-tag",
+}
+"""The connector's functions that give a table's changes, and the option that means each. Source:
+`PaimonTableValuedFunctions`.
+"""
+
+
+def query(spark: SparkSession, statement: Statement, text: str) -> DataFrame:
+    """Return the rows of a query.
+
+    Raises: `InvalidOption` for what is no query, and what Spark raises for it.
+    """
+    text = single_statement(text)
+    tree = expressions.parse_tree(text, "query", reads_texts=False)
+    if not isinstance(tree, (exp.Query, exp.Values)):
+        raise InvalidOption(f"no query that lakekit understands: {excerpt(text)}", key="sql")
+    rewritten = _Named(spark, statement, text)
+    own = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
+    for node in tree.find_all(exp.Table):
+        if isinstance(node.this, exp.Anonymous) and node.this.name.lower() in INCREMENTAL_FUNCTIONS:
+            rewritten.between(node)
+        elif (
+            isinstance(node.this, exp.Identifier)
+            and node.find_ancestor(exp.Hint) is None
+            and not (node.args.get("db") is None and node.name.lower() in own)
+        ):
+            rewritten.replace(node)
+    for column in tree.find_all(exp.Column):
+        rewritten.shorten(column)
+    return rewritten.frame()
+
+
+def values(spark: SparkSession, statement: Statement, text: str, most: int) -> pl.Series:
+    """Return the values of a query's only column.
+
+    Raises: `Unsupported` where Spark does not know a name in it, and for more than `most` values.
+    """
+    try:
+        df = query(spark, statement, text)
+        rows = pl.DataFrame(pl.from_arrow(df.limit(most + 1).toArrow()))
+    except AnalysisException as wrong:
+        msg = (
+            f"{text} is computed once, before any row is looked at, and Spark says: {str(wrong).splitlines()[0]} A "
+            "MERGE compares row by row"
+        )
+        raise Unsupported(msg, feature="spark.sql") from None
+    column = single_column(rows, text, most)
+    return (
+        column.dt.convert_time_zone("UTC")
+        if isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone
+        else column
+    )
+
+
+@dataclass(slots=True)
+class _Named:
+    """A query whose table names are replaced: `spans` of its text give way to `frames` of tables."""
+
+    spark: SparkSession
+    asked: Statement
+    text: str
+    spans: list[tuple[int, int, str]] = field(default_factory=list)
+    frames: dict[str, Any] = field(default_factory=dict)
+    databases: set[tuple[str, str]] = field(default_factory=set)
+
+    def replace(self, node: Node) -> None:
+        """Replace the name of a table by `ls.read` of it.
+
+        A name that the session knows and the catalog does not stays.
+        """
+        if node.args.get("catalog") is not None:
+            raise InvalidOption(
+                f"{node.sql('spark')} has three parts; a table of the catalog given is called database.table", key="sql"
+            )
+        parts = [identifier.name for identifier in (node.args.get("db"), node.this) if identifier is not None]
+        spark = self.spark
+        if len(parts) == 1 and spark.catalog.tableExists(quote_identifier(parts[0])):
+            return
+        try:
+            table: Any = self.asked.resolve_name(self.asked.full(parts))  # one of the catalog's own among them
+        except NotFound:
+            if spark.catalog.tableExists(".".join(map(quote_identifier, parts))):
+                return
+            if len(parts) > 1:
+                raise
+            name = self.asked.full(parts)
+            raise TableNotFound(
+                f"{parts[0]} is no view of the session, and {name} no table of the catalog; write database.table",
+                name=name,
+            ) from None
+        at, end = self._version(node)
+        first = node.args.get("db") or node.this
+        key = f"lakekit_{len(self.frames)}"
+        self.frames[key] = self._rows(table, at)
+        tokens = TokenStream.of(self.text)
+        tokens.skip(end)
+        alias = "" if node.alias or tokens.is_next("TABLESAMPLE") else f" AS {quote_identifier(parts[-1])}"
+        self.spans.append((_start(first), end, f"{{{key}}}{alias}"))
+        if len(parts) > 1:
+            self.databases.add((parts[0].lower(), parts[1].lower()))
+
+    def between(self, node: Node) -> None:
+        """Replace a function that names the changes of a table by those changes.
+
+        Raises: `InvalidOption` for other arguments than it takes.
+        """
+        name, start = node.this.name.lower(), int(node.this.meta["start"])
+        arguments = [argument.name for argument in node.this.expressions if isinstance(argument, exp.Literal)]
+        if len(arguments) != len(node.this.expressions) or len(arguments) != (
+            2 if INCREMENTAL_FUNCTIONS[name].endswith("tag") else 3
+        ):
+            ends = (
+                "tag"
+                if INCREMENTAL_FUNCTIONS[name].endswith("tag")
+                else "first time', 'last time"
+                if INCREMENTAL_FUNCTIONS[name].endswith("timestamp")
+                else "since', 'until"
+            )
+            raise InvalidOption(f"{node.this.sql('spark')}: write {name}('database.table', '{ends}')", key="sql")
+        if INCREMENTAL_FUNCTIONS[name].endswith("timestamp"):
+            arguments[1:] = [
+                argument if argument.isdecimal() else str(int(self.asked.moment(argument).timestamp() * 1000))
+                for argument in arguments[1:]
+            ]
+        table = self.asked.table(self.asked.full(arguments[0].split(".", 1)))
+        key = f"lakekit_{len(self.frames)}"
+        self.frames[key] = batch_read.read(
+            self.spark, table, options={INCREMENTAL_FUNCTIONS[name]: ",".join(arguments[1:])}
+        )
+        tokens = TokenStream.of(self.text)
+        tokens.skip(start)
+        self.spans.append((start, tokens.call().end, f"{{{key}}}{'' if node.alias else f' AS {name}'}"))
+
+    def _rows(self, table: Any, at: int | str | datetime | None) -> DataFrame:
+        if isinstance(table, GlobalTable):
+            return _read_global_table(self.spark, table)
+        if isinstance(table, View):
+            return query(self.spark, self.asked, table.dialects.get("spark", table.query)).toDF(
+                *(field.name for field in table.fields)
+            )
+        return batch_read.read(self.spark, table, at=at)
+
+    def shorten(self, column: Node) -> None:
+        """Remove the database from a column's name, as the replaced table goes by its own name."""
+        database, table = column.args.get("db"), column.args.get("table")
+        if database is not None and (database.name.lower(), table.name.lower()) in self.databases:
+            self.spans.append((_start(database), _start(table), ""))
+
+    def _version(self, node: Node) -> tuple[int | str | datetime | None, int]:
+        """Return the requested version of a table, and where its name and that end in the text."""
+        end, version = node.this.meta["end"] + 1, node.args.get("version")
+        if version is None:
+            return None, end
+        literal = version.expression
+        tokens = TokenStream.of(self.text)
+        tokens.skip(end)
+        tokens.accept("FOR")
+        tokens.name("VERSION or TIMESTAMP")
+        tokens.expect("AS", "OF")
+        if (
+            str(version.this).upper() == "TIMESTAMP"
+            and tokens.next is not None
+            and (tokens.next.kind == "word" or tokens.is_next("("))
+        ):
+            expression = tokens.inside() if tokens.is_next("(") else tokens.call().said
+            moment = values(self.spark, self.asked, f"SELECT CAST({expression} AS TIMESTAMP)", 1)[0]
+            if moment is None:
+                raise InvalidOption(f"TIMESTAMP AS OF {expression}: that is null, and no time", key="sql")
+            return moment, tokens.end_of(0)
+        word = tokens.take("a snapshot, a tag or a time, as a literal", "number", "text")
+        if str(version.this).upper() == "VERSION":
+            return (literal.name if literal.is_string else int(literal.name)), word.end
+        return self.asked.moment(literal.name, is_text=literal.is_string), word.end
+
+    def frame(self) -> DataFrame:
+        """Return the result of the query over the replaced tables."""
+        if not self.frames:
+            return self.spark.sql(self.text)
+        pieces, at = [], 0
+        for start, end, put in sorted(self.spans):
+            pieces += [_escape_braces(self.text[at:start]), put]
+            at = end
+        return self.spark.sql("".join([*pieces, _escape_braces(self.text[at:])]), **self.frames)
+
+
+def _read_global_table(spark: SparkSession, table: GlobalTable) -> DataFrame:
+    """Return a table of the catalog itself, whose rows the driver knows."""
+    rows = table.scan().collect()
+    fields = types.read_fields([Field(name, paimon_type(dtype, name)) for name, dtype in rows.schema.items()])
+    return spark.createDataFrame(pa.Table.from_batches([types.to_batch(rows, fields)]), types.spark_schema(fields))
+
+
+def _start(identifier: Node) -> int:
+    return int(identifier.meta["start"])
+
+
+def _escape_braces(text: str) -> str:
+    """Return the text with braces escaped, which PySpark would take for a frame's placeholder."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+# ---- sql ------------------------------------------------------------
+
 
 _RESULT_TYPES = {
     "string": spark_types.StringType(),
@@ -54,10 +292,10 @@ class SparkBackend:
         return self.spark.conf.get("spark.sql.session.timeZone") or "UTC"
 
     def query(self, statement: Statement, text: str) -> DataFrame:
-        return queries.query(self.spark, statement, text)
+        return query(self.spark, statement, text)
 
     def values(self, statement: Statement, text: str, most: int) -> pl.Series:
-        return queries.values(self.spark, statement, text, most)
+        return values(self.spark, statement, text, most)
 
     def names(self, rows: DataFrame) -> list[str]:
         return list(rows.columns)
@@ -101,13 +339,13 @@ class SparkBackend:
         return dml.update(self.spark, table, values, where=where)
 
     def merge(self, table: Table, source: DataFrame, *clauses: Clause, on: pl.Expr) -> Commit:
-        return merging.merge(self.spark, table, source, *clauses, on=on)
+        return dml.merge(self.spark, table, source, *clauses, on=on)
 
     def analyze(self, table: Table, *, columns: Sequence[str] | None) -> Commit:
         return maintenance.analyze(self.spark, table, columns=columns)
 
     def compact(self, table: Table, **how: Any) -> Commit:
-        return compaction.compact(self.spark, table, **how)
+        return maintenance.compact(self.spark, table, **how)
 
     def rewrite_file_index(self, table: Table, *, where: pl.Expr | None) -> Commit:
         return maintenance.rewrite_file_index(self.spark, table, where=where)
@@ -121,7 +359,7 @@ class SparkBackend:
     def expire_snapshots(self, table: Table, **how: Any) -> Expired:
         return maintenance.expire_snapshots(self.spark, table, **how)
 
-    def told(self, answer: ResultRows) -> DataFrame:
+    def result_frame(self, answer: ResultRows) -> DataFrame:
         """Return an answer of few rows as a DataFrame that needs no job."""
         schema = spark_types.StructType(
             [spark_types.StructField(name, _RESULT_TYPES[kind]) for name, kind in answer.kinds.items()]
@@ -194,3 +432,29 @@ def _is_unnamed(source: spark_types.DataType, to: spark_types.DataType) -> bool:
     ):
         return False
     return source.names == [f"col{at}" for at in range(1, len(to) + 1)]
+
+
+# ---- speaking ------------------------------------------------------------
+
+
+def sql(spark: SparkSession, text: str, *, catalog: Catalog) -> DataFrame:
+    """Execute one statement over the tables of a catalog, named "database.table", and return its rows.
+
+    SELECT (also `VERSION AS OF`, `TIMESTAMP AS OF`, branches and system tables as ``db.`t$files` ``, and changes as the
+    connector names them, `paimon_incremental_query('db.t', 3, 7)`); INSERT INTO and OVERWRITE, which replaces its
+    PARTITION, else the whole table, or what it has rows of where spark.sql.sources.partitionOverwriteMode is dynamic;
+    DELETE FROM, UPDATE (of fields of a ROW too), MERGE INTO, whose conditions and values are columns, literals and
+    plain functions, and whatever names no column, subqueries too, which Spark computes once, before; CREATE, DROP and
+    ALTER of tables and databases, CREATE TABLE … AS a query; TRUNCATE and ANALYZE TABLE, SHOW, DESCRIBE; CALL
+    sys.<procedure>. A statement that changes rows returns one row, `snapshot_id` (null: nothing was to be done) and
+    `row_count`; definitions return none. A name of one part is a view of the session where there is one, else of the
+    session's current database.
+
+    Raises: `InvalidOption` with the place in the text for what is no statement, `Unsupported` for one that is not done
+    here: nothing has changed then; and what the catalog, `ls.write`, `ls.delete`, `ls.update`, `ls.merge`, the methods
+    of tables and Spark raise.
+    """
+    session.check(spark)
+    backend = SparkBackend(spark)
+    answer = dispatch.execute(Statement(backend=backend, catalog=catalog, tokens=TokenStream.of(text)))
+    return backend.result_frame(answer) if isinstance(answer, ResultRows) else answer

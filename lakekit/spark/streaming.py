@@ -50,7 +50,7 @@ from lakekit.model.manifest_entries import ADD
 from lakekit.read import stream as following, table_scan as scans
 from lakekit.read.planner import NO_FILTER
 from lakekit.read.time_travel import Position
-from lakekit.spark import asked, batch_read, batch_write, data_source, job, session, tasks as cut, types
+from lakekit.spark import batch_read, batch_write, data_source, session, tasks, tasks as cut, types
 from lakekit.storage.protocol import FileMissing
 
 if TYPE_CHECKING:
@@ -97,10 +97,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, table: Table, schema: StructType, options: Mapping[str, str]) -> None:
         self.kind_column = options.get("row_kind")
         self.limit = limit_of(options)
-        ctx = asked.handle_of(table, None, None)
+        ctx = batch_read.handle_of(table, None, None)
         self.stream = following.stream(ctx)
         self.out = data_source.columns(self.stream.fields, schema, ctx.name, self.kind_column)
-        self.where = asked.rows_of(ctx, options.get("filter")).where
+        self.where = batch_read.rows_of(ctx, options.get("filter")).where
         self.newest_id: int | None = None
 
     # ---- offsets
@@ -219,7 +219,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         is_one = moves or any(plan is None for _, plan in batches)
         by_bucket: dict[object, list[StreamPartition]] = {}
         for batch, plan in batches:
-            tasks: list[tuple[object, bytes | None]] = [((), None)] if plan is None else [*cut.buckets(plan).items()]
+            tasks: list[tuple[object, bytes | None]] = (
+                [((), None)] if plan is None else [*cut.tasks_by_bucket(plan).items()]
+            )
             parts = _parts(batch, [task for _, task in tasks])
             if moves:  # a key leaves one partition before it comes into another
                 parts = [replace(part, takes=takes) for takes in (True, False) for part in parts]
@@ -233,9 +235,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         parts: tuple[StreamPartition, ...] | None = partition.value
         for part in parts or ():
             for batch in self._rows(part):
-                yield batch if part.takes is None else self._some(batch, takes=part.takes)
+                yield batch if part.takes is None else self._select_kinds(batch, takes=part.takes)
 
-    def _some(self, batch: pa.RecordBatch, *, takes: bool) -> pa.RecordBatch:
+    def _select_kinds(self, batch: pa.RecordBatch, *, takes: bool) -> pa.RecordBatch:
         """Return the rows that take away, or those that add; without kinds all of them add."""
         if self.kind_column is None:
             return batch.slice(0, 0) if takes else batch
@@ -248,19 +250,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ctx = scans.refresh_options(ctx, self.stream.fields, "follow()")
         output_fields = batch_read.with_kind(self.kind_column, self.out, numbered=False)
         if part.task is None:
-            yield from self._told(ctx, part, output_fields)
+            yield from self._overwrite_task(ctx, part, output_fields)
             return
-        fields = asked.columns_to_read(ctx, self.out, asked.RowFilter(where=self.where))
+        fields = batch_read.columns_to_read(ctx, self.out, batch_read.RowFilter(where=self.where))
         plain = types.read_fields(self.out)
         if part.is_state:
-            what = job.ReadJob(ctx=ctx, fields=fields, out=plain, where=self.where)
+            what = tasks.ReadJob(ctx=ctx, fields=fields, out=plain, where=self.where)
             yield from (
                 batch if self.kind_column is None else _add_kind_column(batch, output_fields)
-                for batch in job.rows(what, part.task)
+                for batch in tasks.rows(what, part.task)
             )
         else:
-            yield from job.rows(
-                job.ReadJob(
+            yield from tasks.rows(
+                tasks.ReadJob(
                     ctx=ctx,
                     fields=fields,
                     out=output_fields,
@@ -271,7 +273,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 part.task,
             )
 
-    def _told(
+    def _overwrite_task(
         self, ctx: TableContext, part: StreamPartition, output_fields: Sequence[Field]
     ) -> Iterator[pa.RecordBatch]:
         """Yield what an overwrite removed and added, which is one task."""
@@ -280,7 +282,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if batch is None:
             return
         kind = pl.col(following.KIND_COLUMN)
-        rows = batch.now().frame(NO_FILTER, None)
+        rows = batch.resolve().frame(NO_FILTER, None)
         rows = (
             rows.filter(kind.is_in(["+I", "+U"]))
             if self.kind_column is None
@@ -289,7 +291,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self.where is not None:
             rows = rows.filter(self.where)
         for frame in rows.select(col(field.name) for field in output_fields).collect_batches(
-            chunk_size=job.BATCH_ROWS, maintain_order=True
+            chunk_size=tasks.BATCH_ROWS, maintain_order=True
         ):
             yield types.to_batch(frame, output_fields)
 

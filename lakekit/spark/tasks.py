@@ -6,34 +6,321 @@
     a big file                        a task of its own
 
 Sizes are those of the files; each counts for `source.split.open-file-cost` more, as opening it takes its time.
+
+Encode a task of a read as bytes: which splits to read, and which slice of a big merge.
+
+    4c 4b 52 54 | u8 version 1                             "LKRT"
+    i32 slice | i32 slices                                 0 of 1: all of it; else its index among that many slices
+    i32 count | count × (u8 flags | i32 size | split)      splits as `model.split` draws them
+    u32 CRC32 of everything before
+
+Big endian. Flags: 1 the order of the files is the order of versions, 2 of two states the earlier one. Only a task of
+one split has slices. A task names files by partition, bucket and name: how to reach them is in the context, which
+travels beside it, once a job, so no secret is in these bytes.
+
+Run a task of a read in an executor: its bytes become a plan, the plan rows, the rows Arrow batches.
+
+A `ReadJob` is all that the tasks of one frame have in common; it travels with Spark's function, once a task. Only the
+shape of the batches is Spark's here: merging, schema evolution and deleted rows are handled as in every read of
+lakekit.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import numpy as np
 
-from lakekit.bucket import slices
+from lakekit.bucket import merge_read, merge_read as buckets
+from lakekit.codec.cursor import Cursor
+from lakekit.codec.index_files import ENTRY_EXTRA
+from lakekit.columns import col
 from lakekit.data_file import deletion_vector_reader
 from lakekit.data_file.paths import every_path
+from lakekit.errors import Corrupt, Unsupported
+from lakekit.format.polars_types import polars_schema
+from lakekit.model import manifest_entries, split as split_bytes
+from lakekit.model.index_manifest import DELETION_VECTORS, DeletionRange, IndexManifestEntry
 from lakekit.model.split import DeletionFile, Split
-from lakekit.options.frozendict import FrozenDict
-from lakekit.read import lazy_frames, sections
-from lakekit.spark.job import split_merge
-from lakekit.spark.task import ReadTask, SplitPiece, encode
+from lakekit.options.option import FrozenDict
+from lakekit.read import damage, lazy_frames, polars_pushdown, row_groups, sections
+from lakekit.read.planner import Plan, rule_of
+from lakekit.read.polars_pushdown import ScanFilter
+from lakekit.read.sections import MergedBucket
+from lakekit.spark.types import to_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from typing import Literal
 
+    import polars as pl
+    import pyarrow as pa
     from numpy.typing import NDArray
 
+    from lakekit.bucket.merge_read import MergeTask
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.data_file import DataFileMeta
-    from lakekit.read.planner import Plan
+    from lakekit.types import Field
 
     Ints = NDArray[np.int64]
+
+
+MAGIC = b"LKRT"
+VERSION = 1
+_IN_ORDER, _BEFORE = 1, 2
+_LEAST_BYTES = 5
+"""The least bytes of a split with its flags and size."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitPiece:
+    """A split and the order of its files.
+
+    `in_order`: sequence numbers rise from file to file; `before`: of two states that are compared, the earlier one.
+    """
+
+    split: Split
+    in_order: bool = False
+    before: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadTask:
+    """The splits that one Spark task reads.
+
+    Or, of one split whose files are merged, the slice of number `slice` of `slices`.
+    """
+
+    pieces: tuple[SplitPiece, ...]
+    slice: int = 0
+    slices: int = 1
+
+
+def encode(task: ReadTask) -> bytes:
+    """Return the bytes of a task."""
+    out = [MAGIC, bytes([VERSION]), _i32(task.slice), _i32(task.slices), _i32(len(task.pieces))]
+    for piece in task.pieces:
+        data = split_bytes.encode(piece.split)
+        out += [bytes([_IN_ORDER * piece.in_order | _BEFORE * piece.before]), _i32(len(data)), data]
+    body = b"".join(out)
+    return body + crc32(body).to_bytes(4, "big")
+
+
+def _i32(number: int) -> bytes:
+    return number.to_bytes(4, "big", signed=True)
+
+
+def decode(data: bytes) -> ReadTask:
+    """Return the task of some bytes.
+
+    Raises: `Corrupt`; `Unsupported` for a later version.
+    """
+    if data[:4] != MAGIC:
+        raise Corrupt(f"a task of a read begins with {MAGIC!r}, found {data[:4]!r}", offset=0, field="magic")
+    cursor = Cursor(data, at=4, end=max(4, len(data) - 4))
+    version = cursor.u8("version")
+    if version != VERSION:
+        msg = (
+            f"a task of version {version}: this lakekit reads version {VERSION}. Install the same lakekit on the "
+            "driver and the executors"
+        )
+        raise Unsupported(msg, feature="spark.read")
+    if crc32(data[:-4]) != int.from_bytes(data[-4:], "big"):
+        raise Corrupt("a task of a read does not fit its checksum", offset=len(data) - 4, field="crc")
+    number, slices = cursor.i32be("slice"), cursor.i32be("slices")
+    count = cursor.count("splits", each=_LEAST_BYTES)
+    if not 0 <= number < slices or (slices > 1 and count != 1):
+        raise cursor.wrong(f"slice {number} of {slices} of {count} splits", "slice")
+    pieces = tuple(_piece(cursor) for _ in range(count))
+    cursor.finish("task")
+    return ReadTask(pieces=pieces, slice=number, slices=slices)
+
+
+def _piece(cursor: Cursor) -> SplitPiece:
+    flags = cursor.u8("flags")
+    if flags & ~(_IN_ORDER | _BEFORE):
+        raise cursor.wrong(f"flags {flags}", "flags")
+    split = split_bytes.decode(cursor.raw(cursor.count("size", each=1), "split"))
+    return SplitPiece(split=split, in_order=bool(flags & _IN_ORDER), before=bool(flags & _BEFORE))
+
+
+# ---- job ------------------------------------------------------------
+
+
+BATCH_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadJob:
+    """What the tasks of a read have in common.
+
+    They read the columns `fields` of the table and return `out`, with the kind of each row before them where
+    `kind_column` names one. `how`: "state", the rows of a table; "written", rows of files as stored; "difference" of
+    two states. `where` is applied to every row; `on_key` are its conjuncts on key columns, which merges apply early.
+    `keeps_deletes`: rows whose newest version is a delete stay.
+    """
+
+    ctx: TableContext
+    fields: tuple[Field, ...]
+    out: tuple[Field, ...]
+    how: Literal["state", "written", "difference"] = "state"
+    where: pl.Expr | None = None
+    on_key: tuple[pl.Expr, ...] = ()
+    kind_column: str | None = None
+    numbered: bool = False
+    keeps_deletes: bool = False
+
+    @property
+    def system(self) -> Sequence[str]:
+        """The system columns that are read."""
+        if self.kind_column is None and self.how == "state":
+            return ()
+        return lazy_frames.KIND_AND_SEQUENCE if self.numbered else lazy_frames.KINDS
+
+
+def rows(job: ReadJob, data: bytes) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a task, given as its bytes."""
+    for frame in read_frames(job, data):
+        for part in frame.iter_slices(BATCH_ROWS):
+            yield to_batch(part, job.out)
+
+
+def read_frames(job: ReadJob, data: bytes) -> Iterator[pl.DataFrame]:
+    """Yield the rows of a task as Polars frames."""
+    task = decode(data)
+    if task.slices > 1:
+        yield _slice(job, task)
+    else:
+        with damage.translate_read_errors(lambda: [_plan(job, task.pieces)]):
+            yield from _frame(job, task).collect_batches(chunk_size=BATCH_ROWS, maintain_order=True)
+
+
+def _frame(job: ReadJob, task: ReadTask) -> pl.LazyFrame:
+    """Return the rows of whole splits."""
+    plan = _plan(job, [piece for piece in task.pieces if not piece.before])
+    match job.how:
+        case "state":
+            frame = lazy_frames.scan_merged([plan], job.fields, system=job.system, keeps_deletes=job.keeps_deletes)
+        case "written":
+            frame = lazy_frames.scan_raw_rows(plan, job.fields, job.system)
+        case "difference":
+            earlier = _plan(job, [piece for piece in task.pieces if piece.before])
+            frame = lazy_frames.difference(
+                earlier, plan, job.fields, job.system, keeps_deletes=job.kind_column is not None
+            )
+    return _filter_and_project(job, frame)
+
+
+def _filter_and_project(job: ReadJob, frame: pl.LazyFrame) -> pl.LazyFrame:
+    if job.kind_column is not None or job.how != "state":
+        frame = lazy_frames.select_changes(frame, job.kind_column, job.fields, job.system)
+    if job.where is not None:
+        frame = polars_pushdown.filter_rows(frame, job.where, polars_schema(job.fields, timestamp_unit="us"))
+    return frame.select(col(field.name) for field in job.out)
+
+
+def _slice(job: ReadJob, task: ReadTask) -> pl.DataFrame:
+    """Return the rows of one slice of a merge."""
+    plan = _plan(job, task.pieces)
+    merges = lazy_frames.tasks(
+        plan, deletion_vector_reader.load(plan.ctx, plan.vectors), keeps_deletes=job.keeps_deletes
+    )
+    pieces = split_merge(merges[0], task.slices) if merges else []
+    if task.slice >= len(pieces):
+        raise Corrupt(
+            f"a task of a read asks for slice {task.slice}, and its files are cut into {len(pieces)}", field="slice"
+        )
+    names = [*(field.name for field in job.fields), *job.system]
+    where = job.where
+    if where is not None:
+        where = None if row_groups.may_fail(where, polars_schema(job.fields)) else row_groups.hide_calculated(where)
+    frame = buckets.rows(pieces[task.slice], names, where)
+    return _filter_and_project(job, frame.lazy()).collect()
+
+
+def split_merge(merge: MergeTask, count: int) -> list[MergeTask]:
+    """Split a merge into `count` slices of its key range; the result is the same in every process.
+
+    There are fewer slices where the files do not say where to cut.
+    """
+    size_bytes = -(-merge_read.decoded_bytes(merge) // count)
+    return merge_read.split_by_key_range(
+        replace(merge, ctx=merge.ctx.with_options({"lakekit.merge-memory": f"{max(1, size_bytes)} b"}))
+    )
+
+
+# ---- splits -> plan --------------------------------------------------------------------------------------------------
+
+
+def _plan(job: ReadJob, pieces: Sequence[SplitPiece]) -> Plan:
+    """Return the plan that consists of these pieces."""
+    listed = [
+        (
+            manifest_entries.ADD,
+            split_piece.split.partition,
+            split_piece.split.bucket,
+            split_piece.split.total_buckets or 0,
+            file,
+        )
+        for split_piece in pieces
+        for file in split_piece.split.files
+    ]
+    ends = np.cumsum([len(piece.split.files) for piece in pieces], dtype=np.int64)
+    starts = ends - [len(piece.split.files) for piece in pieces]
+    file_ranges = [range(int(start), int(end)) for start, end in zip(starts, ends, strict=True)]
+    raw = [at for piece, indices in zip(pieces, file_ranges, strict=True) if piece.split.raw for at in indices]
+    merged = [
+        MergedBucket(
+            partition=piece.split.partition, bucket=piece.split.bucket, files=tuple(indices), in_order=piece.in_order
+        )
+        for piece, indices in zip(pieces, file_ranges, strict=True)
+        if not piece.split.raw
+    ]
+    return Plan(
+        ctx=job.ctx,
+        snapshot=None,
+        entries=manifest_entries.of_rows(listed),
+        raw=np.array(raw, np.int64),
+        merged=tuple(merged),
+        rule=rule_of(job.ctx),
+        condition=ScanFilter(on_key=job.on_key),
+        vectors={name: entry for piece in pieces for name, entry in _vectors(job.ctx, piece.split).items()},
+    )
+
+
+def _vectors(ctx: TableContext, split: Split) -> dict[str, IndexManifestEntry]:
+    """Return the location of each file's deletion vector, as an index manifest has it."""
+    by_path: dict[str, list[tuple[str, DeletionFile]]] = {}
+    for name, deletion in split.deletions.items():
+        by_path.setdefault(deletion.path, []).append((name, deletion))
+    vectors: dict[str, IndexManifestEntry] = {}
+    for path, inside in by_path.items():
+        end = max(vector.offset + vector.length + ENTRY_EXTRA for _, vector in inside)
+        entry = IndexManifestEntry(
+            index_type=DELETION_VECTORS,
+            file_name=path.rpartition("/")[2],
+            # a split does not say it, and the last vector may be the shorter kind
+            file_size_bytes=min(end, ctx.storage.size(path)),
+            row_count=len(inside),
+            ranges=tuple(
+                DeletionRange(
+                    file_name=name, offset=vector.offset, length=vector.length, cardinality=vector.cardinality
+                )
+                for name, vector in inside
+            ),
+            external_path=path,
+            partition=split.partition,
+            bucket=split.bucket,
+        )
+        vectors |= {name: entry for name, _ in inside}
+    return vectors
+
+
+# ---- tasks ------------------------------------------------------------
+
 
 FILES_AT_ONCE = 4096
 """Files that are decoded at once: decoding them one by one is slow, and a million of them would not fit in memory."""
@@ -79,7 +366,7 @@ def differences(before: Plan, after: Plan) -> list[bytes]:
     return [encode(ReadTask(pieces=tuple(pieces))) for pieces in sides.values()]
 
 
-def buckets(plan: Plan) -> dict[tuple[bytes, int], bytes]:
+def tasks_by_bucket(plan: Plan) -> dict[tuple[bytes, int], bytes]:
     """Return a task for each (partition, bucket) of a plan's unmerged files, in their order."""
     pieces = [sized.piece for sized in _split_raw_files(plan, _PlanFiles(plan), plan.raw, 1 << 62)]
     return {(piece.split.partition, piece.split.bucket): encode(ReadTask(pieces=(piece,))) for piece in pieces}
@@ -196,7 +483,7 @@ def _size_merged_pieces(plan: Plan, files: _PlanFiles, size_bytes: int) -> Itera
         weight = piece.split.size_bytes + options.source_split_open_file_cost_bytes * len(merge.files)
         wanted = max(
             -(-piece.split.size_bytes // size_bytes),
-            -(-slices.decoded_bytes(merge) // max(1, options.lakekit_merge_memory_bytes)),
+            -(-merge_read.decoded_bytes(merge) // max(1, options.lakekit_merge_memory_bytes)),
         )
         count = len(split_merge(merge, wanted)) if wanted > 1 else 1
         yield SizedPiece(piece=piece, weight_bytes=weight, slices=wanted, made=count)

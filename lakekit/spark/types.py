@@ -22,7 +22,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 
 from lakekit.errors import SchemaMismatch, Unsupported
-from lakekit.format.arrange import ArrowTarget, series_to_arrow
+from lakekit.format.encoder import ArrowTarget, series_to_arrow
 from lakekit.types import MAX_LENGTH, TIMESTAMPS, DataType, Field, part
 from lakekit.types.arrow import to_arrow
 

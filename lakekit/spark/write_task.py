@@ -30,9 +30,10 @@ from lakekit.model.commit_message import CommitMessage
 from lakekit.spark import session
 from lakekit.storage.protocol import FileMissing
 from lakekit.write import row_conversion
-from lakekit.write.shares import TaskRouter, WriteParallelism, WriteShard
-from lakekit.write.spot import ErrorHints
+from lakekit.write.bucket_assigners import WriteParallelism, WriteShard
+from lakekit.write.router import TaskRouter
 from lakekit.write.table_writers import BucketWriters
+from lakekit.write.value_casting import ErrorHints
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -122,7 +123,7 @@ def compute_task_numbers(job: WriteJob, batch: pa.RecordBatch) -> pa.Array:
     try:
         pieces = row_conversion.open_input(_to_table_columns(job, batch), ctx).pieces(ctx)
         frames = [row_conversion.convert_columns(frame, ctx, job.tasks.names) for frame in pieces]
-        numbers = [job.tasks.place(frame) for frame in frames]
+        numbers = [job.tasks.task_numbers(frame) for frame in frames]
     except (ValueOutOfRange, SchemaMismatch):
         return pa.array([0] * batch.num_rows if job.signs is None else [job.signs[0]] * batch.num_rows, pa.int32())
     tasks = pa.concat_arrays([pa.array(part, pa.int32()) for part in numbers])
@@ -171,7 +172,7 @@ def write_rows(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
     if first is None:
         return
     writers = BucketWriters(
-        job.ctx, commit_user=job.commit_user, replaces=job.replaces, batch=job.batch, shard=_share(job, first)
+        job.ctx, commit_user=job.commit_user, replaces=job.replaces, batch=job.batch, shard=_find_shard(job, first)
     )
     try:
         for frame in _frames(job, chain([first], waiting)):
@@ -196,7 +197,7 @@ def yield_answers(ctx: TableContext, answers: Sequence[pa.RecordBatch]) -> Itera
         raise
 
 
-def _share(job: WriteJob, first: pa.RecordBatch) -> WriteShard | None:
+def _find_shard(job: WriteJob, first: pa.RecordBatch) -> WriteShard | None:
     if job.cut is None:
         return None
     sign = first.column(TASK)[0].as_py()  # scalar: one a task

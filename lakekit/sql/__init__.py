@@ -5,5 +5,5 @@
     ddl, show     CREATE, ALTER, DROP, SHOW, …     calls         CALL sys.…, the procedures of `procedures`
 
 A `SqlBackend` computes the rows of a query: Polars in this process (`polars_backend`, for `cat.sql`), or a session of
-Spark (`lakekit.spark.speaking`, for `ls.sql`).
+Spark (`lakekit.spark.sql`, for `ls.sql`).
 """

@@ -166,7 +166,7 @@ class Statement:
             )
         return f"{self.backend.database}.{parts[0]}"
 
-    def found(self, name: str, options: Mapping[str, str] | None = None) -> Any:
+    def resolve_name(self, name: str, options: Mapping[str, str] | None = None) -> Any:
         """Return what a name stands for: a table, a view, a system table. Raises what the catalog raises."""
         if name in self.backend.tables:
             return self.backend.tables[name].with_options(options) if options else self.backend.tables[name]
@@ -177,7 +177,7 @@ class Statement:
 
         Raises what the catalog raises, `InvalidOption` for a system table.
         """
-        named = self.found(name, options)
+        named = self.resolve_name(name, options)
         if not isinstance(named, Table):
             raise InvalidOption(
                 f"{name} is made of what a table holds, as views and system tables are; a statement that changes "

@@ -10,12 +10,11 @@ from lakekit.sql import (
     ddl,
     dml,
     flink_procedures as flink_procedures,  # noqa: PLC0414 - imported for what it registers
-    inserts,
     procedures as procedures,  # noqa: PLC0414 - imported for what it registers
     show,
     view_ddl,
 )
-from lakekit.sql.excerpt import excerpt
+from lakekit.sql.tokenizer import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +32,7 @@ def execute(statement: Statement) -> ResultRows | Rows:
     """
     tokens = statement.tokens
     if is_query(statement):
-        return statement.backend.query(statement, tokens.rest)
+        return statement.backend.query(statement, tokens.remaining_text)
     for word, does in _STATEMENTS.items():
         if tokens.accept(word):
             return does(statement)
@@ -50,7 +49,7 @@ def is_query(statement: Statement) -> bool:
 
 _STATEMENTS: dict[str, Callable[[Statement], ResultRows]] = {
     "CALL": calls.call_procedure,
-    "INSERT": inserts.insert,
+    "INSERT": dml.insert,
     "DELETE": dml.delete,
     "UPDATE": dml.update,
     "MERGE": dml.merge,

@@ -4,39 +4,137 @@
     others    conditions and values as Polars expressions (`expressions`), for the backend's `delete`, `update`, `merge`
 
 The backend computes the rows of a query.
+
+New values of columns in UPDATE and MERGE, converted as Spark stores an expression in a column of another type.
+
+INSERT INTO and INSERT OVERWRITE: the rows of a query, with its columns by their order, or by name.
+
+INSERT INTO shop.orders (id, day) VALUES (1, DEFAULT)
+INSERT OVERWRITE shop.orders PARTITION (day = '2024-03-31') SELECT id, total FROM other
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
+from lakekit.columns import col, struct_field
 from lakekit.dml import merge_clauses
-from lakekit.errors import CommitStateUnknown, InvalidOption, LakekitError, Unsupported
+from lakekit.errors import ColumnNotFound, CommitStateUnknown, InvalidOption, LakekitError, SchemaMismatch, Unsupported
 from lakekit.format.polars_types import polars_schema
 from lakekit.read.user_expressions import SOURCE
-from lakekit.sql import ddl, expressions, view_ddl
-from lakekit.sql.assigned import build_assigned_value, field_type, new_value, resolve_column_path
+from lakekit.sql import ddl, expressions, numeric_promotion, view_ddl
 from lakekit.sql.backend import ResultRows
 from lakekit.sql.ddl import names
 from lakekit.sql.expressions import Scope, Side, exp
-from lakekit.sql.tokenizer import quote_identifier
-from lakekit.table.creating import create as create_table
+from lakekit.sql.tokenizer import TokenStream, quote_identifier
+from lakekit.table.format_tables import FormatTable
+from lakekit.table.open_create import create as create_table
+from lakekit.types import INTEGERS, STRINGS
+from lakekit.write.value_casting import instance
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    import polars as pl
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lakekit.commit.result import Commit
     from lakekit.dml.merge_clauses import Clause
+    from lakekit.model.table_schema import TableSchema
     from lakekit.sql.backend import Rows, Statement
-    from lakekit.sql.tokenizer import TokenStream
     from lakekit.table.table import Table
+    from lakekit.types import Field
 
+    Path = tuple[str, ...]
+    """The names of a field from its column on."""
     Node = Any
     """A node of sqlglot's tree."""
+
+
+def build_assigned_value(node: Node, scope: Scope, dtype: pl.DataType) -> pl.Expr:
+    """Return the value of a tree for a column of a type, as Spark stores it.
+
+    A moment becomes of the column's kind, a DECIMAL is rounded half up, a number becomes text.
+    """
+    plain = (
+        node.this
+        if isinstance(node, exp.Cast)
+        and isinstance(node.this, exp.Literal)
+        and expressions.type_of(node) in ("DATE", "TIMESTAMP")
+        else None
+    )
+    if plain is not None and plain.is_string and isinstance(dtype, pl.Datetime):
+        return pl.lit(expressions.moment(str(plain.this), dtype, scope), dtype)
+    expr, have = expressions.expression(node, scope), expressions.dtype_of(node, scope)
+    if isinstance(dtype, pl.Decimal) and (isinstance(have, pl.Decimal) or have.is_integer()):
+        return expr.cast(
+            pl.Decimal(numeric_promotion.MOST_DIGITS, dtype.scale)
+        )  # digits before the point are looked at when it is written
+    if dtype.is_float() and isinstance(have, pl.Decimal):
+        return expr.cast(pl.Float64).cast(dtype)
+    return expr.cast(pl.String) if isinstance(dtype, pl.String) and have.is_integer() else expr
+
+
+def resolve_column_path(node: Node, target: Side) -> tuple[str, Path]:
+    """Return the column that is named, and the path of the field within it. Raises `ColumnNotFound`."""
+    try:
+        return Scope(sides=(target,)).column(node), ()
+    except ColumnNotFound:
+        names = [part.name for part in node.parts]
+        own = next(
+            (count for count in (2, 1) if ".".join(names[:count]).lower() in target.called and len(names) > count), 0
+        )
+        path, dtype = _path(names[own:], pl.Struct(target.columns))
+        if dtype is None or len(path) < 2:
+            raise
+        return path[0], path[1:]
+
+
+def _path(names: Iterable[str], dtype: pl.DataType | None) -> tuple[Path, pl.DataType | None]:
+    """Return the names as the types spell them, and the type of the last one; None if there is none."""
+    path: list[str] = []
+    for name in names:
+        fields = {field.name: field.dtype for field in dtype.fields} if isinstance(dtype, pl.Struct) else {}
+        own = name if name in fields else next((field for field in fields if field.lower() == name.lower()), None)
+        dtype = None if own is None else instance(fields[own])
+        path.append(own or name)
+    return tuple(path), dtype
+
+
+def field_type(dtype: pl.DataType, path: Path) -> pl.DataType:
+    """Return the type of a field within a column."""
+    inner = _path(path, dtype)[1]
+    assert inner is not None
+    return inner
+
+
+def new_value(name: str, dtype: pl.DataType, values: Mapping[Path, pl.Expr]) -> pl.Expr:
+    """Return a column with new values of some fields, or of itself, whose path is empty."""
+    return _with_fields(col(name), dtype, values)
+
+
+def _with_fields(column: pl.Expr, dtype: pl.DataType, values: Mapping[Path, pl.Expr]) -> pl.Expr:
+    """Return a column with new values of some fields.
+
+    Where the column is null the other fields are null: Spark makes a row of it (`AssignmentUtils`).
+    """
+    if () in values:
+        return values[()]
+    assert isinstance(dtype, pl.Struct)
+    fields = []
+    for field in dtype.fields:
+        own, inside = (
+            struct_field(column, field.name),
+            {path[1:]: value for path, value in values.items() if path[0] == field.name},
+        )
+        fields.append((_with_fields(own, instance(field.dtype), inside) if inside else own).alias(field.name))
+    return pl.struct(fields)
+
+
+# ---- dml ------------------------------------------------------------
+
 
 _COMMIT_COLUMNS = "snapshot_id long, row_count long"
 _MOST_VALUES = 100_000
@@ -100,7 +198,7 @@ def create(statement: Statement) -> ResultRows:
         raise tokens.wrong("the columns of the table in parentheses, or AS and a query")
     if is_lenient and statement.catalog.exists(name):
         return ResultRows(_COMMIT_COLUMNS, [(None, 0)])
-    rows = statement.backend.query(statement, tokens.rest)
+    rows = statement.backend.query(statement, tokens.remaining_text)
     fields = [replace(field, type=field.type.as_nullable()) for field in statement.backend.fields(rows)]
     table = statement.catalog.create_table(name, fields, partition_keys=partitions, options=properties, comment=comment)
     return commit_result(_append_or_drop(statement, name, table, rows))
@@ -151,7 +249,7 @@ def delete(statement: Statement) -> ResultRows:
     if not statement.tokens.accept("WHERE"):
         statement.tokens.end()
         return commit_result(statement.backend.delete(table, "true"))
-    node = expressions.parse_tree(statement.tokens.rest, "condition")
+    node = expressions.parse_tree(statement.tokens.remaining_text, "condition")
     return commit_result(statement.backend.delete(table, expressions.expression(node, _scope(statement, side))))
 
 
@@ -160,7 +258,7 @@ def update(statement: Statement) -> ResultRows:
     name = statement.name()
     table, side = statement.table(name), _side(statement, name)
     statement.tokens.expect("SET")
-    tree = expressions.parse_tree(f"UPDATE t SET {statement.tokens.rest}", "UPDATE")
+    tree = expressions.parse_tree(f"UPDATE t SET {statement.tokens.remaining_text}", "UPDATE")
     _refuse_other_clauses(tree, "this", "expressions", "where")
     scope, where = _scope(statement, side), tree.args.get("where")
     values = _parse_assignments(tree.expressions, scope, side)
@@ -187,7 +285,7 @@ def merge(statement: Statement) -> ResultRows:
     columns = dict(polars_schema(statement.backend.fields(source), timestamp_unit="us"))
     theirs = Side(called=called if alias is None else (alias.lower(),), columns=columns, prefix=SOURCE)
     tokens.expect("ON")
-    tree = expressions.parse_tree(f"MERGE INTO t USING s ON {tokens.rest}", "MERGE")
+    tree = expressions.parse_tree(f"MERGE INTO t USING s ON {tokens.remaining_text}", "MERGE")
     _refuse_other_clauses(tree, "this", "using", "on", "whens")
     scope = _scope(statement, target, theirs)
     clauses = [_clause(node, scope) for node in tree.args["whens"].expressions]
@@ -286,3 +384,131 @@ def _refuse_other_clauses(node: Node, *names: str) -> None:
         raise Unsupported(
             f"{more[0].strip('_').upper()} of {node.sql('spark')} is not done; say it without", feature="catalog.sql"
         )
+
+
+# ---- inserts ------------------------------------------------------------
+
+
+def insert(statement: Statement) -> ResultRows:
+    """Execute INSERT INTO and INSERT OVERWRITE."""
+    tokens = statement.tokens
+    mode = "overwrite" if tokens.accept("OVERWRITE") else "append"
+    if mode == "append":
+        tokens.expect("INTO")
+    tokens.accept("TABLE")
+    name = statement.name()
+    table = statement.table(name)
+    partition = _partition(tokens, table) if tokens.accept("PARTITION") else {}
+    by_name = tokens.accept("BY", "NAME")
+    columns = None
+    if (
+        not by_name
+        and tokens.is_next("(")
+        and not any(tokens.is_next("(", word) for word in ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "("))
+    ):
+        columns = names(tokens)
+    schema = schema_of(table)
+    wanted = [
+        _find_field(schema.fields, column) for column in columns or [n for n in schema.names if n not in partition]
+    ]
+    if columns is not None and None in wanted:
+        raise SchemaMismatch(
+            f"INSERT INTO {name} names {columns[wanted.index(None)]!r}; its columns are {', '.join(schema.names)}"
+        )
+    rows = statement.backend.query(
+        statement,
+        _replace_default_with_null(tokens.remaining_text) if tokens.is_next("VALUES") else tokens.remaining_text,
+    )
+    query_names = statement.backend.names(rows)
+    if by_name:
+        wanted = [_find_field(schema.fields, column) for column in query_names]
+    elif len(query_names) != len(wanted):
+        into = ", ".join(column.name for column in wanted if column is not None)
+        raise SchemaMismatch(
+            f"INSERT INTO {name} takes {len(wanted)} columns ({into}), and the query gives {len(query_names)} "
+            f"({', '.join(query_names)})"
+        )
+    constants = {schema.field(key): value for key, value in partition.items()}
+    stored = statement.backend.stored(rows, wanted, constants)
+    return commit_result(
+        statement.backend.write(stored, table, mode=mode, partition=partition or None if mode == "overwrite" else None)
+    )
+
+
+def schema_of(table: Table) -> TableSchema:
+    """Return the schema of a table, also of a format table."""
+    return (table.facts() if isinstance(table, FormatTable) else table.handle()).schema
+
+
+def _find_field(fields: Sequence[Field], name: str) -> Field | None:
+    """Return the column of a name, in whatever case it is written; None where there is none, or several."""
+    matches = [field for field in fields if field.name == name] or [
+        field for field in fields if field.name.lower() == name.lower()
+    ]
+    return matches[0] if len(matches) == 1 else None
+
+
+def _replace_default_with_null(text: str) -> str:
+    """Return VALUES with NULL where DEFAULT stands for a column's value.
+
+    A row without a value gets the default when it is written.
+    """
+    tokens, pieces, at = TokenStream.of(text), [], 0
+    before = ""
+    while (word := tokens.next) is not None:
+        tokens.at += 1
+        if (
+            word.kind == "word"
+            and word.said.upper() == "DEFAULT"
+            and before in ("(", ",")
+            and (tokens.is_next(",") or tokens.is_next(")"))
+        ):
+            pieces += [text[at : word.start], "NULL"]
+            at = word.end
+        before = word.said
+    return "".join([*pieces, text[at:]])
+
+
+def _partition(tokens: TokenStream, table: Table) -> dict[str, Any]:
+    """Parse PARTITION (dt = '2024-03-31', hour), and return the given values."""
+    values: dict[str, Any] = {}
+    tokens.expect("(")
+    while True:
+        column_name = tokens.name("a partition column")
+        own = _find_field(schema_of(table).partition_fields, column_name)
+        if own is None:
+            raise SchemaMismatch(
+                f"PARTITION ({column_name}): {table.name} is partitioned by "
+                f"{', '.join(table.partition_keys) or 'nothing'}",
+                column=column_name,
+            )
+        key = own.name
+        values[key] = _literal(tokens, table, key) if tokens.accept("=") else None
+        if not tokens.accept(","):
+            break
+    tokens.expect(")")
+    for key in [
+        key for key, value in values.items() if value is None
+    ]:  # scalar: one a column; where no value is told the query has the column
+        del values[key]
+    return values
+
+
+def _literal(tokens: TokenStream, table: Table, key: str) -> Any:
+    """Return the value of a partition column. Raises `SchemaMismatch` for a text that is none of its type."""
+    t = schema_of(table).field(key).type
+    tokens.accept("DATE")
+    text = tokens.take("a literal", "text", "number").value
+    try:
+        if t.root in INTEGERS:
+            return int(text)
+        if t.root == "DATE":
+            return date.fromisoformat(text)
+    except ValueError:
+        raise SchemaMismatch(f"PARTITION ({key} = {text!r}): the column is {t}", column=key) from None
+    if t.root not in STRINGS:
+        raise Unsupported(
+            f"PARTITION ({key} = …): values of {t} are given by the query; leave the column out of PARTITION",
+            feature="catalog.sql",
+        )
+    return text

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import lakekit.ddl.schema_changes as changes
 from lakekit.errors import InvalidOption, Unsupported
-from lakekit.metadata import tags
+from lakekit.metadata import refs
 from lakekit.sql import dml
 from lakekit.sql.calls import partitions_of, procedure, success_rows
 from lakekit.sql.tokenizer import TokenStream, quote_identifier
@@ -45,7 +45,7 @@ def _create_tag_from_watermark(
 ) -> Sequence[Row]:
     tagged = call.table(table)
     tagged.create_tag(tag, watermark=watermark, retain=time_retained)
-    snapshot = tags.read(tagged.handle(), tag).snapshot
+    snapshot = refs.read_tag(tagged.handle(), tag).snapshot
     return [(tag, snapshot.id, snapshot.time_millis, None if snapshot.watermark is None else str(snapshot.watermark))]
 
 

@@ -24,13 +24,12 @@ from lakekit.format.polars_types import paimon_type, polars_type
 from lakekit.model.locations import check_not_in_hint
 from lakekit.sql import ddl, dispatch, expressions
 from lakekit.sql.backend import ResultRows, Statement, single_column
-from lakekit.sql.excerpt import excerpt, without_secrets
 from lakekit.sql.expressions import exp
-from lakekit.sql.tokenizer import TokenStream, single_statement, statements, strip_hints
-from lakekit.storage.refusal import typed_refusals
+from lakekit.sql.tokenizer import TokenStream, excerpt, single_statement, statements, strip_hints, without_secrets
+from lakekit.storage.object_store_requests import typed_refusals
 from lakekit.types import Field, parse
 from lakekit.write import input_frames
-from lakekit.write.spot import ErrorHints
+from lakekit.write.value_casting import ErrorHints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -92,7 +91,7 @@ def query(catalog: Catalog, text: str, database: str) -> pl.LazyFrame:
     statement = Statement(backend=PolarsBackend(database), catalog=catalog, tokens=TokenStream.of(text))
     if not dispatch.is_query(statement):
         raise InvalidOption(f"a view is a query, SELECT …; found {excerpt(text)}", key="query", value=excerpt(text))
-    return statement.backend.query(statement, statement.tokens.rest)
+    return statement.backend.query(statement, statement.tokens.remaining_text)
 
 
 def _parse_use(catalog: Catalog, tokens: TokenStream) -> str:
@@ -232,7 +231,7 @@ class PolarsBackend:
         catalog_node = node.args.get("catalog")
         if catalog_node is not None:
             statement = replace(statement, catalog=self.named(catalog_node.name))
-        source = statement.found(
+        source = statement.resolve_name(
             statement.full([part.name for part in (node.args.get("db"), node.this) if part is not None]), options
         )
         version = node.args.get("version")

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import InvalidOption, TagNotFound, Unsupported
-from lakekit.metadata import tags
+from lakekit.metadata import refs
 from lakekit.sql.calls import options_of, partitions_of, procedure, rows_of, success_rows, table_options
 from lakekit.table.format_tables import ObjectTable
 
@@ -256,7 +256,7 @@ def _create_tag_from_timestamp(
         )
     target = call.table(table)
     target.create_tag(tag, since=datetime.fromtimestamp(timestamp / 1000, UTC), retain=time_retained)
-    made = tags.read(target.handle(), tag).snapshot
+    made = refs.read_tag(target.handle(), tag).snapshot
     return [(tag, made.id, made.time_millis, None if made.watermark is None else str(made.watermark))]
 
 

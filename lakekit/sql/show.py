@@ -13,7 +13,7 @@ from lakekit.catalog.views import View
 from lakekit.errors import ColumnNotFound, InvalidOption, Unsupported
 from lakekit.sql.backend import ResultRows
 from lakekit.sql.ddl import partition_of
-from lakekit.sql.inserts import schema_of
+from lakekit.sql.dml import schema_of
 from lakekit.sql.tokenizer import quote_identifier
 from lakekit.table.table import Table
 
@@ -65,7 +65,7 @@ def _columns(statement: Statement) -> ResultRows:
         parts = [statement.tokens.name("a database"), *parts[-1:]]
     statement.tokens.end()
     name = statement.full(parts)
-    if not isinstance(statement.found(name), Table):
+    if not isinstance(statement.resolve_name(name), Table):
         return ResultRows("col_name string", [(field.name,) for field in _fields_of_query(statement, name)])
     return ResultRows("col_name string", [(column,) for column in schema_of(statement.table(name)).names])
 
@@ -171,7 +171,7 @@ def describe(statement: Statement) -> ResultRows:
     """
     tokens = statement.tokens
     if tokens.accept("QUERY") or tokens.is_next("SELECT") or tokens.is_next("WITH"):
-        fields = statement.backend.fields(statement.backend.query(statement, tokens.rest))
+        fields = statement.backend.fields(statement.backend.query(statement, tokens.remaining_text))
         return ResultRows(
             _DESCRIBE_COLUMNS, [(column.name, statement.backend.type_text(column.type), None) for column in fields]
         )
@@ -182,7 +182,7 @@ def describe(statement: Statement) -> ResultRows:
     tokens.accept("TABLE")
     is_more = not tokens.is_after(".") and (tokens.accept("EXTENDED") or tokens.accept("FORMATTED"))
     name = statement.name()
-    if not isinstance(statement.found(name), Table):
+    if not isinstance(statement.resolve_name(name), Table):
         if tokens.next is not None:
             raise InvalidOption(
                 f"{name} is no table with rows of its own: DESCRIBE {name} gives its columns, all of them",
@@ -219,7 +219,7 @@ def _described_query(statement: Statement, name: str, *, is_more: bool) -> Resul
     rows: list[tuple[Any, ...]] = [
         (field.name, statement.backend.type_text(field.type), None) for field in _fields_of_query(statement, name)
     ]
-    view = statement.found(name)
+    view = statement.resolve_name(name)
     if is_more and isinstance(view, View):
         rows += [
             ("", "", ""),
@@ -232,7 +232,7 @@ def _described_query(statement: Statement, name: str, *, is_more: bool) -> Resul
 
 
 def _fields_of_query(statement: Statement, name: str) -> Sequence[Field]:
-    view = statement.found(name)
+    view = statement.resolve_name(name)
     if isinstance(view, View):
         return view.fields
     quoted_name = ".".join(map(quote_identifier, name.split(".", 1)))

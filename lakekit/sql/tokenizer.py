@@ -3,6 +3,11 @@
     CALL sys.compact(table => 'a''b')   ->   CALL · sys · . · compact · ( · table · => · 'a''b' · )
 
 Names may stand in backquotes, texts in single or double quotes with a quote doubled or behind a backslash, as in Spark.
+
+Excerpts of statements for error messages: the text around a position, without secrets.
+
+excerpt("CREATE CATALOG c WITH ('s3.secret-key'='abc' 'x'='y')", 46)
+    ->   CREATE CATALOG c WITH ('s3.secret-key'='******' 'x'='******')
 """
 
 from __future__ import annotations
@@ -11,12 +16,79 @@ import re
 from dataclasses import dataclass, field
 from functools import partial
 
+from lakekit.catalog.jdbc_session import redact_uri
 from lakekit.errors import InvalidOption
-from lakekit.sql.excerpt import excerpt, piece
+from lakekit.options.option import HIDDEN, NAME_PATTERN
+
+_AROUND, _WHOLE = 60, 240
+"""How many characters before and after a place are shown; how long a text may be that is shown as a whole."""
+_LITERAL = r"""'(?:[^'\\]|''|\\.)*(?:'|\Z)|"(?:[^"\\]|""|\\.)*(?:"|\Z)"""
+_BEHIND_SECRET = re.compile(
+    rf"""(?:{NAME_PATTERN})[\w.$-]*\s*['"`]?\s*"""
+    rf"""(?:(?:=>|==|=|:)\s*(?P<said>{_LITERAL}|[^\s,;)'"]+)|(?P<next>{_LITERAL}))""",
+    re.IGNORECASE | re.DOTALL,
+)
+_BEHIND_KEY = re.compile(rf"""(?P<key>[\w.$-]+)['"`]?\s*(?:=>|==|=|:)?\s*(?P<said>{_LITERAL})""", re.DOTALL)
+_TEXT = re.compile(_LITERAL, re.DOTALL)
+_CATALOG = re.compile(r"\s*CREATE\s+CATALOG\b", re.IGNORECASE)
+_OPEN_KEYS = ("type", "metastore", "warehouse")
+"""Options of CREATE CATALOG whose values are shown; a key may be misspelled, so others are not."""
+_MASK = "\0"
+
+
+def excerpt(text: str, position: int | None = None) -> str:
+    """Return a statement as an error shows it: all of it where it is short, else around `position`.
+
+    `position`: None for its beginning. Values of secret options are replaced by stars.
+    """
+    masked = _mask(text)
+    if len(text) <= _WHOLE:
+        return _star(masked).strip()
+    if position is None:
+        return _star(masked[: 4 * _AROUND]).strip()
+    return _star(masked[max(0, position - _AROUND) : position + _AROUND]) + "…"
+
+
+def piece(text: str, start: int, end: int) -> str:
+    """Return a part of a statement as an error shows it."""
+    return _star(_mask(text)[start:end])
+
+
+def without_secrets(text: str) -> str:
+    """Return a library's message on a statement, which it may quote, without secrets."""
+    return _star(_mask(text))
+
+
+def _mask(text: str) -> str:
+    """Return the text with each character of a secret masked; every other stays in its place."""
+    spans = [match.span(match.lastgroup or 0) for match in _BEHIND_SECRET.finditer(text)]
+    for match in _TEXT.finditer(text):
+        inside = match[0][1:].rstrip("'\"")
+        if redact_uri(inside) not in (inside, HIDDEN):
+            spans.append(match.span())
+    if _CATALOG.match(text):
+        spans += [match.span("said") for match in _BEHIND_KEY.finditer(text) if match["key"].lower() not in _OPEN_KEYS]
+    signs = list(text)
+    for start, end in spans:
+        is_quoted = text[start] in "'\""
+        first = start + is_quoted
+        last = end - (is_quoted and end - start > 1 and text[end - 1] == text[start])
+        signs[first:last] = _MASK * (last - first)
+    return "".join(signs)
+
+
+def _star(masked: str) -> str:
+    return re.sub(f"{_MASK}+", HIDDEN, masked)
+
+
+# ---- tokenizer ------------------------------------------------------------
+
 
 _WORD = re.compile(
-    r"""(?P<blank>\s+|--[^\n]*|/\*.*?\*/)|(?P<text>'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*")|(?P<quoted>`(?:[^`]|``)*`)"""
-    r"""|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[LlSsYy]?\b)|(?P<word>[^\W\d][\w$]*)|(?P<sign>=>|<=|>=|<>|!=|.)""",
+    r"""(?P<blank>\s+|--[^\n]*|/\*.*?\*/)|(?P<text>'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*")"""
+    r"""|(?P<quoted>`(?:[^`]|``)*`)"""
+    r"""|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[LlSsYy]?\b)"""
+    r"""|(?P<word>[^\W\d][\w$]*)|(?P<sign>=>|<=|>=|<>|!=|.)""",
     re.DOTALL,
 )
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0", "Z": "\x1a"}
@@ -116,7 +188,7 @@ class TokenStream:
         return self._words[self.at - 1].said
 
     @property
-    def rest(self) -> str:
+    def remaining_text(self) -> str:
         """All that comes, as it stands in the statement, hints and remarks at its end among it."""
         return "" if self.next is None else self.text[self.next.start :].rstrip()
 
@@ -271,7 +343,7 @@ def strip_hints(text: str) -> tuple[str, dict[int, str]]:
 def single_statement(text: str) -> str:
     """Return a query, in which `TABLE t` is `SELECT * FROM t`."""
     tokens = TokenStream.of(text)
-    return f"SELECT * FROM {tokens.rest}" if tokens.accept("TABLE") else text  # noqa: S608 - a part of what is parsed next
+    return f"SELECT * FROM {tokens.remaining_text}" if tokens.accept("TABLE") else text  # noqa: S608 - a part of what is parsed next
 
 
 def quote_identifier(name: str) -> str:

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakekit.catalog.materialized import MaterializedTable
-from lakekit.catalog.views import View
+from lakekit.catalog.views import MaterializedTable, View
 from lakekit.errors import InvalidOption, NotFound, Unsupported, ViewNotFound
-from lakekit.format_table.kinds import FORMAT_TABLE
+from lakekit.format_table.listing import FORMAT_TABLE
 from lakekit.options.features import OBJECTS
 from lakekit.sql import ddl
 from lakekit.sql.backend import ResultRows
@@ -44,7 +43,7 @@ def create_view(statement: Statement) -> ResultRows | None:
     comment = tokens.string() if tokens.accept("COMMENT") else None
     tokens.expect("AS")
     statement.catalog.create_view(
-        name, tokens.rest, columns=columns, comment=comment, temporary=is_temporary, if_not_exists=is_lenient
+        name, tokens.remaining_text, columns=columns, comment=comment, temporary=is_temporary, if_not_exists=is_lenient
     )
     return ResultRows()
 
@@ -117,7 +116,7 @@ def create_materialized(statement: Statement) -> ResultRows:
         )
     if is_lenient and statement.catalog.exists(name):
         return ResultRows()
-    query = tokens.rest
+    query = tokens.remaining_text
     statement.catalog.create_materialized_table(
         name, query, freshness=freshness, partition_keys=partitions, refresh_mode=mode, options=options, comment=comment
     )

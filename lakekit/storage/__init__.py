@@ -25,24 +25,10 @@ if TYPE_CHECKING:
 
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
-NOT_PARTS = frozenset(
-    {
-        *(
-            "confinement",
-            "credentials",
-            "environment",
-            "folders",
-            "gathering",
-            "linked",
-            "local",
-            "local_files",
-            "memory",
-            "probe",
-            "protocol",
-        ),
-        *("atomic_write", "refusal", "retry", "object_store_options", "sync", "together", "turns"),
-    }
-)
+NOT_PARTS = frozenset({
+    "atomic_write", "confinement", "environment", "local", "local_files", "memory", "object_store_options",
+    "object_store_requests", "protocol", "sync",
+})  # fmt: skip
 """Modules of this folder that no location asks for by name."""
 
 

@@ -6,18 +6,38 @@ create_exclusive(storage, "…/snapshot-7", data)   True: it exists with this co
                                                   StorageFailed: nothing exists         CommitStateUnknown: unknown
 
 On a store without conditional PUT a held lock replaces it: look the file up, check that the lock is still ours, write.
+
+The local disk for one writer's commits: small files are synced together.
+
+Write several small files that are needed together, in parallel; all are durable when this returns.
+
+    write_together(storage, [(".../manifest-1", data), (".../manifest-list-1", data)])
+
+On a disk they are synced together, and their directory once: a commit's metadata files cost about as much as one. On
+failure unreferenced files may be left: their writer deletes them.
+
+    storage = defer_sync(storage)       for one writer: small files, its data files too, are synced when a snapshot is
+                                        created, and all at once
+    sync_all(storage)                   now all are durable
 """
 
 from __future__ import annotations
 
+import io
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from lakekit.errors import CommitStateUnknown, LakekitError, StorageFailed, Unsupported
+from lakekit.parallel import map_io
+from lakekit.storage import sync
+from lakekit.storage.local import LocalStorage, create_file
+from lakekit.storage.local_files import storage_failure, write_all
 from lakekit.storage.protocol import ClaimRefused, FileMissing, OutsideRoot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
 
+    from lakekit.storage.local_files import Temporary
     from lakekit.storage.protocol import Storage
 
 
@@ -65,3 +85,139 @@ def _unknown_outcome(path: str, failed: LakekitError, unreadable: StorageFailed)
         "is there before trying again"
     )
     return CommitStateUnknown(why)
+
+
+# ---- gathering ------------------------------------------------------------
+
+
+_GATHERED_BYTES = 1 << 20
+"""Bigger files are synced at once: nobody waits for them with a snapshot to claim."""
+_SYNCED_AT_ONCE = 64
+"""Files that are open for it."""
+
+
+class DeferredSync(LocalStorage):
+    """The local disk for one writer's commits: small files are synced together when a commit is created.
+
+    A file appears under its name at once. It is durable when `put_if_absent` has created a file, or `settle` returned:
+    both sync all pending files and their directories first. Until then nothing durable may refer to it. A file that
+    could not be synced is never taken for durable again: its writer deletes it.
+    """
+
+    __slots__ = ("_lost", "_waiting")
+    _lost: set[str]
+    _waiting: dict[str, None]
+
+    def __init__(self, roots: tuple[str, ...] = ()) -> None:
+        object.__setattr__(self, "roots", roots)
+        object.__setattr__(self, "_seen", None)
+        object.__setattr__(self, "_lost", set())
+        object.__setattr__(self, "_waiting", {})
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LocalStorage) and self.roots == other.roots
+
+    __hash__ = LocalStorage.__hash__  # the same files, so that what was remembered of them is found
+
+    def __reduce__(self) -> tuple[type[LocalStorage], tuple[tuple[str, ...]]]:
+        return LocalStorage, (self.roots,)
+
+    def _with_roots(self, roots: tuple[str, ...]) -> LocalStorage:
+        other = DeferredSync(roots)
+        for name in ("_lost", "_waiting"):  # what waits is one and the same
+            object.__setattr__(other, name, getattr(self, name))
+        return other
+
+    def settle(self) -> None:
+        """Return when every file written so far is durable. Raises `StorageFailed`."""
+        self._settle(None)
+
+    def write_together(self, files: Sequence[tuple[str, bytes]]) -> None:
+        for path, data in files:
+            self._waiting[path] = None
+            try:
+                directory, _, file = self._new(path, create_file, is_temporary=False)
+                directory.close()
+                with file:
+                    write_all(file, data)
+            except (OSError, ValueError) as wrong:
+                raise storage_failure(path, wrong) from wrong
+
+    def delete(self, paths: Iterable[str]) -> None:
+        deleted = list(paths)
+        LocalStorage.delete(self, deleted)
+        for path in deleted:
+            self._waiting.pop(path, None)
+            self._lost.discard(path)
+
+    def _gathers(self, size_bytes: int) -> bool:
+        return size_bytes <= _GATHERED_BYTES
+
+    def _gathered(self, path: str) -> None:
+        self._waiting[path] = None
+
+    def _settle(self, claimed: Temporary | None) -> None:
+        if self._lost:
+            raise StorageFailed(
+                f"{min(self._lost)} could not be synced: its rows must be written again", path=min(self._lost)
+            )
+        waiting, own = list(self._waiting), [] if claimed is None else [claimed.file]
+        for start in range(0, max(1, len(waiting)), _SYNCED_AT_ONCE):
+            self._sync(waiting[start : start + _SYNCED_AT_ONCE], own if start == 0 else ())
+        for directory in {f"{path.rpartition('/')[0]}/": None for path in waiting}:
+            self._sync_names(directory)
+        for path in waiting:
+            self._waiting.pop(path, None)
+
+    def _sync(self, paths: Sequence[str], claimed: Sequence[io.FileIO]) -> None:
+        """Wait until the bytes of these files are durable."""
+        with ExitStack() as stack:
+            try:
+                files = [*(stack.enter_context(io.FileIO(path)) for path in paths), *claimed]
+                try:
+                    sync.sync_files(files)
+                except OSError:
+                    self._lost.update(paths)  # the system may take their pages for written from here on
+                    raise
+            except OSError as wrong:
+                if wrong.filename not in paths:
+                    raise
+                raise storage_failure(wrong.filename, wrong) from wrong
+
+    def _sync_names(self, directory: str) -> None:
+        try:
+            sync.sync_directory(directory)
+        except OSError as wrong:
+            self._lost.update(path for path in self._waiting if path.startswith(directory))
+            raise storage_failure(directory, wrong) from wrong
+
+
+# ---- together ------------------------------------------------------------
+
+
+def defer_sync(storage: Storage) -> Storage:
+    """Return the storage with syncs deferred until `put_if_absent` creates a file, or until `sync_all`.
+
+    A storage where that saves nothing is returned unchanged.
+    """
+    return DeferredSync(storage.roots) if type(storage) is LocalStorage else storage
+
+
+def sync_all(storage: Storage) -> None:
+    """Return when everything written through `defer_sync` is durable. Raises `StorageFailed`."""
+    if isinstance(storage, DeferredSync):
+        storage.settle()
+
+
+def write_together(storage: Storage, files: Sequence[tuple[str, bytes]]) -> None:
+    """Write whole files; through `defer_sync` they become durable later. Raises `StorageFailed`."""
+
+    def write(path_and_data: tuple[str, bytes]) -> None:
+        path, data = path_and_data
+        with storage.open_write(path) as file:
+            file.write(data)
+
+    if isinstance(storage, LocalStorage) and len(files) > 1:
+        storage.write_together(files)
+    else:
+        map_io(write, files, is_remote=storage.is_remote)

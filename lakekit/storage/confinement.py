@@ -186,14 +186,14 @@ class ParentDirectory:
         """The `opener` argument of `open` to create a file here."""
         return None if self.handle is None else partial(os.open, dir_fd=self.handle, mode=0o666)
 
-    def beside(self, path: str) -> str:
+    def sibling_name(self, path: str) -> str:
         """Return the name that calls take for another path in the same directory."""
         return path if self.handle is None else path.rpartition("/")[2]
 
     def sync(self) -> None:
         """Wait until the names in the directory are safe from power loss."""
         if self.handle is None:
-            sync.directory_of(self.path)
+            sync.sync_directory(self.path)
         else:
             os.fsync(self.handle)
 
@@ -261,4 +261,4 @@ def make_directory(path: str) -> None:
     for directory in reversed(missing):
         with suppress(FileExistsError):
             os.mkdir(directory)  # noqa: PTH102
-        sync.directory_of(directory)
+        sync.sync_directory(directory)

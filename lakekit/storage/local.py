@@ -297,11 +297,11 @@ class LocalStorage:
             os.unlink(temporary, dir_fd=directory.handle)
 
     def write_together(self, files: Sequence[tuple[str, bytes]]) -> None:
-        """Write several whole files, all synced before the first gets its name: see `storage.together`."""
+        """Write several whole files, all synced before the first gets its name: see `storage.atomic_write`."""
         with ExitStack() as stack:
             written = [stack.enter_context(self._temporary(path, data, stays_open=True)) for path, data in files]
             try:
-                sync.files([temporary.file for temporary in written])
+                sync.sync_files([temporary.file for temporary in written])
                 for temporary in written:
                     temporary.take()
                 for temporary in {
@@ -319,7 +319,7 @@ class LocalStorage:
                 with self._parent(current) as directory:
                     for current in siblings:
                         with suppress(FileNotFoundError, NotADirectoryError):
-                            os.unlink(directory.beside(current), dir_fd=directory.handle)
+                            os.unlink(directory.sibling_name(current), dir_fd=directory.handle)
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except (OSError, ValueError) as wrong:
@@ -343,7 +343,7 @@ class LocalStorage:
             raise storage_failure(source, wrong) from wrong
 
     def link(self, path: str, to: LocalStorage, target: str) -> bool:
-        """Give a file a second name: see `storage.linked`."""
+        """Give a file a second name: see `storage.protocol`."""
         try:
             with self._parent(path) as old:
                 if modes.S_ISLNK(old.stat().st_mode):  # what it leads to is not this place's to give away
@@ -383,7 +383,7 @@ class LocalStorage:
     def turn(self, directory: str, patience_ms: float) -> Iterator[bool]:
         """Hold a lock on the directory (`flock`), which the system releases when a process ends.
 
-        See `storage.turns`.
+        See `storage.protocol`.
         """
         descriptor = turn_of(self.roots, directory, time.monotonic() + patience_ms / 1000)
         try:
@@ -409,7 +409,7 @@ class LocalStorage:
     def _settle(self, claimed: Temporary | None) -> None:
         """Wait until the file about to be created is durable, with all pending files."""
         if claimed is not None:
-            sync.files([claimed.file])
+            sync.sync_files([claimed.file])
 
     @contextmanager
     def _temporary(self, path: str, data: bytes, *, stays_open: bool = False) -> Iterator[Temporary]:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import StorageFailed
+from lakekit.runtime import new_id
 from lakekit.storage import sync
 from lakekit.storage.confinement import check_path
 from lakekit.storage.protocol import FileMissing, Stat
-from lakekit.world import new_id
 
 if TYPE_CHECKING:
     from lakekit.storage.confinement import Opener, ParentDirectory
@@ -69,7 +69,7 @@ class EarlyFile(io.FileIO):
         count = super().write(data)
         self._written += count
         if self._written - self._started >= _EARLY_BYTES:
-            sync.start(self, self._started, self._written - self._started)
+            sync.start_sync(self, self._started, self._written - self._started)
             self._started = self._written
         return count
 

@@ -18,6 +18,15 @@ Options and credentials are looked up for each request (`object_store_options.re
 it is opened; credentials may be renewed.
 
 Polars opens Parquet files itself, with the same options. Source: CATALOGS_AND_STORAGE 2, RELIABILITY D1, D2.
+
+Check once per store and process, before the first commit, that a store creates files exclusively.
+
+    one name, twice                 the second must be refused and change nothing
+    eight names, eight at a time    at most one of the concurrent creators may succeed, and the file must be its own
+
+A store that ignores the condition fails the first; one that looks first and writes later fails the second. Either would
+lose commits silently, so it is refused for commits. The probe deletes the files it writes. Source: CATALOGS_AND_STORAGE
+2.4, decision S5.
 """
 
 from __future__ import annotations
@@ -34,17 +43,91 @@ import obstore
 from obstore import exceptions as refusals
 from obstore.store import S3Store, from_url
 
-from lakekit.errors import CommitStateUnknown, InvalidOption, StorageFailed
-from lakekit.options.frozendict import FrozenDict
-from lakekit.storage import object_store_options, probe, refusal, retry
+from lakekit.errors import CommitStateUnknown, InvalidOption, StorageFailed, Unsupported
+from lakekit.options.option import FrozenDict
+from lakekit.parallel import parallel_map, run_concurrently
+from lakekit.runtime import lock, new_id
+from lakekit.storage import object_store_options, object_store_requests
 from lakekit.storage.object_store_options import SCHEME_ALIASES, SCHEMES, StoreOptions
 from lakekit.storage.protocol import ClaimRefused, FileMissing, Stat
-from lakekit.world import parallel_map
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
     from obstore.store import ObjectStore
+
+
+_WRITER_COUNT = 8
+_verdicts: dict[Hashable, str] = {}
+"""What was found out of each store: "" of one that keeps its word, else what it did."""
+_guard = lock()
+
+
+def check_conditional_put(
+    store: Hashable,
+    directory: str,
+    *,
+    create: Callable[[str, bytes], bool | None],
+    read: Callable[[str], bytes],
+    delete: Callable[[Iterable[str]], None],
+) -> None:
+    """Raise `Unsupported` for a store that does not create files exclusively.
+
+    `create` returns True for created, False for refused, None for an unclear answer. `directory` may be written to.
+    Errors of `read` and `create` are raised, and the next call checks again.
+    """
+    verdict = _verdicts.get(store)
+    if verdict is None:
+        with _guard:
+            verdict = _verdicts.get(store)
+            if verdict is None:
+                verdict = _verdicts[store] = _probe_store(directory, create, read, delete)
+    if verdict:
+        raise Unsupported(
+            f"{directory}: this store {verdict}, so that two writers would overwrite each other's commits. Nothing "
+            "was committed. Write through an endpoint with conditional PUT (If-None-Match), or through a catalog "
+            "with a lock (lk.connect(metastore='jdbc', …)); reading works",
+            feature="storage.conditional-put",
+            path=directory,
+        )
+
+
+def _probe_store(
+    directory: str,
+    create: Callable[[str, bytes], bool | None],
+    read: Callable[[str], bytes],
+    delete: Callable[[Iterable[str]], None],
+) -> str:
+    probe_id = new_id()
+    names = [f"{directory}/.lakekit-probe-{probe_id}-{number}" for number in range(1 + _WRITER_COUNT)]
+    try:
+        return _check_overwrite(names[0], create, read) or _check_race(names[1:], create, read)
+    finally:
+        with suppress(StorageFailed):
+            delete(names)
+
+
+def _check_overwrite(name: str, create: Callable[[str, bytes], bool | None], read: Callable[[str], bytes]) -> str:
+    create(name, b"first")
+    if create(name, b"second") or read(name) != b"first":
+        return "ignores If-None-Match and overwrites files that are there"
+    return ""
+
+
+def _check_race(names: list[str], create: Callable[[str, bytes], bool | None], read: Callable[[str], bytes]) -> str:
+    def create_all(writer: int) -> list[bool | None]:
+        return [create(name, b"%d" % writer) for name in names]
+
+    answers = run_concurrently(create_all, range(_WRITER_COUNT))
+    for position, name in enumerate(names):
+        winners = [writer for writer in range(_WRITER_COUNT) if answers[writer][position]]
+        if len(winners) > 1 or (winners and read(name) != b"%d" % winners[0]):
+            return f"told {len(winners)} of {_WRITER_COUNT} writers at once that they created the same file"
+    return ""
+
+
+# ---- object store ------------------------------------------------------------
+
 
 T = TypeVar("T")
 
@@ -167,9 +250,7 @@ class ObjectStorage:
         )
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        probe.check_conditional_put(
-            self, path.rpartition("/")[0], create=self._create, read=self.read, delete=self.delete
-        )
+        check_conditional_put(self, path.rpartition("/")[0], create=self._create, read=self.read, delete=self.delete)
         is_acknowledged, lost = self._claim(path, bytes(data))
         return is_acknowledged or self._settle(path, data, lost)
 
@@ -190,9 +271,11 @@ class ObjectStorage:
             else:
                 return True, None
             failed = self._failed(path, wrong, writes=True)
-            if retry.retry_count(wrong) > 0 or (retry.is_passing(wrong) and not isinstance(wrong, _EXISTS)):
+            if object_store_requests.retry_count(wrong) > 0 or (
+                object_store_requests.is_passing(wrong) and not isinstance(wrong, _EXISTS)
+            ):
                 lost = failed  # a try of which nobody knows the outcome
-            if isinstance(wrong, _EXISTS) and (retry.status_of(wrong) != 409 or self._is_there(path)):
+            if isinstance(wrong, _EXISTS) and (object_store_requests.status_of(wrong) != 409 or self._is_there(path)):
                 return False, lost
             is_last = not budget.spend(wrong)  # of 409 too: another claim is under way, and may fail
             if is_last and lost is None:
@@ -270,7 +353,7 @@ class ObjectStorage:
         return f"{_client_url(root)}/{_key(path)}"
 
     def polars_options(self) -> dict[str, Any]:
-        current = self._now()
+        current = self._current_options()
         config, client = current.for_store(self.root.partition("://")[2])
         endpoint = config.get("aws_endpoint_url")
         # the variable AWS_ENDPOINT_URL_S3 would win over aws_endpoint_url alone
@@ -300,14 +383,14 @@ class ObjectStorage:
 
     def _at(self, path: str) -> tuple[ObjectStore, str]:
         """Return the store of a path, and its key there."""
-        return _connect(self._root_of(path), self._now()), _key(path)
+        return _connect(self._root_of(path), self._current_options()), _key(path)
 
-    def _now(self) -> StoreOptions:
+    def _current_options(self) -> StoreOptions:
         """Return the options with current credentials."""
         return object_store_options.with_credentials(self.options, object_store_options.read(self.scheme, self.given))
 
-    def _budget(self) -> retry.Budget:
-        return retry.Budget(
+    def _budget(self) -> object_store_requests.Budget:
+        return object_store_requests.Budget(
             left=self.options.max_retries, first_wait=FIRST_WAIT, longest_wait=LONGEST_WAIT, patience=RETRY_TIMEOUT
         )
 
@@ -342,7 +425,9 @@ class ObjectStorage:
 
     def _ask_again(self, path: str, request: Callable[[], T], *, writes: bool = False) -> T:
         """Send a request that may be repeated; it is repeated if it is lost."""
-        return self._ask(path, lambda: retry.repeat(request, self._budget(), _FOREIGN_FAILURES), writes=writes)
+        return self._ask(
+            path, lambda: object_store_requests.repeat(request, self._budget(), _FOREIGN_FAILURES), writes=writes
+        )
 
     def _failed(self, path: str, wrong: BaseException, *, writes: bool = False) -> StorageFailed:
         """Return the error for a refusal: the status, the store's own code, what to do.
@@ -356,7 +441,8 @@ class ObjectStorage:
             return FileMissing(f"{path} does not exist", path=path)
         path_text = path if path.isprintable() else ascii(path)
         return StorageFailed(
-            self.options.without_secrets(f"{path_text}: {refusal.describe(text, self.options.kind)}"), path=path
+            self.options.without_secrets(f"{path_text}: {object_store_requests.describe(text, self.options.kind)}"),
+            path=path,
         )
 
 

@@ -26,10 +26,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from lakekit.errors import InvalidOption
-from lakekit.options.frozendict import EMPTY, FrozenDict
-from lakekit.options.secrets import is_secret
+from lakekit.options.option import EMPTY, FrozenDict, is_secret
 from lakekit.storage import environment
-from lakekit.storage.credentials import CredentialSource, source_of
+from lakekit.storage.environment import CredentialSource, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from lakekit.world import parallel_map
+from lakekit.parallel import parallel_map
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _LONG_S = 0.001
 
 
-def start(file: io.FileIO, offset: int = 0, length: int = 0) -> None:
+def start_sync(file: io.FileIO, offset: int = 0, length: int = 0) -> None:
     """Start writing out a file from `offset` on (`length` 0: all of it), without waiting."""
     if hasattr(os, "posix_fadvise"):
         with suppress(OSError):  # a file system need not take advice
@@ -24,13 +24,13 @@ def start(file: io.FileIO, offset: int = 0, length: int = 0) -> None:
             os.posix_fadvise(file.fileno(), offset, length, os.POSIX_FADV_DONTNEED)
 
 
-def file_of(path: str) -> None:
+def sync_file(path: str) -> None:
     """Wait until the bytes of an already written file are durable. Raises `OSError`."""
     with io.FileIO(path) as file:
         os.fsync(file.fileno())
 
 
-def files(opened: Sequence[io.FileIO]) -> None:
+def sync_files(opened: Sequence[io.FileIO]) -> None:
     """Wait until the bytes of all these files are durable. Raises `OSError` with the name of a failed one.
 
     All of them are started first. The first sync waits for what the file system writes of them all (on ext4 and XFS,
@@ -39,7 +39,7 @@ def files(opened: Sequence[io.FileIO]) -> None:
     """
     if len(opened) > 1:
         for file in opened:
-            start(file)
+            start_sync(file)
     for at, file in enumerate(opened):
         began = time.monotonic()
         _sync(file)
@@ -48,7 +48,7 @@ def files(opened: Sequence[io.FileIO]) -> None:
             return
 
 
-def directory_of(path: str) -> None:
+def sync_directory(path: str) -> None:
     """Wait until the names in the directory of a file are durable. Raises `OSError`."""
     descriptor = os.open(path.rpartition("/")[0] or "/", os.O_RDONLY | os.O_CLOEXEC)
     try:

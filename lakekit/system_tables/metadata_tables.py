@@ -1,35 +1,50 @@
 """System tables of metadata files: snapshots, schemas, options, tags, branches, consumers, and others.
 
 The others are aggregation_fields and statistics.
+
+System tables that show a table's rows: audit_log, binlog, ro (ENGINE 10.1).
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import polars as pl
+import polars.selectors as cs
+import pyarrow as pa
 
-from lakekit import world
+from lakekit import runtime
+from lakekit.columns import SEQUENCE, col, cols
 from lakekit.metadata import (
-    branches as branch_files,
-    consumers as consumer_files,
+    refs as branch_files,
+    refs as consumer_files,
+    refs as statistics_files,
+    refs as tag_files,
     schemas as schema_files,
     snapshots as snapshot_files,
-    statistics as statistics_files,
-    tags as tag_files,
 )
 from lakekit.model import json_codec
-from lakekit.read import time_travel
-from lakekit.system_tables.metadata import frame
+from lakekit.read import incremental, polars_pushdown, table_scan, time_travel
+from lakekit.read.stream import KIND_COLUMN
+from lakekit.system_tables.frames import frame
 from lakekit.types import field_to_json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
+    from numpy.typing import NDArray
+
     from lakekit.metadata.table_context import TableContext
+    from lakekit.read.incremental import IncrementalScan
+    from lakekit.read.table_scan import TableScan
 
     At = int | str | datetime | None
+
 
 TIME = pl.Datetime("ms")
 """Local wall clock, as the reference shows times."""
@@ -37,7 +52,7 @@ TIME = pl.Datetime("ms")
 
 def wall(time_ms: int | None) -> int | None:
     """Return an instant as the wall clock of this process."""
-    return None if time_ms is None else world.wall_clock_ms(time_ms)
+    return None if time_ms is None else runtime.wall_clock_ms(time_ms)
 
 
 def snapshots(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001 - travel does not change the list
@@ -116,7 +131,7 @@ def tags(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
             None if t.create_time is None else t.create_time.millis * 1_000_000 + t.create_time.nanos,
             None if t.time_retained_ns is None else iso_duration(t.time_retained_ns),
         )
-        for t in sorted(tag_files.all(ctx), key=lambda tag: tag.name)
+        for t in sorted(tag_files.list_tags(ctx), key=lambda tag: tag.name)
     )
     columns = {
         "tag_name": pl.String,
@@ -146,13 +161,14 @@ def iso_duration(nanos: int) -> str:
 def branches(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
     """Return every branch but main."""
     return frame(
-        ((b.name, wall(b.created_ms)) for b in branch_files.all(ctx)), {"branch_name": pl.String, "create_time": TIME}
+        ((b.name, wall(b.created_ms)) for b in branch_files.list_branches(ctx)),
+        {"branch_name": pl.String, "create_time": TIME},
     )
 
 
 def consumers(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
     """Return every consumer and the snapshot it reads next."""
-    rows = ((name, consumer.next_snapshot) for name, consumer in consumer_files.all(ctx).items())
+    rows = ((name, consumer.next_snapshot) for name, consumer in consumer_files.list_consumers(ctx).items())
     return frame(rows, {"consumer_id": pl.String, "next_snapshot_id": pl.Int64})
 
 
@@ -181,4 +197,131 @@ def statistics(ctx: TableContext, at: At = None) -> pl.DataFrame:
     text = json_codec.dumps(members.get("colStats") or {}).decode()
     return frame(
         [(stats.snapshot_id, stats.schema_id, stats.merged_record_count, stats.merged_record_size_bytes, text)], columns
+    )
+
+
+# ---- data ------------------------------------------------------------
+
+
+KIND: Final = "rowkind"
+UPDATE_BEFORE = "-U"
+
+
+def audit_log(ctx: TableContext, at: int | str | datetime | None = None) -> pl.LazyFrame:
+    """Return every row with its kind first, including deletes that are the newest version of a key.
+
+    Where options ask for changes it returns those. With `table-read.sequence-number.enabled` the sequence number of a
+    key table's row follows its kind.
+    """
+    return polars_pushdown.scan_lazily(audit_source(ctx, at))
+
+
+def audit_source(ctx: TableContext, at: int | str | datetime | None = None) -> TableScan | IncrementalScan:
+    """Return the scan of the audit log."""
+    numbered = bool(ctx.schema.primary_keys) and ctx.options.table_read_sequence_number_enabled
+    if at is None and time_travel.means_changes(ctx):
+        return replace(incremental.changes_from_options(ctx, kind_column=KIND), numbered=numbered)
+    return replace(table_scan.scan(ctx, at), kind_column=KIND, numbered=numbered, keeps_deletes=True)
+
+
+def binlog(ctx: TableContext, at: int | str | datetime | None = None) -> pl.LazyFrame:
+    """Return the audit log with every column as a list: `[value]`.
+
+    Among the changes that options ask for an update is one row: `[before, after]`, the kind of the latter and the
+    sequence number of the former.
+    """
+    source = audit_source(ctx, at)
+    audit = polars_pushdown.scan_lazily(source)
+    columns = [(name, dtype) for name, dtype in audit.collect_schema().items() if name not in (KIND, SEQUENCE)]
+    if isinstance(source, incremental.IncrementalScan) and source.mode != "diff" and ctx.schema.primary_keys:
+        listed = dict(columns)
+        schema = {name: pl.List(dtype) if name in listed else dtype for name, dtype in audit.collect_schema().items()}
+        packed = partial(_pack_updates, keys=ctx.schema.primary_keys)
+        return audit.map_batches(
+            packed, predicate_pushdown=False, projection_pushdown=False, slice_pushdown=False, schema=schema
+        )
+    return audit.select(
+        cs.by_name(KIND, SEQUENCE, require_all=False),
+        *(
+            col(name).map_batches(_wrap_in_lists, return_dtype=pl.List(dtype), is_elementwise=True)
+            for name, dtype in columns
+        ),
+    )
+
+
+STREAMS = ("audit_log", "binlog")
+"""System tables that can be followed."""
+
+
+def show_changes(name: str, frame: pl.LazyFrame, ctx: TableContext) -> pl.LazyFrame:
+    """Return the rows of one change of a stream, `_row_kind` first, as a system table of `STREAMS`."""
+    renamed = frame.rename({KIND_COLUMN: KIND})
+    if name == "audit_log":
+        return renamed
+    columns = [(column, dtype) for column, dtype in renamed.collect_schema().items() if column != KIND]
+    if ctx.schema.primary_keys:
+        schema = {KIND: pl.String(), **{column: pl.List(dtype) for column, dtype in columns}}
+        packed = partial(_pack_updates, keys=ctx.schema.primary_keys)
+        return renamed.map_batches(
+            packed, predicate_pushdown=False, projection_pushdown=False, slice_pushdown=False, schema=schema
+        )
+    lists = (
+        col(column).map_batches(_wrap_in_lists, return_dtype=pl.List(dtype), is_elementwise=True)
+        for column, dtype in columns
+    )
+    return renamed.select(col(KIND), *lists)
+
+
+def _wrap_in_lists(column: pl.Series) -> pl.Series:
+    """Return each value as a list of itself."""
+    return _to_lists(column, np.arange(len(column) + 1))
+
+
+def _to_lists(column: pl.Series, offsets: NDArray[np.int64]) -> pl.Series:
+    """Return neighbours as lists, which begin and end at these offsets."""
+    return pl.Series(
+        column.name,
+        pa.LargeListArray.from_arrays(pa.array(offsets), column.rechunk().to_arrow()),
+        dtype=pl.List(column.dtype),
+    )
+
+
+def _pack_updates(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """Pack each -U in one row with what comes next, where that is of the same key.
+
+    The reference packs it with what comes next of any key (`PackChangelogReader`): of a -U that stands alone it makes
+    an update of one key to another.
+    """
+    places = np.arange(rows.height)
+    alike = rows.select(pl.all_horizontal(key.eq_missing(key.shift(-1)) for key in cols(keys))).to_series().to_numpy()
+    may = (rows.get_column(KIND) == UPDATE_BEFORE).to_numpy() & alike & (places < rows.height - 1)
+    first = may & ~np.concatenate([[False], may[:-1]])[: rows.height]
+    # of several in a row every second is the other half
+    begins = may & ((places - np.maximum.accumulate(np.where(first, places, 0))) % 2 == 0)
+    starts = places[~np.concatenate([[False], begins[:-1]])[: rows.height]]
+    offsets = np.append(starts, rows.height)
+    row_indices = {KIND: offsets[1:] - 1, SEQUENCE: starts}
+    return pl.DataFrame(
+        [
+            column[row_indices[column.name]] if column.name in row_indices else _to_lists(column, offsets)
+            for column in rows
+        ]
+    )
+
+
+def ro(ctx: TableContext, at: int | str | datetime | None = None) -> pl.LazyFrame:
+    """Return the rows of the highest level: fast, and as old as the last full compaction.
+
+    All of an append table is read.
+    """
+    return polars_pushdown.scan_lazily(ro_source(ctx, at))
+
+
+def ro_source(ctx: TableContext, at: int | str | datetime | None = None) -> TableScan:
+    """Return the scan of `ro`."""
+    scan = table_scan.scan(ctx, at)
+    return (
+        replace(scan, levels=range(ctx.options.level_count - 1, ctx.options.level_count))
+        if ctx.schema.primary_keys
+        else scan
     )

@@ -2,34 +2,40 @@
 
 Source: ENGINE 10.1; columns as engine 1.4.2 has them, new tables as later ones. A table is a function of a table
 context; `@table` gives it its name. Tables of one snapshot locate it by `at`.
+
+Frames about lakekit: its features, options, and the packages it runs on.
 """
 
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING
+import platform
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
 
 from lakekit.data_file.entry_damage import add_manifest_path
 from lakekit.errors import TableNotFound
-from lakekit.options.features import refuse
+from lakekit.options.features import FEATURES, refuse
+from lakekit.options.table_options import list_options
 from lakekit.read import time_travel
-from lakekit.system_tables import data, metadata_tables, snapshot_tables
-from lakekit.system_tables.file_indexes import file_indexes
+from lakekit.system_tables import metadata_tables, snapshot_tables
+from lakekit.system_tables.snapshot_tables import file_indexes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    import polars as pl
-
     from lakekit.metadata.table_context import TableContext
 
     Function = Callable[[TableContext, int | str | datetime | None], pl.LazyFrame | pl.DataFrame]
 
+
 TABLES: dict[str, Function] = {
     "aggregation_fields": metadata_tables.aggregation_fields,
-    "audit_log": data.audit_log,
-    "binlog": data.binlog,
+    "audit_log": metadata_tables.audit_log,
+    "binlog": metadata_tables.binlog,
     "branches": metadata_tables.branches,
     "buckets": snapshot_tables.buckets,
     "consumers": metadata_tables.consumers,
@@ -39,7 +45,7 @@ TABLES: dict[str, Function] = {
     "manifests": snapshot_tables.manifests,
     "options": metadata_tables.options,
     "partitions": snapshot_tables.partitions,
-    "ro": data.ro,
+    "ro": metadata_tables.ro,
     "schemas": metadata_tables.schemas,
     "snapshots": metadata_tables.snapshots,
     "statistics": metadata_tables.statistics,
@@ -74,3 +80,73 @@ def check(name: str, table: str) -> str:
             f"{table} has no system table {str(name)[:200]!r}{hint} There are {', '.join(TABLES)}", name=name
         )
     return wanted
+
+
+# ---- itself ------------------------------------------------------------
+
+
+def features() -> pl.DataFrame:
+    """Return every feature that Paimon's documents name, one row each.
+
+    Columns: feature, area, read, write, words, specified. `read` and `write` are "yes", "refused" (with `Unsupported`,
+    by this name) or "-" (no matter of that side).
+    """
+    descriptions = {f"option.{option['key']}": option["words"] for option in list_options()}
+    rows = [
+        (f.name, f.area, f.read, f.write, f.words or descriptions.get(f.name, ""), f.specified)
+        for f in FEATURES.values()
+    ]
+    return pl.DataFrame(
+        rows, schema=dict.fromkeys(("feature", "area", "read", "write", "words", "specified"), pl.String), orient="row"
+    )
+
+
+def options() -> pl.DataFrame:
+    """Return every option of a table that lakekit knows, one row each.
+
+    Columns: key, type, default (as text, null without one), fixed (whether it can change once the table has a
+    snapshot), choices, older_keys (names it had in older releases), words.
+    """
+    texts = pl.List(pl.String)
+    columns: dict[str, Any] = {
+        "key": pl.String,
+        "type": pl.String,
+        "default": pl.String,
+        "fixed": pl.Boolean,
+        "choices": texts,
+        "older_keys": texts,
+        "words": pl.String,
+    }
+    return pl.DataFrame(list(list_options()), schema=columns)
+
+
+def versions() -> pl.DataFrame:
+    """Return the packages that lakekit runs on, one row each.
+
+    Columns are name, installed version (null: not installed) and what needs it.
+    """
+    rows: list[tuple[str, str | None, str]] = [
+        ("python", platform.python_version(), "always"),
+        ("lakekit", _installed_version("lakekit"), "always"),
+    ]
+    for requirement in _requirements():
+        name, _, condition = requirement.partition(";")
+        package = name.split("[")[0].split(">")[0].split("<")[0].split("=")[0].split("!")[0].strip()
+        extra = condition.partition("extra ==")[2].strip().strip("'\"")
+        if package != "lakekit":
+            rows.append((package, _installed_version(package), extra or "always"))
+    return pl.DataFrame(rows, schema={"package": pl.String, "version": pl.String, "needed_by": pl.String}, orient="row")
+
+
+def _installed_version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _requirements() -> list[str]:
+    try:
+        return metadata.requires("lakekit") or []
+    except metadata.PackageNotFoundError:  # run from its sources, not installed
+        return []

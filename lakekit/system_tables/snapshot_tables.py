@@ -3,6 +3,11 @@
 Values are printed as the reference prints them: a partition as SQL text `{2024-01-01, 1}`, a key `[19723]` and
 statistics `{k=19723, v=a}` as internal values. Where it prints an object's identity, binary keys and statistics, there
 is hexadecimal text.
+
+The system table file_indexes: one row for each column and type of a data file's indexes.
+
+Only the heads of containers are read, those of index files too. Newer than engine 1.4.2. Source: ENGINE 10.1,
+`FileIndexesTable`.
 """
 
 from __future__ import annotations
@@ -15,25 +20,26 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakekit import parallel
 from lakekit.codec import binary_row
 from lakekit.columns import col, cols
 from lakekit.data_file import paths, schema_evolution
 from lakekit.errors import Unsupported
+from lakekit.file_index import container as index_container
 from lakekit.format import casts
 from lakekit.format.polars_types import polars_type
 from lakekit.metadata import manifest_reader as manifest_files, schemas as schema_files, snapshots
 from lakekit.model import partition as partitions_of
-from lakekit.model.index_file import DELETION_VECTORS, DeletionRange
+from lakekit.model.index_manifest import DELETION_VECTORS, DeletionRange
 from lakekit.model.manifest_entries import ADD, concat
 from lakekit.model.table_paths import POSTPONE_BUCKET
 from lakekit.read import planner, sections, table_scan, time_travel
-from lakekit.system_tables.frames import live_entries
-from lakekit.system_tables.metadata import frame
+from lakekit.runtime import instant_ms
+from lakekit.system_tables.frames import frame, live_entries
 from lakekit.types import BINARIES, TIMESTAMPS, DataType, Field, Instant
-from lakekit.world import instant_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from lakekit.metadata.table_context import TableContext
@@ -41,6 +47,7 @@ if TYPE_CHECKING:
     from lakekit.model.manifest_entries import ManifestEntries
 
     At = int | str | datetime | None
+
 
 TIME = pl.Datetime("ms")
 _SOURCES = {0: "APPEND", 1: "COMPACT"}
@@ -348,7 +355,7 @@ def _read_all_entries(ctx: TableContext, position: time_travel.Position) -> Mani
 
 
 def _above_hidden(ctx: TableContext, entries: ManifestEntries) -> ManifestEntries:
-    hides = ctx.schema.primary_keys and sections.hides_level_zero(ctx)
+    hides = ctx.schema.primary_keys and sections.may_hide_level_zero(ctx)
     return entries.filter(entries.numbers("level") > 0) if hides else entries
 
 
@@ -423,3 +430,57 @@ def _range(deletion: DeletionRange) -> dict[str, Any]:
         "f2": deletion.length,
         "_CARDINALITY": deletion.cardinality,
     }
+
+
+# ---- file indexes ------------------------------------------------------------
+
+
+FILE = ("partition", "bucket", "file_path", "file_size_in_bytes", "record_count", "schema_id")
+_INDEX: dict[str, Any] = {
+    "file_path": pl.String,
+    "column_name": pl.String,
+    "index_type": pl.String,
+    "storage_type": pl.String,
+    "index_file_path": pl.String,
+    "index_size_in_bytes": pl.Int64,
+    "index_container_size_in_bytes": pl.Int64,
+    "is_empty": pl.Boolean,
+}
+
+
+def file_indexes(ctx: TableContext, at: int | str | datetime | None = None) -> pl.DataFrame:
+    """Return every index of every live data file of real buckets.
+
+    `storage_type` is EMBEDDED (in the manifest) or FILE; an empty index holds no value at all.
+    """
+    position = time_travel.locate(ctx, at)
+    entries = live_entries(ctx, position.snapshot)
+    inner = pc.is_valid(entries.column("embedded_index"))
+    outer = pc.greater(pc.list_value_length(entries.column("extra_files")), 0)
+    entries = entries.filter(pc.or_(inner, pc.fill_null(outer, False)).to_numpy(zero_copy_only=False))
+    by_file = parallel.parallel_map(
+        lambda i: list(_indexes(ctx, entries, i)), range(len(entries)), waiting=ctx.storage.is_remote
+    )
+    indexes = frame((row for rows in by_file for row in rows), _INDEX)
+    return files(ctx, at).select(cols(FILE)).join(indexes, on="file_path", maintain_order="left_right")
+
+
+def _indexes(ctx: TableContext, entries: ManifestEntries, i: int) -> Iterator[tuple[Any, ...]]:
+    file = entries.file(i)
+    path = paths.data_file_path(ctx, *paths.bucket_id_at(entries, i), file)
+    if file.embedded_index is not None:
+        yield from _rows(path, file.embedded_index, None, len(file.embedded_index))
+        return
+    for name in file.extra_files:
+        if name.endswith(".index"):
+            outside = ctx.layout.extra_file(path, name)
+            first = ctx.storage.read(outside, 0, index_container.HEAD)
+            head = ctx.storage.read(outside, 0, index_container.head_length(first, path=outside))
+            yield from _rows(path, head, outside, ctx.storage.size(outside))
+
+
+def _rows(path: str, container: bytes, outside: str | None, size: int) -> Iterator[tuple[Any, ...]]:
+    storage_type = "EMBEDDED" if outside is None else "FILE"
+    for column, indexes in index_container.contents(container, path=outside or path).items():
+        for kind, span in indexes.items():
+            yield path, column, kind, storage_type, outside, 0 if span is None else span.length, size, span is None

@@ -13,21 +13,19 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import polars as pl
 
 from lakekit.ddl import schema_writer as schemas
-from lakekit.ddl.columns_given import fields_of
-from lakekit.ddl.defaults import check_default
-from lakekit.ddl.options_given import texts_of
-from lakekit.ddl.table_definition import define_table
+from lakekit.ddl.schema_changes import texts_of
+from lakekit.ddl.table_definition import check_default, define_table, fields_of
 from lakekit.errors import InvalidOption, Unsupported
-from lakekit.format_table import kinds, listing, object_table, scan as scans, writer as writes
+from lakekit.format_table import listing, object_table, scan as scans, writer as writes
 from lakekit.metadata import schemas as schema_files
 from lakekit.model import partition as partitions
 from lakekit.model.locations import OBJECT_LOCATION
 from lakekit.model.table_schema import CURRENT_VERSION, TableSchema, assign_ids
 from lakekit.options.features import OBJECTS
-from lakekit.options.frozendict import EMPTY, FrozenDict
+from lakekit.options.option import EMPTY, FrozenDict
 from lakekit.options.table_options import TableOptions
-from lakekit.read import lazy
-from lakekit.table.looking import statement
+from lakekit.read import polars_pushdown
+from lakekit.table.read_methods import statement
 from lakekit.table.schema import Schema
 from lakekit.table.table import Table
 from lakekit.text_format.options import KEYS as TEXT_KEYS, lines_of
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from lakekit.commit.result import Commit
-    from lakekit.ddl.columns_given import SchemaLike
+    from lakekit.ddl.table_definition import SchemaLike
     from lakekit.metadata.table_context import TableContext, TableLocation
 
 
@@ -49,7 +47,7 @@ def to_table_of_kind(table: Table, others: Mapping[str, Callable[..., Table]] = 
 
     Raises: what opening raises.
     """
-    kinds_of: Mapping[str, Callable[..., Table]] = {kinds.FORMAT_TABLE: FormatTable, OBJECTS: ObjectTable, **others}
+    kinds_of: Mapping[str, Callable[..., Table]] = {listing.FORMAT_TABLE: FormatTable, OBJECTS: ObjectTable, **others}
     make = kinds_of.get(str(table.handle().options.type))
     return table if make is None or type(table) is not Table else rebuild_table(table, make)
 
@@ -78,7 +76,7 @@ class FormatTable(Table):
             f"{self.name} is a format table: a folder of files, without snapshots. It has scan, append, overwrite, "
             "truncate, drop_partitions, files, partitions"
         )
-        raise Unsupported(msg, feature=kinds.FORMAT_TABLE)
+        raise Unsupported(msg, feature=listing.FORMAT_TABLE)
 
     # ---- rows
 
@@ -94,7 +92,7 @@ class FormatTable(Table):
         """
         ctx = self.facts()
         scans.check_no_position(ctx, True if raw else at)
-        return lazy.scan_lazily(scans.source(ctx.with_options(options) if options else ctx))
+        return polars_pushdown.scan_lazily(scans.source(ctx.with_options(options) if options else ctx))
 
     def append(self, frame: object, *, cast: bool = False, merge_schema: bool = False) -> Commit:
         """Add rows as new files, which appear when all are complete.
@@ -104,7 +102,7 @@ class FormatTable(Table):
         if merge_schema:
             raise Unsupported(
                 f"{self.name} is a format table, whose columns stay as they are: leave merge_schema out",
-                feature=kinds.FORMAT_TABLE,
+                feature=listing.FORMAT_TABLE,
             )
         return writes.append(self.facts(), frame, cast=cast)
 
@@ -277,7 +275,7 @@ def define_format_table(
     """
     if schema_files.ids(table_location):
         raise schemas.table_already_exists(table_location)
-    all_options = {**(options or {}), "type": kinds.FORMAT_TABLE, "file.format": format_name.strip().lower()}
+    all_options = {**(options or {}), "type": listing.FORMAT_TABLE, "file.format": format_name.strip().lower()}
     if location is not None:
         all_options["path"] = listing.portable_location(table_location, location)
     if "primary-key" in all_options:
@@ -298,7 +296,7 @@ def define_format_table(
         check_default(part.type, part.default, part.name)
     table_schema = _schema(table_location, draft.fields, highest, draft.partition_keys, draft.options, comment)
     TableOptions.parse(table_schema.options)
-    kinds.check(all_options["file.format"], table_schema)
+    listing.check(all_options["file.format"], table_schema)
     lines_of(table_schema.options, all_options["file.format"])
     schemas.put_first(_with_hidden_schema(table_location), table_schema)
     return table_schema
@@ -341,7 +339,7 @@ def _schema(
         primary_keys=(),
         options=FrozenDict(options),
         comment=comment,
-        time_millis=table_location.world.now_ms(),
+        time_millis=table_location.runtime.now_ms(),
     )
 
 

@@ -1,20 +1,29 @@
-"""Open tables: `lk.open`."""
+"""Open tables: `lk.open`.
+
+Create tables: `lk.create`.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from lakekit import storage as storages
-from lakekit.metadata.table_context import name_of
-from lakekit.options.frozendict import FrozenDict
-from lakekit.options.secrets import SecretOptions
+from lakekit.ddl import schema_writer as schemas
+from lakekit.ddl.table_definition import fields_of
+from lakekit.errors import TableAlreadyExists
+from lakekit.metadata.table_context import TableLocation, name_of
+from lakekit.model.locations import Locations
+from lakekit.model.table_paths import TablePaths
+from lakekit.options.option import FrozenDict, SecretOptions
 from lakekit.options.table_options import normalize_keys
 from lakekit.table.format_tables import to_table_of_kind
 from lakekit.table.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from lakekit.ddl.table_definition import SchemaLike
+    from lakekit.model.table_schema import TableSchema
     from lakekit.storage import PathLike
 
 
@@ -47,3 +56,85 @@ def open(  # noqa: A001 - lk.open reads as meant, and is not exported by `*`
             storage_options=secrets,
         )
     )
+
+
+# ---- creating ------------------------------------------------------------
+
+
+def create(
+    path: str | PathLike,
+    schema: SchemaLike,
+    *,
+    primary_keys: Sequence[str] | None = (),
+    partition_keys: Sequence[str] | None = (),
+    options: Mapping[str, Any] | None = None,
+    comment: str | None = None,
+    if_not_exists: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Table:
+    """Create a table at a path, which is made where it is missing.
+
+    `schema`: Paimon types by column (`{"k": "BIGINT NOT NULL"}`), a `pl.Schema`, a `pa.Schema` or a list of `lk.Field`.
+    Columns of the primary key become NOT NULL. `if_not_exists`: an existing table is returned as it is. Locations in
+    `options` (`data-file.external-paths`) are allowed to the table that is returned; later openings must allow them
+    again (`lakekit.allowed-locations`).
+
+    Raises: `TableAlreadyExists`; `InvalidOption`, `SchemaMismatch`, `ColumnNotFound`, `ColumnAlreadyExists` for what
+    the reference engine refuses too; `Unsupported` for what lakekit could not read back.
+    """
+    storage, root = storages.open(path, storage_options)
+    table_location = TableLocation(name=name_of(root), storage=storage, layout=TablePaths(root=root))
+    secrets = None if storage_options is None else SecretOptions(storage_options)
+    table = Table(
+        location=root,
+        name=table_location.name,
+        storage_options=secrets,
+        locations=Locations().with_configured(normalize_keys(options or {})),
+    )
+    try:
+        define(
+            table_location,
+            schema,
+            primary_keys=primary_keys,
+            partition_keys=partition_keys,
+            options=options,
+            comment=comment,
+        )
+    except TableAlreadyExists:
+        if not if_not_exists:
+            raise
+    table.handle()
+    return table
+
+
+def define(
+    table_location: TableLocation,
+    schema: SchemaLike,
+    *,
+    primary_keys: Sequence[str] | None,
+    partition_keys: Sequence[str] | None,
+    options: Mapping[str, Any] | None,
+    comment: str | None,
+) -> TableSchema:
+    """Write the first schema of a table.
+
+    Raises: `TableAlreadyExists` for one that has a schema.
+    """
+    return schemas.create(
+        table_location,
+        fields_of(schema),
+        primary_keys=_names(primary_keys, "primary_keys"),
+        partition_keys=_names(partition_keys, "partition_keys"),
+        options=options,
+        comment=comment,
+    )
+
+
+def _names(argument: Sequence[str] | None, what: str) -> tuple[str, ...]:
+    """Return names as a tuple: a single text is one name, None is no name."""
+    names = (argument,) if isinstance(argument, str) else () if argument is None else tuple(argument)
+    for name in names:
+        if not isinstance(name, str):
+            msg = f"{what} are names of columns; found {type(name).__name__}"
+            raise TypeError(msg)
+    return names

@@ -1,22 +1,32 @@
-"""The public schema of a table."""
+"""The public schema of a table.
+
+Compare two schemas of a table: `t.schema_difference(0, 3)`.
+
+Columns are matched by their ids, as Paimon does, so that a renamed column is not one dropped and one added; fields of
+rows within columns too, by their path.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
 import pyarrow as pa
 
-from lakekit.draw import html, humanize
+from lakekit.draw import cards, html, humanize
+from lakekit.draw.humanize import plural
 from lakekit.format.polars_types import polars_schema
+from lakekit.options.option import HIDDEN, is_secret
+from lakekit.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS
 from lakekit.types.arrow import to_arrow_field
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lakekit.model.table_schema import TableSchema
-    from lakekit.types import Field
+    from lakekit.types import DataType, Field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,3 +75,205 @@ def columns_html(fields: Sequence[Field], keys: Sequence[str] = (), *, title: st
     heads = ("id", "column", "type", "key", "default", "comment")
     used = [at for at in range(len(heads)) if at < 3 or any(row[at] is not None for row in rows)]
     return html.table([heads[at] for at in used], [[row[at] for at in used] for row in rows], title=title)
+
+
+# ---- schema difference ------------------------------------------------------------
+
+
+_DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
+"""Decimal digits that hold every integer of a type."""
+_EXACT = {"FLOAT": ("TINYINT", "SMALLINT"), "DOUBLE": ("TINYINT", "SMALLINT", "INT", "FLOAT")}
+"""Floating types, and the types whose values they hold without loss."""
+_HEAD = ("change", "what", "before", "after")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaChange:
+    """One difference of `what`: a column's path ("a", "a.b"), an option's key or a part of the table.
+
+    `before` is None where it did not exist, `after` is None where it was dropped. `change`: "added", "dropped",
+    "renamed", "widened" (every old value still fits), "type" (some may not), "nullable", "not null", "default",
+    "comment", "moved", "option", "keys".
+    """
+
+    change: str
+    what: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaDifference:
+    """The changes from schema `older_id` to schema `newer_id` of a table.
+
+    Columns in their order, then the table's keys, comment and options.
+    """
+
+    table: str
+    older_id: int
+    newer_id: int
+    changes: tuple[SchemaChange, ...]
+
+    def of(self, change: str) -> tuple[str, ...]:
+        """Return what changed in that way: `of("added")` are the paths of new columns."""
+        return tuple(difference.what for difference in self.changes if difference.change == change)
+
+    @property
+    def _title(self) -> str:
+        return f"{self.table} from schema {self.older_id} to {self.newer_id}: {plural(len(self.changes), 'change')}"
+
+    @property
+    def _rows(self) -> list[tuple[str, str, str | None, str | None]]:
+        return [
+            (change.change, change.what, _redact_secret(change, change.before), _redact_secret(change, change.after))
+            for change in self.changes
+        ]
+
+    def __repr__(self) -> str:
+        return f"{self._title}\n{cards.table(_HEAD, self._rows)}" if self.changes else self._title
+
+    def _repr_html_(self) -> str:
+        return html.table(_HEAD, self._rows, title=self._title)
+
+
+def _redact_secret(change: SchemaChange, value: str | None) -> str | None:
+    """Return a value as displayed: hidden if it is a password or a key of a store.
+
+    Displays are saved with notebooks.
+    """
+    return HIDDEN if value is not None and change.change == "option" and is_secret(change.what) else value
+
+
+def diff_schemas(table: str, older: TableSchema, newer: TableSchema) -> SchemaDifference:
+    """Return the difference between two schemas of a table. Either may be the older one by number."""
+    changes = [*_diff_fields("", older.fields, newer.fields)]
+    changes += [
+        SchemaChange(change="keys", what=what, before=", ".join(before) or None, after=", ".join(after) or None)
+        for what, before, after in (
+            ("primary key", older.primary_keys, newer.primary_keys),
+            ("partitioned by", older.partition_keys, newer.partition_keys),
+        )
+        if _current_key_names(before, older, newer) != after
+    ]
+    if older.comment != newer.comment:
+        changes.append(SchemaChange(change="comment", what="table", before=older.comment, after=newer.comment))
+    return SchemaDifference(
+        table=table,
+        older_id=older.id,
+        newer_id=newer.id,
+        changes=(*changes, *_diff_options(older.options, newer.options)),
+    )
+
+
+def _current_key_names(keys: Sequence[str], older: TableSchema, newer: TableSchema) -> tuple[str, ...]:
+    """Return key columns by their names in the newer schema: renaming one is no change of the key."""
+    names = {field.id: field.name for field in newer.fields}
+    ids = {field.name: field.id for field in older.fields}
+    return tuple(names.get(ids.get(key, -1), key) for key in keys)
+
+
+def _diff_options(older: Mapping[str, str], newer: Mapping[str, str]) -> Iterator[SchemaChange]:
+    for key in sorted({*older, *newer}):
+        before, after = older.get(key), newer.get(key)
+        if before != after:
+            yield SchemaChange(change="option", what=key, before=before, after=after)
+
+
+def _diff_fields(path: str, older: Sequence[Field], newer: Sequence[Field]) -> Iterator[SchemaChange]:
+    """Yield the changes of columns, or of a row's fields below `path`: newer order, dropped ones last."""
+    older_by_id = {field.id: field for field in older}
+    common_ids = [field.id for field in newer if field.id in older_by_id]
+    order = [field.id for field in older if field.id in {*common_ids}]
+    for field in newer:
+        field_path, before = path + field.name, older_by_id.get(field.id)
+        if before is None:
+            yield SchemaChange(change="added", what=field_path, before=None, after=str(field.type))
+            continue
+        if before.name != field.name:
+            yield SchemaChange(change="renamed", what=field_path, before=path + before.name, after=field_path)
+        yield from _diff_types(field_path, before.type, field.type)
+        if before.default != field.default:
+            yield SchemaChange(change="default", what=field_path, before=before.default, after=field.default)
+        if before.comment != field.comment:
+            yield SchemaChange(change="comment", what=field_path, before=before.comment, after=field.comment)
+    if moved := _moved_field_ids(order, common_ids):
+        yield from (
+            SchemaChange(change="moved", what=path + field.name, before=None, after=None)
+            for field in newer
+            if field.id in moved
+        )
+    ids = {field.id for field in newer}
+    yield from (
+        SchemaChange(change="dropped", what=path + field.name, before=str(field.type), after=None)
+        for field in older
+        if field.id not in ids
+    )
+
+
+def _moved_field_ids(older: Sequence[int], newer: Sequence[int]) -> set[int]:
+    """Return which ids were moved: the fewest that explain the new order of the same ids.
+
+    These are all but a longest run in the old order.
+    """
+    old_position = {field_id: at for at, field_id in enumerate(older)}
+    ends: list[int] = []  # ends[n]: the smallest place in the old order at which a run of n + 1 ids ends
+    longest = []
+    for field_id in newer:
+        length = bisect_left(ends, old_position[field_id])
+        ends[length : length + 1] = [old_position[field_id]]
+        longest.append(length)
+    left, last, stay = len(ends) - 1, len(older), set()
+    for field_id, length in zip(reversed(newer), reversed(longest), strict=True):
+        if length == left and old_position[field_id] < last:
+            stay.add(field_id)
+            last, left = old_position[field_id], left - 1
+    return {*newer} - stay
+
+
+def _diff_types(path: str, before: DataType, after: DataType) -> Iterator[SchemaChange]:
+    """Yield the changes of a type: whether it takes nulls, its width, and the fields of rows inside it."""
+    if before.nullable != after.nullable:
+        yield SchemaChange(
+            change="nullable" if after.nullable else "not null", what=path, before=str(before), after=str(after)
+        )
+    if before.root != after.root:
+        yield SchemaChange(
+            change="widened" if _is_lossless(after, before) else "type", what=path, before=str(before), after=str(after)
+        )
+    elif before.root == "ROW":
+        yield from _diff_fields(f"{path}.", before.fields, after.fields)
+    elif before.is_nested:
+        for name in ("element", "key", "value"):
+            old_part, new_part = getattr(before, name), getattr(after, name)
+            if old_part is not None and new_part is not None:
+                yield from _diff_types(f"{path}.{name}", old_part, new_part)
+    elif before.as_nullable() != after.as_nullable():
+        yield SchemaChange(
+            change="widened" if _is_lossless(after, before) else "type", what=path, before=str(before), after=str(after)
+        )
+
+
+def _is_lossless(wide: DataType, narrow: DataType) -> bool:
+    """Return whether every value of one plain type is a value of the other, without loss."""
+    if narrow.root in INTEGERS and wide.root in INTEGERS:
+        return INTEGERS.index(wide.root) >= INTEGERS.index(narrow.root)
+    if wide.root == "DECIMAL":
+        digits, scale = (
+            (_DIGITS.get(narrow.root), 0) if narrow.root in INTEGERS else (narrow.precision, narrow.scale or 0)
+        )
+        if digits is None or narrow.root not in (*INTEGERS, "DECIMAL"):
+            return False
+        own = wide.scale or 0
+        return own >= scale and (wide.precision or 0) - own >= digits - scale
+    if narrow.root in _EXACT.get(wide.root, ()):
+        return True
+    for family in (STRINGS, BINARIES):
+        if narrow.root in family and wide.root in family:
+            return _max_length(wide) >= _max_length(narrow)
+    alike = narrow.root == wide.root and (narrow.root in TIMESTAMPS or narrow.root == "TIME")
+    return alike and (wide.precision or 0) >= (narrow.precision or 0)
+
+
+def _max_length(t: DataType) -> float:
+    """Return how long a string or how many bytes fit; infinite where the type names no length."""
+    return float("inf") if t.length is None else t.length

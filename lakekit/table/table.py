@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakekit.table.altering import Altering
-from lakekit.table.caring import Caring
-from lakekit.table.changing import Changing
-from lakekit.table.expiring import Expiring
-from lakekit.table.looking import Looking
-from lakekit.table.read_methods import Reading
-from lakekit.table.tagging import Tagging
-from lakekit.table.write_methods import Writing
+from lakekit.table.maintenance_methods import Caring, Expiring, Tagging
+from lakekit.table.read_methods import Looking, Reading
+from lakekit.table.write_methods import Altering, Changing, Writing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

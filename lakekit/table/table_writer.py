@@ -26,14 +26,14 @@ from zlib import crc32
 
 from lakekit import maintenance
 from lakekit.codec.cursor import Cursor, jutf
-from lakekit.commit import abort as abandoned, facts
+from lakekit.commit import abort as abandoned, committer
 from lakekit.commit.committer import commit_changes
 from lakekit.commit.overwrite import Overwrite
 from lakekit.draw.humanize import plural
 from lakekit.errors import InvalidOption, LakekitError, UncommittedRows, Unsupported
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.snapshot import BATCH_IDENTIFIER
-from lakekit.storage.together import defer_sync, sync_all
+from lakekit.storage.atomic_write import defer_sync, sync_all
 from lakekit.write import row_conversion
 from lakekit.write.table_writers import BucketId, BucketWriters
 
@@ -88,7 +88,7 @@ class Writer:
         replaces = resolve_overwrite(handle, overwrite)
         if compact is not None:
             handle = handle.with_options({"write-only": str(not compact).lower()})
-        name = facts.check_text("commit_user", user) if user else handle.new_commit_user()
+        name = committer.check_text("commit_user", user) if user else handle.new_commit_user()
         gathered = replace(handle, storage=defer_sync(handle.storage))
         writers = BucketWriters(
             gathered, commit_user=name, replaces=replaces is not None, batch=user is None, sequences=sequences
@@ -153,7 +153,7 @@ class Writer:
                 "w.commit(identifier=…)"
             )
             raise InvalidOption(msg, key="identifier")
-        number = BATCH_IDENTIFIER if identifier is None else facts.check_integer("identifier", identifier)
+        number = BATCH_IDENTIFIER if identifier is None else committer.check_integer("identifier", identifier)
         if identifier is not None and self._last is not None and number < self._last:
             msg = f"identifier {number} comes after {self._last}: the identifiers of one commit user must not fall"
             raise InvalidOption(msg, key="identifier", value=str(number))
@@ -251,7 +251,7 @@ def resolve_overwrite(handle: TableContext, overwrite: bool | Mapping[str, Any] 
         return None
     if overwrite is True or overwrite == {}:
         is_dynamic = bool(handle.schema.partition_keys) and handle.options.dynamic_partition_overwrite
-        return Overwrite.dynamic() if is_dynamic else Overwrite.whole()
+        return Overwrite.dynamic() if is_dynamic else Overwrite.entire_table()
     return Overwrite.static(partition_spec(overwrite))
 
 

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from lakekit.columns import col, cols
-from lakekit.table.creating import create
+from lakekit.table.open_create import create
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +85,7 @@ def bench(table: Table, *, turns: int = 5) -> list[Line]:
 def sized(rows: int, *, turns: int = 5) -> list[Line]:
     """Return the same measurements of temporary tables."""
     with tempfile.TemporaryDirectory(prefix="lakekit-bench-") as folder:
-        return [line for table in made(folder, rows=rows) for line in bench(table, turns=turns)]
+        return [line for table in create_tables(folder, rows=rows) for line in bench(table, turns=turns)]
 
 
 def _scan_plain_files(paths: list[str]) -> pl.LazyFrame | None:
@@ -147,7 +147,7 @@ def _measure_run(run: Callable[[], int]) -> tuple[float, float]:
     return time.perf_counter() - wall, time.process_time() - processor
 
 
-def made(folder: str, *, rows: int) -> list[Table]:
+def create_tables(folder: str, *, rows: int) -> list[Table]:
     """Create an append table and a key table of so many rows in a folder.
 
     Each has four commits; two more write a tenth of the keys again, and nothing is compacted.

@@ -24,14 +24,18 @@ lakekit |
 | scripts/… | tables that lakekit makes by small scripts, against the oracle | readers |
 | writes/… | tables that the writer makes by the same scripts: checked byte by byte, and read | writers |
 | drawn/… | the same of scripts that Hypothesis draws; a failing one is shrunk | both, on request |
+
+Golden tables with files that are damaged or missing: no reader may return rows of them.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
@@ -40,9 +44,8 @@ from lakekit import plugins
 from lakekit.draw import html
 from lakekit.errors import InvalidOption, LakekitError, Unsupported
 from lakekit.table.open_create import open as open_table
-from lakekit.testing import adapters, known_scripts, scripts
+from lakekit.testing import adapters, scripts
 from lakekit.testing.adapters import Broken, NotThere, ReaderAdapter, Refusal, WriterAdapter
-from lakekit.testing.damaged import damages
 from lakekit.testing.expectations import diff_rows, load
 from lakekit.testing.fixtures import fixtures
 from lakekit.testing.golden import broken, checks, comparison as golden
@@ -54,6 +57,80 @@ if TYPE_CHECKING:
 
     from lakekit.testing.expectations import Case as Table, Read
     from lakekit.testing.scripts import Script
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    """A change of the files of a table that match `pattern`; None for `done` deletes them."""
+
+    area: str
+    name: str
+    table: str
+    pattern: str
+    done: Callable[[bytes], bytes] | None
+
+    def copy(self, folder: str) -> str:
+        """Make a damaged copy of the table in a folder; return its path."""
+        path = Path(folder, self.table)
+        shutil.copytree(fixtures("tables") / "tables" / self.table, path)
+        for file in list(path.glob(self.pattern)):
+            if self.done is None:
+                file.unlink()
+            else:
+                file.write_bytes(self.done(file.read_bytes()))
+        return str(path)
+
+
+def _truncate_to_half(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+def _flip_last_bit(data: bytes) -> bytes:
+    """Return the data with another checksum at the end of the last vector."""
+    return data[:-1] + bytes([data[-1] ^ 1])
+
+
+def damages() -> list[Damage]:
+    """Return every damage, by area."""
+
+    def of(
+        area: str, name: str, table: str, pattern: str, damage: Callable[[bytes], bytes] | None = _truncate_to_half
+    ) -> Damage:
+        return Damage(area=area, name=name, table=table, pattern=pattern, done=damage)
+
+    return [
+        of("schema", "cut short", "dedup_levels", "schema/schema-0"),
+        of("manifest_list", "cut short", "append_plain", "manifest/manifest-list-*"),
+        of("manifest_list", "gone", "append_plain", "manifest/manifest-list-*", None),
+        of("manifest", "cut short", "append_plain", "manifest/manifest-????????-*"),
+        of("manifest", "gone", "append_plain", "manifest/manifest-????????-*", None),
+        *(of("data_file", f"{name} cut short", table, "bucket-*/data-*") for name, table in _TABLES_BY_FORMAT.items()),
+        *(of("data_file", f"{name} gone", table, "bucket-*/data-*", None) for name, table in _TABLES_BY_FORMAT.items()),
+        of(
+            "deletion_vectors",
+            "another checksum, 32 bits",
+            "vectors_append_32_parquet",
+            "index/index-*",
+            _flip_last_bit,
+        ),
+        of(
+            "deletion_vectors",
+            "another checksum, 64 bits",
+            "vectors_append_64_parquet",
+            "index/index-*",
+            _flip_last_bit,
+        ),
+        of("deletion_vectors", "cut short", "vectors_append_32_parquet", "index/index-*"),
+        of("deletion_vectors", "gone", "vectors_append_32_parquet", "index/index-*", None),
+        of("deletion_vectors", "index manifest cut short", "vectors_append_32_parquet", "manifest/index-manifest-*"),
+    ]
+
+
+_TABLES_BY_FORMAT = {"Parquet": "append_plain", "ORC": "append_orc", "Avro": "append_avro"}
+
+
+# ---- conformance ------------------------------------------------------------
+
 
 KINDS = ("formats", "broken", "tables", "travel", "changes", "system", "damaged", "scripts", "writes", "drawn")
 """The first part of the names of areas."""
@@ -171,7 +248,7 @@ def run(
     read = None if reader is None else reader if isinstance(reader, ReaderAdapter) else adapters.reader_of(reader)
     write = None if writer is None else writer if isinstance(writer, WriterAdapter) else adapters.writer_of(writer)
     outcomes = []
-    for case in asked(reader=read, writer=write, areas=areas, drawn=drawn, seed=seed):
+    for case in list_cases(reader=read, writer=write, areas=areas, drawn=drawn, seed=seed):
         outcomes.append(_outcome(case))
         if report is not None:
             report(outcomes[-1])
@@ -181,7 +258,7 @@ def run(
     )
 
 
-def asked(
+def list_cases(
     *,
     reader: ReaderAdapter | None = None,
     writer: WriterAdapter | None = None,
@@ -239,7 +316,7 @@ _PART = "tables/vectors"
 
 def _needs_hypothesis() -> None:
     """Raise `Unsupported` where Hypothesis is not installed."""
-    plugins.load("testing", "drawn")
+    plugins.load("testing", "strategies")
 
 
 def _outcome(case: ConformanceCase) -> Outcome:
@@ -383,7 +460,7 @@ def _damaged_cases(reader: ReaderAdapter) -> Iterator[ConformanceCase]:
 
 
 def _script_cases(reader: ReaderAdapter) -> Iterator[ConformanceCase]:
-    for script in known_scripts.scripts():
+    for script in scripts.scripts():
         yield ConformanceCase(
             area=f"scripts/{script.area}",
             name=script.name,
@@ -392,7 +469,7 @@ def _script_cases(reader: ReaderAdapter) -> Iterator[ConformanceCase]:
 
 
 def _write_cases(writer: WriterAdapter) -> Iterator[ConformanceCase]:
-    for script in known_scripts.scripts():
+    for script in scripts.scripts():
         yield ConformanceCase(
             area=f"writes/{script.area}",
             name=script.name,
@@ -444,7 +521,7 @@ def _drawn_cases(
         ("read", None if reader is None else partial(read_one, reader)),
         ("written", None if writer is None else partial(write_one, writer)),
     ]
-    for engine in known_scripts.ENGINES:
+    for engine in scripts.ENGINES:
         for what, check in checks_of:
             if check is not None:
                 name = f"{count} tables {what}, seed {seed}"
@@ -453,7 +530,7 @@ def _drawn_cases(
 
 
 def _search(engine: str, count: int, seed: int, ask: Callable[[Script], None]) -> None:
-    shrunk = plugins.load("testing", "drawn").shrunk
+    shrunk = plugins.load("testing", "strategies").shrunk
 
     def differs(script: Script) -> Outcome | None:
         outcome = _outcome(ConformanceCase(area="", name="", ask=lambda: ask(script)))

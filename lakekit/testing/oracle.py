@@ -19,15 +19,14 @@ import pyarrow as pa
 
 from lakekit.codec import binary_row, hashing
 from lakekit.columns import LEVEL
-from lakekit.lsm.aggregates.pool import hash_order
+from lakekit.lsm.aggregates.collections import hash_order
 from lakekit.types import BINARIES, NESTED_TYPES, part
 from lakekit.types.arrow import to_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakekit.lsm.aggregates.contract import FieldFunction
-    from lakekit.lsm.rule import MergeSpec, SequenceGroup
+    from lakekit.lsm.merge_spec import FieldFunction, MergeSpec, SequenceGroup
     from lakekit.types import DataType
 
 Row = dict[str, Any]

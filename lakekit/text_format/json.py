@@ -24,7 +24,7 @@ from lakekit.errors import Corrupt, ValueOutOfRange
 from lakekit.format import external_reader
 from lakekit.format.encoder import refuse_null_key, refuse_type
 from lakekit.format.polars_types import polars_type
-from lakekit.text_format import values
+from lakekit.text_format import options as values
 from lakekit.types import DataType, Field, part
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from lakekit import world
+from lakekit import parallel, runtime
 from lakekit.bucket import merge_read as bucket_rows
 from lakekit.bucket.merge_read import MergeTask
 from lakekit.codec import binary_row
@@ -35,14 +35,13 @@ from lakekit.data_file import deletion_vector_reader
 from lakekit.data_file.paths import bucket_id_at, data_file_paths
 from lakekit.errors import ValueOutOfRange
 from lakekit.format.polars_types import polars_schema
-from lakekit.lsm import rule as rules
+from lakekit.lsm import merge_spec_options as rules
 from lakekit.metadata import manifest_reader, snapshots
-from lakekit.model.index_file import DELETION_VECTORS
-from lakekit.model.row_kind import RowKind
-from lakekit.write import partitions
-from lakekit.write.bucket_assigners import RoutedRows
+from lakekit.model.data_file import RowKind
+from lakekit.model.index_manifest import DELETION_VECTORS
+from lakekit.write import bucket_assigners
+from lakekit.write.bucket_assigners import Partitions, RoutedRows
 from lakekit.write.dynamic_bucket import MOST_BUCKETS, AssignmentRule
-from lakekit.write.partitions import Partitions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lakekit.metadata.table_context import TableContext
-    from lakekit.model.index_file import IndexManifestEntry
+    from lakekit.model.index_manifest import IndexManifestEntry
     from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.model.snapshot import Snapshot
 
@@ -183,7 +182,7 @@ class CrossPartition:
             ctx=ctx, engine=ctx.options.merge_engine, target=AssignmentRule.of(ctx).target, loads=not overwrite
         )
 
-    def place(self, frame: pl.DataFrame) -> RoutedRows:
+    def assign(self, frame: pl.DataFrame) -> RoutedRows:
         """Return the rows to write instead, with their partitions and buckets."""
         if self.places is None:
             newest = snapshots.latest(self.ctx) if self.loads else None
@@ -191,12 +190,12 @@ class CrossPartition:
             self.known_at = (0 if newest is None else newest.id) if self.loads else None
         schema = self.ctx.schema
         number = self.places.numbered(
-            partitions.encode_partitions(frame, self.ctx), frame.select(cols(schema.partition_keys))
+            bucket_assigners.encode_partitions(frame, self.ctx), frame.select(cols(schema.partition_keys))
         )
-        distinct, codes = partitions.number_distinct_rows(frame.select(cols(schema.primary_keys)))
-        keys = partitions.to_comparable_columns(distinct)
+        distinct, codes = bucket_assigners.number_distinct_rows(frame.select(cols(schema.primary_keys)))
+        keys = bucket_assigners.to_comparable_columns(distinct)
         positions = self.places.find(keys)
-        now_ms = self.ctx.world.now_ms()
+        now_ms = self.ctx.runtime.now_ms()
         if self.engine == "deduplicate":
             return self._moving(frame, number, codes, keys, positions, now_ms)
         return self._staying(frame, number, codes, keys, positions, now_ms)
@@ -306,7 +305,7 @@ class CrossPartition:
 def _empty_index(ctx: TableContext) -> KeyLocationIndex:
     frame = pl.DataFrame(schema=polars_schema(ctx.schema.fields))
     keys, columns = frame.select(cols(ctx.schema.primary_keys)), frame.select(cols(ctx.schema.partition_keys))
-    return KeyLocationIndex(keys=partitions.to_comparable_columns(keys), columns=columns)
+    return KeyLocationIndex(keys=bucket_assigners.to_comparable_columns(keys), columns=columns)
 
 
 def bootstrap_index(ctx: TableContext, snapshot: Snapshot | None) -> KeyLocationIndex:
@@ -314,16 +313,16 @@ def bootstrap_index(ctx: TableContext, snapshot: Snapshot | None) -> KeyLocation
 
     Buckets whose files are all older than `cross-partition-upsert.index-ttl` are left out.
     """
-    index, now_ms = _empty_index(ctx), ctx.world.now_ms()
+    index, now_ms = _empty_index(ctx), ctx.runtime.now_ms()
     if snapshot is None:
         return index
     fields = ctx.schema.fields_of(ctx.schema.primary_keys)
-    parallelism = min(max(1, ctx.options.cross_partition_upsert_bootstrap_parallelism), world.core_count())
+    parallelism = min(max(1, ctx.options.cross_partition_upsert_bootstrap_parallelism), parallel.core_count())
 
     def keys_of(bucket_task: tuple[bytes, int, MergeTask]) -> tuple[bytes, int, pl.DataFrame]:
         return bucket_task[0], bucket_task[1], bucket_rows.merge_lazily([bucket_task[2]], fields).collect()
 
-    for partition, bucket, frame in world.map_prefetch(keys_of, _buckets(ctx, snapshot, now_ms), parallelism):
+    for partition, bucket, frame in parallel.map_prefetch(keys_of, _buckets(ctx, snapshot, now_ms), parallelism):
         number = index.numbers.get(partition)
         if number is None:
             number = int(
@@ -335,7 +334,7 @@ def bootstrap_index(ctx: TableContext, snapshot: Snapshot | None) -> KeyLocation
         positions = np.full(count, NOT_FOUND, np.int64)
         index.put(
             positions,
-            partitions.to_comparable_columns(frame.cast(polars_schema(fields))),
+            bucket_assigners.to_comparable_columns(frame.cast(polars_schema(fields))),
             np.full(count, number, np.int64),
             np.full(count, bucket, np.int64),
             now_ms,
@@ -355,7 +354,7 @@ def _buckets(ctx: TableContext, snapshot: Snapshot, now_ms: int) -> Iterator[tup
             vectors |= {part.file_name: entry for part in entry.ranges}
     rule = rules.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name)
     ttl_ms = ctx.options.cross_partition_upsert_index_ttl_ms
-    oldest_ms = None if ttl_ms is None else world.wall_clock_ms(now_ms) - ttl_ms
+    oldest_ms = None if ttl_ms is None else runtime.wall_clock_ms(now_ms) - ttl_ms
     paths = data_file_paths(ctx, entries)
     for (partition, bucket), rows in _group_by_bucket(entries).items():
         files = entries.files(rows)

@@ -5,7 +5,7 @@ A bucket takes new keys until it is full.
     key hash     -1878194585 known: bucket 1      77 new: the first bucket of its assigner with room, else a new one
     assigner     (|partition hash % channels| + |key hash % assigners|) % channels
                  it creates only buckets b with b % assigners equal to its own number's
-    index        one file of all hashes for each bucket (`codec.hash_index`); a bucket with new keys gets a new file
+    index        one file of all hashes for each bucket (`codec.index_files`); a bucket with new keys gets a new file
 
 `DynamicBuckets` uses the index of the newest snapshot, read when a partition is first met; that of an overwrite starts
 empty. One process stands for all assigners of the reference, or, in a write divided into tasks, for the one of its
@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import polars as pl
 
-from lakekit.codec import binary_row, hash_index, hashing
+from lakekit.codec import binary_row, hashing, index_files
 from lakekit.data_file.deletion_vector_reader import index_path
 from lakekit.data_file.paths import partition_path
 from lakekit.errors import Corrupt, ValueOutOfRange
 from lakekit.metadata import manifest_reader, snapshots
-from lakekit.model.index_file import HASH, IndexFileMeta
-from lakekit.write import partitions
+from lakekit.model.index_manifest import HASH, IndexFileMeta
+from lakekit.write import bucket_assigners
 from lakekit.write.bucket_assigners import RoutedRows, key_columns
 from lakekit.write.key_hashes import UNKNOWN_BUCKET, KeyHashes
 
@@ -41,10 +41,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lakekit.metadata.table_context import TableContext
-    from lakekit.model.index_file import IndexManifestEntry
+    from lakekit.model.index_manifest import IndexManifestEntry
     from lakekit.model.snapshot import Snapshot
-    from lakekit.write.partitions import Partitions
-    from lakekit.write.shares import WriteShard
+    from lakekit.write.bucket_assigners import Partitions, WriteShard
 
     Ints = NDArray[np.int32]
 
@@ -172,14 +171,14 @@ class PartitionHashIndex:
         new = np.flatnonzero(distinct_buckets == UNKNOWN_BUCKET)
         if len(new):
             arriving = new[np.argsort(order[starts[new]])]
-            distinct_buckets[arriving] = self._place(distinct[arriving], rule)
+            distinct_buckets[arriving] = self._assign_new_keys(distinct[arriving], rule)
             self.known.add(distinct[new], distinct_buckets[new])
             self.changed.update(map(int, np.unique(distinct_buckets[new])))
         buckets = np.empty(len(hashes), np.int32)
         buckets[order] = np.repeat(distinct_buckets, np.diff(starts, append=len(hashes)))
         return buckets
 
-    def _place(self, hashes: Ints, rule: AssignmentRule) -> NDArray[np.int16]:
+    def _assign_new_keys(self, hashes: Ints, rule: AssignmentRule) -> NDArray[np.int16]:
         """Return buckets for new keys, given in order of arrival."""
         owners = (
             rule.owners(self.partition, hashes) if self.owner is None else np.full(len(hashes), self.owner, np.int32)
@@ -245,7 +244,7 @@ class DynamicBuckets:
             rule = replace(rule, channels=shard.cut.assigners, assigners=shard.cut.assigners)
         return DynamicBuckets(ctx=ctx, rule=rule, loads=not overwrite, share=shard)
 
-    def place(self, frame: pl.DataFrame) -> RoutedRows:
+    def assign(self, frame: pl.DataFrame) -> RoutedRows:
         """Put each row into the bucket of its key."""
         row_partitions, hashes = self._hashed(frame)
         buckets = np.empty(len(hashes), np.int32)
@@ -265,7 +264,7 @@ class DynamicBuckets:
     def _hashed(self, frame: pl.DataFrame) -> tuple[Partitions, Ints]:
         """Return the partition and key hash of each row, and load the indexes of those partitions."""
         columns, types = key_columns(frame, self.ctx.schema.key_fields)
-        row_partitions = partitions.encode_partitions(frame, self.ctx)
+        row_partitions = bucket_assigners.encode_partitions(frame, self.ctx)
         self._load([partition for partition in row_partitions.rows if partition not in self.indexes])
         return row_partitions, hashing.hash_columns(columns, types)
 
@@ -396,7 +395,7 @@ def read(ctx: TableContext, entry: IndexManifestEntry) -> Ints:
             path=file_path,
             field="_ROW_COUNT",
         )
-    return hash_index.decode(data, path=file_path)
+    return index_files.decode_hash_index(data, path=file_path)
 
 
 def path(ctx: TableContext, partition: bytes, bucket: int, name: str) -> str:
@@ -406,7 +405,7 @@ def path(ctx: TableContext, partition: bytes, bucket: int, name: str) -> str:
 
 def write(ctx: TableContext, partition: bytes, bucket: int, name: str, hashes: Ints) -> IndexFileMeta:
     """Write the hashes of a bucket as its index file, below the table even if data files are elsewhere."""
-    data = hash_index.encode(hashes)
+    data = index_files.encode_hash_index(hashes)
     # synced, as what a snapshot refers to must be
     with ctx.storage.open_write(path(ctx, partition, bucket, name)) as file:
         file.write(data)

@@ -6,24 +6,53 @@ Rows stay in order.
     split(frame, ctx, assigner)   ->   (partition, bucket, rows), (partition, bucket, rows), …
 
 Source: ENGINE.md 1.1 step 5 and 7; `RowKeyExtractor`, `TableWriteImpl`.
+
+Divide a write among tasks of several processes; each bucket and key is handled by exactly one.
+
+    task     (|partition hash| + residue) % tasks
+    residue  fixed buckets       bucket % assigners
+             dynamic, known key  the bucket in the hash index % assigners; new buckets of a task have its residue
+             dynamic, new key    |key hash % assigners|
+
+A `WriteParallelism` is made once, before any task runs, and names the snapshot whose hash index counts: every process
+reads the same, however late it starts, and the commit refuses what another writer changed since. The reference chooses
+buckets in one stage and writes them in the next. Here a task does both: if it runs again, it chooses again and writes
+what it chose, so a lost attempt in between can never leave a key in two buckets.
+
+Keys that may move between partitions are handled by one task, which knows the location of each.
+Source: ENGINE.md 7.3; `BucketAssigner`, `HashBucketAssigner`, `PaimonSparkWriter`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
+from lakekit.bucket.restore import SnapshotBuckets
+from lakekit.codec import hashing
 from lakekit.columns import KIND
 from lakekit.errors import InvalidOption, ValueOutOfRange
-from lakekit.model.row_kind import KIND_TEXTS
+from lakekit.metadata import snapshots
+from lakekit.model.data_file import KIND_TEXTS
 from lakekit.model.table_paths import POSTPONE_BUCKET
-from lakekit.write.bucket_assigners import FixedBuckets, OneBucket
+from lakekit.write import bucket_assigners
+from lakekit.write.bucket_assigners import (
+    FixedBuckets,
+    OneBucket,
+    PostponedFixedBuckets,
+    WriteParallelism,
+    WriteShard,
+    bucket_fields,
+    check_times,
+    postponed_count,
+)
 from lakekit.write.cross_partition import CrossPartition
 from lakekit.write.dynamic_bucket import MOST_BUCKETS, DynamicBuckets
-from lakekit.write.partitions import check_times
+from lakekit.write.key_hashes import UNKNOWN_BUCKET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +61,6 @@ if TYPE_CHECKING:
 
     from lakekit.metadata.table_context import TableContext
     from lakekit.write.bucket_assigners import BucketAssigner
-    from lakekit.write.shares import WriteShard
 
 
 def assigner(
@@ -112,7 +140,7 @@ def split(
         frame = _drop_kinds(frame, ctx)
     if not frame.height:
         return
-    routed = assigner.place(frame)
+    routed = assigner.assign(frame)
     rows, (partitions, codes), buckets = routed
     check_times(ctx, partitions)
     if not rows.height:
@@ -153,3 +181,83 @@ def _drop_kinds(frame: pl.DataFrame, ctx: TableContext) -> pl.DataFrame:
             column=KIND,
         )
     return frame.drop(KIND)
+
+
+# ---- shares ------------------------------------------------------------
+
+
+def divide_write(ctx: TableContext, *, parallelism: int, max_tasks: int, batch: bool) -> WriteParallelism | None:
+    """Return how to divide a write.
+
+    About `parallelism` tasks keep all cores busy, and `max_tasks` are possible. None: any task may take any row.
+    `batch`: the write is one commit. Raises `InvalidOption` for a `bucket` option that the table cannot have.
+    """
+    count, newest = ctx.options.bucket, snapshots.latest(ctx)
+    snapshot_id = None if newest is None else newest.id
+    if batch and places_postponed(ctx):
+        return WriteParallelism(tasks=parallelism, assigners=parallelism, snapshot_id=snapshot_id)
+    match assigner(ctx):
+        case CrossPartition():
+            return WriteParallelism(tasks=1, assigners=1, snapshot_id=snapshot_id)
+        case DynamicBuckets(rule=rule):
+            task_count = ctx.options.dynamic_bucket_assigner_parallelism or max(
+                parallelism, ctx.options.dynamic_bucket_initial_buckets or 1
+            )
+            tasks = min(max(1, task_count), rule.most)
+            return WriteParallelism(
+                tasks=tasks,
+                assigners=min(ctx.options.dynamic_bucket_initial_buckets or tasks, tasks),
+                snapshot_id=snapshot_id,
+            )
+        case FixedBuckets():
+            tasks = max(1, min(max_tasks, max(count, parallelism) if ctx.schema.partition_keys else count))
+            return WriteParallelism(tasks=tasks, assigners=tasks, snapshot_id=snapshot_id)
+    return None
+
+
+@dataclass(slots=True, kw_only=True)
+class TaskRouter:
+    """Assigns rows to tasks by the columns in `names`. `replaces`: an overwrite ignores existing keys."""
+
+    ctx: TableContext
+    cut: WriteParallelism
+    names: tuple[str, ...]
+    _buckets: FixedBuckets | PostponedFixedBuckets | DynamicBuckets | None
+
+    @staticmethod
+    def of(ctx: TableContext, cut: WriteParallelism, *, replaces: bool, batch: bool) -> TaskRouter:
+        """Return the router for the writers of a divided write."""
+        assigner: FixedBuckets | PostponedFixedBuckets | DynamicBuckets | None = None
+        fields = ctx.schema.key_fields
+        if batch and places_postponed(ctx):
+            snapshot = None if cut.snapshot_id is None else snapshots.read(ctx, cut.snapshot_id)
+            snapshot_buckets = SnapshotBuckets.of(ctx, snapshot)
+            assigner = PostponedFixedBuckets(
+                ctx=ctx, count=lambda partition: postponed_count(ctx, snapshot_buckets, partition)
+            )
+            fields = bucket_fields(ctx)
+        elif cut.tasks > 1 and ctx.options.bucket > 0:
+            assigner, fields = FixedBuckets(ctx=ctx), bucket_fields(ctx)
+        elif cut.tasks > 1:
+            assigner = DynamicBuckets.of(ctx, overwrite=replaces, shard=WriteShard(cut=cut))
+        column_names = {field.name for field in (*fields, *ctx.schema.partition_fields)}
+        return TaskRouter(
+            ctx=ctx, cut=cut, names=tuple(name for name in ctx.schema.names if name in column_names), _buckets=assigner
+        )
+
+    def task_numbers(self, frame: pl.DataFrame) -> NDArray[np.int32]:
+        """Return the number of each row's task; `frame` has at least the columns `names`, converted."""
+        if self._buckets is None:
+            return np.zeros(frame.height, np.int32)
+        if isinstance(self._buckets, DynamicBuckets):
+            row_partitions, hashes, known_buckets = self._buckets.find(frame)
+            residues = np.where(
+                known_buckets == UNKNOWN_BUCKET,
+                hashing.default_bucket(hashes, self.cut.assigners),
+                known_buckets % self.cut.assigners,
+            )
+        else:
+            row_partitions = bucket_assigners.encode_partitions(frame, self.ctx)
+            residues = self._buckets.assign(frame).buckets % self.cut.assigners
+        firsts = np.array([self.cut.first(row) for row in row_partitions.rows], np.int64)  # scalar: one a partition
+        return ((firsts[row_partitions.codes] + residues) % self.cut.tasks).astype(np.int32)

@@ -27,13 +27,21 @@ from lakekit.columns import KIND, col, prepare_series
 from lakekit.errors import InvalidOption, SchemaMismatch, ValueOutOfRange
 from lakekit.format import casts
 from lakekit.format.polars_types import polars_schema, polars_type
-from lakekit.model.row_kind import KIND_TEXTS, RowKind
+from lakekit.model.data_file import KIND_TEXTS, RowKind
 from lakekit.types import MAX_LENGTH, STRINGS, DataType
-from lakekit.write import input_frames, retraction, sketches
+from lakekit.write import input_frames, row_validation
 from lakekit.write.input_frames import BATCH_ROWS, InputFrames, open_input
-from lakekit.write.spot import DEFAULT_HINTS, ErrorHints, ValueLocation, format_value
-from lakekit.write.value_casting import fit, looks_inside
-from lakekit.write.widening import AddedColumn, WidenedColumn, schema_changes
+from lakekit.write.value_casting import (
+    DEFAULT_HINTS,
+    AddedColumn,
+    ErrorHints,
+    ValueLocation,
+    WidenedColumn,
+    fit,
+    format_value,
+    looks_inside,
+    schema_changes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -153,7 +161,7 @@ def conform_frame(frame: pl.DataFrame, conversion: ConversionContext, first_row:
     columns = [column for column, _ in converted]
     # a frame that fits stays as it is; but the caller's own may be changed in place while its rows wait
     conformed = frame.clone() if fits else pl.DataFrame(columns, height=frame.height)
-    sketches.check(conformed, ctx, first_row)
+    row_validation.check(conformed, ctx, first_row)
     kinds = _kinds(frame, conformed, conversion, first_row)
     return _drop_ignored_rows(conformed, kinds, conversion, first_row)
 
@@ -392,7 +400,7 @@ def _drop_ignored_rows(
                 column=options.rowkind_field or conversion.row_kind,
             )
         return rows if kept_rows is None else rows.filter(kept_rows)
-    retraction.check_retractions(
+    row_validation.check_retractions(
         rows, kinds if kept_rows is None else kinds.set(~kept_rows, int(RowKind.INSERT)), conversion.ctx, first_row
     )
     rows = rows.with_columns(kinds.alias(KIND))

@@ -17,20 +17,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import polars as pl
 
-from lakekit.bucket import flush as flushing
+from lakekit.bucket import write_buffer as flushing
 from lakekit.bucket.bucket_writer import BucketWriter, spill_of
 from lakekit.bucket.expired import expiry
 from lakekit.bucket.restore import EMPTY_BUCKET, SnapshotBuckets
 from lakekit.columns import KIND, SEQUENCE, cols
-from lakekit.data_file.file_names import FileNames, file_names
-from lakekit.data_file.paths import partition_spec, partition_values
+from lakekit.data_file.paths import FileNames, file_names, partition_spec, partition_values
 from lakekit.errors import Unsupported
-from lakekit.lsm import rule as rules
+from lakekit.lsm import merge_spec_options as rules
 from lakekit.metadata import feature_check, snapshots
 from lakekit.model.table_paths import POSTPONE_BUCKET
-from lakekit.options.frozendict import EMPTY
+from lakekit.options.option import EMPTY
+from lakekit.parallel import parallel_map
 from lakekit.progress import work
-from lakekit.world import parallel_map
 from lakekit.write import router
 from lakekit.write.bucket_assigners import PostponedFixedBuckets, postponed_count
 from lakekit.write.cross_partition import CrossPartition
@@ -43,8 +42,7 @@ if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.commit_message import CommitMessage
     from lakekit.model.snapshot import Snapshot
-    from lakekit.write.bucket_assigners import BucketAssigner
-    from lakekit.write.shares import WriteShard
+    from lakekit.write.bucket_assigners import BucketAssigner, WriteShard
 
 T = TypeVar("T")
 BucketId = tuple[bytes, int]
@@ -80,7 +78,7 @@ class BucketWriters:
     ) -> None:
         feature_check.check_writable(ctx)
         if ctx.kind == "key":
-            expiry(ctx, ctx.world.now_ms())  # rows that no compaction could judge are not taken
+            expiry(ctx, ctx.runtime.now_ms())  # rows that no compaction could judge are not taken
         fixes_buckets = batch and router.places_postponed(ctx)
         self._share = shard
         self.ctx, self.commit_user, self.replaces = (
@@ -107,7 +105,7 @@ class BucketWriters:
         self._prepared = 0
         self._is_compacted = False
         """Whether `_compact_fully` has run once."""
-        self._write_id = int(ctx.world.new_id().replace("-", "")[:8], 16) % _WRITE_IDS
+        self._write_id = int(ctx.runtime.new_id().replace("-", "")[:8], 16) % _WRITE_IDS
 
     @property
     def memory_bytes(self) -> int:
@@ -197,7 +195,7 @@ class BucketWriters:
         snapshot_buckets: dict[BucketId, RestoredBucket] = (
             {}
             if self._starts_anew(missing)
-            else self._looked(lambda snapshot_buckets: self._found(snapshot_buckets, missing))
+            else self._looked(lambda snapshot_buckets: self._restore_buckets(snapshot_buckets, missing))
         )
         for bucket_id in missing:
             if self._share is not None and not self._share.meets(*bucket_id):
@@ -210,7 +208,9 @@ class BucketWriters:
                 bucket_id, EMPTY_BUCKET if self._starts_anew([bucket_id]) else snapshot_buckets[bucket_id]
             )
 
-    def _found(self, snapshot_buckets: SnapshotBuckets, bucket_ids: list[BucketId]) -> dict[BucketId, RestoredBucket]:
+    def _restore_buckets(
+        self, snapshot_buckets: SnapshotBuckets, bucket_ids: list[BucketId]
+    ) -> dict[BucketId, RestoredBucket]:
         only_adds = self.ctx.kind == "key" and self.ctx.options.write_only
         (snapshot_buckets.prepare if only_adds else snapshot_buckets.load)(partition for partition, _ in bucket_ids)
         return {bucket_id: snapshot_buckets.bucket(*bucket_id) for bucket_id in bucket_ids}
@@ -287,7 +287,7 @@ class BucketWriters:
     def compact_places(self, bucket_ids: list[BucketId], *, full: bool = False) -> None:
         """Compact the buckets, one after another."""
         self._restore(bucket_ids)
-        with work(self.ctx.world, "compacting", "buckets", len(bucket_ids)) as under_way:
+        with work(self.ctx.runtime, "compacting", "buckets", len(bucket_ids)) as under_way:
             for bucket_id in sorted(bucket_ids):
                 self._open[bucket_id].compact(full=full)
                 under_way.advance()
@@ -329,7 +329,7 @@ class BucketWriters:
         self._merge_locally()
         self._prepared += 1
         self._compact_fully(wait=wait_compaction, identifier=identifier)
-        with work(self.ctx.world, "writing", "buckets", len(self._open)) as under_way:
+        with work(self.ctx.runtime, "writing", "buckets", len(self._open)) as under_way:
             parallel_map(
                 lambda writer: writer.ready(wait=wait_compaction),
                 self._open.values(),
@@ -338,7 +338,7 @@ class BucketWriters:
         index = (
             PreparedIndexes({}, {})
             if self._dynamic is None
-            else self._dynamic.prepare(lambda: f"index-{self.ctx.world.new_id()}-0")
+            else self._dynamic.prepare(lambda: f"index-{self.ctx.runtime.new_id()}-0")
         )
         self._shared_bytes = 0
         messages = {bucket_id: writer.message() for bucket_id, writer in self._open.items()}

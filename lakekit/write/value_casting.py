@@ -7,10 +7,28 @@
     everything else                                             refused by type, or with `cast` Polars' strict cast
 
 NOT NULL, lengths, precision and the keys of maps are checked too, at any depth. Sources: API.md "Types", ENGINE.md 1.1.
+
+The origin of values, for error messages.
+
+    ValueLocation(column="v", path="v.element", table="shop.orders", row_of=…)
+        ->   row 7 of column v.element holds 300, which is no TINYINT
+
+Rows are counted from 0 over the whole input of one call.
+
+Schema changes that a table needs for some columns (`merge_schema=True`), as values.
+
+    data {"k": Int64, "v": Int64, "note": String}, table {k BIGINT (key), v INT}
+        ->   WidenedColumn(("v",), INT, BIGINT), AddedColumn(("note",), STRING)
+
+Added columns are nullable and come last. A type grows only to one that holds every value of the old: integers, FLOAT to
+DOUBLE, decimals whose digits on both sides grow, finer timestamps. Texts keep their length (a frame does not say how
+long its texts are). Columns of keys and partitions never change. What cannot grow is left for `batches` to convert by
+value, or to refuse. Source: ENGINE.md 1.5; `SchemaMergingUtils`, `SchemaManager`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -21,19 +39,232 @@ import pyarrow as pa
 
 from lakekit.columns import series_field
 from lakekit.errors import SchemaMismatch, ValueOutOfRange
+from lakekit.format import polars_types
 from lakekit.format.polars_types import entries_type, polars_type
 from lakekit.types import BINARIES, INTEGERS, MAX_LENGTH, STRINGS, TIMESTAMPS, DataType, Field, part
-from lakekit.write.spot import ValueLocation, format_value
-from lakekit.write.widening import instance
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
+    from lakekit.metadata.table_context import TableContext
+
     Ends = NDArray[np.int64]
 
+
+_MAX_SHOWN_CHARS = 60
 _TICKS = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_FIRST_SECOND, _END_SECOND = -62_135_596_800, 253_402_300_800
+"""From the year 1 to the year 10000."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorHints:
+    """Advice in error messages about rows that do not fit, in the terms of the caller's API.
+
+    `cast` follows "Cast it" and "Round it"; `cut` follows "Cut it with" for a time finer than `{unit}`; `grow` follows
+    "Drop it" for a column that the table lacks.
+    """
+
+    cast: str = ", or write with cast=True"
+    cut: str = ".dt.truncate('1{unit}')"
+    grow: str = ", or add it to the table (merge_schema=True, or t.alter)"
+
+
+_PARSERS = {
+    "DATE": ".str.to_date()",
+    "TIME": ".str.to_time()",
+    "TIMESTAMP": ".str.to_datetime()",
+    "TIMESTAMP_LTZ": ".str.to_datetime(time_zone='UTC')",
+    "BOOLEAN": ".eq('true')",
+}
+"""How texts become values of types to which Polars casts none."""
+DEFAULT_HINTS = ErrorHints()
+"""Those of `t.append` and `t.upsert`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueLocation:
+    """The location of values, for error messages.
+
+    `path` leads to a part of the column; `row_of` maps an index to a row number. Rows are counted from 0 over the whole
+    input.
+    """
+
+    column: str
+    path: str
+    table: str
+    row_of: Callable[[int], int]
+    remedies: ErrorHints = DEFAULT_HINTS
+
+    def inner(self, name: str, row_of: Callable[[int], int] | None = None) -> ValueLocation:
+        """Return the location of a part of these values.
+
+        `row_of` maps an index of the part to an index of these values; None: they are the same.
+        """
+        own = self.row_of
+        return replace(self, path=f"{self.path}.{name}", row_of=own if row_of is None else lambda i: own(row_of(i)))
+
+    def bad_value(self, wrong: pl.Series, values: pl.Series, reason: str, advice: str) -> ValueOutOfRange:
+        """Return the error about the first value where the mask `wrong` is true."""
+        index = wrong.alias("").arg_true()[0]
+        return ValueOutOfRange(
+            f"row {self.row_of(index)}: column {self.path} of {self.table} holds {format_value_at(values, index)}, "
+            f"{reason}. {advice}",
+            column=self.column,
+        )
+
+    def bad_null(self, at: int) -> ValueOutOfRange:
+        """Return the error about a null in a NOT NULL column."""
+        return ValueOutOfRange(
+            f"row {self.row_of(at)}: column {self.path} of {self.table} is NOT NULL and the row has no value there (a "
+            "default does not stand in). Give it a value, or leave the row out",
+            column=self.column,
+        )
+
+    def bad_type(self, dtype: object, expected: DataType, *, castable: bool = True) -> SchemaMismatch:
+        """Return the error about values of a type that is not cast implicitly."""
+        parse = _PARSERS.get(expected.root) if dtype == pl.String() else None
+        if parse is not None:
+            do = f"Parse the text first, in Polars by pl.col({self.column!r}){parse}"
+        else:
+            do = f"Cast it{self.remedies.cast}" if castable else "Make it of that type"
+        return SchemaMismatch(
+            f"column {self.path} of {self.table} is {expected}, the rows have {dtype}. {do}", column=self.column
+        )
+
+
+def format_value_at(values: pl.Series, at: int) -> str:
+    """One of some values as messages show it: times that Python has no date for as their count."""
+    return format_raw_count(values, at) or format_value(values[at])
+
+
+def format_raw_count(values: pl.Series, at: int) -> str | None:
+    """Return the raw count of a time that Python's datetime cannot hold; None for other values and null."""
+    dtype = values.dtype
+    if not dtype.is_temporal() or values.to_physical()[at] is None:
+        return None
+    if isinstance(dtype, (pl.Datetime, pl.Duration)):
+        count, since = int(values.to_physical()[at]), " since 1970" if isinstance(dtype, pl.Datetime) else ""
+        if since == "" or not _FIRST_SECOND <= count // _TICKS[dtype.time_unit] < _END_SECOND:
+            return f"{count} {dtype.time_unit}{since}"
+    elif isinstance(dtype, pl.Date) and not _FIRST_SECOND <= int(values.to_physical()[at]) * 86_400 < _END_SECOND:
+        return f"day {int(values.to_physical()[at])} since 1970"
+    return None
+
+
+def format_value(value: object) -> str:
+    """Format a value for error messages."""
+    try:
+        text = repr(value.to_list() if isinstance(value, pl.Series) else value)  # scalar: one value, of an error
+    except (pl.exceptions.PanicException, OverflowError, ValueError):  # times that Python has no date for
+        text = "parts that Python cannot show"
+    return text if len(text) <= _MAX_SHOWN_CHARS else text[: _MAX_SHOWN_CHARS - 1] + "…"
+
+
+# ---- widening ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedColumn:
+    """A column, or with a longer path a field of a ROW, that the table lacks."""
+
+    path: tuple[str, ...]
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WidenedColumn:
+    """A column, or a part of one, whose type must grow from `held` to `type`.
+
+    `element`, `key` and `value` in a path are parts of ARRAY and MAP.
+    """
+
+    path: tuple[str, ...]
+    held: DataType
+    type: DataType
+
+
+ColumnChange = AddedColumn | WidenedColumn
+
+
+def schema_changes(
+    data_schema: Mapping[str, pl.DataType], ctx: TableContext, *, row_kind: str | None = None
+) -> list[ColumnChange]:
+    """Return the schema changes, in the order of the data's columns.
+
+    Raises `SchemaMismatch` for an added column whose type Paimon lacks.
+    """
+    fixed = {*ctx.schema.primary_keys, *ctx.schema.partition_keys}
+    fields = {field.name: field for field in ctx.schema.fields}
+    changes: list[ColumnChange] = []
+    for name, dtype in data_schema.items():
+        if name in fields:
+            changes += [] if name in fixed else _find_changes((name,), fields[name].type, dtype, ctx)
+        elif name != row_kind:
+            changes.append(AddedColumn(path=(name,), type=polars_types.paimon_type(dtype, name)))
+    return changes
+
+
+def _find_changes(
+    path: tuple[str, ...], current: DataType, dtype: pl.DataType, ctx: TableContext
+) -> Iterator[ColumnChange]:
+    if current.root == "ROW" and isinstance(dtype, pl.Struct):
+        fields = {field.name: field for field in current.fields}
+        for field in dtype.fields:
+            inner = (*path, field.name)
+            if field.name in fields:
+                yield from _find_changes(inner, fields[field.name].type, instance(field.dtype), ctx)
+            else:
+                yield AddedColumn(path=inner, type=polars_types.paimon_type(field.dtype, ".".join(inner)))
+    elif current.root == "ARRAY" and isinstance(dtype, (pl.List, pl.Array)):
+        yield from _find_changes((*path, "element"), part(current.element), instance(dtype.inner), ctx)
+    elif current.root == "MAP" and isinstance(dtype, pl.Map):
+        yield from _find_changes((*path, "value"), part(current.value), instance(dtype.value), ctx)
+    elif not current.is_nested:
+        wide = _widened_type(current, dtype)
+        if wide is not None:
+            yield WidenedColumn(path=path, held=current, type=wide)
+
+
+def _widened_type(current: DataType, dtype: pl.DataType) -> DataType | None:
+    """Return the type that holds the values of `current` and `dtype`.
+
+    None if that is `current`, or none does.
+    """
+    if dtype.is_nested() or isinstance(dtype, (pl.Null, pl.Object)):
+        return None
+    own = polars_types.paimon_type(dtype)
+    if current.root in INTEGERS and own.root in INTEGERS:
+        return replace(current, root=own.root) if INTEGERS.index(own.root) > INTEGERS.index(current.root) else None
+    if (current.root, own.root) == ("FLOAT", "DOUBLE"):
+        return replace(current, root="DOUBLE")
+    if current.root == own.root and current.root in TIMESTAMPS:
+        precision = own.precision or 0
+        return (
+            replace(current, precision=precision)
+            if precision > (6 if current.precision is None else current.precision)
+            else None
+        )
+    if current.root == own.root == "DECIMAL":
+        scale = max(current.scale or 0, own.scale or 0)
+        integer_digits = max((current.precision or 10) - (current.scale or 0), (own.precision or 10) - (own.scale or 0))
+        grown = replace(current, precision=integer_digits + scale, scale=scale)
+        return grown if grown != current and integer_digits + scale <= 38 else None
+    return None
+
+
+def instance(dtype: object) -> pl.DataType:
+    """Return the Polars type of an inner type, which may be given as its class."""
+    polars_dtype = dtype() if isinstance(dtype, type) else dtype
+    assert isinstance(polars_dtype, pl.DataType)
+    return polars_dtype
+
+
+# ---- value casting ------------------------------------------------------------
+
+
 _MILLI_NS = 1_000_000
 _I64 = 2**63
 _BYTES = DataType(root="VARBINARY", length=MAX_LENGTH, nullable=False)

@@ -25,7 +25,7 @@ import lakekit as lk
 from lakekit.data_file import paths
 from lakekit.maintenance import orphan_files
 from lakekit.read import stream as following
-from lakekit.world import Runtime
+from lakekit.runtime import Runtime
 from spec_tests.bench import indexed
 from spec_tests.bench.writes import Line, Spent, line, spent
 
@@ -114,7 +114,7 @@ class Bench:
         limit: list[Spent] = []
         for _ in range(self.rounds):
             found: list[pl.DataFrame] = []
-            handle = replace(table.handle(), world=Runtime())
+            handle = replace(table.handle(), runtime=Runtime())
             own.append(spent(lambda: found.append(dry(handle))))  # noqa: B023 - called at once
             limit.append(spent(lambda: walked(table.location)))
             assert found[0].height == strewn, found
@@ -152,7 +152,7 @@ class Bench:
             if len(waits) == 1:
                 table.append(row)
 
-        handle = replace(table.handle(), world=Runtime(wait=wait))
+        handle = replace(table.handle(), runtime=Runtime(wait=wait))
         stream = following.follow(handle, start="latest", consumer=None, until=None, poll=None)
         for _ in range(100):
             waits.clear()

@@ -24,8 +24,8 @@ from lakekit.model.commit_message import CommitMessage
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.read import table_scan as scans
 from lakekit.read.planner import NO_FILTER
+from lakekit.runtime import Runtime
 from lakekit.spark import tasks
-from lakekit.world import Runtime
 from spec_tests.bench.plan_entries import COLUMNS, data_file
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def job(handle: TableContext, count: int, each: int) -> None:
     told(f"{kind}: their commit", count, lambda: put(handle, messages, 1), lambda _: metadata(handle))
     before, one = metadata(handle), [message(handle, [data_file(luck)], 0)]
     told(f"{kind}: the next commit, of one file", count, lambda: put(handle, one, 2), lambda _: metadata(handle) - before)
-    cold = replace(handle, world=Runtime())
+    cold = replace(handle, runtime=Runtime())
     plan = told(f"{kind}: a cold plan", count, lambda: scans.scan(cold).plans(NO_FILTER)[0])
     if kind == "append":
         told(f"{kind}: paths for Spark's reader", count, lambda: data_file_paths(handle, plan.entries), lambda paths: sum(map(len, paths)))

@@ -30,8 +30,8 @@ from lakekit.model.data_file import DataFileMeta, Stats
 from lakekit.model.entry_files import ManifestBytes
 from lakekit.model.manifest_entries import ADD, DELETE, ManifestEntries
 from lakekit.model.manifests import ManifestFileMeta
+from lakekit.runtime import Runtime
 from lakekit.types import Field, parse
-from lakekit.world import Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -86,7 +86,7 @@ def some_entries(luck: random.Random, number: int, count: int) -> ManifestEntrie
 
 
 def put_manifest(root: Path, name: str, found: ManifestEntries) -> ManifestFileMeta:
-    data = entry_files.encode(found)
+    data = entry_files.encode_entries(found)
     (root / "manifest" / name).write_bytes(data)
     deleted = int(found.numbers("kind").sum())
     empty = Stats(min_values=bytes(12), max_values=bytes(12), null_counts=())
@@ -160,12 +160,12 @@ def main() -> None:
         print(f"{count} manifests, {count * each} entries, {sum(len(blob.data) for blob in blobs)} bytes, {blocks} blocks")
 
         def fresh() -> TableContext:
-            return replace(handle, world=Runtime())
+            return replace(handle, runtime=Runtime())
 
         warm = fresh()
 
         def again() -> ManifestEntries:
-            return manifest_reader.read_live_entries(replace(warm, world=warmed(warm, one)), two)
+            return manifest_reader.read_live_entries(replace(warm, runtime=warmed(warm, one)), two)
 
         def by_fastavro() -> list[Any]:
             found = []
@@ -184,7 +184,7 @@ def main() -> None:
                 "fastavro: read, decode to dicts": by_fastavro,
                 "ours: lists, read, decode, fold, cold": lambda: manifest_reader.read_live_entries(fresh(), one),
                 "ours: inflate only": lambda: [avro_container.open_container(blob.data) for blob in blobs],
-                "ours: decode only": lambda: entry_files.decode(blobs),
+                "ours: decode only": lambda: entry_files.decode_entries(blobs),
                 "ours: decode a value at a time": values,
                 "ours: again, nothing new": lambda: manifest_reader.read_live_entries(warm, one),
                 "ours: first plan, then one new snapshot (sum)": again,
@@ -194,9 +194,9 @@ def main() -> None:
 
 def warmed(handle: TableContext, snapshot: Snapshot) -> Runtime:
     """A world that knows everything of a snapshot and nothing newer."""
-    world = Runtime()
-    manifest_reader.read_live_entries(replace(handle, world=world), snapshot)
-    return world
+    runtime = Runtime()
+    manifest_reader.read_live_entries(replace(handle, runtime=runtime), snapshot)
+    return runtime
 
 
 if __name__ == "__main__":

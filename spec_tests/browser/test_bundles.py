@@ -10,7 +10,7 @@ import pytest
 
 from lakekit.draw.png import png
 from lakekit.draw.shapes import Drawing, Rect
-from lakekit.notebook.pictured import VIEW, PictureWidget
+from lakekit.notebook.canvas import VIEW, PictureWidget
 
 
 class One(PictureWidget):

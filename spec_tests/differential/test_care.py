@@ -18,7 +18,7 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.maintenance import auto_tags, expire
+from lakekit.maintenance import expire, tags
 from lakekit.metadata import snapshots
 from spec_tests.differential.judge import told_rows
 from spec_tests.differential.players import ByLakekit, ByReference
@@ -292,7 +292,7 @@ def test_automatic_tags_are_the_same(options, judge, tmp_path):
     twins.do("create_tag", name="mine", snapshot=1)
     for _ in range(2):
         twins.do("batch_tag" if by_batch else "auto_tags", options=given)
-        (auto_tags.create_of_batch if by_batch else auto_tags.create)(twins.table.handle().with_options(given))
+        (tags.create_batch_tag if by_batch else tags.create_automatic_tags)(twins.table.handle().with_options(given))
         assert {name: text for name, text in files(twins.java).items() if "_SUCCESS" not in name} == {
             name: text for name, text in files(twins.ours).items() if "_SUCCESS" not in name
         }

@@ -7,7 +7,7 @@ import random
 import pytest
 
 import lakekit as lk
-from lakekit.bucket import clustered
+from lakekit.bucket import append_compaction
 from lakekit.bucket.restore import SnapshotBuckets
 from lakekit.metadata import snapshots
 from lakekit.types import parse
@@ -54,7 +54,7 @@ def units(path, *, full):
     """What lakekit would sort now."""
     handle = lk.open(path).handle()
     standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
-    due = [clustered.pick_unit(handle, standing.bucket(*place).files, full=full) for place in standing.places()]
+    due = [append_compaction.pick_unit(handle, standing.bucket(*place).files, full=full) for place in standing.places()]
     return sorted((unit.output_level, sorted(file.name for file in unit.files)) for unit in due if unit is not None)
 
 

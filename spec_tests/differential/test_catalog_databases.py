@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import lakekit as lk
-from lakekit.catalog.uris import address
+from lakekit.catalog.jdbc_session import address
 from spec_tests.differential.databases import PASSWORD, SERVERS, missing
 from spec_tests.differential.test_catalogs import COLUMNS, JAVA_ROWS, KEYS, ROWS, Java, committed_ms, java_table
 
@@ -82,7 +82,7 @@ def test_many_who_add_one_lose_none(cat, tmp_path):
     def work():
         try:
             for _ in range(10):
-                with lock.held() as held:
+                with lock.hold() as held:
                     held.check()
                     counter.write_text(str(int(counter.read_text()) + 1))
         except lk.LakekitError as error:
@@ -101,7 +101,7 @@ def test_a_lock_left_behind(cat, served):
     lock = replace(cat._names().lock("shop", "left"), timeout_ms=2000, max_sleep_ms=200)
     with lock.database.session() as session:
         session.do("INSERT INTO paimon_distributed_locks (lock_id, acquired_at, expire_time_seconds) VALUES (?, '2001-01-01 00:00:00', 1)", lock.lock_id)
-    with lock.held() as held:  # at once where the database knows its age, after watching it for six seconds elsewhere
+    with lock.hold() as held:  # at once where the database knows its age, after watching it for six seconds elsewhere
         held.check()
     with lock.database.session() as session:
         assert session.ask("SELECT lock_id FROM paimon_distributed_locks WHERE lock_id = ?", lock.lock_id) == []

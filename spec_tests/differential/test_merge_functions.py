@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from lakekit.errors import LakekitError
 from lakekit.lsm.merge import merge
-from lakekit.testing.strategies import ENGINES, merges, to_dicts
+from lakekit.testing.strategies import DRAWN_ENGINES, merges, to_dicts
 from lakekit.types import BINARIES, type_to_json
 
 CASES = 150
@@ -128,7 +128,7 @@ def ours(case):
     return [[row["_VALUE_KIND"], row["_SEQUENCE_NUMBER"], [told(row[one.name], one.type) for one in case.fields]] for row in merged]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", DRAWN_ENGINES)
 def test_merge_functions(reference, engine):
     cases = drawn(engine)
     ids = iter(range(1000, 10**6))

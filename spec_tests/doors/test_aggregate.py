@@ -10,7 +10,7 @@ from polars.testing import assert_frame_equal
 
 import lakekit as lk
 from lakekit.errors import ColumnNotFound, Corrupt, SchemaMismatch
-from lakekit.file_index import exact
+from lakekit.file_index import evaluator
 from lakekit.read import aggregate_pushdown, totals
 
 COLUMNS = {"p": "INT NOT NULL", "k": "INT NOT NULL", "v": "BIGINT", "s": "STRING", "r": "DOUBLE"}
@@ -51,7 +51,7 @@ def test_rows_are_not_looked_for_where_no_index_says_what_they_come_to(tmp_path,
     table = filled(tmp_path / "t")
     table.alter(lk.reset_option("file-index.bsi.columns"))
     table.rewrite_file_index()
-    monkeypatch.setattr(exact, "select_rows", None)
+    monkeypatch.setattr(evaluator, "select_rows", None)
     check(table, 4, pl.col("s") == "a")
 
 

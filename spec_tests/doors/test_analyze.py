@@ -10,8 +10,8 @@ import pytest
 
 import lakekit as lk
 from lakekit.errors import StorageFailed
-from lakekit.maintenance import analyze, distinct
-from lakekit.metadata import snapshots, statistics
+from lakekit.maintenance import analyze
+from lakekit.metadata import refs, snapshots
 
 COLUMNS = {
     "k": "INT NOT NULL",
@@ -56,7 +56,7 @@ def filled(path) -> lk.Table:
 
 def found(table: lk.Table):
     handle = table.handle()
-    return statistics.read_statistics(handle, snapshots.latest(handle))
+    return refs.read_statistics(handle, snapshots.latest(handle))
 
 
 def test_every_column_that_can_have_some(tmp_path):
@@ -100,15 +100,15 @@ def test_some_columns_and_lengths_in_bytes(tmp_path):
 @pytest.mark.parametrize("count", [0, 1, 7, 1_000, 10_000, 200_000])
 def test_distinct_values_are_counted_about_and_parts_as_the_whole(count):
     values = pl.select(pl.int_range(count) * 7_919).to_series()
-    whole, parts = distinct.DistinctSketch(), [distinct.DistinctSketch() for _ in range(3)]
+    whole, parts = analyze.DistinctSketch(), [analyze.DistinctSketch() for _ in range(3)]
     for some in (values, values, pl.Series([None], dtype=pl.Int64)):
         whole.add(some)
     for at, part in enumerate(parts):
         part.add(values.gather_every(3, at))
         part.add(values.head(50))
-    found = distinct.count([whole.to_bytes()])
+    found = analyze.count([whole.to_bytes()])
     assert abs(found - count) <= 0.06 * count
-    assert found == distinct.count([part.to_bytes() for part in parts])
+    assert found == analyze.count([part.to_bytes() for part in parts])
 
 
 def test_rows_are_looked_at_in_batches(tmp_path, monkeypatch):

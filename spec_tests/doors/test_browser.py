@@ -9,7 +9,7 @@ import time
 import pytest
 
 import lakekit as lk
-from lakekit.inspection.standing import locate_file
+from lakekit.inspection.timeline import locate_file
 from lakekit.notebook.browser import Browser
 from spec_tests.browser import tables
 from spec_tests.doors.views import TABLES, copied, in_memory, table

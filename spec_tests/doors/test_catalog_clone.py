@@ -9,7 +9,7 @@ import pytest
 import lakekit as lk
 from lakekit.catalog.metastores.jdbc import Jdbc
 from lakekit.errors import StorageFailed
-from lakekit.maintenance import clone as cloning
+from lakekit.maintenance import atomic_create as cloning
 from lakekit.metadata import manifest_reader, snapshots
 from lakekit.metadata.table_context import TableLocation
 from lakekit.model.table_paths import TablePaths

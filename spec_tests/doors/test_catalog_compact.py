@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.world import Runtime
+from lakekit.runtime import Runtime
 
 COLUMNS = {"k": "INT NOT NULL", "p": "INT NOT NULL", "v": "STRING"}
 
@@ -111,7 +111,7 @@ class Clocked(lk.Table):
 
     def handle(self):
         found = lk.Table.handle(self)
-        return replace(found, world=Runtime(now_ms=lambda: self.now_ms))
+        return replace(found, runtime=Runtime(now_ms=lambda: self.now_ms))
 
 
 def test_only_partitions_that_rest(tmp_path):

@@ -9,9 +9,9 @@ import pytest
 
 import lakekit as lk
 from lakekit.catalog.hive_client import metastore, parse_metastore_uris
-from lakekit.catalog.hive_table import hive_type
+from lakekit.catalog.metastores.hive import hive_type
+from lakekit.runtime import Runtime
 from lakekit.types import parse
-from lakekit.world import Runtime
 from spec_tests.doors.hive_server import Wrong, serve
 
 COLUMNS = {"id": "BIGINT NOT NULL", "dt": "STRING NOT NULL", "v": "DECIMAL(10, 2)"}
@@ -199,7 +199,7 @@ def test_claims_wait_for_the_metastores_lock(shop, hive):
         with pytest.raises(lk.RetriesExhausted, match=r"Acquire lock failed for table shop\.orders"):
             table.upsert(ROWS)
         with pytest.raises(lk.LockLost, match=r"was held for 300 s, longer than a metastore remembers it\. Nothing was changed"):
-            replace(claim, world=Runtime(elapsed_ms=lambda: claim.since_ms + 300_000)).check()
+            replace(claim, runtime=Runtime(elapsed_ms=lambda: claim.since_ms + 300_000)).check()
     assert hive[1].locks == {}
     table.upsert(ROWS)
     assert table.snapshots().height == 2

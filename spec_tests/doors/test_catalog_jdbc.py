@@ -12,11 +12,10 @@ import pymysql
 import pytest
 
 import lakekit as lk
-from lakekit.catalog.jdbc_lock import JdbcLock
+from lakekit.catalog.jdbc_session import JdbcLock, address, redact_uri
 from lakekit.catalog.options import CatalogOptions
-from lakekit.catalog.uris import address, redact_uri
+from lakekit.runtime import Runtime
 from lakekit.storage.local import LocalStorage
-from lakekit.world import Runtime
 
 COLUMNS = {"k": "BIGINT NOT NULL", "v": "STRING"}
 ROWS = [{"k": 1, "v": "a"}]
@@ -240,15 +239,15 @@ def lock(connect):
 
 
 def test_a_lock_that_somebody_took_is_not_released_for_him(lock, ask):
-    with pytest.warns(UserWarning, match="was not there any more when it was given back"), lock.held():
+    with pytest.warns(UserWarning, match="was not there any more when it was given back"), lock.hold():
         ask("UPDATE paimon_distributed_locks SET acquired_at = '2001-01-01 00:00:00'")  # somebody else's row now
     assert ask("SELECT acquired_at FROM paimon_distributed_locks") == [("2001-01-01 00:00:00",)]
 
 
 def test_a_lock_about_to_run_out_claims_nothing(lock):
     at = [0.0]
-    slow = replace(lock, timeout_ms=480_000, world=Runtime(elapsed_ms=lambda: at[0]))
-    with slow.held() as held:
+    slow = replace(lock, timeout_ms=480_000, runtime=Runtime(elapsed_ms=lambda: at[0]))
+    with slow.hold() as held:
         held.check()
         at[0] = 419_000
         held.check()
@@ -267,13 +266,13 @@ def test_where_times_mean_nothing_a_lock_is_watched_before_it_is_removed(lock, a
     def wait(duration_ms):
         at[0] += duration_ms
 
-    watching = replace(lock, timeout_ms=10_000, max_sleep_ms=1000, world=Runtime(elapsed_ms=lambda: at[0], wait=wait))
-    with watching.held():
+    watching = replace(lock, timeout_ms=10_000, max_sleep_ms=1000, runtime=Runtime(elapsed_ms=lambda: at[0], wait=wait))
+    with watching.hold():
         assert 15_000 < at[0] < 17_000  # as long as its row says, and five seconds more
         assert ask("SELECT count(*) FROM paimon_distributed_locks") == [(1,)]
     at[0] = 0.0
     ask("INSERT INTO paimon_distributed_locks VALUES ('jdbc.shop.t', '2001-01-01 00:00:00', 60)")
-    with pytest.raises(lk.RetriesExhausted), watching.held():
+    with pytest.raises(lk.RetriesExhausted), watching.hold():
         pass
 
 
@@ -283,7 +282,7 @@ def test_many_who_add_one_lose_none(lock, tmp_path):
 
     def work():
         for _ in range(5):
-            with replace(lock, max_sleep_ms=20).held():
+            with replace(lock, max_sleep_ms=20).hold():
                 counter.write_text(str(int(counter.read_text()) + 1))
 
     threads = [threading.Thread(target=work) for _ in range(4)]
@@ -300,7 +299,7 @@ def test_a_lock_is_a_value(lock, connect):
     table = connect(**LOCKED).create_table("shop.t", COLUMNS)
     again = pickle.loads(pickle.dumps(table))
     assert again == table
-    assert again.handle().keeper == table.handle().keeper
+    assert again.handle().catalog_env == table.handle().catalog_env
     again.append(ROWS)
     assert table.scan().collect().to_dicts() == ROWS
 

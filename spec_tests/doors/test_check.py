@@ -13,9 +13,9 @@ import pytest
 
 import lakekit as lk
 from lakekit.cli.main import FINE, PROBLEM, main
-from lakekit.maintenance.check.report import Finding, Report
+from lakekit.maintenance.check.findings import Finding, Report
 from lakekit.metadata import manifest_reader, snapshots
-from lakekit.model import entry_files, hint, index_manifest, manifests
+from lakekit.model import entry_files, index_manifest, manifests, snapshot
 from lakekit.model.manifest_entries import ManifestEntries
 from spec_tests.doors.hostile import MARK, PAYLOADS, plain
 from spec_tests.doors.test_html_payloads import Read
@@ -77,7 +77,7 @@ class Copy:
     def commit(self, **members):
         """Makes the entries those of the newest snapshot."""
         layout, (first, *_) = self.ctx.layout, manifest_reader.manifest_files(self.ctx, self.snapshot)
-        data = entry_files.encode(self.live)
+        data = entry_files.encode_entries(self.live)
         self.storage.put(layout.manifest("manifest-planted-0"), data)
         listed = replace(first, name="manifest-planted-0", size_bytes=len(data), num_added_files=len(self.live), num_deleted_files=0, **self.said)
         for name, files in (("base", [replace(listed, min_level=None, max_level=None, min_bucket=None, max_bucket=None)]), ("delta", [])):
@@ -304,13 +304,13 @@ def hashes_lacking(copy):
 def newest_snapshot_gone(copy):
     newest = copy.snapshot.id
     copy.storage.delete([copy.ctx.layout.snapshot(newest)])
-    assert hint.decode(copy.storage.read(copy.ctx.layout.latest_hint)) == newest > 2
+    assert snapshot.decode(copy.storage.read(copy.ctx.layout.latest_hint)) == newest > 2
     return copy.ctx.layout.latest_hint
 
 
 def hint_before_a_gap(copy):
     copy.storage.delete([copy.ctx.layout.snapshot(copy.snapshot.id - 1)])
-    copy.storage.put(copy.ctx.layout.latest_hint, hint.encode(copy.snapshot.id - 2))
+    copy.storage.put(copy.ctx.layout.latest_hint, snapshot.encode(copy.snapshot.id - 2))
     return copy.ctx.layout.latest_hint
 
 

@@ -21,9 +21,9 @@ from lakekit.data_file.file_metadata import StatsCollector
 from lakekit.errors import InvalidOption
 from lakekit.testing import conformance, scripts
 from lakekit.testing.adapters import KIND, Broken, encode_answer
-from lakekit.testing.damaged import damages
+from lakekit.testing.conformance import damages
 from lakekit.testing.expectations import load
-from lakekit.testing.known_scripts import EVERY_TYPE
+from lakekit.testing.scripts import EVERY_TYPE
 from lakekit.types import parse
 
 SYSTEM = ("_SEQUENCE_NUMBER", KIND, "_level", "_file")
@@ -401,7 +401,7 @@ def test_drawing_needs_hypothesis_and_nothing_else_does():
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ran.stdout.splitlines()[-2:] == ["0", "1"]
-    assert ran.stderr == "lakekit: 'drawn' of testing needs hypothesis: pip install 'lakekit[conformance]'\n"
+    assert ran.stderr == "lakekit: 'strategies' of testing needs hypothesis: pip install 'lakekit[conformance]'\n"
 
 
 def test_what_is_found_is_shown():
@@ -415,7 +415,7 @@ def test_what_is_found_is_shown():
 
 
 def test_every_golden_table_has_its_area():
-    found = {case.area for case in conformance.asked(areas=["tables"])}
+    found = {case.area for case in conformance.list_cases(areas=["tables"])}
     assert "tables/vectors" in found
     assert load("vectors_keyed_64_avro").reads
     assert np.all([area.startswith("tables/") for area in found])

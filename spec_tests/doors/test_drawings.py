@@ -14,17 +14,15 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from PIL import Image, ImageFont
 
-from lakekit.draw import color
+from lakekit.draw import shapes
 from lakekit.draw.png import png
-from lakekit.draw.shapes import Drawing, Marker, Rect, Stroke, TextShape, stack_vertically
-from lakekit.draw.svg import svg
-from lakekit.notebook.canvas import Canvas, CanvasBox
-from lakekit.notebook.pictured import VIEW, PictureWidget
+from lakekit.draw.shapes import Drawing, Marker, Rect, Stroke, TextShape, stack_vertically, svg
+from lakekit.notebook.canvas import VIEW, Canvas, CanvasBox, PictureWidget
 
 texts = st.text(max_size=12)
 places = st.floats(-50, 900)
 lengths = st.floats(0, 900)
-colors = st.sampled_from([*color.LEVELS, *color.INK])
+colors = st.sampled_from([*shapes.LEVELS, *shapes.INK])
 rects = st.builds(
     Rect,
     x=places,
@@ -61,17 +59,17 @@ def contrast(one, other):
 
 @pytest.mark.parametrize("ground", ["#ffffff", "#111111"])
 def test_boxes_are_seen_on_light_and_on_dark_ground(ground):
-    marks = {name: said for name, said in color.INK.items() if name not in ("text", "muted")}
-    assert {said for said in (*color.LEVELS, *marks.values()) if contrast(said, ground) < 3} == set()
+    marks = {name: said for name, said in shapes.INK.items() if name not in ("text", "muted")}
+    assert {said for said in (*shapes.LEVELS, *marks.values()) if contrast(said, ground) < 3} == set()
 
 
 def test_words_are_read_on_the_ground_of_a_png_and_follow_the_theme_of_a_page():
     for name in ("text", "muted"):
-        assert contrast(color.ink(name), color.BACKGROUND) >= 4.5
-        assert color.css(name).startswith("var(--jp-ui-font-color1,")
-    assert color.css("#123456") == color.ink("#123456") == "#123456"
-    assert color.level(-1) == color.LEVELS[0]
-    assert color.level(99) == color.LEVELS[-1]
+        assert contrast(shapes.ink(name), shapes.BACKGROUND) >= 4.5
+        assert shapes.css(name).startswith("var(--jp-ui-font-color1,")
+    assert shapes.css("#123456") == shapes.ink("#123456") == "#123456"
+    assert shapes.level(-1) == shapes.LEVELS[0]
+    assert shapes.level(99) == shapes.LEVELS[-1]
 
 
 @settings(max_examples=40)

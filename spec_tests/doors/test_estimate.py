@@ -11,9 +11,9 @@ import pytest
 
 import lakekit as lk
 from lakekit.predicate import And, Leaf
-from lakekit.read import estimate
-from lakekit.read.condition import ScanFilter
+from lakekit.read import explain
 from lakekit.read.planner import plan_read
+from lakekit.read.polars_pushdown import ScanFilter
 from lakekit.read.time_travel import locate
 
 ROWS = 10_000
@@ -147,7 +147,7 @@ def test_statistics_of_nonsense_are_within_what_files_hold(tmp_path, count, boun
         told = table.explain(wanted)
         assert told.rows_expected is not None
         assert 0 <= told.rows_expected <= told.rows_read
-    assert estimate.estimate_plan(planned(table), table.handle().schema.fields).size_bytes >= 0
+    assert explain.estimate_plan(planned(table), table.handle().schema.fields).size_bytes >= 0
 
 
 def test_indexes_that_name_rows_say_more(tmp_path):
@@ -177,7 +177,7 @@ def test_renamed_and_widened_columns_are_the_same(tmp_path):
     table.alter(lk.rename_column("b", "text"), lk.update_type("a", "BIGINT"))
     handle = table.handle()
     wanted = ScanFilter(And((Leaf("text", "=", ("3",)), Leaf("a", "<", (40,)))))
-    found = estimate.estimate_plan(plan_read(handle, position, wanted), handle.schema.fields)
+    found = explain.estimate_plan(plan_read(handle, position, wanted), handle.schema.fields)
     assert (found.rows, found.analyzed_snapshot_id) == (10, 1)
 
 
@@ -185,12 +185,12 @@ def test_texts_are_as_long_as_statistics_say(tmp_path):
     table = lk.create(tmp_path, {"id": "BIGINT", "text": "STRING"})
     table.append(pl.DataFrame({"id": range(1000), "text": ["word " * 100] * 1000}))
     plan = planned(table)
-    guessed = estimate.estimate_plan(plan, table.handle().schema.fields)
+    guessed = explain.estimate_plan(plan, table.handle().schema.fields)
     table.analyze()
-    known = estimate.estimate_plan(planned(table), table.handle().schema.fields)
+    known = explain.estimate_plan(planned(table), table.handle().schema.fields)
     assert guessed.size_bytes == 1000 * (8 + 8 + 12 + 20)
     assert known.size_bytes == 1000 * (8 + 8 + 12 + 500)
-    assert estimate.estimate_plan(planned(table), table.handle().schema.fields[:1]).size_bytes == 1000 * (8 + 8)
+    assert explain.estimate_plan(planned(table), table.handle().schema.fields[:1]).size_bytes == 1000 * (8 + 8)
 
 
 def test_rows_are_no_smaller_than_their_files(tmp_path):
@@ -198,4 +198,4 @@ def test_rows_are_no_smaller_than_their_files(tmp_path):
     table = lk.create(tmp_path, {"id": "BIGINT", "text": "BYTES"})
     generator = np.random.default_rng(1)
     table.append(pl.DataFrame({"id": range(100), "text": [generator.bytes(10_000) for _ in range(100)]}))
-    assert estimate.estimate_plan(planned(table), table.handle().schema.fields).size_bytes > 900_000
+    assert explain.estimate_plan(planned(table), table.handle().schema.fields).size_bytes > 900_000

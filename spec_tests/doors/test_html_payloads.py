@@ -14,8 +14,7 @@ import pytest
 import lakekit as lk
 from lakekit.catalog import identifier as catalog_names
 from lakekit.draw import html, level_layout, levels, manifests, timeline
-from lakekit.draw.shapes import Drawing, Marker, Rect, TextShape
-from lakekit.draw.svg import svg
+from lakekit.draw.shapes import Drawing, Marker, Rect, TextShape, svg
 from lakekit.inspection.html_page import page_of
 from lakekit.notebook.hexdump import Bytes
 from spec_tests.doors import hostile
@@ -178,7 +177,7 @@ def of_facts(name):
     )
     yield html.card(name, [(name, name)]) + html.table([name], [[name]], title=name) + html.funnel(name, [(name, 3, 1, name)])
     yield svg(timeline.drawing(told, timeline.lay_out(told), selected=1))
-    yield svg(manifests.drawing(tree, manifests.place(tree), selected=name))
+    yield svg(manifests.drawing(tree, manifests.layout_tree(tree), selected=name))
     yield (
         manifests.tree_html(tree)
         + manifests.entries_html(name, manifest, [entry], 1, filtered=True)

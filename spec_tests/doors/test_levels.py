@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import lakekit as lk
 from lakekit.draw import levels
-from lakekit.draw.key_axis import axis_of, order_of
+from lakekit.draw.level_layout import axis_of, order_of
 from lakekit.draw.shapes import TextShape
 from lakekit.inspection import levels as picture
 from lakekit.notebook.levels import Levels

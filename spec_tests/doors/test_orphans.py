@@ -11,7 +11,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.maintenance import orphan_files
-from lakekit.world import REAL_RUNTIME
+from lakekit.runtime import REAL_RUNTIME
 from spec_tests.conftest import DEEP
 from spec_tests.laws.test_care_histories import KINDS, History
 from spec_tests.longer import some
@@ -55,7 +55,7 @@ def aged(paths, days: float = 3) -> None:
 
 def forget() -> None:
     """Nothing that was decoded is remembered, as in another process."""
-    REAL_RUNTIME.decoded.__init__(REAL_RUNTIME.decoded.budget_bytes)
+    REAL_RUNTIME.metadata_cache.__init__(REAL_RUNTIME.metadata_cache.budget_bytes)
 
 
 def test_a_dry_run_tells_and_the_other_removes(tmp_path):
@@ -111,15 +111,15 @@ def test_a_time_to_come_is_refused(tmp_path):
 
 def test_what_a_commit_adds_meanwhile_is_no_orphan(tmp_path, monkeypatch):
     table = filled(tmp_path)
-    read = orphan_files.roots.read_all_roots
+    read = orphan_files.reachability.read_all_roots
     monkeypatch.setattr(orphan_files, "AGE_MS", 0)
 
     def late(handle):
-        monkeypatch.setattr(orphan_files.roots, "read_all_roots", read)
+        monkeypatch.setattr(orphan_files.reachability, "read_all_roots", read)
         table.upsert([{"p": 0, "k": 99, "v": "late"}])
         return read(handle)
 
-    monkeypatch.setattr(orphan_files.roots, "read_all_roots", late)
+    monkeypatch.setattr(orphan_files.reachability, "read_all_roots", late)
     assert table.remove_orphans(dry_run=False, older_than=NOW).is_empty()
     assert table.check(deep=True).ok
 

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.read.lazy import PaimonScan
+from lakekit.read.polars_pushdown import PaimonScan
 from spec_tests.query_strategies import ENGINES
 
 if TYPE_CHECKING:

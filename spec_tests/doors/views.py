@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import lakekit as lk
-from lakekit.read import lazy, table_scan
+from lakekit.read import polars_pushdown, table_scan
 from lakekit.storage.memory import MemoryStorage
 from lakekit.testing.expectations import load
 from spec_tests.places import FIXTURES
@@ -67,8 +67,8 @@ def awaited(coroutine: Coroutine[Any, Any, T]) -> T:
 def planned_names(table: lk.Table, condition: pl.Expr, at: int | None = None) -> set[str]:
     """The files that the planner reads under a condition."""
     made = table_scan.scan(table.handle(), at)
-    asked, _ = lazy.condition_of(lazy.filters_of(condition, made.schema()), made.ctx.schema)
-    return {plan.entries.column("file_name")[int(at)].as_py() for plan in made.plans(asked) for at in plan.chosen}
+    asked, _ = polars_pushdown.condition_of(polars_pushdown.filters_of(condition, made.schema()), made.ctx.schema)
+    return {plan.entries.column("file_name")[int(at)].as_py() for plan in made.plans(asked) for at in plan.selected}
 
 
 @cache

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pytest
 
 import lakekit as lk
-from lakekit import world
+from lakekit import cache, runtime
 from lakekit.errors import LakekitError
 from lakekit.metadata import manifest_reader, snapshots
 from lakekit.model import entry_files, index_manifest, manifests
-from lakekit.options.frozendict import FrozenDict
+from lakekit.options.option import FrozenDict
 from spec_tests.doors.views import CASES, TABLES, collected, copied, in_memory, table
 from spec_tests.longer import some
 from spec_tests.query_strategies import rows
@@ -32,7 +32,7 @@ KEYED, APPENDED, FOLDED, VECTORS = "dedup_levels", "append_partitioned", "aggreg
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
     """A torn file is read ten times, 200 ms apart."""
-    monkeypatch.setattr(world.time, "sleep", lambda _: None)
+    monkeypatch.setattr(runtime.time, "sleep", lambda _: None)
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ def test_torn_and_missing_manifests(tmp_path):
     place = tmp_path / KEYED / "manifest" / name
     data = place.read_bytes()
     place.write_bytes(data[:-38])
-    world.REAL_RUNTIME.decoded.__init__(world.DECODED_BYTES)  # what was decoded before would be believed
+    runtime.REAL_RUNTIME.metadata_cache.__init__(cache.DECODED_BYTES)  # what was decoded before would be believed
     said = told(lk.Corrupt, lambda: found.scan().collect())
     sizes = [f"{size:,}".replace(",", " ") for size in (len(data) - 38, len(data))]
     assert said == f"{name} is {sizes[0]} bytes, the manifest list says {sizes[1]}. Nothing was read"
@@ -189,7 +189,7 @@ def test_torn_and_missing_manifests(tmp_path):
     lists = tmp_path / KEYED / "manifest" / snapshots.latest(found.handle()).delta_manifest_list
     data = lists.read_bytes()
     lists.write_bytes(data[: len(data) // 2])
-    world.REAL_RUNTIME.decoded.__init__(world.DECODED_BYTES)
+    runtime.REAL_RUNTIME.metadata_cache.__init__(cache.DECODED_BYTES)
     assert lists.name in told(lk.Corrupt, lambda: found.scan().collect())
     lists.unlink()
     assert lists.name in told(lk.StorageFailed, lambda: found.scan().collect())
@@ -331,7 +331,7 @@ def rewritten(case: str, column: str, value, *, manifest_name: str | None = None
             entries = manifest_reader.read_entries(handle, [one])
             where = entries.table.schema.get_field_index(column)
             values = pa.array([value] * len(entries), entries.table.schema.field(column).type)
-            changed = entry_files.encode(replace(entries, table=entries.table.set_column(where, entries.table.schema.field(column), values)))
+            changed = entry_files.encode_entries(replace(entries, table=entries.table.set_column(where, entries.table.schema.field(column), values)))
             storage.put(handle.layout.manifest(one.name), changed)
             listed[at] = replace(one, size_bytes=len(changed))
         storage.put(path, manifests.encode_list(listed))

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakekit.codec import arrow_values, hash_index, hashing, index_files, roaring
+from lakekit.codec import arrow_values, hashing, index_files, roaring
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.file_index import container
 from lakekit.types import parse
@@ -61,12 +61,12 @@ def test_a_deletion_vector_is_these_bytes(bits: int, positions: list[int], text:
 
 
 def test_a_gap_in_a_64_bit_vector_is_read_and_written_filled() -> None:
-    data = index_files.encode(np.array([5, 2**33 + 1], np.uint64), 64)
+    data = index_files.encode_deletion_vector(np.array([5, 2**33 + 1], np.uint64), 64)
     assert data[4:12] == (3).to_bytes(8, "little")
     empty = (1).to_bytes(4, "little") + bytes.fromhex("3a30000000000000")
     assert empty in data
     gapped = data[:4] + (2).to_bytes(8, "little") + data[12:].replace(empty, b"")
-    assert index_files.decode(gapped).tolist() == index_files.decode(data).tolist() == [5, 2**33 + 1]
+    assert index_files.decode_deletion_vector(gapped).tolist() == index_files.decode_deletion_vector(data).tolist() == [5, 2**33 + 1]
 
 
 @pytest.mark.parametrize("bits", [32, 64])
@@ -74,7 +74,7 @@ def test_a_gap_in_a_64_bit_vector_is_read_and_written_filled() -> None:
 def test_vectors_encoded_at_once_are_those_encoded_alone(bits: int, last: int) -> None:
     every = [np.array(found, np.uint64) for found in ([5], [], [0, 1, 2, 70_000], range(9000), [last])]
     every = every if bits == 64 or last < 2**32 else every[:-1]
-    assert index_files.encode_many(every, bits) == [index_files.encode(one, bits) for one in every]
+    assert index_files.encode_many(every, bits) == [index_files.encode_deletion_vector(one, bits) for one in every]
 
 
 def test_a_deletion_file_without_vectors_is_one_byte() -> None:
@@ -94,13 +94,13 @@ def test_a_wrong_checksum_is_named() -> None:
 
 def test_hash_index_files() -> None:
     data = bytes.fromhex("5759f99eee18d2a54fe4bbf0")
-    hashes = hash_index.decode(data)
+    hashes = index_files.decode_hash_index(data)
     assert hashes[0] == 1465514398
     keys = pa.array([1, 0, 2, 9], pa.int32())
-    assert hash_index.encode(hashing.hash_columns([keys], [parse("INT")])[:3]) == data
-    assert hash_index.encode(hashing.hash_columns([keys.take([2, 0, 1, 3])], [parse("INT")])).endswith(bytes.fromhex("5476553f"))
+    assert index_files.encode_hash_index(hashing.hash_columns([keys], [parse("INT")])[:3]) == data
+    assert index_files.encode_hash_index(hashing.hash_columns([keys.take([2, 0, 1, 3])], [parse("INT")])).endswith(bytes.fromhex("5476553f"))
     with pytest.raises(Corrupt, match="13 bytes"):
-        hash_index.decode(data + b"\0")
+        index_files.decode_hash_index(data + b"\0")
 
 
 @pytest.mark.parametrize("key", BUCKETS)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lakekit as lk
-from lakekit.ddl.option_changes import IMMUTABLE_OPTIONS
+from lakekit.ddl.schema_changes import IMMUTABLE_OPTIONS
 from lakekit.errors import (
     ColumnAlreadyExists,
     ColumnNotFound,

@@ -7,8 +7,8 @@ import warnings
 
 import pytest
 
-from lakekit.ddl import casting, schema_writer as schemas
-from lakekit.ddl.defaults import check_default
+from lakekit.ddl import apply_changes, schema_writer as schemas
+from lakekit.ddl.table_definition import check_default
 from lakekit.errors import LakekitError, SchemaMismatch
 from lakekit.metadata.table_context import TableLocation, open_context
 from lakekit.model import json_codec
@@ -95,7 +95,7 @@ def test_every_case_was_asked():
 @pytest.mark.parametrize("disabled", [True, False])
 def test_casts(disabled):
     for held in TYPES:
-        signs = "".join("+" if casting.is_allowed(parse(held), parse(want), explicit=not disabled) else "-" for want in TYPES)
+        signs = "".join("+" if apply_changes.is_allowed(parse(held), parse(want), explicit=not disabled) else "-" for want in TYPES)
         assert signs == TAKEN[f"cast {held} {str(disabled).lower()}"], held
 
 

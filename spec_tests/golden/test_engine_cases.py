@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from lakekit.errors import InvalidOption, LakekitError, SchemaMismatch, Unsupported, ValueOutOfRange
-from lakekit.lsm import rule as rules
+from lakekit.lsm import merge_spec_options as rules
 from lakekit.lsm.merge import merge
 from lakekit.testing.strategies import Merging, field_of, to_dicts
 

@@ -11,7 +11,7 @@ import pytest
 from lakekit.errors import Corrupt, LakekitError, LimitExceeded, Unsupported, ValueOutOfRange
 from lakekit.testing.golden.checks import check
 from lakekit.testing.golden.comparison import broken_cases, cases
-from lakekit.testing.golden.data_files import fields_of, scan
+from lakekit.testing.golden.rows import fields_of, scan
 from lakekit.types import Field, parse
 from spec_tests.places import FIXTURES
 

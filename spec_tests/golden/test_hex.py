@@ -15,12 +15,12 @@ import pytest
 
 import lakekit as lk
 from lakekit import errors
-from lakekit.codec import avro_columns, avro_container, avro_schema, binary_row, hash_index, index_files, orc_tail
-from lakekit.codec.marks import PADDING_LABEL, UNREAD_LABEL, SpanRecorder
+from lakekit.codec import avro_columns, avro_container, avro_schema, binary_row, index_files, orc_tail
+from lakekit.codec.cursor import PADDING_LABEL, UNREAD_LABEL, SpanRecorder
 from lakekit.draw import hexdump as draw
 from lakekit.format import parquet_spans
 from lakekit.inspection.hexdump_formats import FORMATS
-from lakekit.model import entry_files, index_manifest, json_codec, json_marks, manifests
+from lakekit.model import entry_files, index_manifest, json_codec, manifests
 from lakekit.testing.fixtures import fixtures
 from lakekit.types import parse
 from spec_tests.longer import some
@@ -156,7 +156,7 @@ def test_deletion_vectors_say_their_positions(path: Path) -> None:
 @pytest.mark.parametrize("path", [case for case in cases() if case.values[0].parent.name == "hash_index"])
 def test_hash_indexes_say_their_hashes(path: Path) -> None:
     data = path.with_suffix(".bin").read_bytes()
-    assert [mark.value for mark in lk.hex(data, format="hash_index").found] == hash_index.decode(data).tolist()
+    assert [mark.value for mark in lk.hex(data, format="hash_index").found] == index_files.decode_hash_index(data).tolist()
 
 
 def rebuilt(found: list[Any], data: bytes, outer: str, wanted: Any) -> Any:
@@ -205,7 +205,7 @@ def test_records_say_what_was_decoded(path: Path) -> None:
 def test_json_says_what_was_decoded(path: Path) -> None:
     data, marks = path.with_suffix(".bin").read_bytes(), SpanRecorder()
     wanted = json_codec.loads(data)
-    assert json_marks.walk(data, marks) == wanted
+    assert json_codec.walk(data, marks) == wanted
     found = values(lk.hex(data, format=path.parent.name))
     for name, value in wanted.items():
         if not isinstance(value, (dict, list)):
@@ -216,11 +216,11 @@ def test_json_says_what_was_decoded(path: Path) -> None:
 def test_json_numbers_and_texts_of_every_form() -> None:
     text = '{"a" : [1, -2.50, 1e3, true, false, null, "é\\n\\u00e9\\"", {}, []], "b": {"c": "😀"}}'
     marks = SpanRecorder()
-    assert json_marks.walk(text.encode(), marks) == json_codec.loads(text.encode())
+    assert json_codec.walk(text.encode(), marks) == json_codec.loads(text.encode())
     assert {mark.field: mark.value for mark in marks}["a[1]"] == Decimal("-2.50")
     for wrong in ("", "{", '{"a"}', "[1 2]", "[1,]", "{} x", '{"a": tru}', "{1: 2}", '"', "[[[", "\x00"):
         with pytest.raises(errors.Corrupt):
-            json_marks.walk(wrong.encode(), SpanRecorder())
+            json_codec.walk(wrong.encode(), SpanRecorder())
 
 
 @pytest.mark.parametrize("path", [case for case in cases() if case.values[0].parent.name == "data_file_parquet"])
@@ -269,7 +269,7 @@ def test_manifests_decode_to_what_is_marked() -> None:
         for j, part in enumerate(entry.ranges):
             assert (found[f"[{i}]._DELETIONS_VECTORS_RANGES[{j}].f0"], found[f"[{i}]._DELETIONS_VECTORS_RANGES[{j}].f1"]) == (part.file_name, part.offset)
     data = (fixtures() / "formats/manifest/avro_null.bin").read_bytes()
-    assert entry_files.decode([entry_files.ManifestBytes("manifest", data)]) is not None
+    assert entry_files.decode_entries([entry_files.ManifestBytes("manifest", data)]) is not None
     assert "[0]._FILE._MIN_KEY.slot 0" in values(lk.hex(data))
 
 

@@ -13,9 +13,8 @@ from pyroaring import BitMap
 from lakekit.errors import Corrupt, InvalidOption, Unsupported
 from lakekit.lsm import aggregates
 from lakekit.lsm.aggregates import roaring
-from lakekit.lsm.aggregates.contract import FieldFunction
+from lakekit.lsm.merge_spec import FieldFunction, MergeSpec
 from lakekit.lsm.row_versions import version_rounds
-from lakekit.lsm.rule import MergeSpec
 from lakekit.types import parse
 
 

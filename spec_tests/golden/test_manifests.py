@@ -15,15 +15,15 @@ from lakekit.codec import avro_columns, avro_container, avro_schema, avro_values
 from lakekit.codec.avro_vectors import VectorReader
 from lakekit.metadata import manifest_reader, snapshots
 from lakekit.metadata.table_context import open_context
-from lakekit.model import entry_files, index_manifest, manifest_entries, manifests, metadata_records, record_schemas
+from lakekit.model import entry_files, index_manifest, manifest_entries, manifests, metadata_records
 from lakekit.model.data_file import DataFileMeta, Stats
 from lakekit.model.entry_files import ManifestBytes
-from lakekit.model.index_file import DeletionRange, GlobalIndex, IndexManifestEntry
+from lakekit.model.index_manifest import DeletionRange, GlobalIndex, IndexManifestEntry
 from lakekit.model.manifests import ManifestFileMeta
 from lakekit.testing.fixtures import fixtures
 from lakekit.testing.golden import comparison as golden
 from lakekit.testing.golden.checks import check
-from lakekit.testing.golden.manifests import read_container
+from lakekit.testing.golden.metadata import read_container
 from spec_tests.longer import some
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def plain(value: Any) -> Any:
 
 
 def decoded(data: bytes) -> manifest_entries.ManifestEntries:
-    return entry_files.decode([ManifestBytes("m", data)])[0]
+    return entry_files.decode_entries([ManifestBytes("m", data)])[0]
 
 
 # ---- the worked examples of FORMAT 4.7 --------------------------------------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ def test_worked_manifest() -> None:
         source=0,
     )
     found = manifest_entries.of_files([file], partition=NO_COLUMNS, bucket=0, total_buckets=1)
-    data = entry_files.encode(found)
+    data = entry_files.encode_entries(found)
     text = (
         "0400 18000000000000000000000000 0002 20646174612d612d302e70617271756574 d00f 04"
         "28 0000000100000000000000000100000000000000 28 0000000100000000000000000200000000000000"
@@ -195,10 +195,10 @@ def test_schemas_are_the_references_own_text() -> None:
     for path in (fixtures() / "flights" / "table" / "manifest").iterdir():
         kind = next(name for name in found if path.name.startswith(name + "-"))
         found[kind].add(avro_container.open_container(path.read_bytes()).metadata["avro.schema"])
-    assert found["manifest-list"] == {record_schemas.text(record_schemas.LIST)}
-    assert found["manifest"] == {record_schemas.text(record_schemas.entry())}
+    assert found["manifest-list"] == {metadata_records.schema_text(metadata_records.LIST)}
+    assert found["manifest"] == {metadata_records.schema_text(metadata_records.entry())}
     text = avro_container.open_container((fixtures() / "formats/index_manifest/avro_null.bin").read_bytes()).metadata["avro.schema"]
-    assert text == record_schemas.text(record_schemas.index_entry())
+    assert text == metadata_records.schema_text(metadata_records.index_entry())
 
 
 def test_many_blocks_in_one_pass() -> None:
@@ -207,14 +207,14 @@ def test_many_blocks_in_one_pass() -> None:
     container = avro_container.open_container(data)
     assert len(container.blocks) > 1
     alone = decoded(data)
-    twice, counts = entry_files.decode([ManifestBytes("a", data), ManifestBytes("b", data)])
+    twice, counts = entry_files.decode_entries([ManifestBytes("a", data), ManifestBytes("b", data)])
     assert counts == [len(alone), len(alone)]
     assert twice.table.equals(manifest_entries.concat([alone, alone]).table)
     guessed = avro_columns.decode([container], guess=entry_files._guess)
     skipped = avro_columns.decode([container])
     assert all(guessed[name].equals(skipped[name]) for name in skipped)
     digest = hashlib.sha256(b"".join(block.data for block in container.blocks)).hexdigest()
-    assert hashlib.sha256(b"".join(block.data for block in avro_container.open_container(entry_files.encode(alone)).blocks)).hexdigest() == digest
+    assert hashlib.sha256(b"".join(block.data for block in avro_container.open_container(entry_files.encode_entries(alone)).blocks)).hexdigest() == digest
 
 
 def test_records_in_a_union_are_guessed_as_well() -> None:
@@ -233,9 +233,9 @@ def test_records_in_a_union_are_guessed_as_well() -> None:
 # ---- newer and older writers -------------------------------------------------------------------------------------------------------------------------------
 
 
-def rewritten(data: bytes, fields: record_schemas.Fields, change: Any) -> bytes:
+def rewritten(data: bytes, fields: metadata_records.Fields, change: Any) -> bytes:
     """A metadata file as a writer with another schema would have written it."""
-    text = record_schemas.text(fields)
+    text = metadata_records.schema_text(fields)
     write = avro_values.writer(avro_schema.parse(text))
     out = []
     for row in avro_columns.read_records(avro_container.open_container(data)):
@@ -248,7 +248,7 @@ def rewritten(data: bytes, fields: record_schemas.Fields, change: Any) -> bytes:
 def test_fields_of_newer_writers_are_kept() -> None:
     """pypaimon 2.1 adds two fields to the manifest list, the engine after 2.0 one to `_FILE`; both survive reading and writing."""
     data = (fixtures() / "formats/manifest_list/avro_null.bin").read_bytes()
-    newer = (*record_schemas.LIST, ("_TOTAL_BUCKETS", ("null", "int")), ("_EXTRA_FILES", ("null", ("array", "string"))))
+    newer = (*metadata_records.LIST, ("_TOTAL_BUCKETS", ("null", "int")), ("_EXTRA_FILES", ("null", ("array", "string"))))
     wide = rewritten(data, newer, lambda row: row | {"_TOTAL_BUCKETS": 4 if row["_SCHEMA_ID"] else None, "_EXTRA_FILES": ["x"]})
     found = manifests.decode_list(wide)
     assert [sorted(extra.name for extra in file.extra) for file in found] == [["_EXTRA_FILES"], ["_EXTRA_FILES", "_TOTAL_BUCKETS"], ["_EXTRA_FILES"]]
@@ -256,10 +256,10 @@ def test_fields_of_newer_writers_are_kept() -> None:
     assert {row["_FILE_NAME"]: row["_TOTAL_BUCKETS"] for row in kept} == {"manifest-a-0": None, "manifest-a-1": 4, "manifest-a-2": None}
 
     data = (fixtures() / "formats/manifest/many_blocks.bin").read_bytes()
-    newer = record_schemas.entry((("_WRITE_COLS_SEQUENCES", ("null", ("array", "long"))),))
+    newer = metadata_records.entry((("_WRITE_COLS_SEQUENCES", ("null", ("array", "long"))),))
     sequences = rewritten(data, newer, lambda row: row | {"_FILE": row["_FILE"] | {"_WRITE_COLS_SEQUENCES": [row["_FILE"]["_FILE_SIZE"]]}})
     found_entries = decoded(sequences)
-    assert read_container(entry_files.encode(found_entries)) == read_container(sequences)
+    assert read_container(entry_files.encode_entries(found_entries)) == read_container(sequences)
     assert manifest_entries.concat([decoded(data), found_entries]).table.column("_WRITE_COLS_SEQUENCES").null_count == len(decoded(data))
 
 
@@ -272,7 +272,7 @@ def test_global_index_of_engine_2_is_kept() -> None:
 def test_fields_of_old_writers_read_as_null() -> None:
     """An engine of 0.4 ends `_FILE` with `_EXTRA_FILES` and wraps every record in `["null", record]`."""
     data = (fixtures() / "formats/manifest/avro_null.bin").read_bytes()
-    short = (*record_schemas.entry()[:-1], ("_FILE", record_schemas.FILE[:12]))
+    short = (*metadata_records.entry()[:-1], ("_FILE", metadata_records.FILE[:12]))
     old = decoded(rewritten(data, short, lambda row: row))
     new = decoded(data)
     for name in manifest_entries.SCHEMA.names:
@@ -280,7 +280,7 @@ def test_fields_of_old_writers_read_as_null() -> None:
             assert old.column(name).null_count == len(old), name
         else:
             assert old.column(name).equals(new.column(name)), name
-    text = b'["null",' + record_schemas.text(record_schemas.entry()) + b"]"
+    text = b'["null",' + metadata_records.schema_text(metadata_records.entry()) + b"]"
     wrapped = avro_container.write(text, [b"\x02" + one for one in one_by_one(data)])
     assert decoded(wrapped).table.equals(new.table)
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported
-from lakekit.model import hint
-from lakekit.model.snapshot import NO_WATERMARK, Snapshot
+from lakekit.model import snapshot
+from lakekit.model.snapshot import NO_WATERMARK, Snapshot, Tag
 from lakekit.model.table_schema import TableSchema, assign_ids, highest_id
-from lakekit.model.tag import Tag
 from lakekit.testing.fixtures import fixtures
 from lakekit.testing.golden import comparison as golden
 from lakekit.testing.golden.checks import check
@@ -92,7 +91,7 @@ def test_hints(path: Path) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"abc", b"-1", b"1\n", b"\xef\xbb\xbf1", b" 1", b"1" * 20, b"9223372036854775808", "٣".encode(), b"1.0"])
 def test_hints_that_make_no_sense_say_nothing(data: bytes) -> None:
-    assert hint.decode(data) is None
+    assert snapshot.decode(data) is None
 
 
 # ---- what engines of long ago wrote ----------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakekit.errors import Corrupt, Unsupported
-from lakekit.model import commit_message, committable_bytes, split_bytes
+from lakekit.model import commit_message, split
 from lakekit.testing.golden import comparison as golden
 from lakekit.testing.golden.checks import check
 
@@ -42,16 +42,16 @@ def test_committables(path: Path) -> None:
 
 def test_later_versions_are_refused_by_name() -> None:
     with pytest.raises(Unsupported, match="version 9: lakekit reads versions 1 to 8"):
-        split_bytes.decode(bytes.fromhex("dec3d2302c19ec66") + (9).to_bytes(4, "big") + bytes(40))
+        split.decode(bytes.fromhex("dec3d2302c19ec66") + (9).to_bytes(4, "big") + bytes(40))
     with pytest.raises(Unsupported, match="version 12: lakekit reads versions 1 to 11"):
         commit_message.decode_message(bytes(100), 12)
     with pytest.raises(Unsupported, match="version 6"):
-        committable_bytes.decode(bytes(100), 6)
+        commit_message.decode(bytes(100), 6)
 
 
 def test_a_split_with_files_before_a_change_is_refused() -> None:
     head = bytes.fromhex("dec3d2302c19ec66") + (8).to_bytes(4, "big") + bytes(8) + (12).to_bytes(4, "big") + bytes(12) + bytes(4) + bytes(2) + b"\0"
     with pytest.raises(Unsupported, match="before a change"):
-        split_bytes.decode(head + (1).to_bytes(4, "big") + bytes(20))
+        split.decode(head + (1).to_bytes(4, "big") + bytes(20))
     with pytest.raises(Corrupt, match="deletions at offset"):
-        split_bytes.decode(head + bytes(4) + b"\0" + bytes(4) + b"\1" + b"\0\0\0\5" + bytes(10))
+        split.decode(head + bytes(4) + b"\0" + bytes(4) + b"\1" + b"\0\0\0\5" + bytes(10))

@@ -14,7 +14,7 @@ from lakekit.commit.overwrite import Overwrite
 from lakekit.metadata import manifest_reader, snapshots
 from lakekit.metadata.table_context import open_context
 from lakekit.model.commit_message import CommitMessage
-from lakekit.model.index_file import IndexFileMeta
+from lakekit.model.index_manifest import IndexFileMeta
 from lakekit.model.manifest_entries import ADD, DELETE
 from lakekit.storage.memory import MemoryStorage
 from lakekit.testing.fixtures import fixtures
@@ -22,7 +22,7 @@ from spec_tests.longer import some
 
 if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
-    from lakekit.model.index_file import IndexManifestEntry
+    from lakekit.model.index_manifest import IndexManifestEntry
     from lakekit.model.snapshot import Snapshot
 
 TABLES = fixtures() / "tables"
@@ -145,7 +145,7 @@ def overwrite_of(golden: TableContext, snapshot: Snapshot, before: Snapshot | No
     if golden.options.bucket != -2:  # then rows that wait for a bucket stay
         live = live.filter(live.numbers("bucket") != -2)
     if sorted(names(gone)) == sorted(names(live)):
-        return Overwrite.whole()
+        return Overwrite.entire_table()
     written = set(entries.filter(entries.numbers("kind") == ADD).column("partition").to_pylist())
     in_those = [name for name, partition in zip(names(live), live.column("partition").to_pylist(), strict=True) if partition in written]
     if written and sorted(names(gone)) == sorted(in_those):

@@ -64,7 +64,7 @@ EXCEPT = {
     "lakekit/columns.py": "the one place that knows which names are patterns",
     "lakekit/dml/": "what callers say is expanded against the table's columns there, name by name",
     "lakekit/read/aggregate_pushdown.py": "likewise",
-    "lakekit/spark/merge_task.py": "the internal columns of a merge, whose names begin with a control character",
+    "lakekit/spark/dml.py": "the internal columns of a merge, whose names begin with a control character",
     "lakekit/spark/pipeline/": "an example with schemas of its own",
 }
 """Beginnings of paths within the checkout where text may be handed over, and why."""

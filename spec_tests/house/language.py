@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import statistics
 import subprocess
 import sys
@@ -63,7 +64,12 @@ def measure_files() -> Iterator[Measure]:
     yield Measure("lines", sum(lengths), 75_500)
     yield Measure("median lines of files with content", statistics.median(filled), 220, is_least=True)
     yield Measure(f"files under {SHORT_LINES} lines", sum(length < SHORT_LINES for length in filled), 40)
-    yield Measure(f"lines over {WIDTH} columns", sum(len(line) > WIDTH for lines in files for line in lines), 0)
+    yield Measure(f"lines over {WIDTH} columns", sum(is_wide(line) for lines in files for line in lines), 0)
+
+
+def is_wide(line: str) -> bool:
+    """Return True for a line over 120 columns, not counting a remark to ruff or mypy at its end, as ruff counts it."""
+    return len(re.sub(r"\s*# (?:noqa|type: ignore)\b.*$", "", line)) > WIDTH
 
 
 def repeated_classes() -> dict[str, list[str]]:
@@ -85,7 +91,8 @@ def riddles() -> Iterator[tuple[str, str, str]]:
             if isinstance(node, ast.ClassDef) and node.name.lower() in RIDDLES:
                 yield "class", node.name, name(path)
             elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                words = [pair for pair in _function_names(node) if pair[1].strip("_") in RIDDLES]
+                riddle_words = RIDDLES if node in tree(path).body else RIDDLES - {"of"}  # `Class.of(…)` is a constructor
+                words = [pair for pair in _function_names(node) if pair[1].strip("_") in riddle_words]
                 yield from ((kind, word, name(path)) for kind, word in words)
 
 

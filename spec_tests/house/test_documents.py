@@ -57,18 +57,18 @@ def test_readme_shows_the_two_commands():
     assert "\nspec_tests/run\n" in text
 
 
-def exists(dotted):
-    """Whether a name below the package exists: a module, or something in one."""
+def resolve(dotted: str) -> object:
+    """Return what a dotted name below the package stands for, a module or something in one; None where it stands for nothing."""
     parts = dotted.split(".")
     for cut in range(len(parts), 0, -1):
         try:
-            found = importlib.import_module(".".join(["lakekit", *parts[:cut]]))
+            thing = importlib.import_module(".".join(["lakekit", *parts[:cut]]))
         except ModuleNotFoundError:
             continue
         for part in parts[cut:]:
-            found = getattr(found, part, None)
-        return found is not None
-    return False
+            thing = getattr(thing, part, None)
+        return thing
+    return None
 
 
 def test_architecture_names_what_exists():
@@ -77,4 +77,4 @@ def test_architecture_names_what_exists():
     said = {name for name in re.findall(r"`([a-z_]+(?:\.[A-Za-z_]+)+)(?:\(\))?`", text) if name.split(".")[0] in rooms}
     said |= {name.replace("/", ".") for name in re.findall(r"`([a-z_]+(?:/[a-z_]+)+)`", text) if name.split("/")[0] in rooms}
     assert said
-    assert sorted(name for name in said if not exists(name)) == []
+    assert sorted(name for name in said if resolve(name) is None) == []

@@ -92,7 +92,7 @@ UPWARD = {
     "lakekit/catalog/views.py": "sql",
     "lakekit/progress.py": "notebook",
     "lakekit/inspection/hexdump.py": "notebook",
-    "lakekit/table/looking.py": "notebook",
+    "lakekit/table/read_methods.py": "notebook",
 }
 """Rooms that load a part of a room above them, by name on first call: `lk.progress`, `lk.hex`, `t.browse()`, `cat.sql`, the query of a view."""
 

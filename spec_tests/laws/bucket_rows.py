@@ -7,13 +7,12 @@ import polars as pl
 from lakekit.bucket.bucket_writer import BucketWriter
 from lakekit.bucket.restore import EMPTY_BUCKET
 from lakekit.commit.committer import commit_changes
-from lakekit.data_file.file_names import file_names
-from lakekit.data_file.paths import data_file_path
+from lakekit.data_file.paths import data_file_path, file_names
 from lakekit.data_file.reader import scan_files
 from lakekit.format.polars_types import polars_schema
 from lakekit.metadata.table_context import open_context
 from lakekit.model.table_schema import TableSchema
-from lakekit.read import lazy, table_scan
+from lakekit.read import polars_pushdown, table_scan
 from lakekit.storage.memory import MemoryStorage
 from lakekit.types import Field, parse
 
@@ -56,7 +55,7 @@ def stored(handle):
 
 
 def read(handle):
-    return lazy.scan_lazily(table_scan.scan(handle, None)).collect()
+    return polars_pushdown.scan_lazily(table_scan.scan(handle, None)).collect()
 
 
 def commit(handle, messages, identifier=1, user="u"):

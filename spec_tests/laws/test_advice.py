@@ -14,7 +14,7 @@ from spec_tests.reliability.commits import ROOT, commit, file, message, opened, 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from lakekit.maintenance.check.report import Finding
+    from lakekit.maintenance.check.findings import Finding
     from lakekit.model.commit_message import CommitMessage
     from lakekit.model.data_file import DataFileMeta
 

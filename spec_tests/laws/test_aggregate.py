@@ -22,14 +22,14 @@ from lakekit import plugins
 from lakekit.codec import arrow_values
 from lakekit.codec.arrow_values import from_unscaled
 from lakekit.errors import Corrupt, Unsupported
-from lakekit.file_index import bsi, container, exact, index_keys
+from lakekit.file_index import bsi, container, evaluator
 from lakekit.file_index.bsi import ColumnTotals
 from lakekit.file_index.evaluator import IndexedFile
 from lakekit.metadata.table_context import open_context
 from lakekit.predicate import FALSE, TRUE, And, Or
 from lakekit.read import totals
+from lakekit.runtime import Runtime
 from lakekit.types import TIMESTAMPS, parse
-from lakekit.world import Runtime
 from spec_tests.laws.test_indexes import OPTIONS, TYPES, leaves, literal, matches, values
 from spec_tests.query_strategies import conditions
 
@@ -166,11 +166,11 @@ SAID = [one for one in map(parse, TYPES) if one.root in bsi.TYPES]
 @pytest.mark.long
 @given(st.data())
 def test_figures_are_those_of_the_column(data):
-    t = data.draw(st.sampled_from([one for one in SAID if exact.is_exact_type(one)]))
+    t = data.draw(st.sampled_from([one for one in SAID if evaluator.is_exact_type(one)]))
     column = data.draw(st.lists(st.none() | values(t), max_size=12))
     payload = bsi.build(arrow_values.array_of(column, t), t, {})
     rows = data.draw(st.none() | st.sets(st.integers(0, len(column))).map(BitMap))
-    keys = [index_keys.literal_keys(literal(value, t), t)[0] for i, value in enumerate(column) if value is not None and (rows is None or i in rows)]
+    keys = [container.literal_keys(literal(value, t), t)[0] for i, value in enumerate(column) if value is not None and (rows is None or i in rows)]
     wanted = ColumnTotals(len(keys), sum(keys), min(keys, default=None), max(keys, default=None))
     assert bsi.figures(payload, len(column), rows) == wanted
     assert bsi.figures(payload, len(column), rows, bounded=False) == ColumnTotals(len(keys), sum(keys), None, None)
@@ -194,7 +194,7 @@ def test_rows_that_are_certain_are_those_that_match(data):
     mine = {i for i, value in enumerate(columns["a"]) if matches(value, leaf.op, literals)}
     theirs = {i for i, value in enumerate(columns["b"]) if matches(value, other.op, others)}
     for predicate, wanted in ((leaf, mine), (And((leaf, other)), mine & theirs), (Or((leaf, other)), mine | theirs), (TRUE, set(range(count))), (FALSE, set())):
-        found = exact.select_rows(file, predicate)
+        found = evaluator.select_rows(file, predicate)
         assert found is None or set(found) == wanted
 
 
@@ -205,7 +205,7 @@ def test_what_was_said_of_files_is_recalled(data):
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(totals, "_MAX_PATHS", data.draw(st.sampled_from([3, 1000])))
         lk.create(f"{folder}/t", {"a": "BIGINT", "b": "INT"})
-        handle = replace(open_context(f"{folder}/t"), world=Runtime())
+        handle = replace(open_context(f"{folder}/t"), runtime=Runtime())
         number = st.integers(-(2**63), 2**63 - 1) | st.integers(-9, 9)
         lists = st.lists(number, max_size=4)
         files = {f"f{i}": {name: data.draw(lists) for name in ("a", "b")} for i in range(data.draw(st.integers(1, 7)))}

@@ -19,9 +19,9 @@ from lakekit.metadata import schemas as files
 from lakekit.metadata.table_context import TableLocation, open_context
 from lakekit.model.table_paths import TablePaths
 from lakekit.model.table_schema import TableSchema
+from lakekit.runtime import Runtime
 from lakekit.storage.memory import MemoryStorage
 from lakekit.types import Field, parse
-from lakekit.world import Runtime
 from spec_tests.doors.views import CASES, TABLES, copied, in_memory, table
 
 NAMES = ("a", "a", "b", "b", "c", "new", "k", "p", "r.x", "r.x", "r.y", "r.y.z", "r.new", "l.element.x", "l.element.y", "m.value", "m.value.z", "z.z", "`a.b`")
@@ -299,6 +299,6 @@ def test_a_race_that_is_always_lost_ends(monkeypatch):
 
 def test_the_time_is_that_of_the_world():
     storage = MemoryStorage()
-    place = TableLocation(name="t", storage=storage, layout=TablePaths(root="/t"), world=Runtime(now_ms=lambda: 1234))
+    place = TableLocation(name="t", storage=storage, layout=TablePaths(root="/t"), runtime=Runtime(now_ms=lambda: 1234))
     assert schemas.create(place, [Field("k", parse("INT"))]).time_millis == 1234
-    assert schemas.alter(open_context("/t", storage=storage, runtime=place.world), [lk.set_comment("x")]).time_millis == 1234
+    assert schemas.alter(open_context("/t", storage=storage, runtime=place.runtime), [lk.set_comment("x")]).time_millis == 1234

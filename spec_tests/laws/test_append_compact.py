@@ -14,8 +14,7 @@ from lakekit.bucket import append_compaction as packing
 from lakekit.bucket.append_compaction import DeletionVectorSummary, RewriteTarget
 from lakekit.bucket.restore import SnapshotBuckets
 from lakekit.data_file import deletion_vector_reader
-from lakekit.data_file.file_names import file_names
-from lakekit.data_file.paths import data_file_path
+from lakekit.data_file.paths import data_file_path, file_names
 from lakekit.data_file.reader import scan_files
 from lakekit.errors import LakekitError, Unsupported, ValueOutOfRange
 from lakekit.metadata import manifest_reader, snapshots

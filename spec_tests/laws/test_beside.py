@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 import lakekit as lk
+from lakekit.cache import LRUCache
 from lakekit.errors import Corrupt, LakekitError
 from lakekit.predicate import Leaf
-from lakekit.read import beside, file_index_pruning, planner, time_travel
+from lakekit.read import file_index_pruning, index_batches, planner, time_travel
 from lakekit.storage.local import LocalStorage
-from lakekit.world import LRUCache
 from spec_tests.laws.test_lookups import FILES, OPTIONS, found, rows
 
 if TYPE_CHECKING:
@@ -79,12 +79,12 @@ def test_files_are_left_out_and_counted(tmp_path: Path) -> None:
 def test_many_small_reads_are_joined(tmp_path: Path, indexes_read: list[str]) -> None:
     table = made(tmp_path / "t")
     assert found(table, 707) == ["7-707"] * 2
-    shelf = table.handle().world.indexes
+    shelf = table.handle().runtime.index_cache
     for file in range(FILES, FILES + 12):
         table.append(rows(file))
         assert found(table, 700 + file) == [f"{file}-{700 + file}"] * 2
         entries = live(table.handle())
-        lots = beside.load_batches(table.handle(), entries, np.arange(len(entries)))
+        lots = index_batches.load_batches(table.handle(), entries, np.arange(len(entries)))
         assert len(lots) <= 9
         assert sorted(np.concatenate([lot.places for lot in lots]).tolist()) == list(range(len(entries)))
     assert len(indexes_read) == FILES + 12
@@ -96,14 +96,14 @@ def test_what_does_not_fit_is_asked_one_by_one(tmp_path: Path, indexes_read: lis
     handle = table.handle()
     size = sum(path.stat().st_size for path in (tmp_path / "t" / "bucket-0").glob("*.index"))
     for budget in (0, 1000, size, 2 * size):
-        world = replace(handle.world, indexes=LRUCache(budget), decoded=LRUCache(1 << 20))
-        small = replace(handle, world=world)
+        runtime = replace(handle.runtime, index_cache=LRUCache(budget), metadata_cache=LRUCache(1 << 20))
+        small = replace(handle, runtime=runtime)
         entries = live(small)
         for number in (707, 303, 720):
             said = file_index_pruning.evaluate(small, entries, np.arange(len(entries)), Leaf("k", "=", (number,)))
             assert len(said.gone) == FILES - (number != 720)
             assert all(list(hit) == [number // 100 + 1, number // 100 + 23] for hit in said.hits.values())
-        assert world.indexes.size_bytes <= budget
+        assert runtime.index_cache.size_bytes <= budget
     assert len(indexes_read) > FILES
 
 
@@ -116,7 +116,7 @@ def test_a_damaged_index_is_named(tmp_path: Path) -> None:
         found(table, 707)
     path.unlink()
     table = lk.open(tmp_path / "t")
-    fresh = replace(table.handle(), world=replace(table.handle().world, indexes=LRUCache(1 << 20), decoded=LRUCache(1 << 20)))
+    fresh = replace(table.handle(), runtime=replace(table.handle().runtime, index_cache=LRUCache(1 << 20), metadata_cache=LRUCache(1 << 20)))
     entries = live(fresh)
     with pytest.raises(LakekitError, match=path.name):
         file_index_pruning.evaluate(fresh, entries, np.arange(len(entries)), Leaf("k", "=", (707,)))

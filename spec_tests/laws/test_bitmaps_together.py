@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from pyroaring import BitMap
 
-from lakekit.codec import bit_slices, roaring
+from lakekit.codec import roaring
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import Corrupt
 from lakekit.file_index import bsi
@@ -148,14 +148,14 @@ def test_slices_compare_as_values(values: list[int | None], low: int, high: int,
     """From the highest slice: those that no row needs are not asked for."""
     rows = np.array([i for i, value in enumerate(values) if value is not None], np.int64)
     numbers = np.array([value for value in values if value is not None], np.uint64)
-    slices = [BitMap.deserialize(one) for one in bit_slices.encode_slices(rows, numbers, 6 + spare)]
+    slices = [BitMap.deserialize(one) for one in roaring.encode_slices(rows, numbers, 6 + spare)]
     existence = BitMap(rows.tolist())
     kept = existence.copy()
-    assert set(bit_slices.equal(existence, slices, low)) == {i for i, value in enumerate(values) if value == low}
-    assert set(bit_slices.greater_than(existence, slices, low)) == {i for i, value in enumerate(values) if value is not None and value > low}
-    assert set(bit_slices.between(existence, slices, low, high)) == {i for i, value in enumerate(values) if value is not None and low <= value <= high}
-    bit_slices.equal(existence, [], 0).add(99)
-    bit_slices.equal(existence, slices, 0).add(99)
+    assert set(roaring.equal(existence, slices, low)) == {i for i, value in enumerate(values) if value == low}
+    assert set(roaring.greater_than(existence, slices, low)) == {i for i, value in enumerate(values) if value is not None and value > low}
+    assert set(roaring.between(existence, slices, low, high)) == {i for i, value in enumerate(values) if value is not None and low <= value <= high}
+    roaring.equal(existence, [], 0).add(99)
+    roaring.equal(existence, slices, 0).add(99)
     assert existence == kept, "what is given is not changed"
 
 

@@ -13,7 +13,7 @@ from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
 from lakekit.bucket.restore import SnapshotBuckets
 from lakekit.errors import InvalidOption, StorageFailed
 from lakekit.metadata import manifest_reader, snapshots
-from lakekit.read import incremental, lazy
+from lakekit.read import incremental, polars_pushdown
 from lakekit.storage.memory import MemoryStorage
 from lakekit.write import row_conversion
 from lakekit.write.table_writers import BucketWriters
@@ -288,7 +288,7 @@ def test_a_table_is_a_dict_whatever_its_mode(mode):
             writers = None
     if options.get("changelog_producer") in ("lookup", "full-compaction"):
         told = {}
-        for kind, k, p, v in lazy.scan_lazily(incremental.changes(handle, 0, None, mode="changelog", kind_column="_row_kind")).collect().rows():
+        for kind, k, p, v in polars_pushdown.scan_lazily(incremental.changes(handle, 0, None, mode="changelog", kind_column="_row_kind")).collect().rows():
             if kind in ("-U", "-D"):
                 assert told.pop((p, k)) == v
             else:

@@ -16,8 +16,8 @@ from lakekit.errors import StorageFailed
 from lakekit.format.polars_types import polars_schema
 from lakekit.metadata import snapshots
 from lakekit.metadata.table_context import open_context
+from lakekit.parallel import map_sequentially
 from lakekit.storage.memory import MemoryStorage
-from lakekit.world import map_sequentially
 from lakekit.write.table_writers import BucketWriters
 from spec_tests.laws.bucket_rows import EMPTY, commit, held, read, rows, stored, table, writer
 

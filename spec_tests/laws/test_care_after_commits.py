@@ -12,9 +12,9 @@ import pytest
 
 import lakekit as lk
 from lakekit.errors import Corrupt, InvalidOption
-from lakekit.maintenance import after_commit, auto_tags, branches, expire, rollback, tags
+from lakekit.maintenance import after_commit, branches, expire, tags
 from lakekit.metadata import manifest_reader, snapshots
-from lakekit.world import Runtime
+from lakekit.runtime import Runtime
 from spec_tests.laws.aged import at, made, named, stamped
 from spec_tests.reliability.kept import needed, on_disk
 
@@ -52,11 +52,11 @@ def test_automatic_tags_are_those_of_the_last_period(options, times, expected, t
     automatic = {"tag.automatic-creation": "process-time", **options}
     for text in times:
         stamped(table, text)
-        auto_tags.create(table.handle().with_options(automatic))
+        tags.create_automatic_tags(table.handle().with_options(automatic))
     assert named(table) == expected
     again = made(tmp_path / "once", **{"write-only": "true"})
     stamped(again, *times)
-    auto_tags.create(again.handle().with_options(automatic))
+    tags.create_automatic_tags(again.handle().with_options(automatic))
     assert named(again) == expected
     assert needed(again.location) == on_disk(again.location)
 
@@ -65,10 +65,10 @@ def test_automatic_tags_look_anew_after_a_rollback(tmp_path):
     table = made(tmp_path / "t", **{"write-only": "true"})
     stamped(table, "2023-07-18 12:00", "2023-07-18 13:00", "2023-07-18 14:00", "2023-07-18 15:00")
     handle = table.handle().with_options({"tag.automatic-creation": "process-time"})
-    assert auto_tags.create(handle) == ["2023-07-17"]
+    assert tags.create_automatic_tags(handle) == ["2023-07-17"]
     table.rollback(1)
     stamped(table, "2023-07-19 12:00", "2023-07-19 13:00", "2023-07-19 13:00", "2023-07-19 13:00")
-    assert auto_tags.create(handle) == ["2023-07-18"]
+    assert tags.create_automatic_tags(handle) == ["2023-07-18"]
     assert named(table) == [("2023-07-17", 1), ("2023-07-18", 2)]
 
 
@@ -76,9 +76,9 @@ def test_automatic_tags_by_watermark_wait_for_one(tmp_path):
     table = made(tmp_path / "t", **{"write-only": "true"})
     table.append([{"k": 1, "dt": "a"}])
     handle = table.handle().with_options({"tag.automatic-creation": "watermark"})
-    assert auto_tags.create(handle) == []
+    assert tags.create_automatic_tags(handle) == []
     stamped(table, "2023-07-18 12:12", watermark=True)
-    assert auto_tags.create(handle) == ["2023-07-17"]
+    assert tags.create_automatic_tags(handle) == ["2023-07-17"]
     assert named(table) == [("2023-07-17", 2)]
 
 
@@ -89,8 +89,8 @@ def test_options_of_automatic_tags_that_make_no_sense_are_refused(tmp_path):
         table = made(tmp_path / str(options), **{"write-only": "true"})
         table.append([{"k": 1, "dt": "a"}])
         with pytest.raises(InvalidOption):
-            auto_tags.create(table.handle().with_options({"tag.automatic-creation": "process-time", **options}))
-    assert auto_tags.create(handle) == []
+            tags.create_automatic_tags(table.handle().with_options({"tag.automatic-creation": "process-time", **options}))
+    assert tags.create_automatic_tags(handle) == []
 
 
 def test_commits_make_the_tags_that_are_due(tmp_path):
@@ -252,10 +252,10 @@ def test_tags_live_as_long_as_they_are_told(tmp_path):
     table.create_tag("one hour", retain="1 h")
     handle = table.handle()
     tags.create(handle.with_options({"tag.default-time-retained": None}), "for ever")
-    now = handle.world.now_ms()
+    now = handle.runtime.now_ms()
     for hours, gone in ((0, ()), (2, ("one hour",)), (49, ("one hour", "two days"))):
-        later = replace(handle, world=Runtime(now_ms=lambda hours=hours: now + hours * 3_600_000))
-        assert auto_tags.expire(later, dry_run=True).tags == gone
+        later = replace(handle, runtime=Runtime(now_ms=lambda hours=hours: now + hours * 3_600_000))
+        assert tags.expire_tags(later, dry_run=True).tags == gone
     assert table.expire_tags(older_than="2020-01-01").tags == ()
     assert table.expire_tags(older_than="9999-01-01").tags == ("for ever", "one hour", "two days")
 
@@ -438,7 +438,7 @@ def test_nothing_of_a_damaged_branch_takes_the_place_of_what_is_sound(tmp_path, 
     before = files_of(tmp_path / "t")
     for how in ({"dry_run": True}, {}):
         with pytest.raises(Corrupt, match=path.name):
-            branches.fast_forward(replace(table.handle(), world=Runtime()), "dev", **how)
+            branches.fast_forward(replace(table.handle(), runtime=Runtime()), "dev", **how)
         assert files_of(tmp_path / "t") == before
     path.write_bytes(sound)
     table.fast_forward("dev")
@@ -456,7 +456,7 @@ def test_nothing_is_given_up_for_a_snapshot_that_cannot_be_read(tmp_path):
         path.write_bytes(sound[: len(sound) // 2])
         before = files_of(tmp_path / "t")
         with pytest.raises(Corrupt, match=name):
-            rollback.rollback(replace(table.handle(), world=Runtime()), 2)
+            branches.rollback(replace(table.handle(), runtime=Runtime()), 2)
         assert files_of(tmp_path / "t") == before
         path.write_bytes(sound)
     table.rollback(2)

@@ -11,7 +11,7 @@ import shutil
 import pytest
 
 import lakekit as lk
-from lakekit.metadata import tags
+from lakekit.metadata import refs
 from spec_tests.reliability.kept import needed, on_disk
 
 FAR = {"retain_max": 1, "retain_min": 1}
@@ -86,7 +86,7 @@ def test_a_rollback_to_a_snapshot_that_nobody_can_read_changes_nothing(tmp_path,
     table = forward(tmp_path / "t")
     shutil.copytree(tmp_path / "t", tmp_path / "copy")
     copy = lk.open(tmp_path / "copy")
-    (tmp_path / "copy" / "manifest" / getattr(tags.read(table.handle(), "v").snapshot, lost)).unlink()
+    (tmp_path / "copy" / "manifest" / getattr(refs.read_tag(table.handle(), "v").snapshot, lost)).unlink()
     for target in ("v", 2):
         with pytest.raises(lk.Corrupt, match=r"nobody could read it, and nothing was changed\. Go back to another"):
             copy.rollback(target)

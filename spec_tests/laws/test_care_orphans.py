@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from lakekit.ddl import schema_writer as schemas
-from lakekit.ddl.columns_given import fields_of
+from lakekit.ddl.table_definition import fields_of
 from lakekit.errors import LakekitError
 from lakekit.metadata.table_context import TableLocation
 from lakekit.model.table_paths import TablePaths

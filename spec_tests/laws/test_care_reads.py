@@ -10,7 +10,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.maintenance import orphan_files
-from lakekit.metadata import tags
+from lakekit.metadata import refs
 from lakekit.storage.local import LocalStorage
 from spec_tests.doors.test_orphans import aged, forget
 
@@ -117,4 +117,4 @@ def test_tags_are_listed_once_and_those_that_go_meanwhile_left_out(table, monkey
         return found
 
     monkeypatch.setattr(LocalStorage, "list", then_gone)
-    assert [tag.name for tag in tags.all(handle)] == ["v1", "v3"]
+    assert [tag.name for tag in refs.list_tags(handle)] == ["v1", "v3"]

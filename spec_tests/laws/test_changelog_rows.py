@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from lakekit.columns import KIND, SEQUENCE
 from lakekit.format.polars_types import polars_type
-from lakekit.lsm import changelog
+from lakekit.lsm import merge
 from lakekit.types import Field, parse
 
 ADDS, KINDS = (0, 2), st.sampled_from((0, 1, 2, 3))
@@ -30,7 +30,7 @@ states = st.dictionaries(st.integers(0, 7), st.tuples(st.integers(0, 2), st.inte
 def test_every_pair_of_rows_is_told_as_the_table_says(before: dict, after: dict, names: tuple[str, ...] | None) -> None:
     (old, old_keys), (new, new_keys) = frame(before, 0), frame(after, 100)
     compared = None if names is None else tuple(field for field in FIELDS if field.name in names)
-    told = changelog.changelog_between(old, new, (old_keys, new_keys), 8, compared)
+    told = merge.changelog_between(old, new, (old_keys, new_keys), 8, compared)
     expected = []
     for key in range(8):
         was, now = before.get(key), after.get(key)
@@ -72,12 +72,12 @@ def test_what_is_equal(kind: str, one: object, other: object, equal: bool) -> No
     system = {SEQUENCE: pl.Series([1]), KIND: pl.Series([0], dtype=pl.Int8)}
     sides = [pl.DataFrame({"v": pl.Series([value], dtype=dtype), **system}) for value in (one, other)]
     key = np.zeros(1, np.int64)
-    assert (changelog.changelog_between(sides[0], sides[1], (key, key), 1, (field,)).height == 0) == equal
-    assert changelog.changelog_between(sides[0], sides[1], (key, key), 1, None)[KIND].to_list() == [1, 2]
-    assert changelog.changelog_between(sides[0], sides[1], (key, key), 1, ())[KIND].to_list() == []
+    assert (merge.changelog_between(sides[0], sides[1], (key, key), 1, (field,)).height == 0) == equal
+    assert merge.changelog_between(sides[0], sides[1], (key, key), 1, None)[KIND].to_list() == [1, 2]
+    assert merge.changelog_between(sides[0], sides[1], (key, key), 1, ())[KIND].to_list() == []
 
 
 def test_what_is_compared_follows_from_two_options() -> None:
-    assert changelog.select_compared_fields(FIELDS, deduplicated=False, ignored=("v",)) is None
-    assert changelog.select_compared_fields(FIELDS, deduplicated=True, ignored=()) == FIELDS
-    assert changelog.select_compared_fields(FIELDS, deduplicated=True, ignored=("v", "zz")) == (FIELDS[0], FIELDS[2])
+    assert merge.select_compared_fields(FIELDS, deduplicated=False, ignored=("v",)) is None
+    assert merge.select_compared_fields(FIELDS, deduplicated=True, ignored=()) == FIELDS
+    assert merge.select_compared_fields(FIELDS, deduplicated=True, ignored=("v", "zz")) == (FIELDS[0], FIELDS[2])

@@ -13,7 +13,7 @@ import lakekit as lk
 from lakekit.bucket.restore import SnapshotBuckets
 from lakekit.data_file.paths import data_file_path
 from lakekit.lsm import space_filling_curves
-from lakekit.maintenance import append_files
+from lakekit.maintenance import compact
 from lakekit.metadata import snapshots
 from spec_tests.conftest import DEEP
 from spec_tests.longer import some
@@ -160,14 +160,14 @@ def test_deleted_rows_go_with_their_vectors(tmp_path):
 def test_rows_appended_meanwhile_stay(tmp_path, monkeypatch):
     t = made(tmp_path, CLUSTERED)
     t.append(some_rows(0))
-    real = append_files.message
+    real = compact.message
 
     def late(*given):
-        monkeypatch.setattr(append_files, "message", real)
+        monkeypatch.setattr(compact, "message", real)
         t.append(some_rows(9, 10))
         return real(*given)
 
-    monkeypatch.setattr(append_files, "message", late)
+    monkeypatch.setattr(compact, "message", late)
     t.compact(full=True)
     assert rows(t).height == 310
     assert levels(t) == [0, 5]

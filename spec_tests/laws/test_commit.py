@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakekit.cache import LRUCache
 from lakekit.commit.abort import abort, mark_outcome_unknown
 from lakekit.commit.overwrite import Overwrite
 from lakekit.errors import ColumnNotFound, Conflict, Corrupt, RetriesExhausted, SchemaMismatch, StorageFailed, Unsupported
 from lakekit.metadata import manifest_reader, snapshots
 from lakekit.model.commit_message import CommitMessage
-from lakekit.model.index_file import DELETION_VECTORS, HASH, DeletionRange, IndexFileMeta
+from lakekit.model.index_manifest import DELETION_VECTORS, HASH, DeletionRange, IndexFileMeta
 from lakekit.model.snapshot import BATCH_IDENTIFIER
+from lakekit.runtime import Runtime
 from lakekit.storage.memory import MemoryStorage
-from lakekit.world import LRUCache, Runtime
 from spec_tests.reliability.commits import ROOT, check_table, commit, file, live, message, opened, part, schema, unreferenced
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def test_rows_and_their_compaction_are_two_snapshots():
 def test_watermarks_never_fall_and_time_never_goes_back():
     store, t = table()
     clock = iter([5000, 1000, 1000])
-    late = replace(t, world=Runtime(now_ms=lambda: next(clock), decoded=LRUCache(1 << 20)))
+    late = replace(t, runtime=Runtime(now_ms=lambda: next(clock), metadata_cache=LRUCache(1 << 20)))
     for identifier, watermark in enumerate((7, 3, None)):
         commit(late, [message(new=[f"f{identifier}"])], identifier, watermark=watermark)
     assert [(one.watermark, one.time_millis) for one in snapshots.all(opened(store))] == [(7, 5000)] * 3
@@ -163,7 +164,7 @@ def lost(rivals: int, **options: str) -> tuple[Interrupted, TableContext, list[f
     store = Interrupted()
     store.put(f"{ROOT}/schema/schema-0", schema(options=options))
     waits: list[float] = []
-    handle = opened(store, Runtime(wait=waits.append, decoded=LRUCache(1 << 20)))
+    handle = opened(store, Runtime(wait=waits.append, metadata_cache=LRUCache(1 << 20)))
     store.rivals = rivals
     return store, handle, waits
 
@@ -197,7 +198,7 @@ def test_lost_races_end():
 def test_who_lost_races_leaves_room_before_the_next_commit():
     store, t, waits = lost(0)
     times = count(step=100)
-    t = opened(store, Runtime(wait=waits.append, elapsed_ms=lambda: next(times), decoded=LRUCache(1 << 20)))
+    t = opened(store, Runtime(wait=waits.append, elapsed_ms=lambda: next(times), metadata_cache=LRUCache(1 << 20)))
     commit(t, [message(new=["f1"])], 1)
     assert waits == []
     store.rivals = 3
@@ -312,7 +313,7 @@ def test_files_that_are_live_already_are_left_out_where_asked():
 @pytest.mark.parametrize(
     ("overwrite", "written", "left"),
     [
-        (Overwrite.whole(), "a", ["n"]),
+        (Overwrite.entire_table(), "a", ["n"]),
         (Overwrite.dynamic(), "a", ["g", "n"]),
         (Overwrite.static({"p": "a"}), "a", ["g", "n"]),
         (Overwrite.static({}), "b", ["n"]),
@@ -320,7 +321,7 @@ def test_files_that_are_live_already_are_left_out_where_asked():
         (Overwrite.static({"p": "b"}), None, ["f"]),
         (Overwrite.partitions([{"p": "a"}, {"p": "nobody"}]), None, ["g"]),
         (Overwrite.partitions([]), None, ["f", "g"]),
-        (Overwrite.whole(), None, []),
+        (Overwrite.entire_table(), None, []),
     ],
 )
 def test_an_overwrite_replaces_what_it_says(overwrite: Overwrite, written: str | None, left: list[str]):
@@ -341,7 +342,7 @@ def test_an_overwrite_takes_index_files_along_and_raises_what_shares_no_keys():
     assert manifest_reader.index_entries(t, snapshots.all(t)[-1]) == []
     assert [(level, name) for _, _, level, name in live(t)] == [(5, "m"), (5, "n"), (0, "o"), (0, "q")]
     _, low = table(options={"overwrite-upgrade": "false"})
-    commit(low, [message(new=["m"])], 2, overwrite=Overwrite.whole())
+    commit(low, [message(new=["m"])], 2, overwrite=Overwrite.entire_table())
     assert [level for _, _, level, _ in live(low)] == [0]
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 import lakekit as lk
-from lakekit.commit import conflict_detection, index
+from lakekit.commit import conflict_detection, manifest_writer
 from lakekit.commit.changes import KnownHashes
 from lakekit.commit.conflict_detection import ConflictParties
 from lakekit.errors import Conflict
 from lakekit.model import manifest_entries as columns_of
-from lakekit.model.index_file import ADD as INDEX_ADD, DELETE as INDEX_DELETE, DELETION_VECTORS, HASH, DeletionRange, IndexManifestEntry
+from lakekit.model.index_manifest import ADD as INDEX_ADD, DELETE as INDEX_DELETE, DELETION_VECTORS, HASH, DeletionRange, IndexManifestEntry
 from lakekit.model.manifest_entries import ADD, DELETE
 from spec_tests.reliability.commits import INT, file, part
 
@@ -66,7 +66,7 @@ def test_every_small_commit_on_every_small_table():
         wanted = fits(base, changes)
         told[wanted] += 1
         try:
-            conflict_detection.check(entries([(ADD, name) for name in sorted(base)]), entries(changes), PARTIES, key_types=(INT,), overwrites=False)
+            conflict_detection.check_conflicts(entries([(ADD, name) for name in sorted(base)]), entries(changes), PARTIES, key_types=(INT,), overwrites=False)
         except Conflict:
             assert not wanted, (base, changes)
         else:
@@ -79,14 +79,14 @@ def test_a_partition_keeps_its_number_of_buckets(before: int, now: int, overwrit
     base, delta = entries([(ADD, "x")], before), entries([(ADD, "z5")], now)
     if conflicts:
         with pytest.raises(Conflict, match="changed from 2 to 4 without overwrite"):
-            conflict_detection.check(base, delta, PARTIES, key_types=(INT,), overwrites=overwrites)
+            conflict_detection.check_conflicts(base, delta, PARTIES, key_types=(INT,), overwrites=overwrites)
     else:
-        conflict_detection.check(base, delta, PARTIES, key_types=(INT,), overwrites=overwrites)
+        conflict_detection.check_conflicts(base, delta, PARTIES, key_types=(INT,), overwrites=overwrites)
 
 
 def test_an_error_names_files_users_and_what_to_do():
     with pytest.raises(Conflict) as caught:
-        conflict_detection.check(entries([]), entries([(DELETE, "x")]), PARTIES, key_types=(), overwrites=False)
+        conflict_detection.check_conflicts(entries([]), entries([(DELETE, "x")]), PARTIES, key_types=(), overwrites=False)
     assert caught.value.files == ("x",)
     assert caught.value.snapshot_id == 7
     for word in ("t: x", "of you", "of me", "write-only=true", "Nothing was committed"):
@@ -131,25 +131,25 @@ def test_no_vector_hangs_on_a_file_that_is_gone():
 
 def test_vectors_of_a_bucket_replace_those_they_started_from():
     live = [vectors("i1", "x"), vectors("j1", "y", bucket=1)]
-    after = index.combine(live, [vectors("i1", "x", kind=INDEX_DELETE), vectors("i2", "x")], by_bucket=True)
+    after = manifest_writer.combine(live, [vectors("i1", "x", kind=INDEX_DELETE), vectors("i2", "x")], by_bucket=True)
     assert [entry.file_name for entry in after] == ["j1", "i2"]
     for stale in ([vectors("i2", "x")], [vectors("i0", "x", kind=INDEX_DELETE), vectors("i2", "x")], [vectors("i0", "x", kind=INDEX_DELETE)]):
         with pytest.raises(Conflict, match="Deletion vectors of bucket 0 changed"):
-            index.combine(live, stale, by_bucket=True)
+            manifest_writer.combine(live, stale, by_bucket=True)
 
 
 def test_vectors_without_buckets_go_by_name():
     live = [vectors("i1", "x"), vectors("i2", "y")]
-    after = index.combine(live, [vectors("i1", kind=INDEX_DELETE), vectors("i3", "x"), vectors("i4", "z")], by_bucket=False)
+    after = manifest_writer.combine(live, [vectors("i1", kind=INDEX_DELETE), vectors("i3", "x"), vectors("i4", "z")], by_bucket=False)
     assert [entry.file_name for entry in after] == ["i2", "i3", "i4"]
     for wrong in (vectors("i2", "x"), vectors("i9", kind=INDEX_DELETE)):
         with pytest.raises(Conflict):
-            index.combine(live, [wrong], by_bucket=False)
+            manifest_writer.combine(live, [wrong], by_bucket=False)
 
 
 def test_a_hash_index_replaces_that_of_its_bucket():
     live = [vectors("h0", index_type=HASH), vectors("h1", bucket=1, index_type=HASH), vectors("i0", "x")]
-    after = index.combine(live, [vectors("h2", index_type=HASH)], by_bucket=True)
+    after = manifest_writer.combine(live, [vectors("h2", index_type=HASH)], by_bucket=True)
     assert [entry.file_name for entry in after] == ["h2", "h1", "i0"]
 
 
@@ -158,10 +158,10 @@ def test_buckets_rest_on_every_hash_index_of_the_partition(known: tuple[str, ...
     live = [vectors("h0", index_type=HASH), vectors("h1", bucket=1, index_type=HASH), vectors("i0", "x")]
     bases = [KnownHashes(partition=A, names=frozenset(known)), KnownHashes(partition=part("b"), names=frozenset())]
     if fits:
-        index.check_hash_bases(live, bases)
+        manifest_writer.check_hash_bases(live, bases)
     else:
         with pytest.raises(Conflict, match="two buckets"):
-            index.check_hash_bases(live, bases)
+            manifest_writer.check_hash_bases(live, bases)
 
 
 def test_files_of_partitions_that_have_expired_are_told_as_such(tmp_path):

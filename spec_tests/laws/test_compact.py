@@ -12,19 +12,18 @@ import numpy as np
 import polars as pl
 import pytest
 
-from lakekit.bucket import merge_read as reading, slices
+from lakekit.bucket import merge_read, merge_read as reading
+from lakekit.bucket.bucket_writer import MergeTree, RecordingLookup
 from lakekit.bucket.compaction import CompactionJob, CompactResult, compact
 from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
 from lakekit.bucket.merge_read import MergeTask
 from lakekit.bucket.restore import EMPTY_BUCKET, SnapshotBuckets
-from lakekit.bucket.tree import MergeTree, RecordingLookup
 from lakekit.columns import KIND, SEQUENCE
-from lakekit.data_file.file_names import file_names
-from lakekit.data_file.paths import data_file_path
+from lakekit.data_file.paths import data_file_path, file_names
 from lakekit.data_file.reader import scan_files
 from lakekit.errors import LakekitError, SnapshotNotFound
-from lakekit.lsm import compaction_picker, rule as rules, sorted_runs
-from lakekit.lsm.levels import LsmLevels
+from lakekit.lsm import compaction_picker, merge_spec_options as rules, sorted_runs
+from lakekit.lsm.compaction_picker import LsmLevels
 from lakekit.metadata import manifest_reader, schemas, snapshots
 from lakekit.metadata.table_context import open_context
 from lakekit.options.table_options import TableOptions
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lakekit.lsm.compaction_picker import CompactionUnit
-    from lakekit.lsm.rule import MergeSpec
+    from lakekit.lsm.merge_spec import MergeSpec
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.data_file import DataFileMeta
     from lakekit.model.manifest_entries import ManifestEntries
@@ -69,8 +68,8 @@ class Bucket:
         names = [*self.ctx.schema.names]
         if not files:
             return pl.DataFrame(schema=dict.fromkeys(names, pl.Null))
-        low = slices.keys(self.ctx, [file.min_key for file in files])
-        high = slices.keys(self.ctx, [file.max_key for file in files])
+        low = merge_read.keys(self.ctx, [file.min_key for file in files])
+        high = merge_read.keys(self.ctx, [file.max_key for file in files])
         found = sorted_runs.sections(
             low.get_columns(),
             high.get_columns(),

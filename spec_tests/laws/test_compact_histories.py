@@ -11,13 +11,11 @@ import pytest
 
 from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
 from lakekit.columns import KIND, SEQUENCE
-from lakekit.data_file.file_names import file_names
-from lakekit.data_file.paths import data_file_path
+from lakekit.data_file.paths import data_file_path, file_names
 from lakekit.data_file.reader import scan_files
 from lakekit.data_file.rolling_writer import WriteTarget, write_run
-from lakekit.lsm import compaction_picker, merge, rule as rules
-from lakekit.lsm.compaction_picker import CompactionUnit
-from lakekit.lsm.levels import LsmLevels
+from lakekit.lsm import compaction_picker, merge, merge_spec_options as rules
+from lakekit.lsm.compaction_picker import CompactionUnit, LsmLevels
 from lakekit.metadata.table_context import open_context
 from lakekit.model.data_file import APPEND_SOURCE
 from spec_tests.conftest import DEEP

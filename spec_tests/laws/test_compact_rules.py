@@ -11,14 +11,13 @@ import pytest
 
 from lakekit.bucket import compaction as compacting
 from lakekit.columns import KIND, SEQUENCE
-from lakekit.data_file.file_names import file_names
+from lakekit.data_file.paths import file_names
 from lakekit.data_file.rolling_writer import WriteTarget, write_run
 from lakekit.errors import InvalidOption, StorageFailed
 from lakekit.lsm import compaction_picker
 from lakekit.lsm.compaction_picker import CompactionUnit
-from lakekit.model.data_file import APPEND_SOURCE, COMPACT_SOURCE
-from lakekit.model.row_kind import KIND_TEXTS
-from lakekit.world import Runtime
+from lakekit.model.data_file import APPEND_SOURCE, COMPACT_SOURCE, KIND_TEXTS
+from lakekit.runtime import Runtime
 from spec_tests.laws.test_compact_histories import UNPARTITIONED, changes, created
 
 if TYPE_CHECKING:
@@ -157,7 +156,7 @@ def test_everything_is_rewritten_where_the_options_say_so(table) -> None:
 
 def test_rows_whose_time_has_come_are_left_out(table) -> None:
     bucket = table(**{"record-level.expire-time": "10 s", "record-level.time-field": "a"})
-    bucket.ctx = replace(bucket.ctx, world=Runtime(now_ms=lambda: 100_999))
+    bucket.ctx = replace(bucket.ctx, runtime=Runtime(now_ms=lambda: 100_999))
     put(bucket, (1, 89, 0), (2, 90, 0), (3, None, 0))
     assert bucket.full() is not None
     done = bucket.compact(bucket.full())

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 from lakekit.data_file.paths import data_file_path
 from lakekit.data_file.reader import scan_files
 from lakekit.errors import ValueOutOfRange
-from lakekit.lsm import merge, rule as rules
+from lakekit.lsm import merge, merge_spec_options as rules
 from lakekit.metadata import manifest_reader, snapshots
 from lakekit.metadata.table_context import open_context
 from lakekit.testing.fixtures import fixtures
@@ -37,7 +37,7 @@ def rows(*given_: tuple) -> pl.DataFrame:
 
 def placed(assigner: CrossPartition, frame: pl.DataFrame) -> list[tuple]:
     """Every row that is written, in order: key, partition's value, value, kind, bucket; the partition's row must say what the column says."""
-    found = assigner.place(frame)
+    found = assigner.assign(frame)
     assert found.frame.schema == frame.schema
     texts = {row: cross_partition._values(assigner.ctx, row, found.frame.select("pt")).item() for row in found.partitions.rows}
     assert [texts[found.partitions.rows[code]] for code in found.partitions.codes] == found.frame["pt"].to_list()
@@ -107,13 +107,13 @@ def test_a_partition_that_is_full():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cross_partition, "MOST_BUCKETS", 2)
         with pytest.raises(ValueOutOfRange, match=r"raise dynamic-bucket\.target-row-num"):
-            found.place(rows((1, "a", 0), (2, "a", 0), (3, "a", 0)))
+            found.assign(rows((1, "a", 0), (2, "a", 0), (3, "a", 0)))
 
 
 def test_keys_are_forgotten_after_their_time():
     clock = [1_000]
     handle = keyed(cross_partition_upsert__index_ttl="1 s")
-    found = CrossPartition.of(replace(handle, world=replace(handle.world, now_ms=lambda: clock[0])))
+    found = CrossPartition.of(replace(handle, runtime=replace(handle.runtime, now_ms=lambda: clock[0])))
     placed(found, rows((1, "a", 0), (2, "a", 0)))
     clock[0] += 1_000
     assert placed(found, rows((1, "b", 1))) == [(1, "a", 1, 3, 0), (1, "b", 1, 0, 0)]
@@ -156,7 +156,7 @@ def test_files_older_than_the_index_lives_are_not_read():
     handle = open_context(str(TABLES / "bucket_cross_deduplicate"), options={"cross-partition-upsert.index-ttl": "1 d"})
     made_ms = max(file.creation_time_ms or 0 for file in manifest_reader.read_live_entries(handle, snapshots.latest(handle)).files())
     for days, count in ((0, 5), (3, 0)):
-        then = replace(handle, world=replace(handle.world, now_ms=lambda days=days: made_ms + days * 86_400_000))
+        then = replace(handle, runtime=replace(handle.runtime, now_ms=lambda days=days: made_ms + days * 86_400_000))
         assert bootstrap_index(then, snapshots.latest(then)).keys.height == count
 
 
@@ -164,5 +164,5 @@ def test_keys_that_are_floats_are_told_apart_by_their_bits():
     handle = table({"k": "DOUBLE NOT NULL", "pt": "STRING"}, keys=("k",), partitions=("pt",))
     found = CrossPartition.of(handle)
     frame = pl.DataFrame({"k": [0.0, -0.0, float("nan"), 0.0], "pt": ["a", "b", "c", "d"], "_VALUE_KIND": pl.Series([0] * 4, dtype=pl.Int8)})
-    assert found.place(frame).frame["_VALUE_KIND"].to_list() == [0, 0, 0, 3, 0]
-    assert np.isnan(found.place(frame[2:3]).frame["k"][0])
+    assert found.assign(frame).frame["_VALUE_KIND"].to_list() == [0, 0, 0, 3, 0]
+    assert np.isnan(found.assign(frame[2:3]).frame["k"][0])

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given, strategies as st
 
-from lakekit.lsm import rule as rules
+from lakekit.lsm import merge_spec_options as rules
 from lakekit.model.table_schema import TableSchema
 from lakekit.options.table_options import TableOptions
 from lakekit.read import snapshot_diff

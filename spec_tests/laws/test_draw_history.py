@@ -15,8 +15,7 @@ from PIL import Image
 from lakekit.draw import humanize, manifests, timeline
 from lakekit.draw.manifests import EntryFact, IndexFact, ListFact, ManifestFact, ManifestTree
 from lakekit.draw.png import png
-from lakekit.draw.shapes import WIDTH, Marker, Rect, Stroke
-from lakekit.draw.svg import svg
+from lakekit.draw.shapes import WIDTH, Marker, Rect, Stroke, svg
 from lakekit.draw.timeline import FileCounts, History, SnapshotMark
 
 SIDE = 12
@@ -281,7 +280,7 @@ def every(tree):
 def test_a_row_for_each_manifest_or_a_count_of_the_rest(tree, data):
     known = every(tree)
     selected = data.draw(st.sampled_from(["", *known]))
-    placed = manifests.place(tree, selected=selected)
+    placed = manifests.layout_tree(tree, selected=selected)
     keys = [row.key for row in placed.rows if row.key and not row.key.startswith(manifests.MORE_PREFIX)]
     assert len(keys) == len(set(keys))
     assert set(keys) <= set(known)
@@ -295,13 +294,13 @@ def test_a_row_for_each_manifest_or_a_count_of_the_rest(tree, data):
 
 @given(trees())
 def test_everything_is_shown_where_it_is_asked_for(tree):
-    placed = manifests.place(tree, limits=dict.fromkeys(("base", "delta", "changelog", "index"), 1000))
+    placed = manifests.layout_tree(tree, limits=dict.fromkeys(("base", "delta", "changelog", "index"), 1000))
     assert [row.key for row in placed.rows if row.key] == every(tree)
 
 
 @given(trees())
 def test_bars_are_shares_of_the_longest(tree):
-    rows = {row.key: row for row in manifests.place(tree).rows if row.key}
+    rows = {row.key: row for row in manifests.layout_tree(tree).rows if row.key}
     for listed in tree.lists:
         for fact in listed.manifests:
             if (row := rows.get(fact.name)) is not None:
@@ -315,7 +314,7 @@ def test_bars_are_shares_of_the_longest(tree):
 @given(trees(most=30), st.data())
 def test_nothing_leaves_the_picture_of_the_tree(tree, data):
     selected = data.draw(st.sampled_from(["", *every(tree)]))
-    drawing = manifests.drawing(tree, manifests.place(tree, selected=selected), selected=selected)
+    drawing = manifests.drawing(tree, manifests.layout_tree(tree, selected=selected), selected=selected)
     for shape in drawing.shapes:
         if isinstance(shape, (Rect, Marker)):
             left, width = (shape.x, shape.width) if isinstance(shape, Rect) else (shape.x - shape.size / 2, shape.size)
@@ -416,6 +415,6 @@ def test_a_long_name_leaves_room_for_what_is_said_after_it():
 def test_an_index_file_says_its_bucket(kind, vectors, said):
     index = IndexFact(name="index-1", type=kind, partition="day=2024-03-31", bucket=3, size_bytes=200, row_count=50, vectors=vectors)
     tree = ManifestTree(table="t", snapshot_id=1, lists=(), index_manifest="index-manifest-1", indexes=(index,))
-    found = manifests.place(tree).rows[-1]
+    found = manifests.layout_tree(tree).rows[-1]
     assert [text for _, text in found.cells] == said
     assert all(start + 0.0088 * len(text) < 0.77 for start, text in found.cells if start > 0)

@@ -13,11 +13,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from lakekit.draw import levels
 from lakekit.draw.humanize import format_size
-from lakekit.draw.key_axis import axis_of, order_of
-from lakekit.draw.level_layout import BucketState, LevelFile, LevelQuery, in_order_of_writing
+from lakekit.draw.level_layout import BucketState, LevelFile, LevelQuery, axis_of, in_order_of_writing, order_of
 from lakekit.draw.levels import LEFT, RIGHT, picture
-from lakekit.draw.shapes import TextShape
-from lakekit.draw.svg import svg
+from lakekit.draw.shapes import TextShape, svg
 
 FEW = settings(max_examples=settings.default.max_examples // 2, suppress_health_check=[HealthCheck.too_slow])
 

@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from lakekit.codec import hash_index, hashing
+from lakekit.codec import hashing, index_files
 from lakekit.data_file.paths import partition_path
 from lakekit.errors import Corrupt, ValueOutOfRange
-from lakekit.model.index_file import HASH, IndexManifestEntry
+from lakekit.model.index_manifest import HASH, IndexManifestEntry
 from lakekit.write import dynamic_bucket, key_hashes, router
 from lakekit.write.dynamic_bucket import NO_IDENTIFIER, AssignmentRule, DynamicBuckets, PartitionHashIndex
 from lakekit.write.key_hashes import KeyHashes
@@ -194,7 +194,7 @@ def test_changed_buckets_get_whole_new_files_and_say_what_they_rest_on():
     ]
     for (where, bucket), file in first.files.items():
         path = handle.layout.index(file.file_name, partition_path=partition_path(handle, where), bucket=bucket)
-        assert len(hash_index.decode(handle.storage.read(path))) == file.row_count
+        assert len(index_files.decode_hash_index(handle.storage.read(path))) == file.row_count
     list(router.split(rows((1, 1), (3, 1)), handle, found))
     again = found.prepare(new_name)
     assert again.files == {}

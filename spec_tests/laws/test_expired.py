@@ -10,7 +10,7 @@ import pytest
 
 from lakekit.bucket.expired import expiry
 from lakekit.columns import KIND, SEQUENCE
-from lakekit.data_file.file_names import file_names
+from lakekit.data_file.paths import file_names
 from lakekit.data_file.rolling_writer import WriteTarget, write_run
 from lakekit.format.polars_types import polars_type
 from lakekit.model.data_file import NO_STATS

@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.bucket import held_keys
+from lakekit.bucket import lookup as held_keys
 from lakekit.bucket.lookup import LookupLevels, _by_join, lookup
 from lakekit.format.polars_types import polars_schema
-from lakekit.lsm.levels import SortedRun
+from lakekit.lsm.compaction_picker import SortedRun
 from lakekit.model.data_file import EMPTY_ROW
 from lakekit.types import Field
 from spec_tests.roundtrip.writing import section, table, write

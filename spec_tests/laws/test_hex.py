@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 import lakekit as lk
 from lakekit.codec import binary_row, index_files
-from lakekit.codec.marks import UNREAD_LABEL, FieldSpan, SpanRecorder, leaves
+from lakekit.codec.cursor import UNREAD_LABEL, FieldSpan, SpanRecorder, leaves
 from lakekit.draw import hexdump as draw
 from lakekit.inspection.hexdump_formats import FORMATS
 from lakekit.testing.fixtures import fixtures

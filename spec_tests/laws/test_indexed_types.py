@@ -14,7 +14,7 @@ import pytest
 
 import lakekit as lk
 from lakekit import plugins
-from lakekit.ddl import casting
+from lakekit.ddl import apply_changes
 from lakekit.errors import InvalidOption, LakekitError, Unsupported
 from lakekit.format.polars_types import polars_type
 from lakekit.types import parse
@@ -51,7 +51,7 @@ TEXTS = {"DATE": "2024-02-29", "TIME": "12:00:00", "TIMESTAMP": "2024-02-29 12:0
 def changes_of(types):
     """Pairs of types that a column may change between; moments become times of day that no reader takes."""
     pairs = [(a, b) for a in types for b in VALUES if a != b and not (a.startswith("TIMESTAMP") and b.startswith("TIME("))]
-    return [(a, b) for a, b in pairs if casting.is_allowed(parse(a), parse(b), explicit=True)]
+    return [(a, b) for a, b in pairs if apply_changes.is_allowed(parse(a), parse(b), explicit=True)]
 
 
 def is_indexed(kind, text):

@@ -13,8 +13,7 @@ from lakekit import plugins
 from lakekit.codec import arrow_values
 from lakekit.errors import LakekitError
 from lakekit.file_index import container as index_container
-from lakekit.file_index.evaluator import evaluate
-from lakekit.file_index.together import Containers, rule_out_files
+from lakekit.file_index.evaluator import Containers, evaluate, rule_out_files
 from lakekit.predicate import And, Leaf, Or
 from lakekit.types import parse
 from spec_tests.laws.test_indexes import OPTIONS, TYPES, leaves, values

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from lakekit.errors import Corrupt, InvalidOption, LimitExceeded, ValueOutOfRange
 from lakekit.storage.memory import MemoryStorage
-from lakekit.text_format import compression, csv, json, quoting, split
+from lakekit.text_format import compression, csv, json
 from lakekit.text_format.options import TextOptions, lines_of
 from lakekit.types import Field
 
@@ -39,8 +39,8 @@ SCHEMA = {"k": pl.Int32, "s": pl.String, "x": pl.Float64, "b": pl.Binary}
     st.sampled_from([TextOptions(), TextOptions(quote="'"), TextOptions(delimiter="\t"), TextOptions(escape='"', quote="'")]),
 )
 def test_cells_are_what_the_rules_say_sign_by_sign(lines, count, how):
-    found = quoting.cells(pl.Series("line", lines), count, how)
-    by_sign = [quoting._by_sign(line, count, how) if line.strip(quoting.BLANK) else [None] * count for line in lines]
+    found = csv.cells(pl.Series("line", lines), count, how)
+    by_sign = [csv._by_sign(line, count, how) if line.strip(csv.BLANK) else [None] * count for line in lines]
     assert [list(row) for row in zip(*(column.to_list() for column in found), strict=True)] == by_sign
 
 
@@ -69,15 +69,15 @@ def test_json_is_read_as_it_was_written(rows):
 @given(st.lists(st.text(alphabet="ab\r\n", max_size=8), max_size=6), st.integers(1, 5))
 def test_lines_do_not_depend_on_how_the_bytes_come(texts, size):
     data = "".join(texts).encode()
-    whole = [line for block in split.blocks([data], "\n", any_line_end=True, path="p") for line in block]
+    whole = [line for block in compression.blocks([data], "\n", any_line_end=True, path="p") for line in block]
     pieces = [data[at : at + size] for at in range(0, len(data), size)]
-    assert [line for block in split.blocks(pieces, "\n", any_line_end=True, path="p") for line in block] == whole
+    assert [line for block in compression.blocks(pieces, "\n", any_line_end=True, path="p") for line in block] == whole
     assert whole == io.StringIO(data.decode(), newline=None).read().splitlines()
 
 
 def test_other_line_ends_and_marks():
     def lines(data, end="\n", *, anyhow=True):
-        return [line for block in split.blocks([data], end, any_line_end=anyhow, path="p") for line in block]
+        return [line for block in compression.blocks([data], end, any_line_end=anyhow, path="p") for line in block]
 
     assert lines(b"\xef\xbb\xbfa\nb") == ["a", "b"]
     assert lines(b"a||b||c", "||", anyhow=False) == ["a", "b", "c"]
@@ -85,9 +85,9 @@ def test_other_line_ends_and_marks():
 
 
 def test_a_line_has_a_longest_length(monkeypatch):
-    monkeypatch.setattr(split, "MOST_LINE_BYTES", 10)
+    monkeypatch.setattr(compression, "MOST_LINE_BYTES", 10)
     with pytest.raises(LimitExceeded, match="a line is longer than 10 bytes"):
-        list(split.blocks([b"x" * 8, b"y" * 8], "\n", any_line_end=True, path="p"))
+        list(compression.blocks([b"x" * 8, b"y" * 8], "\n", any_line_end=True, path="p"))
 
 
 @pytest.mark.parametrize("name", list(compression.EXTENSIONS))

@@ -10,16 +10,16 @@ import pytest
 
 from lakekit.bucket import restore
 from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors, merge_positions
-from lakekit.bucket.lookup import MOST_ROWS, LookupLevels, _select_overlapping, lookup
+from lakekit.bucket.lookup import MAX_LOOKUP_ROWS, LookupLevels, _select_overlapping, lookup
 from lakekit.bucket.restore import EMPTY_BUCKET, RestoredBucket, SnapshotBuckets, check_buckets
 from lakekit.columns import KIND, LEVEL, ROW, SEQUENCE
 from lakekit.data_file import deletion_vector_reader
 from lakekit.data_file.reader import scan_files
 from lakekit.errors import InvalidOption, StorageFailed
-from lakekit.lsm.levels import LsmLevels
+from lakekit.lsm.compaction_picker import LsmLevels
 from lakekit.metadata import manifest_reader, snapshots
 from lakekit.metadata.table_context import open_context
-from lakekit.model.index_file import IndexManifestEntry
+from lakekit.model.index_manifest import IndexManifestEntry
 from lakekit.storage.protocol import FileMissing
 
 manifests_live = manifest_reader.read_live_entries
@@ -110,7 +110,7 @@ def test_files_that_cannot_hold_a_key_are_not_opened(tables_path):
         assert _select_overlapping(older, run.files, rows.tail(1)) == [file]
         assert _select_overlapping(older, run.files, rows.head(0)) == []
     assert _select_overlapping(older, run.files, stranger(rows)) == []
-    assert MOST_ROWS > 0
+    assert MAX_LOOKUP_ROWS > 0
 
 
 def test_one_file_at_a_time_finds_the_same(tables_path, monkeypatch):
@@ -119,7 +119,7 @@ def test_one_file_at_a_time_finds_the_same(tables_path, monkeypatch):
     older = LookupLevels(ctx=handle, partition=partition, bucket=bucket, runs=LsmLevels.of(restored.files, handle.options).above(0))
     keys = pl.concat([rows_of(handle, partition, bucket, file) for file in restored.files])
     whole = lookup(older, keys, handle.schema.names)
-    monkeypatch.setattr("lakekit.bucket.lookup.MOST_ROWS", 1)
+    monkeypatch.setattr("lakekit.bucket.lookup.MAX_LOOKUP_ROWS", 1)
     parts = lookup(older, keys, handle.schema.names)
     assert parts.rows.equals(whole.rows)
     assert list(parts.positions) == list(whole.positions)

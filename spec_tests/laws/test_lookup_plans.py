@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 import lakekit as lk
 from lakekit import plugins
-from lakekit.read import lazy, planner, table_scan, time_travel
+from lakekit.read import planner, polars_pushdown, table_scan, time_travel
 from lakekit.storage.protocol import FileMissing
 from lakekit.types import parse
 
@@ -47,9 +47,9 @@ def named(table: lk.Table, asked: pl.Expr) -> list[str]:
     """The files that a plan reads."""
     handle = table.handle()
     source = table_scan.scan(handle)
-    condition, _ = lazy.condition_of(lazy.filters_of(asked, source.schema()), handle.schema)
+    condition, _ = polars_pushdown.condition_of(polars_pushdown.filters_of(asked, source.schema()), handle.schema)
     found = planner.plan_read(handle, time_travel.locate(handle), condition)
-    return found.entries.take(found.chosen).column("file_name").to_pylist()
+    return found.entries.take(found.selected).column("file_name").to_pylist()
 
 
 def made(folder: str, kind: str, t: str, files: Sequence[Sequence[Any]], *, beside: bool, file_format: str = "parquet") -> lk.Table:
@@ -169,8 +169,8 @@ def test_damaged_filters_are_named(tmp_path: Path, asked: pl.Expr) -> None:
 
 def fresh(path: Path) -> lk.Table:
     """The table with nothing kept of it."""
-    shelf = lk.open(path).handle().world
-    for one in (shelf.indexes, shelf.decoded):
+    shelf = lk.open(path).handle().runtime
+    for one in (shelf.index_cache, shelf.metadata_cache):
         one.put({"what": "else"}, one.budget_bytes)
         one.put({"what": "else"}, 1)
     return lk.open(path)

@@ -9,10 +9,10 @@ from hypothesis import assume, given, settings, strategies as st
 
 from lakekit.columns import LEVEL
 from lakekit.errors import LakekitError
-from lakekit.lsm import rule as rules
+from lakekit.lsm import merge_spec_options as rules
 from lakekit.lsm.merge import merge, selects_rows, winner_mask
 from lakekit.testing import oracle
-from lakekit.testing.strategies import ENGINES, canonical_rows, merges, to_dicts
+from lakekit.testing.strategies import DRAWN_ENGINES, canonical_rows, merges, to_dicts
 
 FEW = settings(max_examples=settings.default.max_examples // 3)
 """Laws that are tried in many forms need fewer draws of each."""
@@ -37,7 +37,7 @@ def merged(case, frame=None):
         return refused
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", DRAWN_ENGINES)
 @given(data=st.data())
 def test_engines_equal_the_oracle(engine, data):
     case = data.draw(merges(engine))

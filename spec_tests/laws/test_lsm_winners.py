@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from lakekit.lsm import key_codes as keyed, winners
+from lakekit.lsm import key_codes as keyed, row_versions
+from lakekit.lsm.merge_spec import MergeSpec
 from lakekit.lsm.row_versions import version_rounds
-from lakekit.lsm.rule import MergeSpec
 from lakekit.testing.strategies import field_of
 
 FEW = settings(max_examples=settings.default.max_examples // 3)
@@ -71,8 +71,8 @@ def expected(kind, drawn, *, newest):
 def test_every_path_finds_the_newest_and_the_oldest(kind, drawn):
     for ordered in (drawn, sorted(drawn, key=lambda row: row[1])):
         frame = section(kind, ordered)
-        assert np.flatnonzero(winners.mask_newest(frame, rule_for(frame))).tolist() == expected(kind, ordered, newest=True)
-        assert np.flatnonzero(winners.mask_oldest(frame, rule_for(frame))).tolist() == expected(kind, ordered, newest=False)
+        assert np.flatnonzero(row_versions.mask_newest(frame, rule_for(frame))).tolist() == expected(kind, ordered, newest=True)
+        assert np.flatnonzero(row_versions.mask_oldest(frame, rule_for(frame))).tolist() == expected(kind, ordered, newest=False)
 
 
 @FEW
@@ -103,5 +103,5 @@ def test_the_ladder_holds_every_version_once(sizes):
 
 def test_an_empty_section_has_no_winners():
     frame = section("dense", [(1, 1, 0)]).clear()
-    assert winners.mask_newest(frame, rule_for(frame)).tolist() == []
-    assert winners.mask_oldest(frame, rule_for(frame)).tolist() == []
+    assert row_versions.mask_newest(frame, rule_for(frame)).tolist() == []
+    assert row_versions.mask_oldest(frame, rule_for(frame)).tolist() == []

@@ -15,8 +15,8 @@ from lakekit.metadata import manifest_reader, snapshots
 from lakekit.model.data_file import Stats
 from lakekit.model.manifests import ManifestFileMeta, decode_list, decode_lists, encode_list
 from lakekit.model.metadata_records import ExtraField
+from lakekit.runtime import Runtime
 from lakekit.storage.protocol import FileMissing
-from lakekit.world import Runtime
 
 
 def made(number: int) -> ManifestFileMeta:
@@ -83,7 +83,7 @@ def test_a_list_that_is_not_there_is_left_to_be_missed(tmp_path):
     table = lk.create(tmp_path / "t", pl.Schema({"k": pl.Int64()}), options={"bucket": "-1", "write-only": "true"})
     for number in range(3):
         table.append(pl.DataFrame({"k": [number]}))
-    handle = replace(table.handle(), world=Runtime())
+    handle = replace(table.handle(), runtime=Runtime())
     known = snapshots.all(handle)
     handle.storage.delete([handle.layout.manifest(known[1].delta_manifest_list)])
     manifest_reader.read_lists(handle, [(snapshot, which) for snapshot in known for which in ("base", "delta", "changelog")])
@@ -96,11 +96,11 @@ def test_the_entries_of_each_are_those_of_all(tmp_path):
     table = lk.create(tmp_path / "t", pl.Schema({"k": pl.Int64()}), options={"bucket": "-1", "write-only": "true"})
     for number in range(5):
         table.append(pl.DataFrame({"k": [number]}))
-    handle = replace(table.handle(), world=Runtime())
+    handle = replace(table.handle(), runtime=Runtime())
     newest = snapshots.latest(handle)
     assert newest is not None
     listed = manifest_reader.manifest_files(handle, newest)
     parts = manifest_reader.read_each(handle, [*listed, listed[0]])
     names = [part.column("file_name").to_pylist() for part in parts]
-    assert names[:-1] == [manifest_reader.read_entries(replace(handle, world=Runtime()), [one]).column("file_name").to_pylist() for one in listed]
+    assert names[:-1] == [manifest_reader.read_entries(replace(handle, runtime=Runtime()), [one]).column("file_name").to_pylist() for one in listed]
     assert names[-1] == names[0]

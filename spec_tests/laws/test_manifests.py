@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from lakekit.cache import LRUCache
 from lakekit.codec import avro_columns
 from lakekit.errors import Corrupt, StorageFailed, Unsupported
 from lakekit.metadata import manifest_reader, snapshots
@@ -17,9 +18,9 @@ from lakekit.metadata.table_context import TableContext, open_context
 from lakekit.model import entry_files, manifest_entries, manifests
 from lakekit.model.data_file import DataFileMeta
 from lakekit.model.entry_files import ManifestBytes
+from lakekit.runtime import Runtime
 from lakekit.storage.memory import MemoryStorage
 from lakekit.testing.fixtures import fixtures
-from lakekit.world import LRUCache, Runtime
 
 
 @pytest.fixture
@@ -59,13 +60,13 @@ def test_a_plan_after_one_more_commit_reads_only_what_is_new(handle: TableContex
 @pytest.mark.parametrize("budget", [0, 3_000, 1 << 30])
 def test_what_is_kept_changes_no_answer(handle: TableContext, budget: int) -> None:
     """With any budget, every snapshot asked in any order has the same live files as when nothing is known."""
-    small = replace(handle, world=Runtime(decoded=LRUCache(budget)))
+    small = replace(handle, runtime=Runtime(metadata_cache=LRUCache(budget)))
     for number in [*snapshots.ids(handle), *reversed(snapshots.ids(handle))]:
         snapshot = snapshots.read(handle, number)
-        fresh = manifest_reader.read_live_entries(replace(handle, world=Runtime()), snapshot)
+        fresh = manifest_reader.read_live_entries(replace(handle, runtime=Runtime()), snapshot)
         assert manifest_reader.read_live_entries(small, snapshot).table.equals(fresh.table)
         assert int(fresh.numbers("row_count").sum()) == snapshot.total_record_count
-    assert small.world.decoded.size_bytes <= budget
+    assert small.runtime.metadata_cache.size_bytes <= budget
 
 
 def test_partitions_cold_twice_and_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +87,7 @@ def test_partitions_cold_twice_and_known(monkeypatch: pytest.MonkeyPatch) -> Non
                 return np.asarray(pc.equal(rows, partition))
 
             expected = whole.filter(keep(whole.column("partition"))).table
-            fresh = replace(handle, world=Runtime())
+            fresh = replace(handle, runtime=Runtime())
             for place in (fresh, fresh, handle):
                 assert manifest_reader.read_live_entries(place, snapshot, keep_partitions=keep).table.equals(expected)
             compared += 1
@@ -99,14 +100,14 @@ def test_a_broken_record_of_another_partition_is_named_once_it_is_read(handle: T
     monkeypatch.setattr(avro_columns, "FEW_RECORDS", 0)
     snapshot = snapshots.latest(handle)
     assert snapshot is not None
-    data = entry_files.encode(manifest_reader.read_live_entries(handle, snapshot), codec="null")
+    data = entry_files.encode_entries(manifest_reader.read_live_entries(handle, snapshot), codec="null")
     torn = ManifestBytes("m", data.replace(b"parquet", b"\xff\xff\xff\xff\xff\xff\xff"))
     with pytest.raises(Corrupt) as whole:
-        entry_files.decode([torn])
+        entry_files.decode_entries([torn])
     with pytest.raises(Corrupt) as part:
-        entry_files.decode_where([torn], lambda rows: np.ones(len(rows), bool))
+        entry_files.decode_entries_where([torn], lambda rows: np.ones(len(rows), bool))
     assert (str(part.value), part.value.offset, part.value.field) == (str(whole.value), whole.value.offset, whole.value.field)
-    assert len(entry_files.decode_where([torn], lambda rows: np.zeros(len(rows), bool))) == 0
+    assert len(entry_files.decode_entries_where([torn], lambda rows: np.zeros(len(rows), bool))) == 0
 
 
 def test_pruning_by_what_add_and_delete_share(handle: TableContext) -> None:
@@ -159,7 +160,7 @@ def test_missing_files_are_named(handle: TableContext) -> None:
         manifest_reader.read_live_entries(handle, snapshot)
     handle.storage.delete([f"t/manifest/{snapshot.base_manifest_list}"])
     with pytest.raises(StorageFailed, match=rf"snapshot {snapshot.id} of t names manifest-list-.*, which is not there"):
-        manifest_reader.read_live_entries(replace(handle, world=Runtime()), snapshot)
+        manifest_reader.read_live_entries(replace(handle, runtime=Runtime()), snapshot)
 
 
 def test_hostile_names_open_nothing(handle: TableContext) -> None:
@@ -180,7 +181,7 @@ def one(**changes: object) -> bytes:
     found = manifest_entries.of_files([DataFileMeta(name="a", size_bytes=1, row_count=1)], partition=bytes(12), bucket=0, total_buckets=1)
     kind = changes.pop("kind", 0)
     assert isinstance(kind, int)
-    data = bytearray(entry_files.encode(found, codec="null"))
+    data = bytearray(entry_files.encode_entries(found, codec="null"))
     at = data.index(b"\x04\x00\x18" + bytes(12))
     data[at + 1] = 2 * kind
     data[at] = 2 * int(str(changes.pop("version", 2)))
@@ -189,7 +190,7 @@ def one(**changes: object) -> bytes:
 
 def test_unknown_kind_is_corrupt() -> None:
     with pytest.raises(Corrupt, match="_KIND is 7, in record 0") as caught:
-        entry_files.decode([ManifestBytes("m", one(kind=7))])
+        entry_files.decode_entries([ManifestBytes("m", one(kind=7))])
     assert (caught.value.path, caught.value.field) == ("m", "_KIND")
     assert caught.value.offset
 
@@ -197,7 +198,7 @@ def test_unknown_kind_is_corrupt() -> None:
 @pytest.mark.parametrize("version", [0, 1, 3])
 def test_other_versions_are_refused_by_name(version: int) -> None:
     with pytest.raises(Unsupported, match=f"m: manifest entry of version {version}; lakekit knows 2") as caught:
-        entry_files.decode([ManifestBytes("m", one(version=version))])
+        entry_files.decode_entries([ManifestBytes("m", one(version=version))])
     assert caught.value.feature == f"manifest-entry.version-{version}"
     assert caught.value.path == "m"
 
@@ -228,7 +229,7 @@ def test_a_shelf_forgets_what_was_not_used_for_longest_and_what_is_superseded(st
 
 def test_manifests_decoded_apart_are_put_together_once(handle: TableContext, monkeypatch: pytest.MonkeyPatch) -> None:
     """The entries of a snapshot are the same object the next time, and weigh what they are; a few of many manifests are not worth a copy of their own."""
-    small = replace(handle, world=Runtime())
+    small = replace(handle, runtime=Runtime())
     newest = snapshots.latest(small)
     assert newest is not None
     files = manifest_reader.manifest_files(small, newest)
@@ -239,12 +240,12 @@ def test_manifests_decoded_apart_are_put_together_once(handle: TableContext, mon
     monkeypatch.setattr(manifest_entries, "concat", lambda parts: (copies.append(len(parts)), concat(parts))[1])
     first = manifest_reader.read_live_entries(small, newest)
     assert max(copies) == len(files) > 2
-    weight = small.world.decoded.size_bytes
+    weight = small.runtime.metadata_cache.size_bytes
     copies.clear()
     assert manifest_reader.read_live_entries(small, newest) is manifest_reader.read_live_entries(small, newest)
     assert manifest_reader.read_live_entries(small, newest).table.equals(first.table)
     assert max(copies, default=1) == 1
     assert manifest_reader.read_live_entries(small, files[:1]).table.equals(
-        manifest_reader.read_live_entries(replace(handle, world=Runtime()), files[:1]).table
+        manifest_reader.read_live_entries(replace(handle, runtime=Runtime()), files[:1]).table
     )
-    assert small.world.decoded.size_bytes < 2 * weight
+    assert small.runtime.metadata_cache.size_bytes < 2 * weight

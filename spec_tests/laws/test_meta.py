@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakekit.errors import BranchNotFound, ConsumerNotFound, Corrupt, InvalidOption, LakekitError, SnapshotNotFound, StorageFailed, TableNotFound, TagNotFound
-from lakekit.metadata import branches, consumers, metadata_io, schemas, snapshots, statistics, tags
+from lakekit.metadata import metadata_io, refs, schemas, snapshots
 from lakekit.metadata.table_context import TableContext, name_of, open_context
+from lakekit.runtime import Runtime
 from lakekit.storage.memory import MemoryStorage
 from lakekit.storage.protocol import FileMissing
-from lakekit.world import Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -51,7 +51,7 @@ class Waiting:
     happens: Callable[[], None] = lambda: None
     waits: list[float] = field(default_factory=list)
 
-    def world(self) -> Runtime:
+    def runtime(self) -> Runtime:
         return Runtime(wait=self._wait)
 
     def _wait(self, duration_ms: float) -> None:
@@ -67,7 +67,7 @@ def table(known: Iterable[int] = (), *, latest: bytes | None = None, earliest: b
     for name, hint in (("LATEST", latest), ("EARLIEST", earliest)):
         if hint is not None:
             storage.put(f"{ROOT}/snapshot/{name}", hint)
-    return open_context(ROOT, storage=storage, runtime=Waiting().world()), storage
+    return open_context(ROOT, storage=storage, runtime=Waiting().runtime()), storage
 
 
 # ---- hints -------------------------------------------------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ def test_a_snapshot_met_half_written_is_read_again() -> None:
     for cut in (0, 1, len(whole) // 2, len(whole) - 1):
         storage.put(path, whole[:cut])
         waiting = Waiting(happens=lambda path=path: storage.put(path, whole))
-        assert snapshots.read(replace(handle, world=waiting.world()), 1).id == 1
+        assert snapshots.read(replace(handle, runtime=waiting.runtime()), 1).id == 1
         assert waiting.waits == [metadata_io.WAIT_MS]
 
 
@@ -129,7 +129,7 @@ def test_a_snapshot_that_stays_torn_is_corrupt() -> None:
     storage.put(handle.layout.snapshot(1), snapshot_bytes(1)[:50])
     waiting = Waiting()
     with pytest.raises(Corrupt) as raised:
-        snapshots.read(replace(handle, world=waiting.world()), 1)
+        snapshots.read(replace(handle, runtime=waiting.runtime()), 1)
     assert raised.value.path == handle.layout.snapshot(1)
     assert raised.value.offset is not None
     assert waiting.waits == [metadata_io.WAIT_MS] * (metadata_io.ATTEMPTS - 1)
@@ -141,7 +141,7 @@ def test_a_wrong_member_is_not_waited_for() -> None:
     for damaged in (snapshot_bytes(1, schemaId="x"), snapshot_bytes(2)):
         storage.put(handle.layout.snapshot(1), damaged)
         with pytest.raises(Corrupt):
-            snapshots.read(replace(handle, world=waiting.world()), 1)
+            snapshots.read(replace(handle, runtime=waiting.runtime()), 1)
     assert waiting.waits == []
 
 
@@ -222,7 +222,7 @@ def test_expired_snapshots() -> None:
         with pytest.raises(SnapshotNotFound) as raised:
             snapshots.read(handle, number)
         assert str(raised.value) == text
-    assert [tag.name for tag in tags.all(handle)] == ["v1", "month-end"]
+    assert [tag.name for tag in refs.list_tags(handle)] == ["v1", "month-end"]
     with pytest.raises(SnapshotNotFound, match=r"shop.orders has no snapshot 1: it has no snapshots yet"):
         snapshots.read(table()[0], 1)
     with pytest.raises(SnapshotNotFound, match=r"is gone: snapshot 2 remains."):
@@ -239,18 +239,18 @@ def test_a_damaged_tag_does_not_hide_the_message() -> None:
 def test_missing_tags_branches_and_consumers() -> None:
     handle, (bare, _) = tagged(), table()
     with pytest.raises(TagNotFound, match=r"shop.orders has no tag 'v2'; its tags are month-end, v1"):
-        tags.read(handle, "v2")
+        refs.read_tag(handle, "v2")
     with pytest.raises(TagNotFound, match="it has no tags"):
-        tags.read(bare, "v2")
+        refs.read_tag(bare, "v2")
     for name in ("../../x", "", "a/b", "\0"):
-        assert tags.find(handle, name) is None
-        assert consumers.find(handle, name) is None
+        assert refs.find_tag(handle, name) is None
+        assert refs.find_consumer(handle, name) is None
     handle.storage.put(handle.layout.consumer("c1"), b'{"nextSnapshot":5}')
-    assert {one: found.next_snapshot for one, found in consumers.all(handle).items()} == {"c1": 5}
+    assert {one: found.next_snapshot for one, found in refs.list_consumers(handle).items()} == {"c1": 5}
     with pytest.raises(ConsumerNotFound, match="its consumers are c1"):
-        consumers.read(handle, "c2")
+        refs.read_consumer(handle, "c2")
     with pytest.raises(ConsumerNotFound, match="it has no consumers"):
-        consumers.read(bare, "c2")
+        refs.read_consumer(bare, "c2")
     for name in ("dev", "../x", "a/b"):
         with pytest.raises(BranchNotFound, match="has no branch"):
             handle.on_branch(name)
@@ -339,7 +339,7 @@ def test_branches() -> None:
     storage.put(f"{dev}/snapshot/snapshot-1", snapshot_bytes(1))
     storage.put(f"{ROOT}/branch/branch-empty/tag/tag-v", b"")
     storage.put(f"{ROOT}/branch/loose", b"")
-    assert branches.names(handle) == ["dev"]
+    assert refs.list_branch_names(handle) == ["dev"]
     opened = [
         handle.on_branch("dev"),
         open_context(ROOT, storage=storage, branch="dev"),
@@ -364,12 +364,12 @@ def test_statistics() -> None:
     handle, storage = table([1], statistics="stat-a-0")
     snapshot = snapshots.read(handle, 1)
     with pytest.raises(FileMissing):
-        statistics.read_statistics(handle, snapshot)
+        refs.read_statistics(handle, snapshot)
     storage.put(handle.layout.statistics("stat-a-0"), b'{"snapshotId":1,"schemaId":0,"colStats":{}}')
-    found = statistics.read_statistics(handle, snapshot)
+    found = refs.read_statistics(handle, snapshot)
     assert found is not None
     assert found.snapshot_id == 1
-    assert statistics.read_statistics(handle, replace(snapshot, statistics=None)) is None
+    assert refs.read_statistics(handle, replace(snapshot, statistics=None)) is None
 
 
 @pytest.mark.long
@@ -378,9 +378,9 @@ def test_golden_tables_open(tables_path: Path) -> None:
         handle = open_context(path)
         newest, known = snapshots.latest(handle), snapshots.ids(handle)
         assert (newest.id if newest else None) == (known[-1] if known else None)
-        assert [tag.name for tag in tags.all(handle)] == sorted(tags.names(handle), key=[tag.name for tag in tags.all(handle)].index)
+        assert [tag.name for tag in refs.list_tags(handle)] == sorted(refs.list_tag_names(handle), key=[tag.name for tag in refs.list_tags(handle)].index)
         assert not handle.options.unreadable
-        for branch in branches.names(handle):
+        for branch in refs.list_branch_names(handle):
             assert handle.on_branch(branch).branch == branch
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from lakekit.errors import InvalidOption
-from lakekit.model.partition_time import time_ms
+from lakekit.model.partition import time_ms
 
 
 def said(*texts: str, pattern: str | None = None, formatter: str | None = None) -> str | None:

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import lakekit as lk
-from lakekit.codec import hash_index, hashing
+from lakekit.codec import hashing, index_files
 from lakekit.data_file.paths import partition_path
 from lakekit.metadata import manifest_reader
-from lakekit.read import lazy, lazy_frames, pruning, table_scan, time_travel
-from lakekit.read.condition import predicate_of
+from lakekit.read import lazy_frames, polars_pushdown, pruning, table_scan, time_travel
 from lakekit.read.planner import _memoize_partition_filter, plan_read
+from lakekit.read.polars_pushdown import predicate_of
 from lakekit.types import parse
 from lakekit.types.arrow import to_arrow
 from spec_tests.doors.views import CASES, collected, facts, table
@@ -59,13 +59,13 @@ def read(case: str, condition: pl.Expr) -> tuple[pl.DataFrame, Plan]:
     """The rows of a condition that a new scan of the table gives, with the plan of the branch that was read first."""
     of = source(case)
     Told.made.clear()
-    return lazy.scan_lazily(Told(ctx=of.ctx, fields=of.fields)).filter(condition).collect(), Told.made[0]
+    return polars_pushdown.scan_lazily(Told(ctx=of.ctx, fields=of.fields)).filter(condition).collect(), Told.made[0]
 
 
 def plans(case: str, condition: pl.Expr):
     """The plans of a filter, one a branch, as explain makes them."""
     of = source(case)
-    asked, _ = lazy.condition_of(lazy.filters_of(condition, of.schema()), of.ctx.schema)
+    asked, _ = polars_pushdown.condition_of(polars_pushdown.filters_of(condition, of.schema()), of.ctx.schema)
     return of.plans(asked)
 
 
@@ -75,14 +75,14 @@ def planned(case: str, condition: pl.Expr):
 
 
 def names(plan) -> set[str]:
-    return set(plan.entries.column("file_name").take(pa.array(plan.chosen)).to_pylist())
+    return set(plan.entries.column("file_name").take(pa.array(plan.selected)).to_pylist())
 
 
 @cache
 def alone(case: str) -> tuple[tuple[str, pl.DataFrame], ...]:
     """The rows that each file read without a merge shows."""
     of = source(case)
-    whole = of.plans(lazy.ScanFilter())[0]
+    whole = of.plans(polars_pushdown.ScanFilter())[0]
     found = []
     for at in whole.raw:
         one = replace(whole, raw=np.array([at]), merged=())
@@ -94,7 +94,7 @@ def alone(case: str) -> tuple[tuple[str, pl.DataFrame], ...]:
 def merged(case: str) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The rows that merged buckets show, and every version they are made of with its file."""
     of = source(case)
-    whole = of.plans(lazy.ScanFilter())[0]
+    whole = of.plans(polars_pushdown.ScanFilter())[0]
     rows = lazy_frames.scan_merged([replace(whole, raw=np.zeros(0, np.int64))], of.fields).collect()
     files = [int(at) for bucket in whole.merged for at in bucket.files]
     stored = lazy_frames.scan_stored_versions(replace(whole, raw=np.array(files, np.int64), merged=()), of.fields).collect()
@@ -124,7 +124,7 @@ def test_every_file_with_a_match_is_planned(data):
 def test_every_version_of_a_match_is_planned(data):
     case = data.draw(st.sampled_from(KEYED))
     full = collected(case)
-    if full is None or not source(case).plans(lazy.ScanFilter())[0].merged:
+    if full is None or not source(case).plans(polars_pushdown.ScanFilter())[0].merged:
         return
     rows, stored = merged(case)
     condition = data.draw(conditions(full))
@@ -198,7 +198,7 @@ def drawn_files(data, kind: str) -> tuple[list[pl.Series], pl.Expr]:
 
 
 def texts(condition: pl.Expr, dtype) -> list[str | None]:
-    return [found.pyarrow_str for found in lazy.filters_of(condition, {"c": dtype})]
+    return [found.pyarrow_str for found in polars_pushdown.filters_of(condition, {"c": dtype})]
 
 
 @FEW
@@ -220,7 +220,7 @@ def test_statistics_drop_what_polars_itself_would_skip(data, kind):
     """Polars' own verdict on the same statistics is a second opinion; it is private, and asked in tests only."""
     files, condition = drawn_files(data, kind)
     t, dtype = parse(kind), files[0].dtype
-    for found in lazy.filters_of(condition, {"c": dtype}):
+    for found in polars_pushdown.filters_of(condition, {"c": dtype}):
         skip = found.expr._skip_batch_predicate({"c": dtype})
         if skip is None or predicate_of(found.pyarrow_str) == predicate_of(None):
             continue
@@ -253,11 +253,11 @@ def test_partitions_are_chosen_exactly(data):
     if not there.height or any(dtype.is_nested() for dtype in there.dtypes):
         return
     condition = data.draw(conditions(there))
-    handed, is_whole = lazy.all_filters_of(condition, source(case).schema())
+    handed, is_whole = polars_pushdown.all_filters_of(condition, source(case).schema())
     plan = planned(case, condition)
-    chosen = set(plan.entries.column("partition").take(pa.array(plan.chosen)).to_pylist())
-    whole = source(case).plans(lazy.ScanFilter())[0]
-    every = set(whole.entries.column("partition").take(pa.array(whole.chosen)).to_pylist())
+    chosen = set(plan.entries.column("partition").take(pa.array(plan.selected)).to_pylist())
+    whole = source(case).plans(polars_pushdown.ScanFilter())[0]
+    every = set(whole.entries.column("partition").take(pa.array(whole.selected)).to_pylist())
     paths = {partition_path(plan.ctx, one).rstrip("/") for one in every}
     wanted = set(found.partitions().filter(there.select(condition.alias("fits")).to_series())["partition"].to_list()) & paths
     got = {partition_path(plan.ctx, one).rstrip("/") for one in chosen}
@@ -286,7 +286,7 @@ def test_a_named_key_leaves_its_bucket(case):
         if condition is None:
             continue
         plan = planned(case, condition)
-        chosen = set(plan.entries.numbers("bucket")[plan.chosen].tolist())
+        chosen = set(plan.entries.numbers("bucket")[plan.selected].tolist())
         holds = set(stored.filter(condition)["bucket"].to_list())
         assert holds <= chosen
         steps = [step for step in plan.steps if step.why == "bucket"]
@@ -317,7 +317,7 @@ def test_hash_indexes_choose_the_buckets_that_hold_the_hash(case):
     indexes = [entry for entry in manifest_reader.index_entries(handle, snapshot) if entry.index_type == "HASH"]
     assert indexes
     paths = [handle.layout.index(one.file_name, partition_path=partition_path(handle, one.partition), bucket=one.bucket) for one in indexes]
-    held = [set(hash_index.decode(handle.storage.read(path)).tolist()) for path in paths]
+    held = [set(index_files.decode_hash_index(handle.storage.read(path)).tolist()) for path in paths]
     hashes = {(entry.partition, entry.bucket): found for entry, found in zip(indexes, held, strict=True)}
     dropped = 0
     for row in collected(case).iter_rows(named=True):
@@ -326,7 +326,7 @@ def test_hash_indexes_choose_the_buckets_that_hold_the_hash(case):
         wanted = int(hashing.hash_columns(values, [field.type for field in keys])[0])
         plan = planned(case, condition)
         assert any(step.why == "hash index" for step in plan.steps)
-        chosen = {(plan.entries.column("partition")[int(at)].as_py(), int(plan.entries.numbers("bucket")[at])) for at in plan.chosen}
+        chosen = {(plan.entries.column("partition")[int(at)].as_py(), int(plan.entries.numbers("bucket")[at])) for at in plan.selected}
         assert chosen <= {place for place, held in hashes.items() if wanted in held}
         assert chosen
         dropped += sum(step.before - step.after for step in plan.steps if step.why == "hash index")
@@ -346,7 +346,7 @@ def test_a_key_is_looked_for_where_ranges_allow(data):
         return
     value = data.draw(st.sampled_from(full[key].to_list()))
     literal = pl.lit(value, dtype=full.schema[key])
-    if lazy.filters_of(pl.col(key) == literal, of.schema())[0].pyarrow_str is None:
+    if polars_pushdown.filters_of(pl.col(key) == literal, of.schema())[0].pyarrow_str is None:
         return
     low, high = (pl.col(which).struct.field(key) for which in ("min_key", "max_key"))
     without_statistics = pl.col("bucket") == -2  # writers of postponed files record none
@@ -408,7 +408,7 @@ def test_a_limit_reads_no_more_files_than_it_takes(data):
 def test_a_limit_on_key_tables_is_not_pushed_below_a_merge():
     handle = table("dedup_overlapping_runs").handle()
     position = time_travel.locate(handle)
-    assert set(plan_read(handle, position, limit=1).chosen.tolist()) == set(plan_read(handle, position).chosen.tolist())
+    assert set(plan_read(handle, position, limit=1).selected.tolist()) == set(plan_read(handle, position).selected.tolist())
 
 
 @pytest.mark.long

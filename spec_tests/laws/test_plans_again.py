@@ -10,10 +10,11 @@ import polars as pl
 import pytest
 
 import lakekit as lk
+from lakekit.cache import LRUCache
 from lakekit.model import manifest_entries as columns_of
-from lakekit.read import lazy, table_scan
-from lakekit.read.derived import get_or_compute
-from lakekit.world import LRUCache, Runtime
+from lakekit.read import polars_pushdown, table_scan
+from lakekit.read.bounds_cache import get_or_compute
+from lakekit.runtime import Runtime
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,31 +85,31 @@ def test_a_shelf_without_room_keeps_nothing_and_says_the_same(tmp_path: Path) ->
     table = lk.create(tmp_path / "t", rows(0).schema, options=OPTIONS)
     for at in range(0, 60, 10):
         table.append(rows(at))
-    small = replace(table.handle(), world=Runtime(decoded=LRUCache(500)))
+    small = replace(table.handle(), runtime=Runtime(metadata_cache=LRUCache(500)))
     source = table_scan.scan(small)
     for asked in ASKED.values():
         wanted = answers(table, asked)
-        condition, _ = lazy.condition_of(lazy.filters_of(asked, source.schema()), small.schema)
+        condition, _ = polars_pushdown.condition_of(polars_pushdown.filters_of(asked, source.schema()), small.schema)
         for _ in range(3):
-            found = source.now().frame(condition, None).filter(asked).collect().sort("p", "k", "s", nulls_last=True)
+            found = source.resolve().frame(condition, None).filter(asked).collect().sort("p", "k", "s", nulls_last=True)
             assert found.equals(wanted)
-    assert small.world.decoded.size_bytes <= 500
+    assert small.runtime.metadata_cache.size_bytes <= 500
 
 
 def test_what_is_kept_is_of_those_entries() -> None:
-    world, one, other = Runtime(), columns_of.empty(), columns_of.empty()
+    runtime, one, other = Runtime(), columns_of.empty(), columns_of.empty()
     made = []
 
     def make() -> int:
         made.append(1)
         return len(made)
 
-    assert get_or_compute(world, one, "a", make) is None
-    assert [get_or_compute(world, one, "a", make), get_or_compute(world, one, "a", make)] == [1, 1]
-    assert get_or_compute(world, other, "a", make) is None
-    assert get_or_compute(world, one, "b", make) is None
+    assert get_or_compute(runtime, one, "a", make) is None
+    assert [get_or_compute(runtime, one, "a", make), get_or_compute(runtime, one, "a", make)] == [1, 1]
+    assert get_or_compute(runtime, other, "a", make) is None
+    assert get_or_compute(runtime, one, "b", make) is None
     assert len(made) == 1
     gone = columns_of.empty()
-    world.decoded.put({(get_or_compute, id(other.table), "a"): (ref(gone.table), (7,))}, 1)  # as if those had been there before
+    runtime.metadata_cache.put({(get_or_compute, id(other.table), "a"): (ref(gone.table), (7,))}, 1)  # as if those had been there before
     del gone
-    assert [get_or_compute(world, other, "a", make), get_or_compute(world, other, "a", make)] == [None, 2]
+    assert [get_or_compute(runtime, other, "a", make), get_or_compute(runtime, other, "a", make)] == [None, 2]

@@ -12,10 +12,10 @@ from hypothesis import assume, given, settings, strategies as st
 import lakekit as lk
 from lakekit.columns import KIND, LEVEL
 from lakekit.errors import InvalidOption
-from lakekit.model.row_kind import KIND_TEXTS
+from lakekit.model.data_file import KIND_TEXTS
 from lakekit.testing import oracle
-from lakekit.testing.strategies import ENGINES, merges
-from lakekit.write.retraction import check_retractions
+from lakekit.testing.strategies import DRAWN_ENGINES, merges
+from lakekit.write.row_validation import check_retractions
 
 FEW = settings(max_examples=settings.default.max_examples // 2, deadline=None)
 COLUMNS = {"k": "INT", "v": "INT", "s": "INT"}
@@ -31,7 +31,7 @@ def fails(row: oracle.Row, case) -> bool:
     return False
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", DRAWN_ENGINES)
 @given(data=st.data())
 @FEW
 def test_what_no_merge_takes_is_refused_and_nothing_else(engine, data, tmp_path_factory):

@@ -77,7 +77,7 @@ def test_split_is_a_stable_grouping(rows, count):
     assigner = FixedBuckets(ctx=handle)
     groups: dict[tuple[str, int], list[int]] = {}
     for at in range(frame.height):  # one row at a time is the oracle
-        placed = assigner.place(frame[at])
+        placed = assigner.assign(frame[at])
         groups.setdefault((placed.partitions.rows[placed.partitions.codes[0]], int(placed.buckets[0])), []).append(at)
     found = {(partition, bucket): part["row"].to_list() for partition, bucket, part in router.split(frame, handle, assigner)}
     assert found == groups

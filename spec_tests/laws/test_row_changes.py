@@ -13,8 +13,7 @@ from hypothesis import Phase, given, settings, strategies as st
 
 import lakekit as lk
 from lakekit.dml.matching_rows import TargetRows
-from lakekit.dml.rewriting import delete_rows
-from lakekit.dml.row_change import RowChange
+from lakekit.dml.row_change import RowChange, delete_rows
 from spec_tests.conftest import DEEP
 from spec_tests.laws.row_changes import CONDITIONS, NUMBERS, ROWS, TABLES, TEXTS, Oracle, clauses, made, merge, rows_of, values
 
@@ -347,7 +346,7 @@ def test_only_files_that_can_match_are_read_for_a_merge(tmp_path):
 @settings(max_examples=50)
 @given(st.lists(st.sampled_from(["t.v", "s.v", "'t.v'", '"t.v"', " t . k ", "x.t.v", "t.s.v", "1.5", " -- t.v\n", "+", "/* s.k */", "''"])), NUMBERS)
 def test_names_of_both_sides_in_sql(parts, number):
-    from lakekit.dml.merge_sql import flatten_qualified_names
+    from lakekit.dml.merge_plan import flatten_qualified_names
 
     meant = {"t.v": '"v"', "s.v": '"\x1fsource.v"', " t . k ": ' "k" ', "t.s.v": '"s".v'}
     text = f" {number} ".join(parts)

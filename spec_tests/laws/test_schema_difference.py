@@ -9,8 +9,8 @@ from hypothesis import given, strategies as st
 
 import lakekit as lk
 from lakekit.model.table_schema import TableSchema
-from lakekit.options.frozendict import FrozenDict
-from lakekit.table.schema_difference import diff_schemas
+from lakekit.options.option import FrozenDict
+from lakekit.table.schema import diff_schemas
 from lakekit.types import parse
 from spec_tests.doors.views import table
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import lakekit as lk
-from lakekit.catalog.uris import redact_uri
+from lakekit.catalog.jdbc_session import redact_uri
 from lakekit.errors import LakekitError
-from lakekit.options.secrets import is_secret
-from lakekit.sql.excerpt import excerpt, piece
+from lakekit.options.option import is_secret
+from lakekit.sql.tokenizer import excerpt, piece
 from lakekit.storage import object_store as objects
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from lakekit.commit.committer import commit_changes
 from lakekit.data_file.paths import data_file_path
 from lakekit.errors import Conflict, InvalidOption
 from lakekit.lsm import space_filling_curves
-from lakekit.maintenance import sort_compact
+from lakekit.maintenance import rewrite
 from lakekit.metadata import snapshots
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from spec_tests.conftest import DEEP
@@ -145,7 +145,7 @@ def commit(t: lk.Table, messages: Any) -> lk.Commit:
 def sorted_messages(t: lk.Table) -> Any:
     handle = t.handle()
     standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
-    return sort_compact.sort(handle, standing, sort_compact.ordering(handle, "a", "order"), {partition for partition, _ in standing.places()})
+    return rewrite.sort(handle, standing, rewrite.ordering(handle, "a", "order"), {partition for partition, _ in standing.places()})
 
 
 def test_rows_appended_meanwhile_stay(tmp_path):

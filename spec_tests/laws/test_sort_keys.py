@@ -10,7 +10,7 @@ from polars.testing import assert_frame_equal
 import lakekit as lk
 from lakekit.bucket.restore import SnapshotBuckets
 from lakekit.data_file.paths import data_file_path
-from lakekit.maintenance import sort_compact
+from lakekit.maintenance import rewrite
 from lakekit.metadata import snapshots
 from spec_tests.conftest import DEEP
 from spec_tests.longer import some
@@ -125,14 +125,14 @@ def test_whatever_the_table_merges_and_hides(tmp_path, more):
 @pytest.mark.long
 def test_rows_that_come_in_between_are_not_lost(tmp_path, monkeypatch):
     t = filled(tmp_path)
-    before, real = rows(t), sort_compact.BucketWriters.prepare
+    before, real = rows(t), rewrite.BucketWriters.prepare
 
     def late(self, **how):
-        monkeypatch.setattr(sort_compact.BucketWriters, "prepare", real)
+        monkeypatch.setattr(rewrite.BucketWriters, "prepare", real)
         lk.open(t.location).upsert([{"p": 0, "k": 500, "a": 1, "b": "late"}])
         return real(self, **how)
 
-    monkeypatch.setattr(sort_compact.BucketWriters, "prepare", late)
+    monkeypatch.setattr(rewrite.BucketWriters, "prepare", late)
     there = len(list(tmp_path.rglob("*.parquet")))
     with pytest.raises(lk.Conflict):
         t.compact(order_by="a")

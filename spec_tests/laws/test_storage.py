@@ -14,11 +14,10 @@ import pytest
 
 from lakekit import storage as storages
 from lakekit.errors import CommitStateUnknown, InvalidOption, StorageFailed, Unsupported
-from lakekit.storage.gathering import DeferredSync
+from lakekit.storage.atomic_write import DeferredSync, defer_sync, sync_all, write_together
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.memory import MemoryStorage
 from lakekit.storage.protocol import FileMissing, Storage
-from lakekit.storage.together import defer_sync, sync_all, write_together
 from lakekit.testing.storage_suite import LAWS
 from spec_tests.reliability.power import Power
 

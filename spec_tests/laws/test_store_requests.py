@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from lakekit.errors import CommitStateUnknown, StorageFailed
-from lakekit.storage import object_store as objects, probe
+from lakekit.storage import object_store, object_store as objects
 from lakekit.storage.atomic_write import create_exclusive
 from spec_tests.reliability.s3_server import Asked, S3Server
 
@@ -208,7 +208,7 @@ def test_the_probe_survives_what_a_reading_survives(server: S3Server) -> None:
     for seed in range(6):
         number = count(seed)
         server.fault = lambda asked, number=number: {3: "reset", 7: "lose-reset", 11: "503", 13: "lose-500"}.get(next(number) % 17)
-        probe._verdicts.clear()
+        object_store._verdicts.clear()
         assert opened(server, max_retries=8).put_if_absent(server.url(f"t/{seed}"), b"1")
     assert [key for key in server.keys("") if "probe" in key] == []
 
@@ -219,6 +219,6 @@ def test_the_probe_sees_a_broken_word_through_faults(server: S3Server) -> None:
         setattr(server, broken, True)
         number = count()
         server.fault = lambda asked, number=number: {3: "reset", 11: "503"}.get(next(number) % 17)
-        probe._verdicts.clear()
+        object_store._verdicts.clear()
         with pytest.raises(NotImplementedError):
             opened(server, max_retries=8).put_if_absent(server.url("t/x"), b"1")

@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import lakekit as lk
-from lakekit.maintenance import auto_tags
+from lakekit.maintenance import tags
 from lakekit.metadata import snapshots
 from lakekit.model.snapshot import NO_WATERMARK
-from lakekit.world import Runtime
+from lakekit.runtime import Runtime
 
 TIMES = (1000, 2000, 2000, 4000, 5000)
 MARKS = (None, 20, None, 40, 50)
@@ -122,7 +122,7 @@ DAY = 86_400_000
 
 
 def clock(table, ms):
-    return replace(table.handle(), world=Runtime(now_ms=lambda: ms))
+    return replace(table.handle(), runtime=Runtime(now_ms=lambda: ms))
 
 
 def test_automatic_tags_are_made_when_asked(tmp_path):
@@ -142,10 +142,10 @@ def test_a_tag_that_is_due_gets_a_snapshot_where_forced(tmp_path):
     table = lk.create(tmp_path / "t", {"k": "INT NOT NULL"}, primary_keys=["k"], options=options)
     table.upsert([{"k": 1}])
     stamp(table, time_millis=10 * DAY + 7_200_000)
-    assert auto_tags.create_forced(clock(table, 10 * DAY + 8_000_000)) == ["1970-01-10"]
+    assert tags.create_forced_tags(clock(table, 10 * DAY + 8_000_000)) == ["1970-01-10"]
     assert table.snapshots().height == 1, "nothing more was due"
-    assert auto_tags.create_forced(clock(table, 11 * DAY + 3_599_999)) == []
-    assert auto_tags.create_forced(clock(table, 11 * DAY + 3_600_000)) == ["1970-01-11"]
+    assert tags.create_forced_tags(clock(table, 11 * DAY + 3_599_999)) == []
+    assert tags.create_forced_tags(clock(table, 11 * DAY + 3_600_000)) == ["1970-01-11"]
     assert named(table) == {"1970-01-10": 1, "1970-01-11": 2}
     assert table.scan(at="1970-01-11").collect().rows() == [(1,)]
     assert table.create_automatic_tags(force=True) != [], "by the clock of today"

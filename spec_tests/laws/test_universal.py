@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from lakekit.errors import InvalidOption
 from lakekit.lsm import compaction_picker
-from lakekit.lsm.levels import LsmLevels
+from lakekit.lsm.compaction_picker import LsmLevels
 from lakekit.model.data_file import DataFileMeta
 from lakekit.options.table_options import TableOptions
 

@@ -68,7 +68,7 @@ def test_more_than_64_bits_are_corrupt_to_all_that_read_numbers(data):
     with pytest.raises(Corrupt, match="more than 64 bits"):
         thrift.decode(b"\x16" + made)
     with pytest.raises(Corrupt, match="more than 64 bits"):
-        orc_runs.total(b"\xff" + made, second=False)
+        orc_runs.sum_lengths(b"\xff" + made, second=False)
 
 
 @given(st.integers(0, 9))
@@ -80,4 +80,4 @@ def test_a_number_that_does_not_end_is_told_by_who_reads_it(count):
         orc_tail.parse_members(b"\x08" + made)
     with pytest.raises(Corrupt, match="ends too early"):
         thrift.decode(b"\x16" + made)
-    assert orc_runs.total(b"\xff" + made, second=False) == 0  # left to Arrow
+    assert orc_runs.sum_lengths(b"\xff" + made, second=False) == 0  # left to Arrow

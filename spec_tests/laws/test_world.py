@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lakekit import world
+from lakekit import parallel, runtime
 from lakekit.errors import ForkedProcess
 
 
@@ -19,24 +19,24 @@ def test_waits_that_no_clock_holds(monkeypatch: pytest.MonkeyPatch, duration_ms:
     """A stream that polls every million years ended in OverflowError as soon as it would wait."""
     slept: list[float] = []
     monkeypatch.setattr(time, "sleep", slept.append)
-    world.wait(duration_ms)
-    world.wait(5)
+    runtime.wait(duration_ms)
+    runtime.wait(5)
     assert 24 * 3600 <= slept[0] < 2**31
     assert slept[1] == 0.005
 
 
 def test_each_keeps_order() -> None:
-    assert world.parallel_map(lambda number: number * 2, range(100)) == list(range(0, 200, 2))
-    assert world.parallel_map(str, []) == []
+    assert parallel.parallel_map(lambda number: number * 2, range(100)) == list(range(0, 200, 2))
+    assert parallel.parallel_map(str, []) == []
 
 
 def test_each_runs_side_by_side() -> None:
     barrier = threading.Barrier(2, timeout=30)
-    assert world.parallel_map(lambda _: barrier.wait() >= 0, range(2)) == [True, True]
+    assert parallel.parallel_map(lambda _: barrier.wait() >= 0, range(2)) == [True, True]
 
 
 def test_each_inside_each_does_not_wait_for_itself() -> None:
-    assert world.parallel_map(lambda i: sum(world.parallel_map(lambda j: i * j, range(20))), range(40)) == [190 * i for i in range(40)]
+    assert parallel.parallel_map(lambda i: sum(parallel.parallel_map(lambda j: i * j, range(20))), range(40)) == [190 * i for i in range(40)]
 
 
 def test_each_raises_the_first_failure_and_begins_no_more() -> None:
@@ -49,13 +49,13 @@ def test_each_raises_the_first_failure_and_begins_no_more() -> None:
             raise ValueError(number)
 
     with pytest.raises(ValueError, match="0"):
-        world.parallel_map(work, range(5000))
+        parallel.parallel_map(work, range(5000))
     assert len(begun) < 5000
 
 
 def test_ahead_keeps_order_and_begins_no_more_than_it_may() -> None:
     begun = []
-    found = world.map_prefetch(lambda number: begun.append(number) or number, range(20), 2)
+    found = parallel.map_prefetch(lambda number: begun.append(number) or number, range(20), 2)
     assert next(found) == 0
     for _ in range(600):
         if len(begun) == 2:
@@ -79,7 +79,7 @@ def test_after_a_failure_nothing_is_under_way() -> None:
         return number
 
     with pytest.raises(ValueError):
-        list(world.map_prefetch(work, range(9), 2))
+        list(parallel.map_prefetch(work, range(9), 2))
     assert ended == [1]
     time.sleep(0.15)
     assert ended == [1]
@@ -97,7 +97,7 @@ def test_after_a_failure_of_each_nothing_is_under_way() -> None:
         ended.append(number)
 
     with pytest.raises(ValueError):
-        world.parallel_map(work, [0, 1])
+        parallel.parallel_map(work, [0, 1])
     assert ended == [1]
 
 
@@ -112,7 +112,7 @@ def test_work_that_drops_its_own_iterator_does_not_wait_for_itself() -> None:
             dropped.set()
         return number
 
-    iterator = world.map_prefetch(work, range(9), 2)
+    iterator = parallel.map_prefetch(work, range(9), 2)
     assert next(iterator) == 0
     may_drop.set()
     assert dropped.wait(10)
@@ -121,15 +121,15 @@ def test_work_that_drops_its_own_iterator_does_not_wait_for_itself() -> None:
 
 def test_each_says_what_is_done_in_order_and_in_the_thread_that_asked() -> None:
     said: list[tuple[int, int]] = []
-    assert world.parallel_map(lambda n: n * n, range(9), after=lambda n: said.append((n, threading.get_ident()))) == [n * n for n in range(9)]
+    assert parallel.parallel_map(lambda n: n * n, range(9), after=lambda n: said.append((n, threading.get_ident()))) == [n * n for n in range(9)]
     assert said == [(n, threading.get_ident()) for n in range(9)]
 
 
 def test_a_forked_child_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    world.refuse_fork()
-    monkeypatch.setattr(world._Birth, "process", -1)
+    runtime.refuse_fork()
+    monkeypatch.setattr(runtime._Birth, "process", -1)
     with pytest.raises(ForkedProcess, match="spawn"):
-        world.refuse_fork()
+        runtime.refuse_fork()
 
 
 def test_a_wall_clock_shows_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,20 +138,20 @@ def test_a_wall_clock_shows_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
         for zone, hours in (("UTC", 0), ("Asia/Shanghai", 8), ("America/New_York", -4)):
             monkeypatch.setenv("TZ", zone)
             time.tzset()
-            assert world.wall_clock_ms(instant + 123) == instant + 123 + hours * 3_600_000
+            assert runtime.wall_clock_ms(instant + 123) == instant + 123 + hours * 3_600_000
     finally:
         monkeypatch.undo()
         time.tzset()
-    assert world.wall_clock_ms(10**18) == 10**18
+    assert runtime.wall_clock_ms(10**18) == 10**18
 
 
 def test_the_real_world_goes_on_and_pickles() -> None:
-    before_ms = world.elapsed_ms()
-    before, ids = world.REAL_RUNTIME.now_ms(), {world.REAL_RUNTIME.new_id() for _ in range(100)}
-    world.REAL_RUNTIME.wait(1)
-    assert world.REAL_RUNTIME.now_ms() >= before > 1_600_000_000_000
+    before_ms = runtime.elapsed_ms()
+    before, ids = runtime.REAL_RUNTIME.now_ms(), {runtime.REAL_RUNTIME.new_id() for _ in range(100)}
+    runtime.REAL_RUNTIME.wait(1)
+    assert runtime.REAL_RUNTIME.now_ms() >= before > 1_600_000_000_000
     assert len(ids) == 100
     assert {(one.version, one.variant) for one in map(uuid.UUID, ids)} == {(4, uuid.RFC_4122)}
-    assert pickle.loads(pickle.dumps(world.REAL_RUNTIME)) == world.REAL_RUNTIME
-    assert before_ms <= world.elapsed_ms()
-    assert world.core_count() >= 1
+    assert pickle.loads(pickle.dumps(runtime.REAL_RUNTIME)) == runtime.REAL_RUNTIME
+    assert before_ms <= runtime.elapsed_ms()
+    assert parallel.core_count() >= 1

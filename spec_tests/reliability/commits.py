@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from lakekit.cache import LRUCache
 from lakekit.codec import binary_row
 from lakekit.commit.committer import commit_changes
 from lakekit.metadata import manifest_reader, schemas, snapshots
@@ -12,8 +13,8 @@ from lakekit.metadata.table_context import TableContext, open_context
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.data_file import DataFileMeta
 from lakekit.model.manifest_entries import ADD
+from lakekit.runtime import Runtime
 from lakekit.types import parse
-from lakekit.world import LRUCache, Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -44,9 +45,9 @@ def schema(*, keys: bool = True, partitioned: bool = True, options: Mapping[str,
     ).encode()
 
 
-def opened(storage: Storage, world: Runtime | None = None) -> TableContext:
+def opened(storage: Storage, runtime: Runtime | None = None) -> TableContext:
     """The table as a process that has just begun sees it: nothing is remembered, and nobody waits."""
-    fresh = Runtime(wait=lambda _: None, decoded=LRUCache(64 << 20)) if world is None else world
+    fresh = Runtime(wait=lambda _: None, metadata_cache=LRUCache(64 << 20)) if runtime is None else runtime
     return open_context(ROOT, storage=storage, name="t", runtime=fresh)
 
 

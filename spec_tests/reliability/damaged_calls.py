@@ -36,9 +36,8 @@ def _fold(name: str, data: bytes) -> str:
     import polars as pl
 
     from lakekit.lsm import aggregates
-    from lakekit.lsm.aggregates.contract import FieldFunction
+    from lakekit.lsm.merge_spec import FieldFunction, MergeSpec
     from lakekit.lsm.row_versions import version_rounds
-    from lakekit.lsm.rule import MergeSpec
     from lakekit.types import parse
 
     length = struct.unpack_from("<I", data)[0]

@@ -14,14 +14,14 @@ import numpy as np
 
 import lakekit as lk
 from lakekit.data_file import paths
-from lakekit.maintenance import roots
+from lakekit.maintenance import reachability
 from lakekit.metadata import manifest_reader
 from lakekit.storage.protocol import FileMissing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakekit.maintenance.roots import GcRoot
+    from lakekit.maintenance.reachability import GcRoot
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.manifest_entries import ManifestEntries
 
@@ -37,7 +37,7 @@ def needed(path: str | Path) -> set[str]:
 
 def needed_of(handle: TableContext) -> set[str]:
     """The same of a table anywhere, as whole paths."""
-    return {file for root in roots.read_all_roots(handle) for file in of_root(handle, root)}
+    return {file for root in reachability.read_all_roots(handle) for file in of_root(handle, root)}
 
 
 def on_disk(path: str | Path) -> set[str]:
@@ -80,7 +80,7 @@ def of_root(handle: TableContext, root: GcRoot) -> Iterator[str]:
 
 def _came_back(handle: TableContext, root: GcRoot) -> bool:
     """Whether it is a tag's snapshot that a rollback or a branch begins with, and its changelog went when it expired."""
-    layout = roots.on_branch(handle, root.branch).layout
+    layout = reachability.on_branch(handle, root.branch).layout
     lists = layout.manifest(root.snapshot.changelog_manifest_list or "")
     return root.kind == "snapshot" and not handle.storage.exists(layout.snapshot(root.snapshot.id - 1)) and not handle.storage.exists(lists)
 

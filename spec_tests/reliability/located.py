@@ -37,10 +37,10 @@ def set_external_paths(table: Path, path_of: Callable[[str], str | None]) -> Non
     """Rewrite every manifest so that a data file lies where `path_of` says of its name; lists and snapshots tell the new sizes."""
     sizes = {}
     for path in table.glob("manifest/manifest-[0-9a-f]*"):
-        found, _ = entry_files.decode([ManifestBytes(path.name, path.read_bytes())])
+        found, _ = entry_files.decode_entries([ManifestBytes(path.name, path.read_bytes())])
         places = pa.array([path_of(name) for name in found.column("file_name").to_pylist()], pa.string())
         at = found.table.schema.get_field_index("external_path")
-        path.write_bytes(entry_files.encode(ManifestEntries(found.table.set_column(at, "external_path", places))))
+        path.write_bytes(entry_files.encode_entries(ManifestEntries(found.table.set_column(at, "external_path", places))))
         sizes[path.name] = path.stat().st_size
     for path in table.glob("manifest/manifest-list-*"):
         listed = manifests.decode_list(path.read_bytes())

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakekit.data_file import paths
-from lakekit.maintenance import roots
+from lakekit.maintenance import reachability
 from lakekit.metadata import manifest_reader
 from spec_tests.reliability.kept import needed_of
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def named_by_any(handle: TableContext) -> set[str]:
     """Whole paths."""
     found = needed_of(handle)
-    for root in roots.read_all_roots(handle):
+    for root in reachability.read_all_roots(handle):
         lasts = root.kind == "changelog"
         if lasts and root.snapshot.changelog_manifest_list is not None:
             continue

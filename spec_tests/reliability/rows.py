@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import lakekit as lk
 from lakekit.ddl import schema_writer as schemas
-from lakekit.ddl.columns_given import fields_of
+from lakekit.ddl.table_definition import fields_of
 from lakekit.metadata.table_context import TableLocation
 from lakekit.model.table_paths import TablePaths
 from lakekit.storage.memory import MemoryStorage

@@ -22,15 +22,15 @@ from lakekit.codec import avro_columns, avro_container, avro_schema, avro_values
 from lakekit.commit import commit_history
 from lakekit.errors import Corrupt, InvalidOption, LakekitError, LimitExceeded
 from lakekit.lsm.aggregates import roaring
-from lakekit.maintenance.check.history import describe_ranges, missing_ranges
+from lakekit.maintenance.check.metadata import describe_ranges, missing_ranges
 from lakekit.metadata import manifest_reader, snapshots
 from lakekit.model import json_codec, manifests, table_schema
 from lakekit.model.data_file import Stats
 from lakekit.model.manifests import ManifestFileMeta
-from lakekit.model.partition_time import time_ms
-from lakekit.text_format import split
+from lakekit.model.partition import time_ms
+from lakekit.runtime import REAL_RUNTIME
+from lakekit.text_format import compression
 from lakekit.types import first_duplicate
-from lakekit.world import REAL_RUNTIME
 
 LONG_MAX = 2**63 - 1
 STEEP = 80
@@ -300,7 +300,7 @@ def test_no_snapshot_follows_the_greatest_number(tmp_path):
     found = table(tmp_path)
     copy_snapshot(found, 2, LONG_MAX)
     (tmp_path / "t/snapshot/LATEST").unlink()
-    REAL_RUNTIME.decoded.__init__(REAL_RUNTIME.decoded.budget_bytes)  # as another process, which does not know what this one committed
+    REAL_RUNTIME.metadata_cache.__init__(REAL_RUNTIME.metadata_cache.budget_bytes)  # as another process, which does not know what this one committed
     full = lk.open(tmp_path / "t")
     before = sorted(path.name for path in (tmp_path / "t/snapshot").iterdir())
     with pytest.raises(LimitExceeded, match="no number left"):
@@ -350,7 +350,7 @@ def with_row_counts(found: lk.Table, row_count: int) -> None:
     text = json.loads(Path(handle.layout.snapshot(snapshot.id)).read_text())
     text |= {"baseManifestListSize": None, "deltaManifestListSize": None}
     Path(handle.layout.snapshot(snapshot.id)).write_text(json.dumps(text))
-    REAL_RUNTIME.decoded.__init__(REAL_RUNTIME.decoded.budget_bytes)  # what was decoded before would be believed
+    REAL_RUNTIME.metadata_cache.__init__(REAL_RUNTIME.metadata_cache.budget_bytes)  # what was decoded before would be believed
 
 
 def test_counts_beyond_32_bits_are_counts(tmp_path):
@@ -455,4 +455,4 @@ def test_a_line_without_end_is_refused_in_little_memory(tmp_path):
 def test_lines_are_bounded():
     pieces = [b"x" * (8 << 20)] * 5
     with pytest.raises(LimitExceeded, match="longer than"):
-        list(split.blocks(pieces, "\n", any_line_end=True, path="f"))
+        list(compression.blocks(pieces, "\n", any_line_end=True, path="f"))

@@ -16,7 +16,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.errors import AlreadyExists, LakekitError, NotFound
-from lakekit.maintenance import roots
+from lakekit.maintenance import reachability
 from lakekit.metadata import schemas, snapshots
 from lakekit.storage.memory import MemoryStorage
 from lakekit.table.table import Table
@@ -118,8 +118,8 @@ def check_roots(store: MemoryStorage) -> set[str]:
     """No root lacks a file; the files that roots need. A snapshot that a tag brought back, by a rollback or a branch, may have lost its changelog."""
     handle = table(store).handle()
     wanted: set[str] = set()
-    every = roots.read_all_roots(handle)
-    oldest, tagged = roots.oldest_snapshot_paths(every), [root.snapshot for root in every if root.kind == "tag"]
+    every = reachability.read_all_roots(handle)
+    oldest, tagged = reachability.oldest_snapshot_paths(every), [root.snapshot for root in every if root.kind == "tag"]
     for found in every:
         root = replace(found, kind="tag") if found.path in oldest and found.snapshot in tagged else found
         key = root.kind, root.snapshot.to_json()
@@ -135,8 +135,8 @@ def check(store: MemoryStorage, allowed: dict[str, set[bytes | None]], *, gap: b
     handle = table(store).handle()
     for path, data in state(store).items():
         assert data in allowed[path], path
-    for branch in roots.branches(handle):
-        of = roots.on_branch(handle, branch)
+    for branch in reachability.branches(handle):
+        of = reachability.on_branch(handle, branch)
         numbers = snapshots.ids(of)
         assert gap or numbers == list(range(numbers[0], numbers[-1] + 1)) if numbers else True, (branch, numbers)
         latest = snapshots.latest(of)
@@ -153,7 +153,7 @@ def check_clean(store: MemoryStorage) -> None:
     wanted, handle = check_roots(store), table(store).handle()
     assert wanted <= kept
     beside = {path.rpartition("/")[2] for path in kept - wanted}
-    every = roots.read_all_roots(handle) if beside else []
+    every = reachability.read_all_roots(handle) if beside else []
     for root in every:
         beside -= NAMED.get(root.snapshot.to_json(), frozenset())
     for root in every if beside else ():  # what a list names that had gone when it was asked before, or had not come back yet

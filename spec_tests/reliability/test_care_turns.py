@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakekit import world
+from lakekit import parallel
 from lakekit.errors import Conflict, LakekitError
 from lakekit.metadata import snapshots
 from lakekit.storage.protocol import FileMissing
@@ -46,7 +46,7 @@ FAR = "9999-01-01"
 
 @pytest.fixture(autouse=True)
 def one_after_another(monkeypatch):
-    monkeypatch.setattr(world, "in_pool", lambda: True)
+    monkeypatch.setattr(parallel, "in_pool", lambda: True)
 
 
 @cache

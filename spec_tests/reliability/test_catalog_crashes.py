@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lakekit as lk
-from lakekit import world
+from lakekit import parallel
 from lakekit.catalog.catalog import Catalog
 from lakekit.errors import AlreadyExists, LakekitError, NotFound
 from lakekit.storage.memory import MemoryStorage
@@ -53,7 +53,7 @@ class Disk(FolderStorage):
 
 @pytest.fixture(autouse=True)
 def one_after_another(monkeypatch):
-    monkeypatch.setattr(world, "in_pool", lambda: True)
+    monkeypatch.setattr(parallel, "in_pool", lambda: True)
 
 
 def catalog(storage: Storage) -> Catalog:

@@ -12,13 +12,13 @@ import pytest
 
 import lakekit as lk
 from lakekit.errors import CommitStateUnknown, LakekitError, StorageFailed
-from lakekit.maintenance import clone as cloning
+from lakekit.maintenance import atomic_create as cloning
 from lakekit.metadata import schemas, snapshots
 from lakekit.metadata.table_context import TableLocation
 from lakekit.model.table_paths import TablePaths
+from lakekit.parallel import map_sequentially
 from lakekit.storage.memory import MemoryStorage
 from lakekit.table.table import Table
-from lakekit.world import map_sequentially
 from spec_tests.reliability.commits import ROOT, schema
 from spec_tests.reliability.faulty import DEATHS, INTERRUPTS, KINDS, Crash, FaultyStorage, FolderStorage, copy
 

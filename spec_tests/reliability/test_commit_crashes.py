@@ -13,7 +13,7 @@ import pytest
 
 from lakekit.commit.overwrite import Overwrite
 from lakekit.errors import CommitStateUnknown, LakekitError
-from lakekit.model.index_file import HASH, IndexFileMeta
+from lakekit.model.index_manifest import HASH, IndexFileMeta
 from lakekit.storage.memory import MemoryStorage
 from spec_tests.conftest import DEEP
 from spec_tests.reliability.commits import ROOT, check_table, commit, file, live, message, opened, schema, unreferenced
@@ -40,7 +40,7 @@ STEPS: dict[str, Step] = {
     "a dynamic overwrite": lambda h: commit(h, [message(new=["o1"])], 7, overwrite=Overwrite.dynamic()),
     "partitions are dropped": lambda h: commit(h, [], 8, overwrite=Overwrite.partitions([{"p": "b"}])),
     "nothing, by a stream": lambda h: commit(h, [], 9, ignore_empty=False),
-    "truncated": lambda h: commit(h, [], 10, overwrite=Overwrite.whole()),
+    "truncated": lambda h: commit(h, [], 10, overwrite=Overwrite.entire_table()),
 }
 
 

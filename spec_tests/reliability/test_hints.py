@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lakekit as lk
+from lakekit.cache import LRUCache
 from lakekit.maintenance import orphan_files
-from lakekit.metadata import branches, consumers, schemas, snapshots, tags
+from lakekit.metadata import refs, schemas, snapshots
 from lakekit.metadata.table_context import open_context
 from lakekit.model.snapshot import Snapshot
+from lakekit.runtime import Runtime, now_ms
 from lakekit.storage.memory import MemoryStorage
 from lakekit.table.table import Table
-from lakekit.world import LRUCache, Runtime, now_ms
 from spec_tests.laws.test_meta import schema_bytes, snapshot_bytes
 from spec_tests.longer import some
 from spec_tests.reliability.commits import ROOT, commit, message, opened, schema
@@ -183,7 +184,7 @@ def test_snapshots_over_pages_of_a_listing(case: tuple[int, int, str], server: S
     server.put(f"{top}/snapshot/LATEST", b"7")  # stale, as a writer left it that died
     for number, time in enumerate(times, 1):
         server.put(f"{top}/snapshot/snapshot-{number}", snapshot_bytes(number, timeMillis=time))
-    handle = open_context(server.url(top), storage_options=server.options, runtime=Runtime(decoded=LRUCache(64 << 20)))
+    handle = open_context(server.url(top), storage_options=server.options, runtime=Runtime(metadata_cache=LRUCache(64 << 20)))
     check_times(handle, times, 3, rising=clock != "skewed")
     pages = [asked for asked in server.requests if "list-type" in asked.query]
     assert len(pages) > count // page_size
@@ -269,7 +270,7 @@ def facts(handle: TableContext) -> tuple[object, ...]:
         ends(handle),
         snapshots.changelog_ids(handle),
         schemas.ids(handle),
-        tags.names(handle),
-        branches.names(handle),
-        consumers.ids(handle),
+        refs.list_tag_names(handle),
+        refs.list_branch_names(handle),
+        refs.consumer_ids(handle),
     )

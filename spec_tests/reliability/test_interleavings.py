@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakekit import world
+from lakekit import parallel
 from lakekit.errors import Conflict, InvalidOption
 from spec_tests.conftest import DEEP
 from spec_tests.longer import some
@@ -104,7 +104,7 @@ REFUSED = (Conflict, InvalidOption)
 
 @pytest.fixture(autouse=True)
 def one_after_another(monkeypatch):
-    monkeypatch.setattr(world, "in_pool", lambda: True)
+    monkeypatch.setattr(parallel, "in_pool", lambda: True)
 
 
 @pytest.mark.long

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lakekit as lk
-from lakekit import world
+from lakekit import parallel
 from lakekit.commit.overwrite import Overwrite
 from lakekit.errors import Conflict
 from lakekit.metadata import manifest_reader, snapshots
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def one_after_another(monkeypatch):
-    monkeypatch.setattr(world, "in_pool", lambda: True)
+    monkeypatch.setattr(parallel, "in_pool", lambda: True)
 
 
 # ---- B8: a retry that goes by what it read before an overwrite, or that skips snapshots which vanished -------------------------------------------------------
@@ -41,12 +41,12 @@ def one_after_another(monkeypatch):
 
 def emptied(store: MemoryStorage) -> None:
     for turn in range(2):  # the second overwrite changes nothing
-        commits.commit(commits.opened(store), [], turn, user="other", overwrite=Overwrite.whole())
+        commits.commit(commits.opened(store), [], turn, user="other", overwrite=Overwrite.entire_table())
 
 
 def vanished(store: MemoryStorage) -> None:
     handle = commits.opened(store)
-    commits.commit(handle, [], 1, user="other", overwrite=Overwrite.whole())
+    commits.commit(handle, [], 1, user="other", overwrite=Overwrite.entire_table())
     commits.commit(handle, [commits.message(new=["g"])], 2, user="other")
     store.delete([handle.layout.snapshot(2)])
 

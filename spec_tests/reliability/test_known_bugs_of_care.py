@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lakekit as lk
-from lakekit import world
+from lakekit import parallel
 from lakekit.errors import LakekitError
-from lakekit.maintenance import roots
+from lakekit.maintenance import reachability
 from lakekit.metadata import metadata_io
 from spec_tests.conftest import DEEP
 from spec_tests.longer import some
@@ -38,7 +38,7 @@ BRANCHES, TAGS = ("main", "b", "c"), ("t1", "t2", "t3")
 
 @pytest.fixture(autouse=True)
 def one_after_another(monkeypatch):
-    monkeypatch.setattr(world, "in_pool", lambda: True)
+    monkeypatch.setattr(parallel, "in_pool", lambda: True)
     monkeypatch.setattr(metadata_io, "WAIT_MS", 0)
 
 
@@ -73,7 +73,7 @@ def on(store: MemoryStorage, branch: str) -> Table:
 def check_whole(store: MemoryStorage, where: object) -> None:
     """Every root has its files, and every tag the rows it had."""
     check_roots(store)
-    for root in roots.read_all_roots(opened(store).handle()):
+    for root in reachability.read_all_roots(opened(store).handle()):
         if root.kind == "tag" and root.branch in BRANCHES and root.name in TAGS:
             assert on(store, root.branch).scan(at=root.name).collect().rows() == rows_of(root.branch, root.name), (root.path, where)
 
@@ -198,7 +198,7 @@ def test_b4_tags_go_and_tables_go_back_in_every_order(order: tuple[str, ...]):
         check_whole(store, step)
     clean(opened(store))
     check_whole(store, "cleaned")
-    for branch in roots.branches(opened(store).handle()):
+    for branch in reachability.branches(opened(store).handle()):
         report = on(store, branch).check()
         assert report.ok, str(report)
     opened(store).upsert(THIRD)
@@ -223,7 +223,7 @@ def test_b3_a_tag_made_while_its_snapshot_expires_keeps_its_files(tmp_path, monk
     table = lk.create(tmp_path, {"k": "INT"}, options={"bucket": "-1"})
     table.append([{"k": 1}])
     table.overwrite([{"k": 2}])
-    every, late = roots.read_all_roots, ["late"]
+    every, late = reachability.read_all_roots, ["late"]
 
     def read(handle):
         found = every(handle)
@@ -231,7 +231,7 @@ def test_b3_a_tag_made_while_its_snapshot_expires_keeps_its_files(tmp_path, monk
             lk.open(tmp_path).create_tag(late.pop(), at=1)
         return found
 
-    monkeypatch.setattr(roots, "read_all_roots", read)
+    monkeypatch.setattr(reachability, "read_all_roots", read)
     assert table.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids == (1,)
     assert table.scan(at="late").collect().rows() == [(1,)]
     assert lk.open(tmp_path).check().ok
@@ -243,7 +243,7 @@ def test_what_is_committed_while_orphans_are_looked_for_stays(tmp_path, monkeypa
     table.append([{"k": 1}])
     writer = table.writer(commit_user="late")
     writer.write([{"k": 2}])
-    waiting, every = [writer.prepare()], roots.read_all_roots
+    waiting, every = [writer.prepare()], reachability.read_all_roots
     for file in tmp_path.glob("bucket-0/*"):
         os.utime(file, (0, 0))  # a disk's clock may not tell what was made just before
 
@@ -253,7 +253,7 @@ def test_what_is_committed_while_orphans_are_looked_for_stays(tmp_path, monkeypa
             lk.open(tmp_path).commit(waiting.pop(), commit_user="late", identifier=1)
         return found
 
-    monkeypatch.setattr(roots, "read_all_roots", read)
+    monkeypatch.setattr(reachability, "read_all_roots", read)
     assert table.remove_orphans(older_than=timedelta(0), dry_run=False, force=True).height == 0
     assert sorted(table.scan().collect()["k"]) == [1, 2]
     assert lk.open(tmp_path).check(deep=True).ok

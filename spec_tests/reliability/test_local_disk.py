@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lakekit as lk
-from lakekit import world
+from lakekit import parallel
 from lakekit.storage import local
 from spec_tests.conftest import DEEP
 from spec_tests.reliability.rows import altered
@@ -70,7 +70,7 @@ class System:
 
 @pytest.fixture
 def system(monkeypatch):
-    monkeypatch.setattr(world, "in_pool", lambda: True)
+    monkeypatch.setattr(parallel, "in_pool", lambda: True)
     return System(monkeypatch)
 
 

@@ -20,9 +20,9 @@ from lakekit.maintenance import migrate as migration
 from lakekit.metadata import schemas, snapshots
 from lakekit.metadata.table_context import TableLocation
 from lakekit.model.table_paths import TablePaths
+from lakekit.parallel import map_sequentially
 from lakekit.storage.memory import MemoryStorage
 from lakekit.table.table import Table
-from lakekit.world import map_sequentially
 from spec_tests.reliability.faulty import DEATHS, INTERRUPTS, KINDS, Crash, FaultyStorage, copy
 from spec_tests.reliability.test_clone_crashes import Foldered
 

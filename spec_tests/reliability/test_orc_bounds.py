@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from pyarrow import orc
 
 import lakekit as lk
-from lakekit.codec import orc_bounds, orc_runs, orc_tail
+from lakekit.codec import orc_runs, orc_tail
 from lakekit.codec.varints import append_varint
 from lakekit.errors import Corrupt
 from lakekit.format import orc as orc_files
@@ -28,7 +28,7 @@ def test_files_of_every_writer_pass(fixtures_path):
     found = 0
     for path in sorted(fixtures_path.rglob("*")):
         if path.is_file() and "broken" not in path.parts and (data := path.read_bytes())[:3] == b"ORC":
-            orc_bounds.check(str(path), data)
+            orc_runs.check(str(path), data)
             found += 1
     assert found > 100
 
@@ -51,7 +51,7 @@ def test_files_of_arrow_pass(lengths, codec, nulls):
     table = pa.table({"s": pa.array(texts, pa.string()), "l": pa.array([[1] * (length % 50) for length in lengths], pa.list_(pa.int32()))})
     sink = pa.BufferOutputStream()
     orc.write_table(table, sink, compression=codec)
-    orc_bounds.check("a.orc", sink.getvalue().to_pybytes())
+    orc_runs.check("a.orc", sink.getvalue().to_pybytes())
 
 
 def streams_of(data: bytes, wanted: int) -> list[tuple[int, bytes, bool]]:
@@ -76,7 +76,7 @@ def test_lengths_of_arrow_are_summed_exactly(lengths, codec):
     orc.write_table(table, sink, compression=codec, dictionary_key_size_threshold=0.0)
     data = sink.getvalue().to_pybytes()
     if lengths:
-        assert {column: orc_runs.total(some, second=second) for column, some, second in streams_of(data, 2)} == dict.fromkeys((1, 3), sum(lengths))
+        assert {column: orc_runs.sum_lengths(some, second=second) for column, some, second in streams_of(data, 2)} == dict.fromkeys((1, 3), sum(lengths))
 
 
 whole = st.lists(
@@ -117,10 +117,10 @@ def test_scales_that_no_decimal_has_are_corrupt_and_reading_ends(tmp_path, run, 
     t.append([{"id": number, "v": number} for number in range(40)])
     file = damaged_tables.targets(tmp_path / "t", "data")[0]
     sound = file.read_bytes()
-    orc_bounds.check(str(file), sound)
+    orc_runs.check(str(file), sound)
     file.write_bytes(with_stream(sound, (5, 2), bytes.fromhex(run)))
     with pytest.raises(Corrupt, match="decimals of scales") as wrong:
-        orc_bounds.check(str(file), file.read_bytes())
+        orc_runs.check(str(file), file.read_bytes())
     assert wrong.value.path == str(file)
 
 
@@ -146,15 +146,15 @@ def test_scales_that_no_decimal_has_are_corrupt_and_reading_ends(tmp_path, run, 
 def test_runs_are_bounded(data, second, total):
     if total is None:
         with pytest.raises(Corrupt, match="a length of "):
-            orc_runs.total(bytes.fromhex(data), second=second)
+            orc_runs.sum_lengths(bytes.fromhex(data), second=second)
     else:
-        assert orc_runs.total(bytes.fromhex(data), second=second) == total
+        assert orc_runs.sum_lengths(bytes.fromhex(data), second=second) == total
 
 
 @given(st.binary(max_size=60), st.booleans())
 def test_any_bytes_are_bounded_or_corrupt(data, second):
     try:
-        assert orc_runs.total(data, second=second) >= 0
+        assert orc_runs.sum_lengths(data, second=second) >= 0
     except Corrupt as wrong:
         assert "a length" in str(wrong)
 
@@ -180,7 +180,7 @@ def test_a_decimal_of_too_many_digits_is_corrupt():
     data = sink.getvalue().to_pybytes()
     at = data.index(bytes([40, 10, 48, 2])) - 2
     with pytest.raises(Corrupt, match="a decimal of 99 digits"):
-        orc_bounds.check("a.orc", data[: at + 3] + bytes([99]) + data[at + 4 :])
+        orc_runs.check("a.orc", data[: at + 3] + bytes([99]) + data[at + 4 :])
 
 
 @pytest.mark.parametrize(("rows", "nested"), [(40, "ARRAY<INT>"), (40, "MAP<INT, INT>"), (40, "ARRAY<ROW<a INT>>"), (40, "ARRAY<ARRAY<INT>>")])
@@ -196,7 +196,7 @@ def test_lists_of_more_values_than_there_are_are_corrupt_and_the_process_lives(t
     for length in (1 << 20, 1 << 28, (1 << 31) // rows + 1, 1 << 40):
         file.write_bytes(with_lengths(sound, 2, length, rows))
         with pytest.raises(Corrupt, match="at most") as wrong:
-            orc_bounds.check(str(file), file.read_bytes())
+            orc_runs.check(str(file), file.read_bytes())
         assert wrong.value.path == str(file)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lakekit as lk
-from lakekit import world
+from lakekit import parallel
 from lakekit.commit import abort
 from lakekit.errors import CommitStateUnknown, Conflict, StorageFailed
 from spec_tests.reliability.faulty import FaultyStorage, copy
@@ -172,7 +172,7 @@ def test_a_disk_that_fills_between_rows_and_their_compaction():
 
 @pytest.mark.parametrize("kind", ["marked", "dynamic"])
 def test_an_index_file_that_is_there_although_its_write_failed_goes_again(kind: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(world, "in_pool", lambda: True)
+    monkeypatch.setattr(parallel, "in_pool", lambda: True)
     start = copy(filled(kind))
     probe = FaultyStorage(copy(start))
     appended(opened(probe))

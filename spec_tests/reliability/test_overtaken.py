@@ -9,10 +9,10 @@ from contextlib import suppress
 
 import pytest
 
-from lakekit import world
+from lakekit import parallel
 from lakekit.errors import CommitStateUnknown, Conflict
 from lakekit.metadata import snapshots
-from lakekit.model import hint
+from lakekit.model import snapshot
 from lakekit.storage.protocol import FileMissing
 from spec_tests.longer import some
 from spec_tests.reliability.faulty import FaultyStorage, copy
@@ -28,7 +28,7 @@ CHANGES = (*ADDS, "key: delete", "append: delete", "append marked: delete", "app
 
 @pytest.fixture(autouse=True)
 def one_after_another(monkeypatch):
-    monkeypatch.setattr(world, "in_pool", lambda: True)
+    monkeypatch.setattr(parallel, "in_pool", lambda: True)
 
 
 def others(store) -> None:
@@ -73,7 +73,7 @@ def test_a_commit_that_others_and_an_expiry_overtake(name):
         assert needed_of(handle) <= store.files.keys(), at
         numbers = snapshots.ids(handle)
         assert numbers == list(range(numbers[0], numbers[-1] + 1)), at
-        assert hint.decode(store.read(handle.layout.latest_hint)) in numbers, at
+        assert snapshot.decode(store.read(handle.layout.latest_hint)) in numbers, at
     assert told
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakekit import world
+from lakekit import parallel
 from lakekit.errors import CommitStateUnknown, LakekitError
 from spec_tests.conftest import DEEP
 from spec_tests.reliability.faulty import DEATHS, INTERRUPTS, KINDS, Crash, FaultyStorage
@@ -33,7 +33,7 @@ FEW = 23
 
 @pytest.fixture(autouse=True)
 def one_after_another(monkeypatch):
-    monkeypatch.setattr(world, "in_pool", lambda: True)
+    monkeypatch.setattr(parallel, "in_pool", lambda: True)
 
 
 @pytest.mark.long

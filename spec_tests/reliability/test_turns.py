@@ -9,11 +9,12 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 import lakekit as lk
+from lakekit.cache import LRUCache
 from lakekit.commit import try_commit
+from lakekit.runtime import Runtime
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.memory import MemoryStorage
-from lakekit.storage.turns import commit_queue
-from lakekit.world import LRUCache, Runtime
+from lakekit.storage.protocol import commit_queue
 from spec_tests.reliability.commits import ROOT, commit, live, message, opened, schema, unreferenced
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def test_who_has_the_turn_tries_again_at_once_and_gives_it_back():
     store, waits = Busy(), list[float]()
     store.put(f"{ROOT}/schema/schema-0", schema())
     store.rivals = 4
-    table = opened(store, Runtime(wait=waits.append, decoded=LRUCache(1 << 20)))
+    table = opened(store, Runtime(wait=waits.append, metadata_cache=LRUCache(1 << 20)))
     told = commit(table, [message(new=["f"])], 1)
     assert (told.snapshot_ids, told.retry_count, waits, store.turns) == ((5,), 4, [], 0)
     assert [name for *_, name in live(table)] == ["f", "r0", "r1", "r2", "r3"]

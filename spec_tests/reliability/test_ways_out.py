@@ -13,8 +13,8 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.catalog import warehouse
-from lakekit.storage import folders
+from lakekit.catalog import metastore
+from lakekit.storage import protocol
 from lakekit.storage.protocol import OutsideRoot
 from spec_tests.reliability.located import ALLOWED, EXTERNAL, set_external_paths, set_options
 from spec_tests.reliability.outside import COLUMNS, KEYED, filled, make_old, make_victim, names_and_bytes, rows
@@ -87,7 +87,7 @@ def test_no_table_is_made_where_a_link_stands(tmp_path, victim, cat, maker, to):
 
 @pytest.mark.parametrize("maker", MAKERS)
 def test_no_table_is_made_in_a_database_that_becomes_a_link_meanwhile(tmp_path, victim, cat, maker, monkeypatch):
-    before, real, place = names_and_bytes(victim), warehouse.check_own_folder, tmp_path / "lake" / "web.db"
+    before, real, place = names_and_bytes(victim), metastore.check_own_folder, tmp_path / "lake" / "web.db"
 
     def swapped(storage: Any, root: str, database: str) -> None:
         real(storage, root, database)
@@ -95,7 +95,7 @@ def test_no_table_is_made_in_a_database_that_becomes_a_link_meanwhile(tmp_path, 
             shutil.rmtree(place, ignore_errors=True)
             place.symlink_to(victim)
 
-    monkeypatch.setattr(warehouse, "check_own_folder", swapped)
+    monkeypatch.setattr(metastore, "check_own_folder", swapped)
     has_no_such_tables = (cat.metastore, maker) == ("jdbc", "format table")
     with pytest.raises(lk.Unsupported if has_no_such_tables else OutsideRoot, match="format" if has_no_such_tables else r'web\.db" is a link'):
         MAKERS[maker](cat, tmp_path, "web.new")
@@ -104,7 +104,7 @@ def test_no_table_is_made_in_a_database_that_becomes_a_link_meanwhile(tmp_path, 
 
 
 def test_a_table_that_becomes_a_link_while_it_is_dropped_leads_nowhere(tmp_path, victim, cat, monkeypatch):
-    before, real, place = names_and_bytes(victim), folders._deepest_first, tmp_path / "lake" / "shop.db" / "orders"
+    before, real, place = names_and_bytes(victim), protocol._deepest_first, tmp_path / "lake" / "shop.db" / "orders"
 
     def swapped(storage: Any, folder: str, without: Any) -> Any:
         if not place.is_symlink():
@@ -112,7 +112,7 @@ def test_a_table_that_becomes_a_link_while_it_is_dropped_leads_nowhere(tmp_path,
             place.symlink_to(victim / "t")
         return real(storage, folder, without)
 
-    monkeypatch.setattr(folders, "_deepest_first", swapped)
+    monkeypatch.setattr(protocol, "_deepest_first", swapped)
     with suppress(lk.LakekitError):
         cat.drop_table("shop.orders")
     assert place.is_symlink() or not os.path.lexists(place)  # it was swapped

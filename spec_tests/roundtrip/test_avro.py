@@ -219,7 +219,7 @@ GOLDEN = {
     for name in ("manifest", "manifest_list", "index_manifest")
 }
 DECODE = {
-    "manifest": lambda data: entry_files.decode([ManifestBytes("m", data)])[0].files(),
+    "manifest": lambda data: entry_files.decode_entries([ManifestBytes("m", data)])[0].files(),
     "manifest_list": lambda data: manifests.decode_list(data, path="m"),
     "index_manifest": lambda data: index_manifest.decode(data, path="m"),
 }
@@ -285,7 +285,7 @@ def test_damaged_records_behind_a_good_frame(data: st.DataObject, way: dict[str,
     broken = bytes(head + body + bytes(16))
     with always(**way):
         try:
-            one = entry_files.decode([ManifestBytes("m", broken), ManifestBytes("n", broken)])[0]
+            one = entry_files.decode_entries([ManifestBytes("m", broken), ManifestBytes("n", broken)])[0]
         except Corrupt as error:
             assert error.path in {"m", "n"}
             assert error.offset is not None

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from lakekit import plugins
-from lakekit.codec import arrow_values, hash_index, index_files, roaring
+from lakekit.codec import arrow_values, index_files, roaring
 from lakekit.codec.cursor import Cursor, jutf
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported, ValueOutOfRange
 from lakekit.file_index import container
 from lakekit.file_index.evaluator import evaluate
-from lakekit.model import commit_message, committable_bytes, split_bytes
+from lakekit.model import commit_message, split
 from lakekit.predicate import OPERATORS, And, Leaf
 from lakekit.testing.fixtures import fixtures
 from lakekit.types import parse
@@ -59,13 +59,16 @@ CODECS: dict[str, tuple[Callable[[bytes], object], list[bytes]]] = {
     "bitmap": (roaring.decode, [RUNS, roaring.encode(np.array([1, 5, 9], np.uint32)), roaring.encode(np.zeros(0, np.uint32))]),
     "roaring": (lambda data: roaring.roaring(data).max(), [RUNS]),
     "deletion vector": (index_files.decode_entry, [index_files.encode_entry(np.array([1, 2**33], np.uint64), 64)]),
-    "deletion vector data": (index_files.decode, [index_files.encode(np.array([1, 2**33], np.uint64), 64), b"\x5e\x43\xf2\xd0" + RUNS]),
+    "deletion vector data": (
+        index_files.decode_deletion_vector,
+        [index_files.encode_deletion_vector(np.array([1, 2**33], np.uint64), 64), b"\x5e\x43\xf2\xd0" + RUNS],
+    ),
     "deletion file": (index_files.read_file, [index_files.write_file([np.array([1, 7], np.uint32), np.arange(9, dtype=np.uint32)])[0]]),
-    "hash index": (hash_index.decode, [bytes(range(40))]),
+    "hash index": (index_files.decode_hash_index, [bytes(range(40))]),
     "index container": (container.decode, stored("file_index_container")),
-    "split": (split_bytes.decode, stored("data_split")),
+    "split": (split.decode, stored("data_split")),
     "message": (lambda data: [commit_message.decode_message(data, version) for version in (2, 3, 6, 11)], stored("commit_message")),
-    "committable": (lambda data: [committable_bytes.decode(data, version) for version in (2, 4, 5)], stored("manifest_committable")),
+    "committable": (lambda data: [commit_message.decode(data, version) for version in (2, 4, 5)], stored("manifest_committable")),
     **{name: (lambda data, name=name: probe_all(name, data), sample(name)) for name in ("bitmap", "bloom-filter", "bsi", "range-bitmap")},
     "evaluate": (
         lambda data: evaluate(data, And((Leaf("k", "=", (1,)), Leaf("k", ">", (0,)))), {"k": INT}, 5),
@@ -137,7 +140,11 @@ def wide_bomb(containers: int) -> bytes:
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("decode", "most", "make"),
-    [(roaring.decode, 128, bomb), (lambda data: index_files.decode(b"\x5e\x43\xf2\xd0" + data), 128, bomb), (index_files.decode, 64, wide_bomb)],
+    [
+        (roaring.decode, 128, bomb),
+        (lambda data: index_files.decode_deletion_vector(b"\x5e\x43\xf2\xd0" + data), 128, bomb),
+        (index_files.decode_deletion_vector, 64, wide_bomb),
+    ],
     ids=["bitmap", "deletion vector", "wide deletion vector"],
 )
 def test_small_input_takes_no_great_memory(decode: Callable[[bytes], Any], most: int, make: Callable[[int], bytes]) -> None:
@@ -205,7 +212,7 @@ def test_java_texts_come_back(text: str) -> None:
 
 def test_positions_beyond_32_bits_need_64() -> None:
     with pytest.raises(ValueOutOfRange, match="bitmap64"):
-        index_files.encode(np.array([2**32], np.uint64), 32)
+        index_files.encode_deletion_vector(np.array([2**32], np.uint64), 32)
 
 
 def test_a_cursor_marks_what_it_read() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from lakekit.codec.avro_container import METADATA
 from lakekit.errors import Corrupt
-from lakekit.model.columnar_file import read_table, write_table
+from lakekit.model.metadata_records import read_table, write_table
 
 
 @pytest.mark.parametrize("kind", ["parquet", "orc"])

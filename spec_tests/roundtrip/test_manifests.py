@@ -12,7 +12,7 @@ from lakekit.codec import avro_container
 from lakekit.model import entry_files, index_manifest, manifest_entries, manifests
 from lakekit.model.data_file import DataFileMeta, Stats
 from lakekit.model.entry_files import ManifestBytes
-from lakekit.model.index_file import DELETION_VECTORS, HASH, DeletionRange, GlobalIndex, IndexManifestEntry
+from lakekit.model.index_manifest import DELETION_VECTORS, HASH, DeletionRange, GlobalIndex, IndexManifestEntry
 from lakekit.model.manifests import ManifestFileMeta
 
 CODECS = st.sampled_from(["null", "deflate", "snappy", "zstandard", "bzip2", "xz"])
@@ -65,13 +65,13 @@ def some_entries(draw: st.DrawFn, most: int = 5) -> tuple[list[DataFileMeta], li
 @given(some_entries(), CODECS)
 def test_manifest(case: tuple[list[DataFileMeta], list[dict[str, Any]], manifest_entries.ManifestEntries], codec: str) -> None:
     files, places, written = case
-    data = entry_files.encode(written, codec=codec)
-    found, counts = entry_files.decode([ManifestBytes("m", data)])
+    data = entry_files.encode_entries(written, codec=codec)
+    found, counts = entry_files.decode_entries([ManifestBytes("m", data)])
     assert counts == [len(files)]
     assert found.table.equals(written.table)
     assert found.files() == files
     assert found.select(["kind", "partition", "bucket", "total_buckets"]).table.to_pylist() == places
-    assert entry_files.encode(found, codec=codec) == data
+    assert entry_files.encode_entries(found, codec=codec) == data
 
 
 KINDS = st.sampled_from([("orc", "zstandard"), ("orc", "null"), ("parquet", "zstandard"), ("parquet", "snappy"), ("parquet", "deflate")])
@@ -87,7 +87,7 @@ def test_manifest_of_another_format(case: tuple[list[DataFileMeta], list[dict[st
     written = manifest_entries.concat(
         [manifest_entries.empty(), *(manifest_entries.of_files([file], **place) for file, place in zip(files, case[1], strict=True))]
     )
-    found, counts = entry_files.decode([ManifestBytes("m", entry_files.encode(written, kind=kind, codec=codec))])
+    found, counts = entry_files.decode_entries([ManifestBytes("m", entry_files.encode_entries(written, kind=kind, codec=codec))])
     assert counts == [len(files)]
     assert found.table.equals(written.table)
 
@@ -98,8 +98,8 @@ def test_manifest_of_another_format(case: tuple[list[DataFileMeta], list[dict[st
 def test_manifests_together(cases: list[tuple[Any, str]]) -> None:
     """Partition rows here are any bytes, so that most guesses of where a record starts are wrong: the answer is right all the same."""
     parts = [written for (_, _, written), _ in cases]
-    blobs = [ManifestBytes(str(i), entry_files.encode(written, codec=codec)) for i, ((_, _, written), codec) in enumerate(cases)]
-    found, counts = entry_files.decode(blobs)
+    blobs = [ManifestBytes(str(i), entry_files.encode_entries(written, codec=codec)) for i, ((_, _, written), codec) in enumerate(cases)]
+    found, counts = entry_files.decode_entries(blobs)
     assert counts == [len(part) for part in parts]
     assert found.table.equals(manifest_entries.concat([manifest_entries.empty(), *parts]).table)
 

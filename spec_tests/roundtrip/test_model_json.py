@@ -12,13 +12,10 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from lakekit.errors import Corrupt, Unsupported
-from lakekit.model import hint, json_codec
-from lakekit.model.consumer import Consumer
-from lakekit.model.snapshot import COMMIT_KINDS, Snapshot
-from lakekit.model.statistics import ColumnStatistics, Statistics
+from lakekit.model import json_codec, snapshot
+from lakekit.model.snapshot import COMMIT_KINDS, ColumnStatistics, Consumer, Snapshot, Statistics, Tag
 from lakekit.model.table_schema import TableSchema, assign_ids, highest_id
-from lakekit.model.tag import Tag
-from lakekit.options.frozendict import FrozenDict, freeze
+from lakekit.options.option import FrozenDict, freeze
 from lakekit.types import ROOTS, DataType, Field, Instant
 
 if TYPE_CHECKING:
@@ -201,7 +198,7 @@ def test_statistics(statistics: Statistics) -> None:
 def test_consumers_and_hints(number: int) -> None:
     consumer = Consumer(next_snapshot=number)
     assert Consumer.from_json(consumer.to_json()) == consumer
-    assert hint.decode(hint.encode(number)) == number
+    assert snapshot.decode(snapshot.encode(number)) == number
 
 
 @settings(max_examples=25, deadline=None)

@@ -7,13 +7,12 @@ from typing import Any
 from hypothesis import given, settings, strategies as st
 
 from lakekit.codec import binary_row
-from lakekit.model import commit_message, committable_bytes, split_bytes
-from lakekit.model.commit_message import CommitMessage
-from lakekit.model.committable_bytes import Committable
+from lakekit.model import commit_message, split as split_bytes
+from lakekit.model.commit_message import CommitMessage, Committable
 from lakekit.model.data_file import DataFileMeta, Stats
-from lakekit.model.index_file import DELETION_VECTORS, DeletionRange, GlobalIndex, IndexFileMeta
+from lakekit.model.index_manifest import DELETION_VECTORS, DeletionRange, GlobalIndex, IndexFileMeta
 from lakekit.model.split import DeletionFile, Split
-from lakekit.options.frozendict import FrozenDict
+from lakekit.options.option import FrozenDict
 from lakekit.types import parse
 
 LONG = st.integers(-(2**63), 2**63 - 1)
@@ -112,4 +111,4 @@ def test_messages_come_back(some: tuple[CommitMessage, ...], identifier: int, wa
     for message in some:
         assert commit_message.decode_message(commit_message.encode_message(message)) == message
     committable = Committable(identifier=identifier, watermark=watermark, properties=FrozenDict(properties), messages=some)
-    assert committable_bytes.decode(committable_bytes.encode(committable)) == committable
+    assert commit_message.decode(commit_message.encode(committable)) == committable

@@ -14,9 +14,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from polars.testing import assert_frame_equal
 
 from lakekit.errors import ValueOutOfRange
-from lakekit.format.encoder import Encoding, open_writer
+from lakekit.format.encoder import ColumnStats, Encoding, open_writer
 from lakekit.format.polars_types import polars_schema
-from lakekit.format.told import ColumnStats
 from lakekit.types import Field, parse
 
 TYPES = {

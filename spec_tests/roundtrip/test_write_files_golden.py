@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakekit.codec import binary_row, orc_tail
-from lakekit.data_file.file_names import file_names
-from lakekit.data_file.paths import data_file_path
+from lakekit.data_file.paths import data_file_path, file_names
 from lakekit.data_file.reader import scan_files
 from lakekit.data_file.rolling_writer import WriteTarget, write_run
 from lakekit.metadata import manifest_reader, schemas, snapshots

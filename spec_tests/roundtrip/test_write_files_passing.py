@@ -15,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 from lakekit.codec import binary_row
 from lakekit.data_file.file_metadata import StatsCollector
 from lakekit.errors import Corrupt, StorageFailed
-from lakekit.format import parquet_pass, parquet_writer
+from lakekit.format import parquet_pages, parquet_writer
 from lakekit.storage.local import LocalStorage
 from lakekit.types import Field
 from spec_tests.roundtrip.writing import check_pages, read, table, write
@@ -97,7 +97,7 @@ def test_pieces_of_any_length_pass_as_the_whole_does(data):
     found = []
     for cut in (sizes, [len(made)]):
         out = bytearray(b"beginning")
-        passing, at = parquet_pass.RowGroupStream(out.extend, len(out)), 0
+        passing, at = parquet_pages.RowGroupStream(out.extend, len(out)), 0
         for size in [*cut, len(made)]:
             passing.write(made[at : at + size])
             at += size
@@ -108,7 +108,7 @@ def test_pieces_of_any_length_pass_as_the_whole_does(data):
 
 
 def test_what_does_not_end_as_parquet_does_is_refused():
-    passing = parquet_pass.RowGroupStream(lambda _: None, 4)
+    passing = parquet_pages.RowGroupStream(lambda _: None, 4)
     passing.write(encoded(frame().head(10).select("k"))[:-1])
     with pytest.raises(Corrupt):
         passing.groups()

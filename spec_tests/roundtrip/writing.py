@@ -9,8 +9,7 @@ from zlib import crc32
 
 import polars as pl
 
-from lakekit.data_file.file_names import file_names
-from lakekit.data_file.paths import data_file_path
+from lakekit.data_file.paths import data_file_path, file_names
 from lakekit.data_file.reader import scan_files
 from lakekit.data_file.rolling_writer import WriteTarget, write_run
 from lakekit.format import thrift

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 from pymysql import err
 
-from lakekit.world import warn_user
+from lakekit.runtime import warn_user
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lakekit.catalog.uris import JdbcAddress
+    from lakekit.catalog.jdbc_session import JdbcAddress
 
 MARK = "%s"
 EXPIRED = "TIMESTAMPDIFF(SECOND, acquired_at, NOW()) > expire_time_seconds"

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg import errors
 
-from lakekit.world import warn_user
+from lakekit.runtime import warn_user
 
 if TYPE_CHECKING:
-    from lakekit.catalog.uris import JdbcAddress
+    from lakekit.catalog.jdbc_session import JdbcAddress
 
 MARK = "%s"
 EXPIRED = None

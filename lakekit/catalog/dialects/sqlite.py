@@ -6,7 +6,7 @@ import sqlite3
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakekit.catalog.uris import JdbcAddress
+    from lakekit.catalog.jdbc_session import JdbcAddress
 
 MARK = "?"
 EXPIRED = "strftime('%s', 'now') - strftime('%s', acquired_at) > expire_time_seconds"

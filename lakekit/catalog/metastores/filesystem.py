@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakekit.catalog import identifier, warehouse
-from lakekit.catalog.warehouse import SUFFIX, is_table, location
+from lakekit.catalog import identifier, metastore
+from lakekit.catalog.metastore import SUFFIX, is_table, location
 from lakekit.errors import DatabaseNotFound, InvalidOption, Unsupported
 from lakekit.metadata.table_context import TableLocation
 from lakekit.model.table_paths import TablePaths, is_plain
-from lakekit.storage import confine, folders
-from lakekit.world import warn_user
+from lakekit.runtime import warn_user
+from lakekit.storage import confine, protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -63,7 +63,7 @@ class FileSystem:
 
         Raises: `DatabaseNotFound` where something else than a warehouse exists, or nothing.
         """
-        names = warehouse.databases(self.storage, self.root)
+        names = metastore.databases(self.storage, self.root)
         if not names and (why := _no_warehouse(self.storage, self.root, self.storage.list(self.root))) is not None:
             raise DatabaseNotFound(f'no warehouse at "{self.root}": {why}', name=self.root)
         return names
@@ -76,7 +76,7 @@ class FileSystem:
         return stat is not None and stat.is_dir
 
     def is_linked(self, database: str) -> bool:
-        return folders.link_target(self.storage, location(self.root, database)) is not None
+        return protocol.link_target(self.storage, location(self.root, database)) is not None
 
     def create_database(self, database: str, properties: Mapping[str, str]) -> None:
         if "location" in properties:
@@ -91,7 +91,7 @@ class FileSystem:
                 f"a folder keeps no properties: {', '.join(sorted(properties))} of database {database} are dropped; "
                 "metastore='jdbc' keeps them"
             )
-        folders.make(self.storage, location(self.root, database))
+        protocol.make(self.storage, location(self.root, database))
 
     def alter_database(self, database: str, properties: Mapping[str, str], remove: Iterable[str]) -> None:  # noqa: ARG002 - every metastore's
         raise Unsupported(
@@ -107,8 +107,8 @@ class FileSystem:
         folder = location(self.root, database)
         own = confine(self.storage, folder)
         inside = [
-            *(entry.name for entry in own.list(folder) if entry.name != folders.MARKER),
-            *folders.link_names(own, folder),
+            *(entry.name for entry in own.list(folder) if entry.name != protocol.MARKER),
+            *protocol.link_names(own, folder),
         ]
         if inside and not cascade:
             raise InvalidOption(
@@ -117,8 +117,8 @@ class FileSystem:
                 key="cascade",
                 value=None,
             )
-        target = folders.link_target(self.storage, folder)
-        folders.remove(self.storage, folder)
+        target = protocol.link_target(self.storage, folder)
+        protocol.remove(self.storage, folder)
         if target is not None:
             warn_user(
                 f'database {database} was a link to "{target}": the link is gone, and what lies there stays. Delete '
@@ -126,7 +126,7 @@ class FileSystem:
             )
 
     def tables(self, database: str) -> list[str]:
-        return warehouse.tables(self.storage, location(self.root, database))
+        return metastore.tables(self.storage, location(self.root, database))
 
     def has_table(self, database: str, table: str) -> bool:
         return (
@@ -135,22 +135,22 @@ class FileSystem:
             and is_table(self.storage, location(self.root, database, table))
         )
 
-    def ground(self, name: Identifier) -> TableLocation:
+    def locate(self, name: Identifier) -> TableLocation:
         root = location(self.root, name.database, name.table)
         return TableLocation(name=name.full, storage=confine(self.storage, root), layout=TablePaths(root=root))
 
     def create_table(self, name: Identifier, define: Define) -> None:
-        warehouse.check_own_folder(self.storage, self.root, name.database)
-        define(warehouse.reach(self.ground(name), [self.root]))
+        metastore.check_own_folder(self.storage, self.root, name.database)
+        define(metastore.reach(self.locate(name), [self.root]))
 
     def drop_table(self, name: Identifier) -> None:
-        warehouse.check_own_folder(self.storage, self.root, name.database)
-        warehouse.remove(self.ground(name), [self.root])
+        metastore.check_own_folder(self.storage, self.root, name.database)
+        metastore.remove(self.locate(name), [self.root])
 
     def rename_table(self, old: Identifier, new: Identifier) -> None:
         for name in (old, new):
-            warehouse.check_own_folder(self.storage, self.root, name.database)
-        warehouse.move(self.ground(old), location(self.root, new.database, new.table), [self.root])
+            metastore.check_own_folder(self.storage, self.root, name.database)
+        metastore.move(self.locate(old), location(self.root, new.database, new.table), [self.root])
 
     def lying(self, database: str | None = None) -> list[str]:
         raise _nothing_to_register(self.root, database)

@@ -4,6 +4,13 @@ The schema files define a table, and its entry is a copy for other engines. A ta
 then its entry; it is dropped in the reverse order. Hive knows names in lower case only. Partitions are not registered:
 tables whose partitions the metastore stores (`metastore.partitioned-table`) are read, and refused by name when they are
 to be written. Source: ENGINE.md 9.4; `HiveCatalog`, `HiveCatalogLock`.
+
+The entry of a Paimon table in a Hive metastore, for other engines. The table's schema files are authoritative.
+
+    BIGINT, STRING, TIMESTAMP_LTZ(3)     bigint, string, timestamp
+    MAP<STRING, INT>, ROW<a INT>         map<string,int>, struct<a:int>
+
+Source: ENGINE.md 9.4; `HiveCatalog.newHmsTable`, `HiveTypeUtils`.
 """
 
 from __future__ import annotations
@@ -15,11 +22,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakekit import storage as storages
-from lakekit.catalog import hive_table, identifier, warehouse
+from lakekit.catalog import identifier, metastore as warehouse
 from lakekit.catalog.hive_client import HiveRefusal, metastore, parse_metastore_uris
 from lakekit.catalog.identifier import Identifier
-from lakekit.catalog.uris import redact_uri
-from lakekit.catalog.warehouse import location
+from lakekit.catalog.jdbc_session import redact_uri
+from lakekit.catalog.metastore import location
 from lakekit.errors import (
     DatabaseAlreadyExists,
     InvalidOption,
@@ -31,25 +38,155 @@ from lakekit.errors import (
     Unsupported,
 )
 from lakekit.metadata import schemas
-from lakekit.metadata.keeper import NoLock
-from lakekit.metadata.table_context import TableLocation
+from lakekit.metadata.table_context import NoLock, TableLocation
 from lakekit.model.table_paths import TablePaths, is_plain
-from lakekit.storage import folders
+from lakekit.runtime import REAL_RUNTIME, warn_user
+from lakekit.storage import protocol
 from lakekit.storage.local import LocalStorage
-from lakekit.world import REAL_RUNTIME, warn_user
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from lakekit.catalog.hive_client import HiveClient
-    from lakekit.catalog.hive_table import Entry
     from lakekit.catalog.metastore import Define
     from lakekit.catalog.options import CatalogOptions
-    from lakekit.metadata.keeper import HeldLock
+    from lakekit.metadata.table_context import HeldLock
     from lakekit.model.table_schema import TableSchema
+    from lakekit.runtime import Runtime
     from lakekit.storage.protocol import Storage
-    from lakekit.world import Runtime
+    from lakekit.types import DataType
+
+    Entry = dict[str, Any]
+    """A table as the metastore has it."""
+
+
+INPUT, OUTPUT = "org.apache.paimon.hive.mapred.PaimonInputFormat", "org.apache.paimon.hive.mapred.PaimonOutputFormat"
+_SERDE, _HANDLER = "org.apache.paimon.hive.PaimonSerDe", "org.apache.paimon.hive.PaimonStorageHandler"
+_MAX_RETENTION = 2**31 - 1
+_HIVE_TYPES = {
+    name.upper(): name for name in ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "date")
+}
+_HIVE_TYPES |= {
+    "TIME": "string",
+    "TIMESTAMP": "timestamp",
+    "TIMESTAMP_LTZ": "timestamp",
+    "BINARY": "binary",
+    "VARBINARY": "binary",
+    "BLOB": "binary",
+}
+_SIZED_TYPES = {"CHAR": ("char", 255), "VARCHAR": ("varchar", 65535)}
+
+
+def is_paimon(entry: Entry) -> bool:
+    """Whether an entry is a Paimon table: its formats say so."""
+    stored = entry.get("sd", {})
+    return (stored.get("inputFormat"), stored.get("outputFormat")) == (INPUT, OUTPUT)
+
+
+def is_external(entry: Entry) -> bool:
+    """Whether the table's files outlive its entry."""
+    return bool(entry.get("tableType") == "EXTERNAL_TABLE")
+
+
+def new_entry(
+    database: str, table: str, schema: TableSchema, location: str, *, now_ms: int, is_external: bool, is_syncing: bool
+) -> Entry:
+    """Return the entry of a new table."""
+    options = (
+        schema.options
+        if is_syncing
+        else {key: value for key, value in schema.options.items() if key.startswith("hive.")}
+    )
+    parameters = {
+        **options,
+        **(_keys(schema) if is_syncing else {}),
+        "table_type": "PAIMON",
+        "storage_handler": _HANDLER,
+    }
+    if schema.comment is not None:
+        parameters["comment"] = schema.comment
+    if is_external:
+        parameters["EXTERNAL"] = "TRUE"
+    entry: Entry = {
+        "tableName": table,
+        "dbName": database,
+        "owner": getpass.getuser(),
+        "createTime": now_ms // 1000,
+        "lastAccessTime": now_ms // 1000,
+        "retention": _MAX_RETENTION,
+        "partitionKeys": [],
+        "parameters": parameters,
+        "tableType": "EXTERNAL_TABLE" if is_external else "MANAGED_TABLE",
+        "sd": {
+            "location": location,
+            "compressed": False,
+            "numBuckets": 0,
+            "bucketCols": [],
+            "sortCols": [],
+            "parameters": {},
+        },
+    }
+    return _set_columns(entry, schema)
+
+
+def update_entry(entry: Entry, schema: TableSchema, removed: Iterable[str], *, is_syncing: bool) -> Entry:
+    """Return the entry after the table's schema changed; parameters of other engines stay."""
+    options = (
+        schema.options
+        if is_syncing
+        else {key: value for key, value in schema.options.items() if key.startswith("hive.")}
+    )
+    removed_keys = set(removed)
+    parameters = {
+        key: value
+        for key, value in {**entry.get("parameters", {}), **options, **(_keys(schema) if is_syncing else {})}.items()
+        if key not in removed_keys
+    }
+    if schema.comment is not None:
+        parameters["comment"] = schema.comment
+    return _set_columns({**entry, "parameters": parameters}, schema)
+
+
+def _set_columns(entry: Entry, schema: TableSchema) -> Entry:
+    columns = [{"name": field.name, "type": hive_type(field.type), "comment": field.comment} for field in schema.fields]
+    serde = {**entry["sd"].get("serdeInfo", {}), "serializationLib": _SERDE, "parameters": {}}
+    return {
+        **entry,
+        "sd": {**entry["sd"], "cols": columns, "inputFormat": INPUT, "outputFormat": OUTPUT, "serdeInfo": serde},
+    }
+
+
+def _keys(schema: TableSchema) -> Mapping[str, str]:
+    keys = {"primary-key": schema.primary_keys, "partition": schema.partition_keys, "bucket-key": schema.bucket_keys}
+    return {key: ",".join(names) for key, names in keys.items() if names}
+
+
+def hive_type(t: DataType) -> str:
+    """Return Hive's name of a type, as a metastore of Hive 2 knows it. Raises `Unsupported`."""
+    if t.root in _HIVE_TYPES:
+        return _HIVE_TYPES[t.root]
+    if t.root in _SIZED_TYPES:
+        name, longest = _SIZED_TYPES[t.root]
+        return f"{name}({t.length})" if t.length is not None and t.length <= longest else "string"
+    match t.root:
+        case "DECIMAL":
+            return f"decimal({t.precision},{t.scale})"
+        case "ARRAY" if t.element is not None:
+            return f"array<{hive_type(t.element)}>"
+        case "MULTISET" if t.element is not None:
+            return f"map<{hive_type(t.element)},int>"
+        case "MAP" if t.key is not None and t.value is not None:
+            return f"map<{hive_type(t.key)},{hive_type(t.value)}>"
+        case "ROW":
+            return f"struct<{','.join(f'{field.name}:{hive_type(field.type)}' for field in t.fields)}>"
+        case "VARIANT":
+            return "struct<value:binary,metadata:binary>"
+    raise Unsupported(f"Hive has no type for {t}; keep the table in another catalog", feature="catalog.hive")
+
+
+# ---- hive ------------------------------------------------------------
+
 
 _EXCLUSIVE, _TABLE_LEVEL = 3, 2
 _ACQUIRED, _WAITING = 1, 2
@@ -111,7 +248,7 @@ class Hive:
         if "locationUri" not in entry and self.settings.warehouse:
             entry["locationUri"] = _url(self.settings.storage, location(self.settings.warehouse, database))
         if "locationUri" in entry:
-            folders.make(*storages.open(entry["locationUri"], self.settings.storage_options))
+            protocol.make(*storages.open(entry["locationUri"], self.settings.storage_options))
         try:
             with self._client() as client:
                 client.call("create_database", entry)
@@ -182,12 +319,12 @@ class Hive:
             entry["tableName"]
             for part in parts
             for entry in part
-            if hive_table.is_paimon(entry) and identifier.is_table(entry["tableName"])
+            if is_paimon(entry) and identifier.is_table(entry["tableName"])
         )
 
     def has_table(self, database: str, table: str) -> bool:
         entry = self.entry(database, table)
-        return entry is not None and hive_table.is_paimon(entry)
+        return entry is not None and is_paimon(entry)
 
     def entry(self, database: str, table: str) -> Entry | None:
         """Return the entry of a table of exactly that name."""
@@ -202,7 +339,7 @@ class Hive:
             raise
         return table_entry if (table_entry.get("dbName"), table_entry.get("tableName")) == (database, table) else None
 
-    def ground(self, name: Identifier) -> TableLocation:
+    def locate(self, name: Identifier) -> TableLocation:
         entry = self.entry(name.database, name.table)
         uri = (entry or {}).get("sd", {}).get("location")
         if not uri:
@@ -217,13 +354,13 @@ class Hive:
             table=name.table,
             is_partitioned=bool((entry or {}).get("partitionKeys")),
         )
-        return TableLocation(name=name.full, storage=storage, layout=TablePaths(root=root), keeper=environment)
+        return TableLocation(name=name.full, storage=storage, layout=TablePaths(root=root), catalog_env=environment)
 
     def create_table(self, name: Identifier, define: Define) -> None:
         _check_case(name.table)
         if self.entry(name.database, name.table) is not None:
             raise _not_ours(name)
-        ground = warehouse.reach(self.ground(name), self._folders(name.database))
+        ground = warehouse.reach(self.locate(name), self._folders(name.database))
         schema = define(ground)
         try:
             self._register(name, ground, schema)
@@ -241,7 +378,7 @@ class Hive:
                 f"{name.full} asks for partitions in the metastore, where lakekit registers none",
                 feature="option.metastore.partitioned-table",
             )
-        entry = hive_table.new_entry(
+        entry = new_entry(
             name.database,
             name.table,
             schema,
@@ -272,21 +409,21 @@ class Hive:
         return warehouse.tables(*storages.open(uri, self.settings.storage_options))
 
     def register(self, name: Identifier, schema: TableSchema) -> bool:
-        entry, ground = self.entry(name.database, name.table), self.ground(name)
+        entry, ground = self.entry(name.database, name.table), self.locate(name)
         if entry is None:
             _check_case(name.table)
             self._register(name, ground, schema)
             return True
-        if not hive_table.is_paimon(entry):
+        if not is_paimon(entry):
             raise _not_ours(name)
         self.renew(name.database, name.table, schema, ())
         return False
 
     def drop_table(self, name: Identifier) -> None:
-        entry, ground = self.entry(name.database, name.table), self.ground(name)
+        entry, ground = self.entry(name.database, name.table), self.locate(name)
         with self._client() as client:
             client.call("drop_table", name.database, name.table, False)
-        if entry is None or not hive_table.is_external(entry):
+        if entry is None or not is_external(entry):
             warehouse.remove(ground, self._folders(name.database))
 
     def _folders(self, database: str) -> list[str]:
@@ -304,18 +441,18 @@ class Hive:
         The metastore moves the files of its own tables itself, where they lie in its default location.
         """
         _check_case(new.table)
-        entry, source = self.entry(old.database, old.table), self.ground(old)
+        entry, source = self.entry(old.database, old.table), self.locate(old)
         if entry is None:
             raise StorageFailed(f"{old.full} went away from {self.where} at this moment", path=self.where)
-        wanted = self.ground(new)
-        if not hive_table.is_external(entry) and wanted.storage.stat(wanted.layout.root) is not None:
+        wanted = self.locate(new)
+        if not is_external(entry) and wanted.storage.stat(wanted.layout.root) is not None:
             raise StorageFailed(
                 f'"{wanted.layout.root}" is there already, though no table is; move it away first',
                 path=wanted.layout.root,
             )
         self._alter(old.database, old.table, {**entry, "dbName": new.database, "tableName": new.table})
         lies_here = any(warehouse.is_below(source.layout.root, folder) for folder in self._folders(old.database))
-        if hive_table.is_external(entry) or not lies_here or not schemas.ids(source):
+        if is_external(entry) or not lies_here or not schemas.ids(source):
             return
         above = wanted.layout.root.rpartition("/")[0]
         warehouse.move(source, wanted.layout.root, [*self._folders(old.database), *self._folders(new.database), above])
@@ -341,7 +478,7 @@ class Hive:
             self._alter(
                 database,
                 table,
-                hive_table.update_entry(entry, schema, removed, is_syncing=self.settings.of("sync-all-properties")),
+                update_entry(entry, schema, removed, is_syncing=self.settings.of("sync-all-properties")),
             )
 
     @contextmanager
@@ -373,7 +510,7 @@ class Hive:
                         f"Acquire lock failed for table {database}.{table} after {waited:.0f} s: others hold it. "
                         "Nothing was changed"
                     )
-                yield HiveLock(name=f"{database}.{table}", since_ms=runtime.elapsed_ms(), world=runtime)
+                yield HiveLock(name=f"{database}.{table}", since_ms=runtime.elapsed_ms(), runtime=runtime)
             finally:
                 try:
                     client.call("unlock", number)
@@ -390,11 +527,11 @@ class HiveLock:
 
     name: str
     since_ms: float
-    world: Runtime
+    runtime: Runtime
 
     def check(self) -> None:
         """Raise `LockLost` when the metastore may have dropped the lock."""
-        spent = self.world.elapsed_ms() - self.since_ms
+        spent = self.runtime.elapsed_ms() - self.since_ms
         if spent > _LOCK_HOLD_MS:
             raise LockLost(
                 f"the lock of {self.name} was held for {spent / 1000:.0f} s, longer than a metastore remembers it. "
@@ -411,7 +548,7 @@ class HiveEnvironment:
     table: str
     is_partitioned: bool = False
 
-    def locked(self, branch: str) -> AbstractContextManager[HeldLock]:  # noqa: ARG002 - a metastore knows no branches
+    def lock(self, branch: str) -> AbstractContextManager[HeldLock]:  # noqa: ARG002 - a metastore knows no branches
         """Hold the table's lock, where the catalog's options enable locks.
 
         Raises: `Unsupported` for tables whose partitions the metastore stores.
@@ -428,10 +565,10 @@ class HiveEnvironment:
             else nullcontext(NoLock())
         )
 
-    def altered(self, schema: TableSchema) -> None:
+    def schema_changed(self, schema: TableSchema) -> None:
         """Renews the entry; a failure is told, since the table itself has changed by now."""
         try:
-            ground = self.catalog.ground(Identifier(database=self.database, table=self.table))
+            ground = self.catalog.locate(Identifier(database=self.database, table=self.table))
             before = schemas.read(ground, schema.id - 1).options if schema.id else {}
             self.catalog.renew(self.database, self.table, schema, set(before) - set(schema.options))
         except LakekitError as failed:

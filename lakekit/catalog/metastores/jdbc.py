@@ -15,11 +15,17 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lakekit.catalog import identifier, warehouse
-from lakekit.catalog.jdbc_lock import JdbcLock, create_if_missing
-from lakekit.catalog.jdbc_session import DuplicateKey, JdbcDatabase, MissingTable, retry_while_busy
-from lakekit.catalog.uris import redact_uri
-from lakekit.catalog.warehouse import location
+from lakekit.catalog import identifier, metastore
+from lakekit.catalog.jdbc_session import (
+    DuplicateKey,
+    JdbcDatabase,
+    JdbcLock,
+    MissingTable,
+    create_if_missing,
+    redact_uri,
+    retry_while_busy,
+)
+from lakekit.catalog.metastore import location
 from lakekit.errors import (
     DatabaseAlreadyExists,
     InvalidOption,
@@ -28,13 +34,12 @@ from lakekit.errors import (
     Unsupported,
     ViewAlreadyExists,
 )
-from lakekit.metadata import keeper
-from lakekit.metadata.keeper import NoLock
-from lakekit.metadata.table_context import TableLocation
+from lakekit.metadata import table_context
+from lakekit.metadata.table_context import NoLock, TableLocation
 from lakekit.model.table_paths import MAIN, TablePaths
-from lakekit.options.frozendict import FrozenDict
-from lakekit.storage import confine, folders
-from lakekit.world import REAL_RUNTIME, warn_user
+from lakekit.options.option import FrozenDict
+from lakekit.runtime import REAL_RUNTIME, warn_user
+from lakekit.storage import confine, protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -44,7 +49,7 @@ if TYPE_CHECKING:
     from lakekit.catalog.jdbc_session import JdbcSession
     from lakekit.catalog.metastore import Define
     from lakekit.catalog.options import CatalogOptions
-    from lakekit.metadata.keeper import HeldLock
+    from lakekit.metadata.table_context import HeldLock
     from lakekit.model.table_schema import TableSchema
     from lakekit.storage.protocol import Storage
 
@@ -176,7 +181,7 @@ class Jdbc:
         _check_lengths(stored)
 
         def insert() -> None:
-            with self._session() as session, session.together():
+            with self._session() as session, session.transaction():
                 for name, value in stored.items():
                     session.do(_ADD_PROPERTY, self.key, database, name, value)
 
@@ -199,7 +204,7 @@ class Jdbc:
         _check_lengths(properties)
 
         def change() -> None:
-            with self._session() as session, session.together():
+            with self._session() as session, session.transaction():
                 for name in (*properties, *removed):
                     session.do(
                         f"DELETE FROM paimon_database_properties {_OF_DATABASE} AND property_key = ?",
@@ -225,7 +230,7 @@ class Jdbc:
         views = (_VIEWS,) if self.views(database) else ()
 
         def delete() -> None:
-            with self._session() as session, session.together():
+            with self._session() as session, session.transaction():
                 for table in ("paimon_tables", "paimon_database_properties", "paimon_table_properties", *views):
                     session.do(f"DELETE FROM {table} {_OF_DATABASE}", self.key, database)
 
@@ -238,7 +243,7 @@ class Jdbc:
                 "gone, and no folder was touched"
             )
         folder = location(self.root, database)
-        target = folders.link_target(self.storage, folder)
+        target = protocol.link_target(self.storage, folder)
         if target is not None:
             self.storage.delete([folder])
             warn_user(
@@ -248,7 +253,7 @@ class Jdbc:
         self.storage.remove_directories([folder])
 
     def is_linked(self, database: str) -> bool:
-        return folders.link_target(self.storage, location(self.root, database)) is not None
+        return protocol.link_target(self.storage, location(self.root, database)) is not None
 
     # ---- tables ----------------------------------------------------------------------------------
 
@@ -275,17 +280,17 @@ class Jdbc:
                 f"SELECT database_name, table_name FROM paimon_tables {_OF_TABLE}", self.key, database, table
             )
 
-    def ground(self, name: Identifier) -> TableLocation:
+    def locate(self, name: Identifier) -> TableLocation:
         layout = TablePaths(root=location(self.root, name.database, name.table))
         environment = JdbcEnvironment(catalog=self, database=name.database, table=name.table)
         return TableLocation(
-            name=name.full, storage=confine(self.storage, layout.root), layout=layout, keeper=environment
+            name=name.full, storage=confine(self.storage, layout.root), layout=layout, catalog_env=environment
         )
 
     def create_table(self, name: Identifier, define: Define) -> None:
         self._refuse_view(name)
-        warehouse.check_own_folder(self.storage, self.root, name.database)
-        ground = warehouse.reach(self.ground(name), [self.root])
+        metastore.check_own_folder(self.storage, self.root, name.database)
+        ground = metastore.reach(self.locate(name), [self.root])
         schema = define(ground)
         try:
             self._insert(name)
@@ -297,13 +302,13 @@ class Jdbc:
                 if not isinstance(failed, DuplicateKey):
                     raise
                 raise _identifier_taken(self.where, name) from None
-        keeper.schema_changed(ground, schema)
+        table_context.schema_changed(ground, schema)
 
     def lying(self, database: str | None = None) -> list[str]:
         return (
-            warehouse.databases(self.storage, self.root)
+            metastore.databases(self.storage, self.root)
             if database is None
-            else warehouse.tables(self.storage, location(self.root, database))
+            else metastore.tables(self.storage, location(self.root, database))
         )
 
     def register(self, name: Identifier, schema: TableSchema) -> bool:
@@ -316,25 +321,25 @@ class Jdbc:
                 if not self.has_table(name.database, name.table):
                     raise _identifier_taken(self.where, name) from None
                 is_new = False  # another process did the same
-        keeper.schema_changed(self.ground(name), schema)
+        table_context.schema_changed(self.locate(name), schema)
         return is_new
 
     def drop_table(self, name: Identifier) -> None:
         def delete() -> None:
-            with self._session() as session, session.together():
+            with self._session() as session, session.transaction():
                 for table in ("paimon_tables", "paimon_table_properties"):
                     session.do(f"DELETE FROM {table} {_OF_TABLE}", self.key, name.database, name.table)
 
         retry_while_busy(delete, REAL_RUNTIME.wait)
-        warehouse.remove(self.ground(name), [self.root])
+        metastore.remove(self.locate(name), [self.root])
 
     def rename_table(self, old: Identifier, new: Identifier) -> None:
         self._refuse_view(new)
         for name in (old, new):
-            warehouse.check_own_folder(self.storage, self.root, name.database)
+            metastore.check_own_folder(self.storage, self.root, name.database)
         self._move_rows(old, new)
         try:
-            warehouse.move(self.ground(old), location(self.root, new.database, new.table), [self.root])
+            metastore.move(self.locate(old), location(self.root, new.database, new.table), [self.root])
         except BaseException:
             self._move_rows(new, old)
             raise
@@ -400,7 +405,7 @@ class Jdbc:
 
     def _move_rows(self, old: Identifier, new: Identifier) -> None:
         def update() -> None:
-            with self._session() as session, session.together():
+            with self._session() as session, session.transaction():
                 for table in ("paimon_tables", "paimon_table_properties"):
                     values = (new.database, new.table, self.key, old.database, old.table)
                     session.do(f"UPDATE {table} SET database_name = ?, table_name = ? {_OF_TABLE}", *values)
@@ -463,7 +468,7 @@ class Jdbc:
             )
 
         def replace() -> None:
-            with self._session() as session, session.together():
+            with self._session() as session, session.transaction():
                 session.do(f"DELETE FROM paimon_table_properties {_OF_TABLE}", self.key, database, table)
                 for key, value in copied.items():
                     session.do(_ADD_OPTION, self.key, database, table, key, value)
@@ -490,15 +495,15 @@ class JdbcEnvironment:
     database: str
     table: str
 
-    def locked(self, branch: str) -> AbstractContextManager[HeldLock]:
+    def lock(self, branch: str) -> AbstractContextManager[HeldLock]:
         """Hold the table's lock, where the catalog's options enable locks."""
         if not self.catalog.is_locking:
             return nullcontext(NoLock())
         return self.catalog.lock(
             self.database, self.table if branch == MAIN else f"{self.table}$branch_{branch}"
-        ).held()
+        ).hold()
 
-    def altered(self, schema: TableSchema) -> None:
+    def schema_changed(self, schema: TableSchema) -> None:
         """Copy options into the database.
 
         A failure causes a warning, since the table itself has changed already.

@@ -14,8 +14,8 @@ from lakekit import plugins
 from lakekit.errors import InvalidOption, Unsupported
 
 # imported because each declares its functions
-from lakekit.lsm.aggregates import arithmetic, bitmaps, collections, nested, select_value, texts  # noqa: F401
-from lakekit.lsm.aggregates.contract import AGGREGATES, Aggregate
+from lakekit.lsm.aggregates import arithmetic, collections, roaring, select_value  # noqa: F401
+from lakekit.lsm.aggregates.function import AGGREGATES, Aggregate
 from lakekit.lsm.row_versions import RETRACT, SET, SET_RETRACT, SKIP
 
 if TYPE_CHECKING:
@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from lakekit.lsm.aggregates.contract import FieldFunction
+    from lakekit.lsm.merge_spec import FieldFunction, MergeSpec
     from lakekit.lsm.numpy_columns import Array
     from lakekit.lsm.row_versions import Versions
-    from lakekit.lsm.rule import MergeSpec
 
 SKETCHES = frozenset({"hll_sketch", "theta_sketch"})
 
@@ -48,14 +47,14 @@ def find(function: FieldFunction, rule: MergeSpec) -> Aggregate:
             plugins.load("lsm/aggregates", "sketches")
         except Unsupported as missing:
             raise Unsupported(
-                f"column {function.column} of {rule.place} uses aggregate function {function.name}: pip install "
+                f"column {function.column} of {rule.table_name} uses aggregate function {function.name}: pip install "
                 "'lakekit[sketches]' brings what reads it",
                 feature=f"aggregate.{function.name}",
             ) from missing
     aggregate = AGGREGATES.get(function.name)
     if aggregate is None:
         raise Unsupported(
-            f"{rule.place} uses merge-engine {rule.engine!r} with function {function.name!r} on column "
+            f"{rule.table_name} uses merge-engine {rule.engine!r} with function {function.name!r} on column "
             f"{function.column}; lakekit merges "
             f"{', '.join(names())}. Read other columns, or t.scan(raw=True) for unmerged rows",
             feature=f"aggregate.{function.name}",
@@ -64,7 +63,7 @@ def find(function: FieldFunction, rule: MergeSpec) -> Aggregate:
     if wrong is not None:
         key = f"fields.{function.column}.aggregate-function"
         raise InvalidOption(
-            f"{wrong} ({rule.place}, column {function.column}, option {key!r})", key=key, value=function.name
+            f"{wrong} ({rule.table_name}, column {function.column}, option {key!r})", key=key, value=function.name
         )
     return aggregate
 
@@ -104,7 +103,8 @@ def retractions(function: FieldFunction, rule: MergeSpec, aggregate: Aggregate, 
     if not aggregate.retracts:
         key = f"fields.{function.column}.ignore-retract"
         raise Unsupported(
-            f"Aggregate function '{function.name}' does not support retraction: {rule.place} holds -U or -D rows of a "
+            f"Aggregate function '{function.name}' does not support retraction: {rule.table_name} holds -U or -D rows "
+            "of a "
             "key whose column "
             f"{function.column} uses it. If you allow this function to ignore retraction messages, you can configure "
             f"'{key}'='true'. t.scan(raw=True) reads the rows unmerged",

@@ -15,7 +15,7 @@ import numpy as np
 
 from lakekit.errors import ValueOutOfRange
 from lakekit.lsm.aggregates import decimals
-from lakekit.lsm.aggregates.contract import aggregate, roots
+from lakekit.lsm.aggregates.function import aggregate, roots
 from lakekit.lsm.numpy_columns import not_null_mask, put, series, values
 from lakekit.lsm.row_versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT
 from lakekit.types import INTEGERS
@@ -23,7 +23,7 @@ from lakekit.types import INTEGERS
 if TYPE_CHECKING:
     import polars as pl
 
-    from lakekit.lsm.aggregates.contract import FieldFunction
+    from lakekit.lsm.merge_spec import FieldFunction
     from lakekit.lsm.numpy_columns import Array, Bools
     from lakekit.lsm.row_versions import Versions
 

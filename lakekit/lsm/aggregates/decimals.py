@@ -19,12 +19,12 @@ import polars as pl
 import pyarrow as pa
 
 from lakekit.errors import ValueOutOfRange
-from lakekit.lsm.aggregates import by_key
+from lakekit.lsm.aggregates import function as by_key
 from lakekit.lsm.numpy_columns import not_null_mask
 from lakekit.lsm.row_versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT
 
 if TYPE_CHECKING:
-    from lakekit.lsm.aggregates.contract import FieldFunction
+    from lakekit.lsm.merge_spec import FieldFunction
     from lakekit.lsm.numpy_columns import Array, Bools
     from lakekit.lsm.row_versions import Versions
 

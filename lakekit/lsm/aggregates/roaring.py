@@ -17,18 +17,34 @@ assigned in the order in which containers came, so that the bytes of a union dep
 here as `Roaring64Bitmap.or` and `runOptimize` write them.
 
 Source: `RoaringBitmap64`, RoaringBitmap's `HighLowContainer`, `Art`, `Containers`. Case `aggregate_rbm`.
+
+rbm32 and rbm64: serialized roaring bitmaps united.
+
+Source: ENGINE.md 3.4, `FieldRoaringBitmap32Agg`, `FieldRoaringBitmap64Agg`.
 """
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pyroaring import BitMap
 
+from lakekit.codec import roaring as bitmap
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import Corrupt
+from lakekit.lsm.aggregates import function as by_key
+from lakekit.lsm.aggregates.function import aggregate, roots
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from lakekit.lsm.merge_spec import FieldFunction
+    from lakekit.lsm.numpy_columns import Array
+    from lakekit.lsm.row_versions import Versions
+
 
 NODE4, NODE16, NODE48, NODE256, LEAF = range(5)
 NODE_CAPACITY = {NODE4: 4, NODE16: 16, NODE48: 48, NODE256: 256}
@@ -303,3 +319,46 @@ def _pack_container(values: BitMap, was_runs: bool) -> bytes:
     bits = np.zeros(65536, np.uint8)
     bits[numbers] = 1
     return struct.pack("<BI", BITS, count) + np.packbits(bits, bitorder="little").tobytes()
+
+
+# ---- bitmaps ------------------------------------------------------------
+
+
+_refuses = roots("roaring bitmap", "VarBinaryType", "VARBINARY")
+
+
+@aggregate("rbm32", refuses=_refuses)
+def rbm32(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
+    """Return the union of 32-bit bitmaps."""
+
+    def agg(accumulator: bytes | None, value: bytes | None) -> bytes | None:
+        if accumulator is None or value is None:
+            return value if accumulator is None else accumulator
+        united = _bitmap(function, accumulator) | _bitmap(function, value)
+        united.run_optimize()
+        return bytes(united.serialize())
+
+    return by_key.fold(versions, column, ops, by_key.ScalarFold(agg=agg))
+
+
+def _bitmap(function: FieldFunction, data: bytes) -> BitMap:
+    try:
+        return bitmap.roaring(data)
+    except Corrupt as wrong:
+        what = (
+            f"Unable to se/deserialize roaring bitmap: a value of column {function.column} is none ({len(data)} "
+            f"bytes): {wrong}"
+        )
+        raise Corrupt(what, offset=wrong.offset, field=function.column) from wrong
+
+
+@aggregate("rbm64", refuses=_refuses)
+def rbm64(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
+    """Return the union of 64-bit bitmaps."""
+
+    def agg(accumulator: bytes | None, value: bytes | None) -> bytes | None:
+        if accumulator is None or value is None:
+            return value if accumulator is None else accumulator
+        return unite_bitmaps(accumulator, value, function.column)
+
+    return by_key.fold(versions, column, ops, by_key.ScalarFold(agg=agg))

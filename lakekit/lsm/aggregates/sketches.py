@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 import datasketches
 
 from lakekit.errors import Corrupt
-from lakekit.lsm.aggregates import by_key
-from lakekit.lsm.aggregates.contract import aggregate, roots
+from lakekit.lsm.aggregates import function as by_key
+from lakekit.lsm.aggregates.function import aggregate, roots
 from lakekit.lsm.sketch_bytes import CHECKS
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from lakekit.lsm.aggregates.contract import FieldFunction
+    from lakekit.lsm.merge_spec import FieldFunction
     from lakekit.lsm.numpy_columns import Array
     from lakekit.lsm.row_versions import Versions
 

@@ -6,4 +6,4 @@ A module sets `CHOOSES`: True, and has `winners(section, rule)`, a mask of the w
 
 from __future__ import annotations
 
-NOT_PARTS = frozenset({"shared"})
+NOT_PARTS: frozenset[str] = frozenset()

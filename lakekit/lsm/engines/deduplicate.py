@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from lakekit.lsm import age, row_versions
-from lakekit.lsm.winners import mask_newest, mask_single_versions
+from lakekit.lsm import row_versions
+from lakekit.lsm.row_versions import mask_newest, mask_single_versions
 
 if TYPE_CHECKING:
+    from lakekit.lsm.merge_spec import MergeSpec
     from lakekit.lsm.numpy_columns import Bools
-    from lakekit.lsm.rule import MergeSpec
 
 CHOOSES = True
 
@@ -26,7 +26,7 @@ CHOOSES = True
 def winners(section: pl.DataFrame, rule: MergeSpec) -> Bools:
     """Return which rows win their key, deletes included."""
     part = row_versions.visible_mask(section, rule)
-    passed = age.retracts(section) if rule.ignore_delete else None
+    passed = row_versions.retractions(section) if rule.ignore_delete else None
     if passed is not None and passed.any():
         mask = newest_within(section, rule, ~passed if part is None else part & ~passed)
         return mask if rule.merges_lone else mask | (mask_single_versions(section, rule) & passed)

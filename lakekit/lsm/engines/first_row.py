@@ -13,26 +13,26 @@ import numpy as np
 import polars as pl
 
 from lakekit.errors import InvalidOption
-from lakekit.lsm import age
-from lakekit.lsm.winners import mask_oldest, mask_single_versions
+from lakekit.lsm import row_versions
+from lakekit.lsm.row_versions import mask_oldest, mask_single_versions
 
 if TYPE_CHECKING:
+    from lakekit.lsm.merge_spec import MergeSpec
     from lakekit.lsm.numpy_columns import Bools
-    from lakekit.lsm.rule import MergeSpec
 
 CHOOSES = True
 
 
 def winners(section: pl.DataFrame, rule: MergeSpec) -> Bools:
     """Return which rows win their key. Raises `InvalidOption` for a retracting row of a key with several."""
-    passed = age.retracts(section)
+    passed = row_versions.retractions(section)
     if not passed.any():
         return mask_oldest(section, rule)
     alone = np.zeros(section.height, bool) if rule.merges_lone else mask_single_versions(section, rule) & passed
     if not rule.ignore_delete and (passed & ~alone).any():
         raise InvalidOption(
             "By default, First row merge engine can not accept DELETE/UPDATE_BEFORE records: "
-            f"{rule.place} holds some. Configure 'ignore-delete' to ignore them; t.scan(raw=True) reads the rows "
+            f"{rule.table_name} holds some. Configure 'ignore-delete' to ignore them; t.scan(raw=True) reads the rows "
             "unmerged",
             key="ignore-delete",
         )

@@ -22,15 +22,15 @@ import polars as pl
 from lakekit.columns import KIND, SEQUENCE
 from lakekit.errors import InvalidOption
 from lakekit.lsm import aggregates
-from lakekit.lsm.aggregates.contract import FieldFunction
 from lakekit.lsm.aggregates.select_value import last_non_null_value, last_rows
-from lakekit.lsm.engines.shared import assemble_rows, check_not_null
+from lakekit.lsm.engines.aggregation import assemble_rows, check_not_null
+from lakekit.lsm.merge_spec import FieldFunction
 from lakekit.lsm.numpy_columns import NAN, Array, Bools, Ints, put, take, to_comparable
 from lakekit.lsm.row_versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT, SKIP, Versions, split
-from lakekit.model.row_kind import RowKind
+from lakekit.model.data_file import RowKind
 
 if TYPE_CHECKING:
-    from lakekit.lsm.rule import MergeSpec, SequenceGroup
+    from lakekit.lsm.merge_spec import MergeSpec, SequenceGroup
 
 CHOOSES = False
 _NULL = np.iinfo(np.int64).min
@@ -160,7 +160,7 @@ def _plan_ungrouped(section: pl.DataFrame, rule: MergeSpec, versions: Versions, 
 
 def _make_delete_refusal(rule: MergeSpec) -> InvalidOption:
     return InvalidOption(
-        f"By default, Partial update can not accept delete records, and {rule.place} holds some of keys that have "
+        f"By default, Partial update can not accept delete records, and {rule.table_name} holds some of keys that have "
         "other rows. Choose one of: "
         "1. configure 'ignore-delete' to ignore delete records; "
         "2. configure 'partial-update.remove-record-on-delete' to remove the whole row when receiving delete records; "

@@ -17,15 +17,14 @@ from functools import lru_cache
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING
 
-from lakekit import world
+from lakekit import runtime
 from lakekit.data_file.paths import bucket_id_at
 from lakekit.maintenance.check import rows
-from lakekit.maintenance.check.findings import RESTORE, Findings
-from lakekit.maintenance.check.report import Finding
+from lakekit.maintenance.check.findings import RESTORE, Finding, Findings
 from lakekit.maintenance.check.rows import FileCheckRequest
 
 if TYPE_CHECKING:
-    from lakekit.maintenance.check.index import Hashes
+    from lakekit.maintenance.check.files import Hashes
 
 _MODULE = "lakekit.maintenance.check.child_process"
 
@@ -64,8 +63,8 @@ def _hashes(check_request: FileCheckRequest) -> Hashes | None:
 
 
 @lru_cache(maxsize=1)
-def _decoder() -> world.ChildProcess:
-    return world.ChildProcess(_MODULE)
+def _decoder() -> runtime.ChildProcess:
+    return runtime.ChildProcess(_MODULE)
 
 
 def _answer(request: bytes) -> bytes:
@@ -83,4 +82,4 @@ def _answer(request: bytes) -> bytes:
 
 
 if __name__ == "__main__":
-    world.answer_requests(_answer)
+    runtime.answer_requests(_answer)

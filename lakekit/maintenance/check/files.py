@@ -3,25 +3,112 @@
 Each directory is listed once. Row counts come from the footers of Parquet and ORC files and from the block heads of
 Avro files; other formats have none.
 Source: FORMAT.md 4.3, 7; RELIABILITY I4.
+
+The row count that a data file itself states.
+
+Parquet   the footer's row count, of the file's last bytes
+ORC       the footer's, of the file's last bytes
+Avro      the sum over the heads of its blocks
+
+Check index files: each exists and is intact, deletion vectors mark rows of live files, hash indexes match buckets.
+
+Sources: FORMAT.md 4.4, 6.4, 8; ENGINE.md 7.3, 8; RELIABILITY I10.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from lakekit.data_file.paths import data_file_paths
+from lakekit.codec import avro_container, orc_tail
+from lakekit.data_file import deletion_vector_reader
+from lakekit.data_file.paths import data_file_paths, partition_path
 from lakekit.draw.humanize import format_count
-from lakekit.maintenance.check.findings import INDEX_ANEW, RESTORE, ROLLBACK
-from lakekit.maintenance.check.footers import row_count
+from lakekit.errors import Corrupt, LakekitError, Unsupported
+from lakekit.format import parquet_footer
+from lakekit.maintenance.check.findings import INDEX_ANEW, RESTORE, REWRITE, ROLLBACK
 from lakekit.model.data_file import INDEX_SUFFIX, format_of
-from lakekit.world import parallel_map
+from lakekit.model.index_manifest import DELETION_VECTORS, HASH
+from lakekit.parallel import parallel_map
+from lakekit.storage.protocol import FileMissing
+from lakekit.write import dynamic_bucket
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from lakekit.maintenance.check.findings import Findings
     from lakekit.metadata.table_context import TableContext
+    from lakekit.model.index_manifest import IndexManifestEntry
     from lakekit.model.manifest_entries import ManifestEntries
+
+    Place = tuple[bytes, int]
+    Hashes = dict[Place, NDArray[np.int32]]
+
+
+_TAIL_BYTES = 1 << 16
+_END_BYTES = 8
+_MAGIC, _ENCRYPTED_MAGIC = b"PAR1", b"PARE"
+
+
+def row_count(
+    ctx: TableContext, path: str, format_name: str, size_bytes: int, what: str, notes: Findings
+) -> int | None:
+    """Return the row count of a file; None where it cannot be read, which becomes a finding."""
+    with notes.reading(what, path):
+        match format_name:
+            case "parquet":
+                return _parquet(ctx, path, size_bytes)
+            case "orc":
+                return orc_tail.row_count(partial(ctx.storage.read, path), size_bytes)
+            case "avro":
+                packed = avro_container.open_blocks(ctx.storage.read(path), path=path)
+                return sum(block.count for _, block in packed.inflate())
+            case other:
+                raise Unsupported(
+                    f"{path}: data files of format {other!r} are not looked into",
+                    feature=f"file.format.{other}",
+                    path=path,
+                )
+    return None
+
+
+def _parquet(ctx: TableContext, path: str, size_bytes: int) -> int:
+    first = max(0, size_bytes - _TAIL_BYTES)
+    tail = ctx.storage.read(path, first, size_bytes - first)
+    if tail[-4:] == _ENCRYPTED_MAGIC:
+        raise Unsupported(
+            f"{path} is encrypted Parquet, which lakekit does not read", feature="parquet.encryption", path=path
+        )
+    if tail[-4:] != _MAGIC:
+        raise Corrupt(
+            f"{path} ends with {tail[-4:].hex(' ')}, where PAR1 was expected",
+            path=path,
+            offset=size_bytes - 4,
+            field="magic",
+        )
+    length = int.from_bytes(tail[-_END_BYTES:-4], "little")
+    start = size_bytes - _END_BYTES - length
+    if start < 4:
+        raise Corrupt(
+            f"{path}: a footer of {length} bytes does not fit into a file of {size_bytes}",
+            path=path,
+            offset=size_bytes - 8,
+            field="footer length",
+        )
+    footer = tail[start - first : -_END_BYTES] if start >= first else ctx.storage.read(path, start, length)
+    try:
+        return parquet_footer.row_count(footer)
+    except Corrupt as damaged:
+        raise damaged.at(path) from None
+
+
+# ---- files ------------------------------------------------------------
+
 
 FILES_PER_TASK = 32
 
@@ -93,3 +180,184 @@ def check(ctx: TableContext, entries: ManifestEntries, at: list[str], what: str,
         elif found_rows is not None:
             good.append(i)
     return good
+
+
+# ---- index ------------------------------------------------------------
+
+
+_DANGLING_REMEDY = "compact the bucket with t.compact(full=True), which writes its vectors anew"
+_NO_INDEX = "keys that are written again may go to another bucket: write the partition anew with t.overwrite"
+
+
+def check_index_files(
+    ctx: TableContext, live: ManifestEntries, index: list[IndexManifestEntry], notes: Findings
+) -> Hashes:
+    """Check all index files, and return the hashes that could be read, by partition and bucket."""
+    at = {}
+    for entry in index:
+        with notes.reading("place of an index file", ctx.root):
+            at[id(entry)] = deletion_vector_reader.index_path(ctx, entry)
+    actual_sizes: dict[str, int] = {}
+    with notes.reading("directory", ctx.root):
+        actual_sizes = sizes(ctx, at.values())
+    notes.paths.discard(ctx.root)
+    notes.paths.update(at.values())
+    intact = []
+    for entry in index:
+        path = at.get(id(entry))
+        if path is None:
+            continue
+        size_bytes = actual_sizes.get(path)
+        if size_bytes is None:
+            notes.wrong(
+                "index file is missing",
+                f"the index manifest lists {entry.file_name}, which is not there",
+                path=path,
+                remedy=ROLLBACK,
+            )
+        elif size_bytes != entry.file_size_bytes:
+            message = (
+                f"{format_count(size_bytes)} bytes are there, the index manifest says "
+                f"{format_count(entry.file_size_bytes)}"
+            )
+            notes.wrong("index file has another size", message, path=path, field="_FILE_SIZE", remedy=RESTORE)
+        else:
+            intact.append(entry)
+    files = _files(live)
+    _targets(ctx, index, at, files, notes)
+    for entry in intact:
+        if entry.index_type == DELETION_VECTORS:
+            _vectors(ctx, entry, at[id(entry)], files, notes)
+    return _hash_indexes(ctx, index, intact, at, files, notes)
+
+
+def _files(live: ManifestEntries) -> dict[Place, dict[str, int]]:
+    """Return the row count of each live file by name, for each partition and bucket."""
+    row_counts: dict[Place, dict[str, int]] = defaultdict(dict)
+    columns = (
+        live.column(name).to_pylist() for name in ("partition", "bucket", "file_name", "row_count")
+    )  # scalar: one a file
+    for partition, bucket, name, rows in zip(*columns, strict=True):
+        row_counts[partition, bucket][name] = rows
+    return row_counts
+
+
+def _targets(
+    ctx: TableContext,
+    index: list[IndexManifestEntry],
+    at: dict[int, str],
+    files: dict[Place, dict[str, int]],
+    notes: Findings,
+) -> None:
+    """Check that each deletion vector is of a live file of its bucket, and that no file has two."""
+    seen: set[tuple[Place, str]] = set()
+    for entry in index:
+        path = at.get(id(entry))
+        if entry.index_type != DELETION_VECTORS or path is None:
+            continue
+        bucket_id = entry.partition, entry.bucket
+        if entry.row_count != len(entry.ranges):
+            message = f"the index manifest lists {len(entry.ranges)} deletion vectors and says {entry.row_count}"
+            notes.wrong("number of deletion vectors", message, path=path, field="_ROW_COUNT", remedy=_DANGLING_REMEDY)
+        for part in entry.ranges:
+            where = f"bucket {entry.bucket}{' of ' + named if (named := partition_path(ctx, entry.partition)) else ''}"
+            if part.file_name not in files.get(bucket_id, {}):
+                message = (
+                    f"the deletion vector of {part.file_name} is of no live file of {where}: the reference leaves "
+                    "such after a full compaction"
+                )
+                notes.better(
+                    "deletion vector points at no live file",
+                    message,
+                    path=path,
+                    field="_DELETIONS_VECTORS_RANGES",
+                    remedy=_DANGLING_REMEDY,
+                )
+            elif (bucket_id, part.file_name) in seen:
+                message = f"{part.file_name} of {where} has two deletion vectors: which of them counts is chance"
+                notes.wrong(
+                    "file has two deletion vectors",
+                    message,
+                    path=path,
+                    field="_DELETIONS_VECTORS_RANGES",
+                    remedy=_DANGLING_REMEDY,
+                )
+            seen.add((bucket_id, part.file_name))
+
+
+def _vectors(
+    ctx: TableContext, entry: IndexManifestEntry, path: str, files: dict[Place, dict[str, int]], notes: Findings
+) -> None:
+    """Check the checksums, cardinalities and positions of the vectors in one index file."""
+    rows = files.get((entry.partition, entry.bucket), {})
+    try:
+        vectors = deletion_vector_reader.load(ctx, {part.file_name: entry for part in entry.ranges})
+    except (LakekitError, FileMissing):
+        vectors = {}
+        for part in entry.ranges:  # one by one, so that each damaged vector is told
+            with notes.reading("deletion vector", path):
+                vectors |= deletion_vector_reader.load(ctx, {part.file_name: replace(entry, ranges=(part,))})
+    for name, positions in vectors.items():
+        if len(positions) and int(positions[-1]) >= rows.get(name, 2**63):
+            message = (
+                f"the deletion vector of {name} marks row {format_count(int(positions[-1]))} of "
+                f"{format_count(rows[name])}"
+            )
+            notes.wrong(
+                "deletion vector is beyond its file",
+                message,
+                path=path,
+                field="_DELETIONS_VECTORS_RANGES",
+                remedy=REWRITE,
+            )
+
+
+def _hash_indexes(
+    ctx: TableContext,
+    index: list[IndexManifestEntry],
+    intact: list[IndexManifestEntry],
+    at: dict[int, str],
+    files: dict[Place, dict[str, int]],
+    notes: Findings,
+) -> Hashes:
+    """Return the hashes of each bucket of a dynamic-bucket table; report buckets with two indexes or none."""
+    hashes: Hashes = {}
+    listed: set[Place] = set()
+    for entry in index:
+        bucket_id = entry.partition, entry.bucket
+        if entry.index_type == HASH and bucket_id in listed:
+            message = f"bucket {entry.bucket} has two hash indexes: which of them counts is chance"
+            notes.wrong(
+                "bucket has two hash indexes", message, path=at.get(id(entry)), field="_BUCKET", remedy=_NO_INDEX
+            )
+        if entry.index_type == HASH:
+            listed.add(bucket_id)
+    for entry in intact:
+        if entry.index_type == HASH:
+            with notes.reading("hash index", at[id(entry)]):
+                hashes[entry.partition, entry.bucket] = dynamic_bucket.read(ctx, entry)
+    if is_dynamic(ctx):
+        for partition, bucket in sorted(files.keys() - listed):
+            named = partition_path(ctx, partition)
+            message = f"bucket {bucket}{f' of {named}' if named else ''} has files and no hash index"
+            notes.wrong(
+                "hash index is missing",
+                message,
+                path=ctx.layout.bucket_dir(named, bucket),
+                field="_INDEX_TYPE",
+                remedy=_NO_INDEX,
+            )
+    return hashes
+
+
+def is_dynamic(ctx: TableContext) -> bool:
+    """Return whether hash indexes assign keys to buckets.
+
+    That is so in key tables with dynamic buckets whose key contains the partition columns.
+    """
+    schema = ctx.schema
+    return (
+        bool(schema.primary_keys)
+        and ctx.options.bucket == -1
+        and set(schema.partition_keys) <= set(schema.primary_keys)
+    )

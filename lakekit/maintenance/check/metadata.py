@@ -7,12 +7,29 @@
     row ids    of files are below the snapshot's next one
 
 Sources: FORMAT.md 3.1, 4.1-4.5; RELIABILITY I5, I7.
+
+Check the sequence of snapshots: none is missing, and the hint LATEST names the newest one.
+
+Engines that believe hints cannot continue from a snapshot that was lost.
+
+    snapshot-1  snapshot-2  snapshot-4   LATEST 5         4 is the newest, not 5; 3 is missing
+
+A gap before the snapshot that EARLIEST names is no problem for any engine: `t.repair()` leaves it so. Source: FORMAT.md
+1.6; RELIABILITY I3.
+
+Check that everything that keeps files can be read, in every branch.
+
+That is snapshots, tags, long-lived changelogs and consumers. While one of them cannot be read, nothing expires and no
+orphan file is removed. Only readability is checked here: the files they name are checked for the newest snapshot alone.
+Gaps between schema ids are reported too, since files of older snapshots may need the missing schema. Source:
+RELIABILITY D5, I15.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -22,12 +39,15 @@ import pyarrow.compute as pc
 
 from lakekit.codec import binary_row
 from lakekit.draw.humanize import format_count
-from lakekit.errors import LakekitError
+from lakekit.errors import Corrupt, LakekitError, StorageFailed, Unsupported
+from lakekit.maintenance import reachability
 from lakekit.maintenance.check.findings import format_value
-from lakekit.metadata import manifest_reader, schemas, statistics
-from lakekit.model import manifest_entries as columns_of
+from lakekit.metadata import manifest_reader, refs, schemas, snapshots
+from lakekit.model import manifest_entries as columns_of, snapshot
 from lakekit.model.data_file import EMPTY_ROW
 from lakekit.model.manifest_entries import ADD, DELETE, ManifestEntries
+from lakekit.parallel import map_io
+from lakekit.storage.protocol import FileMissing
 from lakekit.types import BINARIES
 
 if TYPE_CHECKING:
@@ -35,11 +55,15 @@ if TYPE_CHECKING:
 
     from lakekit.maintenance.check.findings import Findings
     from lakekit.metadata.table_context import TableContext
-    from lakekit.model.index_file import IndexManifestEntry
+    from lakekit.model.index_manifest import IndexManifestEntry
     from lakekit.model.manifests import ManifestFileMeta
     from lakekit.model.snapshot import Snapshot
+    from lakekit.storage.protocol import Stat
 
     Which = Literal["base", "delta", "changelog"]
+    HintState = tuple[int | None, int | None, list[int]]
+    UnreadableRoot = tuple[str, Corrupt | StorageFailed]
+
 
 _LISTS: tuple[Which, ...] = ("base", "delta", "changelog")
 
@@ -77,7 +101,7 @@ def check(ctx: TableContext, snapshot: Snapshot, notes: Findings) -> MetadataCon
             notes.wrong("row count of the snapshot", message, path=where, field=name, remedy=remedy)
     if snapshot.statistics is not None:
         with notes.reading("statistics file", ctx.layout.statistics(snapshot.statistics)):
-            statistics.read_statistics(ctx, snapshot)
+            refs.read_statistics(ctx, snapshot)
     _row_ids(snapshot, live, where, notes)
     _schemas(ctx, snapshot, live, notes)
     return MetadataContents(live=live, changelog=changelog[0], index=_index(ctx, snapshot, notes))
@@ -263,3 +287,146 @@ def _index(ctx: TableContext, snapshot: Snapshot, notes: Findings) -> list[Index
     with notes.reading("index manifest", ctx.layout.manifest(snapshot.index_manifest)):
         return manifest_reader.index_entries(ctx, snapshot)
     return []
+
+
+# ---- history ------------------------------------------------------------
+
+
+_HINT = (
+    "t.repair(), which lets the hint say what is there; the newest snapshot may have been lost: put its file back "
+    "from a copy if there is one"
+)
+_GAP = "put the file back from a copy; else t.repair(), which lets the table begin behind the gap"
+
+
+def check_history(ctx: TableContext, notes: Findings) -> None:
+    """Check the ids of snapshots and the hints, a second time where something is wrong.
+
+    The second look rules out what other processes changed during the first one.
+    """
+    problems = _find_problems(_read_hint_state(ctx))
+    if problems != (None, []) and problems == _find_problems(_read_hint_state(ctx)):
+        latest, gap = problems
+        if latest is not None:
+            message = (
+                f"it says {latest[0]}, and the newest snapshot is {latest[1]}: the reference engine believes it, and "
+                "fails or goes on from there"
+            )
+            notes.wrong("hint leads astray", message, path=ctx.layout.latest_hint, remedy=_HINT)
+        if gap:
+            message = (
+                f"{describe_ranges(gap)} are not there, and others before and after are: streams and expiry of the "
+                "reference engine fail there"
+            )
+            notes.wrong("snapshots are missing", message, path=ctx.layout.snapshot_dir, remedy=_GAP)
+
+
+_MAX_SHOWN = 8
+
+
+def missing_ranges(numbers: Sequence[int]) -> list[range]:
+    """Return the numbers missing between the first and last of ascending numbers, a range for each gap."""
+    return [range(low + 1, high) for low, high in pairwise(numbers) if high - low > 1]
+
+
+def describe_ranges(gaps: Sequence[range]) -> str:
+    """Return the numbers of some gaps as text: the first `_MAX_SHOWN` of them, and how many follow."""
+    shown = list(islice(chain.from_iterable(gaps), _MAX_SHOWN))
+    left = sum(gap.stop - gap.start for gap in gaps) - len(shown)
+    return ", ".join(map(str, shown)) + (f" and {left} more" if left else "")
+
+
+def _read_hint_state(ctx: TableContext) -> HintState:
+    """Return LATEST, EARLIEST and then the snapshot ids: a commit writes its snapshot before its hint."""
+    latest, earliest = (_read_hint(ctx, path) for path in (ctx.layout.latest_hint, ctx.layout.earliest_hint))
+    return latest, earliest, snapshots.ids(ctx)
+
+
+def _read_hint(ctx: TableContext, path: str) -> int | None:
+    try:
+        return snapshot.decode(ctx.storage.read(path, 0, 32))
+    except StorageFailed:
+        return None
+
+
+def _find_problems(seen: HintState) -> tuple[tuple[int, int] | None, Sequence[range]]:
+    """Return what LATEST says and should say, where it would mislead an engine, and the missing ids."""
+    latest, earliest, ids = seen
+    if not ids:
+        return None, []
+    believed = latest is not None and latest != ids[-1] and latest + 1 not in ids
+    first = earliest if earliest in ids else ids[0]
+    gap = missing_ranges([number for number in ids if number >= (first or 0)])
+    return ((latest, ids[-1]) if latest is not None and believed else None), gap
+
+
+# ---- keeping ------------------------------------------------------------
+
+
+_ROOT = "put it back from a copy, or delete it: until then nothing expires and no orphan goes"
+_CONSUMER = "t.reset_consumer writes it anew or forgets it: until then nothing expires"
+_BRANCH = (
+    "t.delete_branch({branch!r}) removes what is left of it; t.remove_orphans does where it was begun a day ago and "
+    "never finished"
+)
+_MAX_FINDINGS = 8
+_SCHEMA = "put it back from a copy: files that were written with it cannot be read"
+
+
+def check_gc_roots(ctx: TableContext, notes: Findings) -> None:
+    """Check the roots of all branches, and the schemas of the current one."""
+    reported = {problem.path for problem in notes.problems}
+    with suppress(StorageFailed):
+        for branch in reachability.branches(ctx):
+            own = reachability.on_branch(ctx, branch)
+            for what, damaged in _find_unreadable(own):
+                if damaged.path not in reported:
+                    field = damaged.field if isinstance(damaged, Corrupt) else None
+                    remedy = _CONSUMER if what == "consumer" else _ROOT
+                    notes.wrong(f"{what} is unreadable", damaged.message, path=damaged.path, field=field, remedy=remedy)
+            if branch != ctx.layout.branch and not schemas.ids(own):
+                message = (
+                    f"branch {branch!r} has no schema: it was not made whole, or not removed whole, and no orphan of "
+                    "the table goes while it is there"
+                )
+                notes.better(
+                    "branch is half there", message, path=own.layout.branch_root, remedy=_BRANCH.format(branch=branch)
+                )
+    numbers = schemas.ids(ctx)
+    for gap in missing_ranges(numbers):
+        for number in gap[:_MAX_FINDINGS]:
+            path = ctx.layout.schema(number)
+            if path not in reported:
+                notes.wrong(
+                    "schema is missing",
+                    f"schema {number} is not there, and others before and after are",
+                    path=path,
+                    remedy=_SCHEMA,
+                )
+        if len(gap[_MAX_FINDINGS:]):
+            message = f"schemas {gap[_MAX_FINDINGS]} to {gap[-1]} are not there, and others before and after are"
+            notes.wrong("schema is missing", message, path=ctx.layout.schema_dir, remedy=_SCHEMA)
+
+
+def _find_unreadable(ctx: TableContext) -> list[UnreadableRoot]:
+    """Return the roots and consumers of one branch that cannot be read, with their errors."""
+
+    def of_root(root: tuple[reachability.Kind, str, Stat]) -> UnreadableRoot | None:
+        try:
+            with suppress(FileMissing, Unsupported):
+                reachability.read(ctx, *root)
+        except (Corrupt, StorageFailed) as damaged:
+            return root[0], damaged.at(root[2].path) if isinstance(damaged, Corrupt) else damaged
+        return None
+
+    wrong = [
+        root
+        for root in map_io(of_root, reachability.list_roots(ctx), is_remote=ctx.storage.is_remote)
+        if root is not None
+    ]
+    for name in refs.consumer_ids(ctx):
+        try:
+            refs.find_consumer(ctx, name)
+        except (Corrupt, StorageFailed) as damaged:
+            wrong.append(("consumer", damaged))
+    return wrong

@@ -11,6 +11,21 @@
 
 Files of postponed buckets hold rows as they came: neither sorted nor in their final bucket. A changelog file may hold a
 key many times, in the order of the changes, and no index covers it. Source: FORMAT.md 7; ENGINE.md 2.1, 7.
+
+Check the file indexes of a data file against its rows: a filter finds every row, and no file with one is skipped.
+
+    some values of each indexed column, and null    ->    the rows that hold them are among those that the indexes give
+
+Each index of a column is evaluated by itself, since different conditions use different indexes, and the payload of each
+must lie within its file. Indexes of map keys are not checked. CHAR values are not looked up, since ORC pads them with
+blanks and rows come trimmed; nor are times before the year 1 and after 9999, which no literal of a filter can name.
+Source: FORMAT.md 9.
+
+Check the statistics of a data file against its rows: no value outside the bounds, null counts exact.
+
+Bytes and nested columns have no bounds, only null counts, and a NaN bounds nothing; ORC pads CHAR with blanks in its
+bounds, rows come trimmed.
+Source: FORMAT.md 7.7.
 """
 
 from __future__ import annotations
@@ -22,29 +37,196 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
-from lakekit.bucket import slices
-from lakekit.codec import hashing
+from lakekit.bucket import merge_read
+from lakekit.codec import binary_row, hashing, roaring
 from lakekit.columns import cast_columns, col, cols
 from lakekit.data_file.paths import bucket_id_at, partition_path
 from lakekit.data_file.reader import SEQUENCE_NUMBER, VALUE_KIND, scan_files, translate_polars_errors
 from lakekit.draw.humanize import format_cell, format_count, plural
 from lakekit.errors import LakekitError
+from lakekit.file_index import container, evaluator
 from lakekit.format import parquet_pages
+from lakekit.format.encoder import has_bounds
+from lakekit.format.polars_types import polars_type
 from lakekit.lsm import key_codes
-from lakekit.maintenance.check import file_indexes, statistics
-from lakekit.maintenance.check.findings import RESTORE, REWRITE, Findings, format_value
+from lakekit.maintenance.check.findings import INDEX_ANEW, RESTORE, REWRITE, Findings, format_value
 from lakekit.maintenance.check.levels import ranks
 from lakekit.metadata import schemas
-from lakekit.model.row_kind import RowKind
+from lakekit.model.data_file import RowKind
 from lakekit.model.table_paths import POSTPONE_BUCKET
-from lakekit.write import bucket_assigners, partitions
+from lakekit.predicate import Leaf
+from lakekit.read import file_index_pruning
+from lakekit.write import bucket_assigners
+from lakekit.write.value_casting import format_raw_count
 
 if TYPE_CHECKING:
-    from lakekit.maintenance.check.index import Hashes
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+    from pyroaring import BitMap
+
+    from lakekit.file_index.evaluator import IndexedFile
+    from lakekit.maintenance.check.files import Hashes
     from lakekit.metadata.table_context import TableContext
-    from lakekit.model.data_file import DataFileMeta
+    from lakekit.model.data_file import DataFileMeta, Stats
     from lakekit.model.manifest_entries import ManifestEntries
+    from lakekit.types import Field
+
+
+_SAMPLE_SIZE = 16
+"""How many values of a column are looked up."""
+
+
+def check_file_indexes(checked_file: FileUnderCheck) -> None:
+    """Look up values that the rows of a file hold in its indexes, and report those that are not found."""
+    file = checked_file.file
+    outside = (
+        None if file.index_file is None else checked_file.ctx.layout.extra_file(checked_file.path, file.index_file)
+    )
+    path, where = (
+        (checked_file.path, "_EMBEDDED_FILE_INDEX") if file.embedded_index is not None else (outside, "_EXTRA_FILES")
+    )
+    if path is None:
+        return
+    with checked_file.notes.reading("file index", path, INDEX_ANEW):
+        indexes = file_index_pruning.open_indexes(checked_file.ctx, checked_file.path, file, checked_file.ctx.schema)
+        if indexes is None:
+            return
+        for span in (
+            payload for kinds in indexes.contents.values() for payload in kinds.values() if payload is not None
+        ):
+            container.payload_view(indexes.data, span, path=path)
+        for field in checked_file.ctx.schema.fields:
+            lost = (
+                next(_find_lost_rows(indexes, field, checked_file.frame[field.name]), None)
+                if _is_asked(indexes, field, checked_file.frame)
+                else None
+            )
+            if lost is not None:
+                message = f"{lost}: filters pass them over"
+                checked_file.notes.wrong("file index lacks rows", message, path=path, field=where, remedy=INDEX_ANEW)
+
+
+def _is_asked(indexes: IndexedFile, field: Field, frame: pl.DataFrame) -> bool:
+    plugins = [evaluator.load_index(kind) for kind in indexes.contents.get(field.name, ())]
+    return (
+        field.type.root != "CHAR"
+        and field.name in frame.columns
+        and any(index is not None and field.type.root in index.TYPES for index in plugins)
+    )
+
+
+def _find_lost_rows(indexes: IndexedFile, field: Field, column: pl.Series) -> Iterator[str]:
+    """Yield a description of the rows that a filter would lose."""
+    keys, codes = container.distinct_keys(column.to_arrow(), field.type)
+    sample = np.unique(np.linspace(0, len(keys) - 1, min(len(keys), _SAMPLE_SIZE)).astype(np.int64))
+    for code in (*sample.tolist(), -1):  # scalar: a few values
+        rows = np.flatnonzero(codes == code)
+        if not rows.size or (code != -1 and format_raw_count(column, int(rows[0])) is not None):
+            continue
+        value = None if code == -1 else column[int(rows[0])]
+        leaf = Leaf(field.name, "is null") if value is None else Leaf(field.name, "=", (value,))
+        for kind, answer in evaluator.evaluate_each(indexes, leaf):
+            if away := _count_missing(rows, answer):
+                yield (
+                    f"{plural(away, 'row')} with {field.name} = {format_cell(value)} are not found by the {kind} "
+                    f"index of column {field.name}"
+                )
+
+
+def _count_missing(rows: NDArray[np.int64], answer: bool | BitMap) -> int:
+    """How many of the rows an answer lacks."""
+    if isinstance(answer, bool):
+        return 0 if answer else rows.size
+    return rows.size - len(answer & roaring.roaring_of(rows))
+
+
+# ---- statistics ------------------------------------------------------------
+
+
+Discrepancy = tuple[str, str]
+"""The field of the manifest entry, and what is wrong with it."""
+
+
+def false_of_values(ctx: TableContext, file: DataFileMeta, frame: pl.DataFrame) -> Iterator[Discrepancy]:
+    """Yield what is false in the key and value statistics of a file.
+
+    `ctx` has the file's own schema.
+    """
+    schema = ctx.schema
+    if schema.primary_keys:
+        yield from _find_false_stats(file.key_stats, schema.key_fields, frame, "_KEY_STATS")
+    by_name = {field.name: field for field in schema.fields}
+    names = (
+        file.value_stats_cols
+        if file.value_stats_cols is not None
+        else file.write_cols
+        if file.write_cols is not None
+        else tuple(by_name)
+    )
+    if all(name in by_name for name in names):
+        yield from _find_false_stats(file.value_stats, [by_name[name] for name in names], frame, "_VALUE_STATS")
+
+
+def _find_false_stats(stats: Stats, fields: Sequence[Field], frame: pl.DataFrame, where: str) -> Iterator[Discrepancy]:
+    bounded = [i for i, field in enumerate(fields) if has_bounds(field.type)]
+    types = [field.type for field in fields]
+    ends: list[list[pa.Array]] = []
+    try:
+        if all(binary_row.strip_arity(row)[0] == len(fields) for row in (stats.min_values, stats.max_values)):
+            ends = [
+                binary_row.decode_columns(pa.array([row], pa.binary()), types, only=bounded)
+                for row in (stats.min_values, stats.max_values)
+            ]
+    except LakekitError as damaged:  # of the manifest's entry: the file may be whole
+        yield where, f"the bounds in the manifest cannot be read: {damaged.message}"
+    for i, low, high in zip(bounded, *ends, strict=True) if ends else ():
+        yield from _find_passed_bounds(fields[i], frame[fields[i].name], low, high, where)
+    for field, nulls in zip(fields, stats.null_counts or (), strict=False):
+        if (
+            nulls is not None
+            and nulls >= 0
+            and field.type.root != "VARIANT"
+            and (null_count := frame[field.name].null_count()) != nulls
+        ):
+            yield (
+                f"{where}.{field.name}",
+                f"{format_count(null_count)} values are null, the manifest says {format_count(nulls)}",
+            )
+
+
+def _find_passed_bounds(
+    field: Field, column: pl.Series, low: pa.Array, high: pa.Array, where: str
+) -> Iterator[Discrepancy]:
+    dtype = polars_type(field.type)
+    least, most = (pl.Series(bound).cast(dtype) for bound in (low, high))
+    values = column.cast(dtype) if column.dtype != dtype else column
+    if dtype.is_float():
+        least, most, values = (series.fill_nan(None) for series in (least, most, values))
+    if field.type.root == "CHAR":
+        least, most, values = (series.str.strip_chars_end(" ") for series in (least, most, values))
+    if not least.null_count() and (values < least).any():
+        yield (
+            f"{where}.{field.name}",
+            (
+                f"the smallest value is {format_value(values, values.arg_min() or 0)}, the manifest says "
+                f"{format_value(least, 0)}"
+            ),
+        )
+    if not most.null_count() and (values > most).any():
+        yield (
+            f"{where}.{field.name}",
+            (
+                f"the greatest value is {format_value(values, values.arg_max() or 0)}, the manifest says "
+                f"{format_value(most, 0)}"
+            ),
+        )
+
+
+# ---- rows ------------------------------------------------------------
+
 
 _RETRACTS = (int(RowKind.UPDATE_BEFORE), int(RowKind.DELETE))
 _MISPLACED_REMEDY = (
@@ -168,8 +350,8 @@ def _check(checked_file: FileUnderCheck, hashes: Hashes | None) -> None:
     if not frame.height:
         return
     if frame.height == file.row_count:
-        file_indexes.check(checked_file)
-    for field, discrepancy in statistics.false_of_values(checked_file.ctx, file, frame):
+        check_file_indexes(checked_file)
+    for field, discrepancy in false_of_values(checked_file.ctx, file, frame):
         checked_file.wrong("statistics are false", f"{discrepancy}: filters may pass the file over", field)
     if file.write_cols is None:
         _check_placement(checked_file)
@@ -189,7 +371,7 @@ def _check_placement(checked_file: FileUnderCheck) -> None:
     """
     ctx, frame = checked_file.ctx, checked_file.frame
     if ctx.schema.partition_keys:
-        others = [row for row in partitions.encode_partitions(frame, ctx).rows if row != checked_file.partition]
+        others = [row for row in bucket_assigners.encode_partitions(frame, ctx).rows if row != checked_file.partition]
         if others:
             message = f"rows of {partition_path(ctx, others[0])} lie in {partition_path(ctx, checked_file.partition)}"
             checked_file.wrong("rows are in another partition", message, "_PARTITION", _MISPLACED_REMEDY)
@@ -250,7 +432,7 @@ def _keys(checked_file: FileUnderCheck) -> None:
             "a key is twice in a file", f"{plural(repeated, 'row')} repeat a key of the same file", "_MIN_KEY"
         )
     try:
-        ends = slices.keys(checked_file.ctx, [checked_file.file.min_key, checked_file.file.max_key])
+        ends = merge_read.keys(checked_file.ctx, [checked_file.file.min_key, checked_file.file.max_key])
     except LakekitError as damaged:
         checked_file.wrong(
             "key range is unreadable", f"the manifest's entry of the file is damaged: {damaged.message}", "_MIN_KEY"

@@ -1,13 +1,13 @@
 """Check a table: its snapshots exist, and everything that the newest one names is intact and as described.
 
-    history    numbers of snapshots, hints         maintenance/check/history.py
-    keeping    what keeps files can be read        maintenance/check/keeping.py
+    history    numbers of snapshots, hints         maintenance/check/metadata.py
+    keeping    what keeps files can be read        maintenance/check/metadata.py
     metadata   lists, manifests, counts            maintenance/check/metadata.py
     files      presence, size, footers             maintenance/check/files.py
     levels     key ranges, overlap, buckets        maintenance/check/levels.py
-    index      deletion vectors, hash indexes      maintenance/check/index.py
+    index      deletion vectors, hash indexes      maintenance/check/files.py
     rows       the values, only if `deep`          maintenance/check/rows.py, and child_process.py: in a child process
-    advice     what would be faster                maintenance/check/advice.py
+    advice     what would be faster                maintenance/check/levels.py
 
 No cached metadata is used: the report says what the storage holds now. Source: RELIABILITY I3, I4, I5, I7, I9, I10.
 """
@@ -17,12 +17,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lakekit.cache import LRUCache
 from lakekit.errors import LakekitError
-from lakekit.maintenance.check import advice, child_process, files, history, index, keeping, levels, metadata, rows
-from lakekit.maintenance.check.findings import Findings
-from lakekit.maintenance.check.report import Report
+from lakekit.maintenance.check import child_process, files, levels, metadata, rows
+from lakekit.maintenance.check.findings import Findings, Report
 from lakekit.metadata import snapshots
-from lakekit.world import LRUCache
 
 if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
@@ -37,11 +36,13 @@ def check(ctx: TableContext, *, deep: bool = False) -> Report:
     What cannot be read is a problem of the report, and what lakekit does not support is advice to let another engine
     check it; nothing is raised for either.
     """
-    runtime = ctx.world
+    runtime = ctx.runtime
     ctx = replace(
         ctx,
-        world=replace(
-            runtime, decoded=LRUCache(runtime.decoded.budget_bytes), indexes=LRUCache(runtime.indexes.budget_bytes)
+        runtime=replace(
+            runtime,
+            metadata_cache=LRUCache(runtime.metadata_cache.budget_bytes),
+            index_cache=LRUCache(runtime.index_cache.budget_bytes),
         ),
     )
     notes = Findings()
@@ -49,11 +50,11 @@ def check(ctx: TableContext, *, deep: bool = False) -> Report:
     with notes.reading("snapshot", ctx.layout.snapshot_dir):
         snapshot = snapshots.latest(ctx)
     notes.paths.discard(ctx.layout.snapshot_dir)
-    history.check(ctx, notes)
+    metadata.check_history(ctx, notes)
     if snapshot is not None:
         snapshot, inside = _looked_through(ctx, snapshot, deep=deep)
         notes.add(inside)
-    keeping.check(ctx, notes)
+    metadata.check_gc_roots(ctx, notes)
     return Report(
         table=ctx.name,
         snapshot_id=None if snapshot is None else snapshot.id,
@@ -102,10 +103,10 @@ def _look(ctx: TableContext, snapshot: Snapshot, notes: Findings, *, deep: bool)
     at = files.paths(ctx, contents.live, notes)
     if at is None:
         return
-    hashes = index.check(ctx, contents.live, contents.index, notes)
+    hashes = files.check_index_files(ctx, contents.live, contents.index, notes)
     intact = files.check(ctx, contents.live, at, "data file", notes)
     levels.check(ctx, contents.live, at, notes)
     if deep:
         rows.check(ctx, contents.live, at, intact, hashes, notes, isolated_check=child_process.check)
     with notes.told_of("advice", ctx.root):
-        advice.check(ctx, contents.live, notes)
+        levels.advise(ctx, contents.live, notes)

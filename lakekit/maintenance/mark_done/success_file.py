@@ -1,13 +1,38 @@
-"""A file `_SUCCESS` in the partition's directory. Source: `SuccessFileMarkDoneAction`."""
+"""A file `_SUCCESS` in the partition's directory. Source: `SuccessFileMarkDoneAction`.
+
+The file `_SUCCESS`, which tells watchers of directories that a tag exists or a partition is complete.
+
+    { "creationTime" : 1795282714096, "modificationTime" : 1795282714096 }     milliseconds since 1970
+
+Source: `SuccessFile`, `SuccessFileTagCallback`, `SuccessFileMarkDoneAction`.
+"""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from lakekit.maintenance import success_file
+from lakekit.errors import Corrupt
+from lakekit.model import json_codec
+from lakekit.storage.protocol import FileMissing
 
 if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
+    from lakekit.storage.protocol import Storage
+
+
+CREATION_TIME, MODIFICATION_TIME = "creationTime", "modificationTime"
+
+
+def write(storage: Storage, path: str, now_ms: int) -> None:
+    """Write the file; an existing one keeps its creation time."""
+    created = now_ms
+    with suppress(FileMissing, Corrupt):
+        created = json_codec.integer(CREATION_TIME, json_codec.loads(storage.read(path), path).get(CREATION_TIME))
+    storage.put(path, json_codec.dumps({CREATION_TIME: created, MODIFICATION_TIME: now_ms}))
+
+
+# ---- success file ------------------------------------------------------------
 
 
 def check(ctx: TableContext) -> None:
@@ -16,4 +41,4 @@ def check(ctx: TableContext) -> None:
 
 def mark(ctx: TableContext, directory: str) -> None:
     """Write the file, or update the modification time in an existing one."""
-    success_file.write(ctx.storage, f"{ctx.root}/{directory}/_SUCCESS", ctx.world.now_ms())
+    write(ctx.storage, f"{ctx.root}/{directory}/_SUCCESS", ctx.runtime.now_ms())

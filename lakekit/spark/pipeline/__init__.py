@@ -17,14 +17,14 @@ may be killed between any two steps, or within one, and started again.
 files that landed.
 """
 
-from lakekit.spark.pipeline.events import Feed as Feed, land as land
+from lakekit.spark.pipeline.events import Feed as Feed, Lake as Lake, land as land
 from lakekit.spark.pipeline.stages import (
-    Lake as Lake,
+    Totals as Totals,
     bronze as bronze,
     care as care,
     gold as gold,
     run as run,
     silver as silver,
     tag as tag,
+    totals as totals,
 )
-from lakekit.spark.pipeline.sums import Totals as Totals, totals as totals

@@ -25,6 +25,7 @@ import os
 import zipfile
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import cached_property
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
@@ -33,11 +34,13 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from lakekit.errors import InvalidOption, Unsupported
+from lakekit.table.open_create import create
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
+    from os import PathLike
 
-    from lakekit.spark.pipeline.stages import Lake
+    from lakekit.table.table import Table
 
 KEY = ["day", "carrier", "flight", "origin"]
 PAYLOAD = [*KEY, "dest", "status", "dep_delay", "arr_delay"]
@@ -85,6 +88,77 @@ class Feed:
     def each(self) -> Iterator[date]:
         """Yield the days of the feed."""
         return (self.first + timedelta(days=number) for number in range(self.days))
+
+
+KEYS = {"day": "DATE", "carrier": "STRING", "flight": "INT", "origin": "STRING"}
+KNOWN_TYPES = {"dest": "STRING", "status": "STRING", "dep_delay": "INT", "arr_delay": "INT"}
+MANUAL_EXPIRY = {"snapshot.num-retained.min": "1000", "snapshot.time-retained": "36500 d"}
+"""Options under which nothing expires by itself, however long the pipeline rests between two commits."""
+
+
+@dataclass(frozen=True)
+class Lake:
+    """The location of the pipeline: the landing folder, which every executor reads, and three tables.
+
+    A table is created when it is first used.
+    """
+
+    root: str | PathLike[str]
+
+    @property
+    def landing(self) -> Path:
+        """The landing folder, which has a folder for each day."""
+        return Path(self.root) / "landing"
+
+    def landed(self) -> list[date]:
+        """Return the days whose files are all there, oldest first."""
+        return sorted(
+            date.fromisoformat(path.parent.name)
+            for path in self.landing.glob(f"*/{DEBEZIUM}")
+            if (path.parent / PLAIN).exists()
+        )
+
+    @cached_property
+    def bronze(self) -> Table:
+        """The table of events as they came."""
+        columns = {"landed": "DATE", "feed": "STRING", "op": "STRING", "ts_ms": "BIGINT", **KEYS, **KNOWN_TYPES}
+        return self._table("bronze", columns, {}, partitions=["landed"])
+
+    @cached_property
+    def silver(self) -> Table:
+        """The table of the newest state of flights."""
+        options = {
+            "bucket": "2",
+            "sequence.field": "ts_ms",
+            "changelog-producer": "lookup",
+            "changelog-producer.row-deduplicate": "true",
+        }
+        return self._table("silver", {**KEYS, "ts_ms": "BIGINT", **KNOWN_TYPES}, options, key=list(KEYS))
+
+    @cached_property
+    def gold(self) -> Table:
+        """The table of sums by day and carrier."""
+        columns = {
+            "day": "DATE",
+            "carrier": "STRING",
+            **dict.fromkeys(("flights", "arrived", "cancelled", "dep_delay", "arr_delay"), "BIGINT"),
+        }
+        options = {"bucket": "1", "merge-engine": "aggregation", "fields.default-aggregate-function": "sum"}
+        return self._table("gold", columns, options, key=["day", "carrier"])
+
+    def _table(
+        self,
+        name: str,
+        columns: Mapping[str, str],
+        options: Mapping[str, str],
+        *,
+        key: Sequence[str] = (),
+        partitions: Sequence[str] = (),
+    ) -> Table:
+        path, all_options = f"{self.root}/{name}", {**MANUAL_EXPIRY, **options}
+        return create(
+            path, columns, primary_keys=key, partition_keys=partitions, options=all_options, if_not_exists=True
+        )
 
 
 def land(lake: Lake, feed: Feed) -> list[date]:

@@ -6,15 +6,18 @@ silver    commit (flights, day)                     of one bronze partition; kil
 gold      commit (flights, snapshot of silver)      silver's changelog since the snapshot of gold's newest commit
 tag       name = day                                on silver and gold
 care      compaction, then expiry                   the newest snapshots stay, among them those that say how far gold is
+
+Compare the tables with the landed files: the same totals, computed by Polars from the files alone.
+
+bronze    events of plain       2310    2310
+silver    flights               1784    1784
+gold      arr_delay            10482   10482
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date
-from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from pyspark.sql import functions as sql
@@ -22,19 +25,17 @@ from pyspark.sql import functions as sql
 from lakekit.commit import committer as publishing
 from lakekit.ddl.schema_changes import add_column
 from lakekit.errors import SnapshotNotFound
-from lakekit.spark.batch_read import read
+from lakekit.spark.batch_read import KIND, changes, read
 from lakekit.spark.batch_write import write
-from lakekit.spark.changed import KIND, changes
-from lakekit.spark.compaction import compact
-from lakekit.spark.pipeline.events import DEBEZIUM, PLAIN, Feed, land
-from lakekit.spark.pipeline.sums import Totals, totals
+from lakekit.spark.maintenance import compact
+from lakekit.spark.pipeline.events import ADDED_COLUMN, DEBEZIUM, KEY, KEYS, PAYLOAD, PLAIN, Feed, Lake, land
 from lakekit.spark.types import paimon_type, spark_type
 from lakekit.sql.tokenizer import quote_identifier
-from lakekit.table.creating import create
 from lakekit.types import INTEGERS, DataType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
+    from datetime import date
     from os import PathLike
 
     from pyspark.sql import DataFrame, SparkSession
@@ -42,79 +43,121 @@ if TYPE_CHECKING:
 
     from lakekit.table.table import Table
 
+
+SUMS = ("flights", "arrived", "cancelled", "dep_delay", "arr_delay", ADDED_COLUMN)
+GROUP_COLUMNS = ["day", "carrier"]
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The totals of the files beside those of the tables.
+
+    `table`: what was counted or summed, in the files and in the tables. `different`: the rows of gold, by day and
+    carrier, that differ.
+    """
+
+    table: pl.DataFrame
+    different: pl.DataFrame
+
+    @property
+    def agree(self) -> bool:
+        """Whether every total, and every row of gold, is what the files say."""
+        return self.different.is_empty() and bool((self.table["files"] == self.table["tables"]).all())
+
+    def __str__(self) -> str:
+        with pl.Config(tbl_rows=-1, tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True):
+            verdict = f"the tables {'hold' if self.agree else 'do not hold'} what the files say"
+            text = f"{self.table}\n{verdict}"
+            return text if self.different.is_empty() else f"{text}; in gold these are different:\n{self.different}"
+
+
+def landed_events(lake: Lake) -> pl.DataFrame:
+    """Return all lines of all files, one row each: feed, `is_deleted`, `ts_ms`, and the flight's columns."""
+    schema = {
+        "day": pl.Date,
+        "carrier": pl.String,
+        "flight": pl.Int64,
+        "origin": pl.String,
+        "dest": pl.String,
+        "status": pl.String,
+    }
+    schema |= dict.fromkeys(["dep_delay", "arr_delay", ADDED_COLUMN], pl.Int64)
+    image = pl.Struct(schema)
+    frames = []
+    for day in lake.landed():  # scalar: two files a day
+        plain = pl.read_ndjson(
+            lake.landing / day.isoformat() / PLAIN, schema={"deleted": pl.Boolean, "ts_ms": pl.Int64, **schema}
+        )
+        frames.append(plain.select("ts_ms", *schema, feed=pl.lit("plain"), gone="deleted"))
+        envelopes = pl.read_ndjson(
+            lake.landing / day.isoformat() / DEBEZIUM,
+            schema={"before": image, "after": image, "op": pl.String, "ts_ms": pl.Int64},
+        )
+        is_deleted = pl.col("op") == "d"
+        row = pl.when(is_deleted).then("before").otherwise("after")
+        frames.append(
+            envelopes.select(
+                "ts_ms", *(row.struct.field(name) for name in schema), feed=pl.lit("debezium"), gone=is_deleted
+            )
+        )
+    return pl.concat(frames)
+
+
+def known_flights(landed: pl.DataFrame) -> pl.DataFrame:
+    """Return the newest event of each flight that was not withdrawn."""
+    return landed.sort("ts_ms").unique(KEY, keep="last").filter(~pl.col("gone")).select(*PAYLOAD, ADDED_COLUMN)
+
+
+def sums(flights: pl.DataFrame) -> pl.DataFrame:
+    """Return sums of the flights by day and carrier."""
+    counted = [
+        pl.len().alias("flights"),
+        *((pl.col("status") == status).sum().alias(status) for status in ("arrived", "cancelled")),
+    ]
+    return flights.group_by(GROUP_COLUMNS).agg(
+        *counted, *(pl.col(name).sum() for name in ("dep_delay", "arr_delay", ADDED_COLUMN))
+    )
+
+
+def totals(lake: Lake) -> Totals:
+    """Return the totals of the landed files beside those of the tables, without Spark."""
+    landed = landed_events(lake)
+    want = _normalize_sums(sums(known_flights(landed)))
+    have = _normalize_sums(lake.gold.scan().collect())
+    bronze, silver = lake.bronze.scan().group_by("feed").len().collect(), lake.silver.scan()
+    rows: list[tuple[str, str, Any, Any]] = [
+        ("bronze", f"events of {feed}", landed.filter(feed=feed).height, bronze.filter(feed=feed)["len"].sum())
+        for feed in ("plain", "debezium")
+    ]
+    rows.append(("silver", "flights", known_flights(landed).height, silver.select(pl.len()).collect().item()))
+    rows += [("gold", name, want[name].sum(), have[name].sum()) for name in SUMS]
+    either = want.join(have, on=GROUP_COLUMNS, how="full", coalesce=True, suffix="_in_gold")
+    different = either.filter(pl.any_horizontal(pl.col(name).ne_missing(pl.col(f"{name}_in_gold")) for name in SUMS))
+    return Totals(
+        table=pl.DataFrame(
+            rows, schema={"table": pl.String, "total": pl.String, "files": pl.Int64, "tables": pl.Int64}, orient="row"
+        ),
+        different=different,
+    )
+
+
+def _normalize_sums(summed: pl.DataFrame) -> pl.DataFrame:
+    """Return comparable sums: of days and carriers that have flights, with 0 for null."""
+    named = summed if ADDED_COLUMN in summed.columns else summed.with_columns(pl.lit(0).alias(ADDED_COLUMN))
+    return (
+        named.filter(pl.col("flights") != 0)
+        .select(*GROUP_COLUMNS, pl.col(SUMS).fill_null(0).cast(pl.Int64))
+        .sort(GROUP_COLUMNS)
+    )
+
+
+# ---- stages ------------------------------------------------------------
+
+
 USER = "flights"
 """The commit user of all that the pipeline writes."""
 RETAINED_SNAPSHOTS = 10
 """How many snapshots expiry leaves: a day makes up to four in a table."""
-KEYS = {"day": "DATE", "carrier": "STRING", "flight": "INT", "origin": "STRING"}
-KNOWN_TYPES = {"dest": "STRING", "status": "STRING", "dep_delay": "INT", "arr_delay": "INT"}
-MANUAL_EXPIRY = {"snapshot.num-retained.min": "1000", "snapshot.time-retained": "36500 d"}
-"""Options under which nothing expires by itself, however long the pipeline rests between two commits."""
-
-
-@dataclass(frozen=True)
-class Lake:
-    """The location of the pipeline: the landing folder, which every executor reads, and three tables.
-
-    A table is created when it is first used.
-    """
-
-    root: str | PathLike[str]
-
-    @property
-    def landing(self) -> Path:
-        """The landing folder, which has a folder for each day."""
-        return Path(self.root) / "landing"
-
-    def landed(self) -> list[date]:
-        """Return the days whose files are all there, oldest first."""
-        return sorted(
-            date.fromisoformat(path.parent.name)
-            for path in self.landing.glob(f"*/{DEBEZIUM}")
-            if (path.parent / PLAIN).exists()
-        )
-
-    @cached_property
-    def bronze(self) -> Table:
-        """The table of events as they came."""
-        columns = {"landed": "DATE", "feed": "STRING", "op": "STRING", "ts_ms": "BIGINT", **KEYS, **KNOWN_TYPES}
-        return self._table("bronze", columns, {}, partitions=["landed"])
-
-    @cached_property
-    def silver(self) -> Table:
-        """The table of the newest state of flights."""
-        options = {
-            "bucket": "2",
-            "sequence.field": "ts_ms",
-            "changelog-producer": "lookup",
-            "changelog-producer.row-deduplicate": "true",
-        }
-        return self._table("silver", {**KEYS, "ts_ms": "BIGINT", **KNOWN_TYPES}, options, key=list(KEYS))
-
-    @cached_property
-    def gold(self) -> Table:
-        """The table of sums by day and carrier."""
-        columns = {
-            "day": "DATE",
-            "carrier": "STRING",
-            **dict.fromkeys(("flights", "arrived", "cancelled", "dep_delay", "arr_delay"), "BIGINT"),
-        }
-        options = {"bucket": "1", "merge-engine": "aggregation", "fields.default-aggregate-function": "sum"}
-        return self._table("gold", columns, options, key=["day", "carrier"])
-
-    def _table(
-        self,
-        name: str,
-        columns: Mapping[str, str],
-        options: Mapping[str, str],
-        *,
-        key: Sequence[str] = (),
-        partitions: Sequence[str] = (),
-    ) -> Table:
-        path, all_options = f"{self.root}/{name}", {**MANUAL_EXPIRY, **options}
-        return create(
-            path, columns, primary_keys=key, partition_keys=partitions, options=all_options, if_not_exists=True
-        )
 
 
 # ---- steps -----------------------------------------------------------------------------------------------------------

@@ -8,17 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lakekit import errors, plugins
-from lakekit.codec import binary_row, hash_index, index_files
+from lakekit.codec import binary_row, index_files
 from lakekit.file_index import container
-from lakekit.model import commit_message, committable_bytes, entry_files, index_manifest, manifests, split_bytes
-from lakekit.model.consumer import Consumer
-from lakekit.model.snapshot import Snapshot
-from lakekit.model.statistics import Statistics
+from lakekit.model import commit_message, entry_files, index_manifest, manifests, split
+from lakekit.model.snapshot import Consumer, Snapshot, Statistics, Tag
 from lakekit.model.table_schema import TableSchema
-from lakekit.model.tag import Tag
 from lakekit.predicate import Leaf
 from lakekit.testing.golden.comparison import Mismatch, check_equal
-from lakekit.testing.golden.data_files import fields_of, scan
+from lakekit.testing.golden.rows import fields_of, scan
 from lakekit.types import parse
 
 if TYPE_CHECKING:
@@ -51,16 +48,16 @@ READERS: dict[str, Callable[[bytes, dict[str, Any]], Any]] = {
     "consumer": lambda data, _: Consumer.from_json(data, PATH),
     "statistics": lambda data, _: Statistics.from_json(data, PATH),
     "manifest_list": lambda data, _: manifests.decode_list(data, path=PATH),
-    "manifest": lambda data, _: entry_files.decode([entry_files.ManifestBytes(PATH, data)]),
+    "manifest": lambda data, _: entry_files.decode_entries([entry_files.ManifestBytes(PATH, data)]),
     "index_manifest": lambda data, _: index_manifest.decode(data, path=PATH),
     "binary_row": lambda data, said: binary_row.decode(data, _types(said), path=PATH),
     "serialized_row": _decode_serialized_row,
     "deletion_vectors": lambda data, _: index_files.read_file(data, path=PATH),
-    "hash_index": lambda data, _: hash_index.decode(data, path=PATH),
+    "hash_index": lambda data, _: index_files.decode_hash_index(data, path=PATH),
     "file_index_container": lambda data, _: container.decode(data, path=PATH),
-    "data_split": lambda data, _: split_bytes.decode(data, path=PATH),
+    "data_split": lambda data, _: split.decode(data, path=PATH),
     "commit_message": lambda data, said: commit_message.decode_message(data, said["version"], path=PATH),
-    "manifest_committable": lambda data, said: committable_bytes.decode(data, said["version"], path=PATH),
+    "manifest_committable": lambda data, said: commit_message.decode(data, said["version"], path=PATH),
     **dict.fromkeys(
         ("file_index_bitmap", "file_index_bloom_filter", "file_index_bsi", "file_index_range_bitmap"), _index
     ),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lakekit.testing.golden import data_files, indexes, manifests, messages, metadata, rows
+from lakekit.testing.golden import indexes, metadata, rows
 from lakekit.testing.golden.comparison import load
 
 if TYPE_CHECKING:
@@ -23,24 +23,24 @@ CHECKS: dict[str, Callable[[dict[str, Any], bytes], None]] = {
     "bucket": rows.buckets,
     "cast": rows.casts,
     "changelog": metadata.snapshots,
-    "commit_message": messages.commit_messages,
+    "commit_message": metadata.commit_messages,
     "consumer": metadata.consumers,
-    "data_split": messages.splits,
+    "data_split": metadata.splits,
     "deletion_vectors": indexes.deletion_vectors,
     "file_index_container": indexes.containers,
     "hash_index": indexes.hash_indexes,
     "hint": metadata.hints,
-    "index_manifest": manifests.index_entries,
-    "manifest": manifests.entries,
-    "manifest_committable": messages.committables,
-    "manifest_list": manifests.lists,
+    "index_manifest": metadata.index_entries,
+    "manifest": metadata.entries,
+    "manifest_committable": metadata.committables,
+    "manifest_list": metadata.lists,
     "schema": metadata.schemas,
     "serialized_row": rows.rows,
     "simple_stats": rows.stats,
     "snapshot": metadata.snapshots,
     "statistics": metadata.statistics,
     "tag": metadata.tags,
-    **dict.fromkeys(("data_file_avro", "data_file_orc", "data_file_parquet"), data_files.files),
+    **dict.fromkeys(("data_file_avro", "data_file_orc", "data_file_parquet"), rows.files),
     **dict.fromkeys(
         ("file_index_bitmap", "file_index_bloom_filter", "file_index_bsi", "file_index_range_bitmap"), indexes.indexes
     ),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lakekit import plugins
-from lakekit.codec import arrow_values, hash_index, index_files
+from lakekit.codec import arrow_values, index_files
 from lakekit.file_index import container
 from lakekit.predicate import Leaf
 from lakekit.testing.golden.comparison import Mismatch, check_equal
@@ -50,8 +50,10 @@ def deletion_vectors(facts: dict[str, Any], data: bytes) -> None:
 
 def hash_indexes(facts: dict[str, Any], data: bytes) -> None:
     """Format hash_index: the hashes, and the same bytes again."""
-    check_equal("hashes", hash_index.decode(data).tolist(), facts["hashes"])
-    check_equal("the file written again", hash_index.encode(np.array(facts["hashes"], np.int32)).hex(), data.hex())
+    check_equal("hashes", index_files.decode_hash_index(data).tolist(), facts["hashes"])
+    check_equal(
+        "the file written again", index_files.encode_hash_index(np.array(facts["hashes"], np.int32)).hex(), data.hex()
+    )
 
 
 def containers(facts: dict[str, Any], data: bytes) -> None:

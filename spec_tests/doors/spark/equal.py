@@ -8,7 +8,7 @@ from pyspark.sql.types import VariantVal
 
 from lakekit.format.polars_types import paimon_type
 from lakekit.spark import types
-from lakekit.spark.asked import MICROSECONDS
+from lakekit.spark.batch_read import MICROSECONDS
 from lakekit.types import Field
 
 if TYPE_CHECKING:

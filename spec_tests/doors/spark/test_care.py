@@ -62,19 +62,19 @@ def copies(made, tmp_path):
 @pytest.fixture
 def counted(monkeypatch):
     """How many tasks each job had, with tasks for however little: one for each of the two slots."""
-    from lakekit.spark import pieces
+    from lakekit.spark import maintenance
 
     found: list[int] = []
-    real = pieces.answers
+    real = maintenance.run_pieces
 
     def answers(spark, some, work):
         found.append(len(some))
         return real(spark, some, work)
 
-    monkeypatch.setattr(pieces, "answers", answers)
-    monkeypatch.setattr(pieces, "TASKS_A_SLOT", 1)
-    monkeypatch.setattr(pieces, "FEW_DIRECTORIES", 0)
-    monkeypatch.setattr(pieces, "FEW_FILES", 0)
+    monkeypatch.setattr(maintenance, "run_pieces", answers)
+    monkeypatch.setattr(maintenance, "TASKS_A_SLOT", 1)
+    monkeypatch.setattr(maintenance, "FEW_DIRECTORIES", 0)
+    monkeypatch.setattr(maintenance, "FEW_FILES", 0)
     return found
 
 
@@ -224,7 +224,7 @@ def test_orphans_removed_by_spark_are_those_removed_here(spark, copies, counted,
 
 
 def test_orphans_are_refused_as_they_are_here(spark, copies, counted, monkeypatch):
-    from lakekit.spark import pieces
+    from lakekit.spark import maintenance
 
     mine, _ = copies("append")
     planted(mine)
@@ -238,7 +238,7 @@ def test_orphans_are_refused_as_they_are_here(spark, copies, counted, monkeypatc
         yield
 
     with monkeypatch.context() as patch:
-        patch.setattr(pieces, "_list_directories", refused)
+        patch.setattr(maintenance, "_list_directories", refused)
         with pytest.raises(StorageFailed, match="broke off"):
             ls.remove_orphans(spark, mine, dry_run=False)
     assert on_disk(mine) == before
@@ -251,7 +251,7 @@ def test_orphans_are_refused_as_they_are_here(spark, copies, counted, monkeypatc
 
 
 def test_snapshots_expired_by_spark_are_those_expired_here(spark, copies, counted, monkeypatch):
-    from lakekit.spark import pieces
+    from lakekit.spark import maintenance
 
     mine, theirs = copies("key")
     asked = {"retain_max": 2, "retain_min": 1}
@@ -259,13 +259,13 @@ def test_snapshots_expired_by_spark_are_those_expired_here(spark, copies, counte
     assert ls.expire_snapshots(spark, mine, **asked, dry_run=True) == theirs.expire_snapshots(**asked, dry_run=True)
     assert on_disk(mine) == before
     assert not counted
-    real, seen = pieces.answers, []
+    real, seen = maintenance.run_pieces, []
 
     def looking(spark, some, work):
         seen.append(set(before) - set(on_disk(mine)))
         return real(spark, some, work)
 
-    monkeypatch.setattr(pieces, "answers", looking)
+    monkeypatch.setattr(maintenance, "run_pieces", looking)
     done = ls.expire_snapshots(spark, mine, **asked)
     assert done == theirs.expire_snapshots(**asked)
     assert done.data_file_count
@@ -279,18 +279,18 @@ def test_snapshots_expired_by_spark_are_those_expired_here(spark, copies, counte
 
 
 def test_files_that_a_task_could_not_delete_are_orphans(spark, copies, counted, monkeypatch):
-    from lakekit.spark import pieces
+    from lakekit.spark import maintenance
 
     mine, theirs = copies("key")
     wanted = read(mine)
-    real = pieces._delete_paths
+    real = maintenance._delete_paths
 
     def refused(storage, piece):
         if b"/manifest-" in piece:
             raise StorageFailed("no way to delete", path="x")
         return real(storage, piece)
 
-    monkeypatch.setattr(pieces, "_delete_paths", refused)
+    monkeypatch.setattr(maintenance, "_delete_paths", refused)
     with pytest.raises(StorageFailed, match="no way"):
         ls.expire_snapshots(spark, mine, retain_max=1, retain_min=1)
     assert read(mine).equals(wanted)

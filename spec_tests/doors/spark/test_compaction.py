@@ -94,10 +94,10 @@ def test_keys_sorted_by_spark_are_those_sorted_here(spark, tmp_path, strategy):
 
 
 def test_keys_that_cannot_be_sorted(spark, tmp_path, monkeypatch):
-    from lakekit.spark import pieces
+    from lakekit.spark import maintenance
 
     mine, theirs = two_alike(tmp_path, **SORTED)
-    real = pieces.answers
+    real = maintenance.run_pieces
 
     def slower(spark, some, work):
         found = real(spark, some, work)
@@ -105,7 +105,7 @@ def test_keys_that_cannot_be_sorted(spark, tmp_path, monkeypatch):
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(pieces, "answers", slower)
+        patch.setattr(maintenance, "run_pieces", slower)
         with pytest.raises(Conflict):
             ls.compact(spark, mine, order_by="v")
     theirs.upsert(rows(0, 3, 99))
@@ -132,17 +132,17 @@ def test_nothing_to_do_and_what_is_refused(spark, tmp_path):
 
 
 def test_another_compaction_was_faster(spark, tmp_path, monkeypatch):
-    from lakekit.spark import pieces
+    from lakekit.spark import maintenance
 
     mine, _ = two_alike(tmp_path, **KINDS["fixed"])
-    real = pieces.answers
+    real = maintenance.run_pieces
 
     def slower(spark, some, work):
         found = real(spark, some, work)
         mine.compact(full=True)
         return found
 
-    monkeypatch.setattr(pieces, "answers", slower)
+    monkeypatch.setattr(maintenance, "run_pieces", slower)
     with pytest.raises(Conflict):
         ls.compact(spark, mine, full=True)
     there = {path.name for path in Path(mine.location).rglob("data-*")}
@@ -165,7 +165,7 @@ def test_what_a_task_meets_is_raised_as_it_is(spark, tmp_path, kind):
 
 def test_buckets_are_shared_by_as_many_tasks_as_run_at_once():
     """The biggest first; more tasks where one would have much to do again; never one without a bucket."""
-    from lakekit.spark.compaction import TASK_BYTES, balance_tasks
+    from lakekit.spark.maintenance import TASK_BYTES, balance_tasks
 
     some = {(b"", bucket): size for bucket, size in enumerate([5, 1, 1, 9, 1, 1])}
     assert balance_tasks(some, 2)[0] == [(b"", 3)]

@@ -13,7 +13,8 @@ import pytest
 import lakekit as lk
 from lakekit.errors import Unsupported
 from lakekit.write import row_conversion
-from lakekit.write.shares import TaskRouter, WriteParallelism, WriteShard
+from lakekit.write.bucket_assigners import WriteParallelism, WriteShard
+from lakekit.write.router import TaskRouter
 from lakekit.write.table_writers import BucketWriters
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ls = pytest.importorskip("lakekit.spark", exc_type=Unsupported)
-hashed = pytest.importorskip("lakekit.spark.hashed", exc_type=Unsupported)
+hashed = pytest.importorskip("lakekit.spark.batch_write", exc_type=Unsupported)
 types = pytest.importorskip("lakekit.spark.types", exc_type=Unsupported)
 pytestmark = pytest.mark.spark
 
@@ -77,7 +78,7 @@ def test_spark_tells_the_task_of_each_row(spark, tmp_path, name):
         assert told(spark, table, rows, cut) == [
             number
             for frame in row_conversion.batches(pa.Table.from_pydict(rows, types.arrow_schema(types.read_fields(table.schema.fields))), handle)
-            for number in TaskRouter.of(handle, cut, replaces=False, batch=True).place(frame).tolist()
+            for number in TaskRouter.of(handle, cut, replaces=False, batch=True).task_numbers(frame).tolist()
         ]
 
 

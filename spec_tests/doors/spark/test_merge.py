@@ -31,9 +31,9 @@ LOOKED_FOR = ["fixed"]
 @pytest.fixture(autouse=True)
 def _few_tasks(monkeypatch):
     """Two a stage: rows of one table still go to several."""
-    from lakekit.spark import merging
+    from lakekit.spark import dml
 
-    monkeypatch.setattr(merging, "_TASKS_A_SLOT", 1)
+    monkeypatch.setattr(dml, "_TASKS_A_SLOT", 1)
 
 
 def as_spark(spark, frame: pl.DataFrame):
@@ -117,17 +117,17 @@ def test_what_is_refused_changes_nothing(spark, tmp_path):
 
 
 def test_another_change_was_faster(spark, tmp_path, monkeypatch):
-    from lakekit.spark import merging
+    from lakekit.spark import dml
 
     t, _ = two_alike(tmp_path, **KINDS["append"])
-    collected = merging.collected
+    collected = dml.collected
 
     def slower(handle, answers):
         found = collected(handle, answers)
         t.delete("k = 4")
         return found
 
-    monkeypatch.setattr(merging, "collected", slower)
+    monkeypatch.setattr(dml, "collected", slower)
     df, _ = as_spark(spark, rows(0, 6))
     with pytest.raises(Conflict):
         ls.merge(spark, t, df, lk.when_matched(delete=True), on=["k"])

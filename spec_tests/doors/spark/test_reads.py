@@ -14,7 +14,7 @@ from pyspark.sql import functions as sql
 import lakekit as lk
 import lakekit.spark as ls
 from lakekit.read import planner as plans, time_travel
-from lakekit.spark import asked, conditions, job, native_parquet, task, tasks
+from lakekit.spark import batch_read, native_parquet, tasks
 from lakekit.storage.local import LocalStorage
 from lakekit.testing.fixtures import fixtures
 from lakekit.types import parse
@@ -154,7 +154,7 @@ def test_timestamps_that_old_writers_stored_otherwise_do_not(tmp_path: Path) -> 
 
 
 def planned(table: lk.Table, **options: str) -> plans.Plan:
-    handle = asked.handle_of(table, None, options)
+    handle = batch_read.handle_of(table, None, options)
     return plans.plan_read(handle, time_travel.locate(handle))
 
 
@@ -210,8 +210,8 @@ def test_conditions_keep_the_rows_that_polars_keeps(spark: SparkSession, append:
 
 @pytest.mark.parametrize("expr", NOT_SAID, ids=str)
 def test_what_spark_may_answer_otherwise_is_left_to_polars(append: lk.Table, expr: pl.Expr) -> None:
-    said = asked.rows_of(asked.handle_of(append, None, None), expr).said
-    assert conditions.column_of(said, {field.name: field.type for field in append.schema.fields}) is None
+    said = batch_read.rows_of(batch_read.handle_of(append, None, None), expr).said
+    assert native_parquet.column_of(said, {field.name: field.type for field in append.schema.fields}) is None
 
 
 def test_such_a_condition_is_applied_all_the_same(spark: SparkSession, append: lk.Table) -> None:
@@ -387,7 +387,7 @@ def test_other_changes_of_types_are_lakekits(old: str, new: str) -> None:
 def test_a_big_merge_is_cut_into_tasks(spark: SparkSession, keyed: lk.Table) -> None:
     options = {"source.split.target-size": "1 kb", "source.split.open-file-cost": "1 b"}
     found = planned(keyed, **options)
-    made = [task.decode(data) for data in tasks.plan_tasks(found, found.raw, 2)]
+    made = [tasks.decode(data) for data in tasks.plan_tasks(found, found.raw, 2)]
     assert sum(one.slices > 1 for one in made) > 2
     assert rows(ls.read(spark, keyed, columns=["v", "k"], where="n IS NULL OR n < 30", options=options)) == as_spark(
         keyed.scan().filter(pl.col("n").is_null() | (pl.col("n") < 30)).select("v", "k").collect()
@@ -402,11 +402,11 @@ def test_small_files_share_a_task(append: lk.Table) -> None:
 
 def test_a_slice_that_is_not_there_is_corrupt(keyed: lk.Table) -> None:
     found = planned(keyed)
-    one = task.decode(tasks.plan_tasks(found, found.raw, 2)[0])
-    whole = task.encode(task.ReadTask(pieces=one.pieces[:1], slice=999999, slices=1000000))
-    what = job.ReadJob(ctx=found.ctx, fields=keyed.schema.fields, out=keyed.schema.fields)
+    one = tasks.decode(tasks.plan_tasks(found, found.raw, 2)[0])
+    whole = tasks.encode(tasks.ReadTask(pieces=one.pieces[:1], slice=999999, slices=1000000))
+    what = tasks.ReadJob(ctx=found.ctx, fields=keyed.schema.fields, out=keyed.schema.fields)
     with pytest.raises(lk.Corrupt, match="asks for slice 999999, and its files are cut into"):
-        list(job.rows(what, whole))
+        list(tasks.rows(what, whole))
 
 
 # ---- system tables, format tables ----------------------------------------------------------------------------------------------------------

@@ -109,9 +109,9 @@ def test_conditions_mean_what_they_mean_in_spark(spark, cat):
 
 
 def test_a_table_from_its_beginning_to_its_end(spark, tmp_path, monkeypatch):
-    from lakekit.spark import dml, merging
+    from lakekit.spark import dml
 
-    for module in (merging, dml):
+    for module in (dml, dml):
         monkeypatch.setattr(module, "_TASKS_A_SLOT", 1)
     cat = lk.connect(tmp_path)
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from lakekit.errors import Corrupt, LakekitError, Unsupported
-from lakekit.model import split_bytes
-from lakekit.spark.task import ReadTask, SplitPiece, decode, encode
+from lakekit.model import split as split_bytes
+from lakekit.spark.tasks import ReadTask, SplitPiece, decode, encode
 from lakekit.testing.fixtures import fixtures
 
 pytestmark = pytest.mark.spark

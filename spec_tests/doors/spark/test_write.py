@@ -15,7 +15,7 @@ from lakekit.errors import Conflict, InvalidOption, SchemaMismatch, Unsupported,
 
 ls = pytest.importorskip("lakekit.spark", exc_type=Unsupported)
 from lakekit.spark import write_task  # noqa: E402
-from lakekit.write import spot  # noqa: E402
+from lakekit.write import value_casting  # noqa: E402
 
 pytestmark = pytest.mark.spark
 
@@ -165,7 +165,7 @@ def same_error(spark, t, batch: pl.DataFrame, kind):
     with pytest.raises(kind) as there:
         ls.write(frame_of(spark, batch), t)
     wanted = str(here.value)
-    for argument, instead in zip(astuple(spot.DEFAULT_HINTS), astuple(write_task.SPARK_HINTS), strict=True):  # ls.write has none
+    for argument, instead in zip(astuple(value_casting.DEFAULT_HINTS), astuple(write_task.SPARK_HINTS), strict=True):  # ls.write has none
         wanted = wanted.replace(argument, instead)
     assert str(there.value) == wanted
     assert there.value.column == here.value.column

@@ -12,7 +12,8 @@ import pytest
 import lakekit as lk
 from lakekit.errors import CommitStateUnknown, Conflict, StorageFailed, Unsupported, ValueOutOfRange
 from lakekit.model.commit_message import CommitMessage
-from lakekit.write.shares import TaskRouter, WriteParallelism, WriteShard
+from lakekit.write.bucket_assigners import WriteParallelism, WriteShard
+from lakekit.write.router import TaskRouter
 from lakekit.write.table_writers import BucketWriters
 
 pytest.importorskip("lakekit.spark", exc_type=Unsupported)
@@ -136,7 +137,7 @@ def test_shares_of_dynamic_buckets_meet_no_bucket_twice(tmp_path):
         newest = t.snapshots()["snapshot_id"].max()
         cut = WriteParallelism(tasks=count, assigners=assigners, snapshot_id=newest)
         frame = pl.select(k=pl.int_range(last), p=(pl.int_range(last) % 3).cast(pl.Int32), _VALUE_KIND=pl.lit(0, pl.Int8).repeat_by(last).explode())
-        tasks = TaskRouter.of(handle, cut, replaces=False, batch=True).place(frame)
+        tasks = TaskRouter.of(handle, cut, replaces=False, batch=True).task_numbers(frame)
         found = []
         for number in range(count):
             writers = BucketWriters(handle, commit_user="job", batch=True, shard=WriteShard(cut=cut, task=number))

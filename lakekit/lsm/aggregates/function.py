@@ -1,0 +1,167 @@
+"""Folds that no column operation expresses, one key after another.
+
+They are for maps with times, nested tables, bitmaps, and for retractions from collections: only for such functions, and
+only for keys with several versions.
+
+The contract of an aggregate function: its fold, the types it takes, whether it can retract.
+
+    @aggregate("sum", refuses=roots("sum", "NumericType", *NUMBERS))
+    def sum_(function, versions, column, ops): ...
+
+`column` holds the section's rows, `versions` groups them by key, and `ops`, laid out like `versions.rows`, is what each
+version does to its key's value (None: every one is added). The result has one value for each key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import polars as pl
+
+from lakekit.lsm.row_versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT, SKIP
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakekit.lsm.merge_spec import FieldFunction
+    from lakekit.lsm.numpy_columns import Array, Ints
+    from lakekit.lsm.row_versions import Versions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalarFold:
+    """A function on two values. `reversed_agg` None: the arguments of `agg` are swapped."""
+
+    agg: Callable[[Any, Any], Any]
+    retract: Callable[[Any, Any], Any] | None = None
+    reversed_agg: Callable[[Any, Any], Any] | None = None
+
+
+def fold(versions: Versions, column: pl.Series, ops: Array | None, scalar: ScalarFold) -> pl.Series:
+    """Return one value for each key, of a column whose values are plain: texts and bytes."""
+    values = column.gather(versions.rows).to_list()  # scalar: functions on whole values
+    return pl.Series(column.name, fold_values(versions, values, ops, scalar), dtype=column.dtype)
+
+
+def fold_values(versions: Versions, values: list[Any], ops: Array | None, scalar: ScalarFold) -> list[Any]:
+    """Return one value for each key, from values laid out like `versions.rows`."""
+    accumulators: list[Any] = [None] * versions.count
+    op_list = None if ops is None else scalars(ops)
+    for step in versions.steps():
+        for key, value in enumerate(values[step]):  # scalar: functions on whole values
+            accumulators[key] = (
+                scalar.agg(accumulators[key], value)
+                if op_list is None
+                else _apply_op(scalar, op_list[step.start + key], accumulators[key], value)
+            )
+    return accumulators
+
+
+def scalars(array: Array) -> list[Any]:
+    """Return an array's values as a list, for a fold by key."""
+    return array.tolist()  # scalar: functions on whole values
+
+
+def _apply_op(scalar: ScalarFold, op: int, accumulator: Any, value: Any) -> Any:
+    if op == ADD:
+        return scalar.agg(accumulator, value)
+    if op == REVERSE:
+        return (
+            scalar.agg(value, accumulator) if scalar.reversed_agg is None else scalar.reversed_agg(accumulator, value)
+        )
+    if op in (RETRACT, SET_RETRACT) and scalar.retract is not None:
+        return scalar.retract(value if op == SET_RETRACT else accumulator, value)
+    return value if op in (SET, SET_RETRACT) else accumulator
+
+
+# ---- contract ------------------------------------------------------------
+
+
+class Fold(Protocol):
+    """The code of an aggregate function."""
+
+    def __call__(self, function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
+        """Return one value for each key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregate:
+    """An aggregate function.
+
+    `refuses` returns what is wrong with a column's type, or None. `retracts`: the function supports retraction.
+    """
+
+    name: str
+    fold: Fold
+    refuses: Callable[[FieldFunction], str | None]
+    retracts: bool
+
+
+AGGREGATES: dict[str, Aggregate] = {}
+"""Every function that was declared, by name."""
+
+
+def refuses_nothing(function: FieldFunction) -> str | None:  # noqa: ARG001 - the signature of `refuses`
+    """Accept every type."""
+    return None
+
+
+def roots(label: str, wanted: str, *allowed: str) -> Callable[[FieldFunction], str | None]:
+    """Return a check that a column's type has one of those roots; the message is the reference's."""
+
+    def refuses(function: FieldFunction) -> str | None:
+        if function.type.root in allowed:
+            return None
+        return f"Data type for {label} column must be '{wanted}' but was '{function.type}'."
+
+    return refuses
+
+
+def aggregate(
+    name: str, *, refuses: Callable[[FieldFunction], str | None] = refuses_nothing, retracts: bool = False
+) -> Callable[[Fold], Fold]:
+    """Declare a function under its name in `fields.<column>.aggregate-function`. A name is declared once."""
+
+    def declare(fold: Fold) -> Fold:
+        if name in AGGREGATES:
+            msg = f"aggregate function {name!r} is declared twice"
+            raise ValueError(msg)
+        AGGREGATES[name] = Aggregate(name=name, fold=fold, refuses=refuses, retracts=retracts)
+        return fold
+
+    return declare
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contributions:
+    """The versions that make each key's value, key after key and in the order of their values in it.
+
+    `places` are positions in `versions.rows`.
+    """
+
+    places: Ints
+    keys: Ints
+    set_alone: Array
+    """Keys whose value was replaced by their last version and by nothing since."""
+
+
+def contributions(versions: Versions, ops: Array | None) -> Contributions:
+    """Return the versions that make each key's value, for functions that only collect.
+
+    Versions that are skipped or replaced later are left out; those with a reversed operation come first.
+    """
+    keys = versions.keys()
+    step = np.repeat(np.arange(len(versions.heights)), versions.heights)
+    alone = np.zeros(versions.count, bool)
+    if ops is None:
+        return Contributions(places=np.lexsort((step, keys)), keys=np.sort(keys), set_alone=alone)
+    replaces = (ops == SET) | (ops == SET_RETRACT)
+    since = np.full(versions.count, -1)
+    since[keys[replaces]] = step[replaces]
+    used = np.flatnonzero((ops != SKIP) & (ops != RETRACT) & (step >= since[keys]))
+    signed = np.where(ops[used] == REVERSE, -step[used] - 1, step[used])
+    ordered = used[np.lexsort((signed, keys[used]))]
+    alone[:] = (since >= 0) & (np.bincount(keys[used], minlength=versions.count) == 1)
+    return Contributions(places=ordered, keys=keys[ordered], set_alone=alone)

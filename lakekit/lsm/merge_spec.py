@@ -1,0 +1,82 @@
+"""What a merge needs to know about a table: its engine, its key, its sequence fields, the functions of its columns.
+
+`merge_spec_options` builds it from the options of a schema.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakekit.types import DataType, Field
+
+NO_LIMIT = 2147483647
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldFunction:
+    """The aggregate function of one column, with its options."""
+
+    column: str
+    name: str
+    type: DataType
+    ignore_retract: bool = False
+    delimiter: str = ","
+    distinct: bool = False
+    nested_key: tuple[str, ...] = ()
+    nested_key_nulls: str = "merge"
+    count_limit: int = NO_LIMIT
+    time_field: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceGroup:
+    """A sequence group of partial-update.
+
+    The `protected` columns change only with a row whose `columns` are not less than before. `removes`: a delete that is
+    accepted removes the row.
+    """
+
+    columns: tuple[str, ...]
+    protected: tuple[str, ...]
+    removes: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeSpec:
+    """Everything a merge needs to know about a table.
+
+    `key` is the trimmed primary key. `lookup`: the level rule of ENGINE 2.7 and 6.6 holds. `merges_lone`: a row that is
+    the only one of its key is merged too, not passed on unchanged (ENGINE 2.7, 3.1).
+    """
+
+    engine: str
+    key: tuple[str, ...]
+    fields: tuple[Field, ...]
+    primary_key: tuple[str, ...] = ()
+    sequence_fields: tuple[str, ...] = ()
+    descending: bool = False
+    ignore_delete: bool = False
+    remove_on_delete: bool = False
+    functions: Mapping[str, FieldFunction] = field(default_factory=dict)
+    groups: tuple[SequenceGroup, ...] = ()
+    lookup: bool = False
+    merges_lone: bool = False
+    table: str = ""
+
+    def group_of(self, column: str) -> SequenceGroup | None:
+        """Return the sequence group of a column, as a sequence or as a protected column."""
+        return next((group for group in self.groups if column in group.columns or column in group.protected), None)
+
+    @property
+    def not_null(self) -> frozenset[str]:
+        """Return the columns that take no null."""
+        return frozenset(part.name for part in self.fields if not part.type.nullable)
+
+    @property
+    def table_name(self) -> str:
+        """Return how error messages name the table."""
+        return self.table or "the table"

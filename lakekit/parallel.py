@@ -1,0 +1,150 @@
+"""Threads: maps over inputs by a pool of the process, for work that computes and for work that waits for a storage."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+MOST_THREADS = 16
+MOST_WAITING = 32
+"""Threads that wait for a network; more requests at once make one store answer later, not more."""
+
+
+def core_count() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+@lru_cache(maxsize=1)
+def _pool(process: int) -> ThreadPoolExecutor:  # noqa: ARG001 - one pool a process
+    return ThreadPoolExecutor(min(MOST_THREADS, 2 * core_count()), thread_name_prefix="lakekit")
+
+
+@lru_cache(maxsize=1)
+def _waiting_pool(process: int) -> ThreadPoolExecutor:  # noqa: ARG001 - as _pool
+    return ThreadPoolExecutor(MOST_WAITING, thread_name_prefix="lakekit-waiting")
+
+
+_POOL_THREAD = threading.local()
+
+
+def in_pool() -> bool:
+    """Return whether this thread is one of the pool's."""
+    return getattr(_POOL_THREAD, "busy", False)
+
+
+def parallel_map(
+    function: Callable[[A], B],
+    inputs: Iterable[A],
+    *,
+    after: Callable[[A], object] | None = None,
+    waiting: bool = False,
+) -> list[B]:
+    """Return `[function(x) for x in inputs]`, computed in parallel; the first failure is raised.
+
+    After a failure nothing is running any more, so the caller can clean up everything that was made; calls not begun
+    are dropped. A call from inside the pool runs inline, so that nested use cannot wait for itself. Context variables
+    reach the threads. `after` is called in this thread with each input in turn, when its result is there. `waiting`:
+    the function mostly waits for a network, so more calls than cores may run.
+    """
+    items = list(inputs)
+    if len(items) < 2 or in_pool():
+        return map_sequentially(function, items, after=after)
+    pool = (_waiting_pool if waiting else _pool)(os.getpid())
+    begun: list[Future[B]] = [pool.submit(copy_context().run, _call_as_pool_thread, function, item) for item in items]
+    try:
+        return [_call_after(after, item, future.result()) for item, future in zip(items, begun, strict=True)]
+    finally:
+        for future in [future for future in begun if not future.cancel()]:
+            future.exception()
+
+
+def map_io(
+    function: Callable[[A], B], inputs: Iterable[A], *, is_remote: bool, after: Callable[[A], object] | None = None
+) -> list[B]:
+    """Call `parallel_map` on a remote storage, else map one by one.
+
+    Reading a small local file takes less time than handing it to a thread.
+    """
+    return (
+        parallel_map(function, inputs, after=after, waiting=True)
+        if is_remote
+        else map_sequentially(function, inputs, after=after)
+    )
+
+
+def map_sequentially(
+    function: Callable[[A], B], inputs: Iterable[A], *, after: Callable[[A], object] | None = None
+) -> list[B]:
+    """`parallel_map` in this thread alone."""
+    return [_call_after(after, item, function(item)) for item in inputs]
+
+
+def map_prefetch(function: Callable[[A], B], inputs: Iterable[A], depth: int) -> Iterator[B]:
+    """Yield `map(function, inputs)` in order, with up to `depth` calls running ahead.
+
+    After a failure nothing is running any more. Leaving the iterator early does not wait: the caller may be in the
+    middle of that very work (Polars drops its sources on any thread).
+    """
+    if depth < 2 or in_pool():
+        yield from map(function, inputs)
+        return
+    pool, waiting = _pool(os.getpid()), deque[Future[B]]()
+    try:
+        for item in inputs:
+            waiting.append(pool.submit(copy_context().run, _call_as_pool_thread, function, item))
+            if len(waiting) >= depth:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    except GeneratorExit:
+        for future in waiting:
+            future.cancel()
+        raise
+    except BaseException:
+        for future in [future for future in waiting if not future.cancel()]:
+            future.exception()
+        raise
+
+
+def run_concurrently(function: Callable[[A], B], inputs: Iterable[A]) -> list[B]:
+    """Return `[function(x) for x in inputs]`, each in its own thread, begun together, to test races.
+
+    The first failure is raised.
+    """
+    items = list(inputs)
+    barrier = threading.Barrier(len(items))
+
+    def run(item: A) -> B:
+        barrier.wait()
+        return function(item)
+
+    with ThreadPoolExecutor(len(items), thread_name_prefix="lakekit-together") as pool:
+        return list(pool.map(run, items))
+
+
+def _call_after(after: Callable[[A], object] | None, item: A, result: B) -> B:
+    if after is not None:
+        after(item)
+    return result
+
+
+def _call_as_pool_thread(function: Callable[[A], B], item: A) -> B:
+    _POOL_THREAD.busy = True
+    try:
+        return function(item)
+    finally:
+        _POOL_THREAD.busy = False

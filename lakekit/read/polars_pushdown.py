@@ -1,0 +1,534 @@
+"""Parser of the text in which Polars hands a filter to a reader, to a `Predicate`.
+
+    "((pa.compute.field('k') >= 5) & (pa.compute.field('s')).isin(["a","b"]))"
+        ->   And((Leaf("k", ">=", (5,)), Leaf("s", "in", ("a", "b"))))
+
+`FilterExpr.pyarrow_str` is public and covers comparisons, ranges, sets, prefixes and null tests. What is not understood
+becomes `TRUE`: the file is kept, and Polars filters its rows. The text is parsed with `ast` and never evaluated.
+
+The interface to Polars: a LazyFrame that calls lakekit while Polars optimises the query.
+
+This is the only module that imports Polars' resolver, which is marked unstable. Polars passes filters, projection and
+limit; lakekit returns a native plan over the files that remain. Only filters that partition columns decide are reported
+as applied; Polars applies every other again, so that a condition that was not understood costs time, but never gives
+wrong rows.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from contextvars import copy_context
+from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import reduce
+from itertools import count
+from operator import and_
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import polars as pl
+from polars.lazyframe.resolver import FilterExpr, LazyFrameResolver, ResolvedLazyFrameProps
+
+from lakekit import runtime
+from lakekit.predicate import (
+    FALSE,
+    TRUE,
+    Leaf,
+    Predicate,
+    conjunction,
+    disjunction,
+    leaves,
+    negate,
+    operators,
+    restrict,
+)
+from lakekit.read import row_groups, temporal
+from lakekit.read.filter_text import pyarrow_text
+from lakekit.types import TIMESTAMPS, Instant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from lakekit.model.table_schema import TableSchema
+    from lakekit.types import Field
+
+
+_COMPARISONS: dict[type[ast.cmpop], str] = {
+    ast.Eq: "=",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+}
+_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_UNIT_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000}
+_MAX_TEXT = 1 << 20
+"""A longer filter (a set of very many literals) is not worth parsing: it prunes little and costs much."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanFilter:
+    """A filter as planning uses it.
+
+    `predicate` is a necessary condition; `on_partition` and `on_key` are the conjuncts that use partition columns, or
+    key columns, alone.
+    """
+
+    predicate: Predicate = TRUE
+    on_partition: tuple[pl.Expr, ...] = ()
+    on_key: tuple[pl.Expr, ...] = ()
+
+
+class _NotUnderstood(Exception):
+    pass
+
+
+def predicate_of(text: str | None) -> Predicate:
+    """Return the predicate of a filter's pyarrow text, with `TRUE` for what was not understood."""
+    try:
+        node = _parse_expression(text)
+        return TRUE if node is None else _condition(node)
+    except RecursionError:
+        return TRUE
+
+
+def parse_exact(text: str | None) -> Predicate | None:
+    """Return the predicate that is equivalent to a filter's text; None if some of it was not understood."""
+    try:
+        node = _parse_expression(text)
+        predicate = (
+            _condition(node)
+            if node is not None and _is_fully_understood(node) and not _has_inexact_negation(node)
+            else None
+        )
+    except RecursionError:
+        return None
+    return None if predicate is None or "not in" in operators(predicate) else predicate
+
+
+def _has_inexact_negation(node: ast.expr) -> bool:
+    """Return whether an expression negates what has no exact negation.
+
+    That is a prefix test; and a set without values, which is written as false and is null for a null.
+    """
+    for part in ast.walk(node):
+        if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Invert):
+            is_false = any(isinstance(inner, ast.Constant) and inner.value is False for inner in ast.walk(part.operand))
+            if is_false or "starts with" in operators(_condition(part.operand)):
+                return True
+    return False
+
+
+def _parse_expression(text: str | None) -> ast.expr | None:
+    if text is None or len(text) > _MAX_TEXT:
+        return None
+    try:
+        return ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _condition(node: ast.expr) -> Predicate:
+    match node:
+        case ast.BinOp(left, ast.BitAnd(), right):
+            return conjunction([_condition(left), _condition(right)])
+        case ast.BinOp(left, ast.BitOr(), right):
+            return disjunction([_condition(left), _condition(right)])
+        case ast.UnaryOp(ast.Invert(), operand):
+            return restrict(negate(_condition(operand)), _or_null) if _is_fully_understood(operand) else TRUE
+    try:
+        return _leaf(node)
+    except _NotUnderstood:
+        return TRUE
+
+
+def _or_null(leaf: Leaf) -> Predicate:
+    """Return the leaf, or true for nulls if it is a "not in".
+
+    `isin` of a null is false and not null if the set is tested with `nulls_equal`, which the text does not show: its
+    negation may be true for nulls.
+    """
+    return disjunction([leaf, Leaf(leaf.column, "is null")]) if leaf.op == "not in" else leaf
+
+
+def _is_fully_understood(node: ast.expr) -> bool:
+    """Return whether every part of a condition was understood: only then does its negation follow."""
+    match node:
+        case ast.BinOp(left, ast.BitAnd() | ast.BitOr(), right):
+            return _is_fully_understood(left) and _is_fully_understood(right)
+        case ast.UnaryOp(ast.Invert(), operand):
+            return _is_fully_understood(operand)
+    try:
+        _leaf(node)
+    except _NotUnderstood:
+        return False
+    return True
+
+
+def _leaf(node: ast.expr) -> Predicate:
+    match node:
+        case ast.Compare(left, [op], [right]) if type(op) in _COMPARISONS:
+            word = _COMPARISONS[type(op)]
+            if (column := _column(left)) is not None:
+                return Leaf(column, word, (_value(right),))
+            if (column := _column(right)) is not None:
+                return Leaf(column, _MIRRORED[word], (_value(left),))
+        case ast.Call(ast.Attribute(target, "isin"), [ast.List(items)]) if (column := _column(target)) is not None:
+            return Leaf(column, "in", tuple(_value(item) for item in items))
+        case ast.Call(ast.Attribute(target, "is_null"), []) if (column := _column(target)) is not None:
+            return Leaf(column, "is null")
+        case ast.Call(func, [target], [ast.keyword("pattern", pattern)]) if (
+            _dotted_name(func) == "pa.compute.starts_with"
+        ):
+            prefix = _value(pattern)
+            if (column := _column(target)) is not None and isinstance(prefix, str):
+                return Leaf(column, "starts with", (prefix,))
+        case ast.Call(func, [ast.Constant(bool(value))]) if _dotted_name(func) == "pa.compute.scalar":
+            return TRUE if value else FALSE
+    if (column := _column(node)) is not None:
+        return Leaf(column, "=", (True,))
+    raise _NotUnderstood
+
+
+def _column(node: ast.expr) -> str | None:
+    """Return the name in `pa.compute.field('name')`; a path into a struct is no column."""
+    match node:
+        case ast.Call(func, [ast.Constant(str(name))], []) if _dotted_name(func) == "pa.compute.field":
+            return name
+    return None
+
+
+def _dotted_name(node: ast.expr) -> str:
+    match node:
+        case ast.Name(name):
+            return name
+        case ast.Attribute(target, name):
+            return f"{_dotted_name(target)}.{name}"
+    return ""
+
+
+def _value(node: ast.expr) -> Any:
+    match node:
+        case ast.Constant(bool() | int() | str() | bytes() as value):
+            return value
+        case ast.Constant(float(value)) if math.isfinite(value):
+            return value
+        case ast.UnaryOp(ast.USub(), operand):
+            value = _value(operand)
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                return -value
+        case ast.Call(ast.Name("to_py_date"), [days]):
+            return _date(_parse_integer(days))
+        case ast.Call(ast.Name("to_py_datetime"), [ticks, ast.Constant(str(unit)), *_zone]) if unit in _UNIT_NS:
+            millis, nanos = divmod(_parse_integer(ticks) * _UNIT_NS[unit], 1_000_000)
+            return Instant(millis, nanos)
+    raise _NotUnderstood
+
+
+def _date(days: int) -> date:
+    try:
+        return date(1970, 1, 1) + timedelta(days=days)
+    except OverflowError:
+        raise _NotUnderstood from None
+
+
+def _parse_integer(node: ast.expr) -> int:
+    value = _value(node)
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > 2**63:
+        raise _NotUnderstood
+    return value
+
+
+# ---- lazy ------------------------------------------------------------
+
+
+_MAX_CACHED_PLANS = 64
+"""Plans kept by a scan: a self join or `collect_all` asks the same question many times."""
+_INEXACT_ROOTS = ("CHAR", "FLOAT", "DOUBLE", *TIMESTAMPS)
+"""Types of which a manifest may hold other values than the rows come with: blanks at the end, zeros of another sign,
+other units.
+"""
+
+
+class ResolvedSource(NamedTuple):
+    """A source as it is at the time of a query.
+
+    `version` is a text that changes when what would be read changes. `frame` reads what that text stands for: all
+    columns of the rows that may satisfy a condition. `schema` says which columns are partition columns and key columns.
+    """
+
+    version: str
+    frame: Callable[[ScanFilter, int | None], pl.LazyFrame]
+    schema: TableSchema
+
+
+class ScanSource(Protocol):
+    """What a scan reads. It returns its version first, so that an unchanged table is not planned twice."""
+
+    def schema(self) -> Mapping[str, pl.DataType]:
+        """Return columns and types of the frame, fixed when the scan was made."""
+
+    def resolve(self) -> ResolvedSource:
+        """Return what would be read now; called once for each query."""
+
+
+class PaimonScan(LazyFrameResolver):
+    """Polars' resolver of a `ScanSource`; its class name appears in `explain()`.
+
+    A `shared` one plans every time: the caller called `scan()` again, and must see the files as they are now.
+    """
+
+    def __init__(self, source: ScanSource, *, shared: bool = False) -> None:
+        self.source, self.shared = source, shared
+        self.plans: dict[tuple[str, tuple[object, ...], int | None], pl.LazyFrame] = {}
+        self.times = count()
+
+    def schema(self) -> dict[str, pl.DataType]:
+        return dict(self.source.schema())
+
+    @property
+    def resolve_lazyframe(self) -> Callable[..., tuple[pl.LazyFrame | None, ResolvedLazyFrameProps]]:
+        """Return `resolve` in the context of the caller.
+
+        Polars fetches it in the thread that collects, and calls it in one of its own.
+        """
+        context = copy_context()
+        return lambda **question: context.copy().run(self.resolve, **question)
+
+    def resolve(
+        self,
+        *,
+        projection: list[str] | None,  # noqa: ARG002 - native scans and sources drop columns themselves
+        limit: int | None,
+        filters: list[FilterExpr],
+        filter_columns: list[str],  # noqa: ARG002
+        filter_drop_columns_idx: int | None,  # noqa: ARG002
+        existing_resolved_version_key: str | None,
+    ) -> tuple[pl.LazyFrame | None, ResolvedLazyFrameProps]:
+        """Return what Polars is to read instead of this frame, and which filters that applies."""
+        runtime.refuse_fork()
+        _refuse_numbers(filters, self.schema())
+        version, frame, schema = self.source.resolve()
+        condition, decided = condition_of(filters, schema)
+        hidden = [
+            at
+            for at, filter_expr in enumerate(filters)
+            if at not in decided and not row_groups.is_plain(filter_expr.expr)
+        ]
+        applied = [*decided, *hidden]
+        above, used = [row_groups.hide(filters[at].expr) for at in hidden], applied
+        if any(
+            row_groups.may_fail(hidden_condition, self.schema()) for hidden_condition in above
+        ):  # of rows that what Polars applies would leave out too, and that planning counts on
+            above, used = (
+                [*(filter_expr.expr for at, filter_expr in enumerate(filters) if at not in applied), *above],
+                list(range(len(filters))),
+            )
+        if self.shared:
+            key = f"{version}#{next(self.times)}"
+            return _apply_filters(frame(condition, limit), above, self.schema()), ResolvedLazyFrameProps(
+                version_key=key, applied_filters=applied
+            )
+        props = ResolvedLazyFrameProps(version_key=version, applied_filters=applied)
+        if version == existing_resolved_version_key:
+            return None, props
+        question = (version, _text(filters, used), limit)
+        planned = self.plans.get(question)
+        if planned is None:
+            planned = _apply_filters(frame(condition, limit), above, self.schema())
+            if len(self.plans) >= _MAX_CACHED_PLANS:
+                self.plans.clear()
+            self.plans[question] = planned  # not read again: another thread may clear them
+        return planned, props
+
+    def __reduce__(self) -> tuple[type[PaimonScan], tuple[ScanSource]]:
+        return PaimonScan, (self.source,)
+
+
+class _FilterProbe(LazyFrameResolver):
+    """A table without rows that records the filters it is given, and reports them all as applied."""
+
+    def __init__(self, schema: Mapping[str, pl.DataType]) -> None:
+        self.columns, self.filters = dict(schema), list[FilterExpr]()
+
+    def schema(self) -> dict[str, pl.DataType]:
+        return self.columns
+
+    def resolve_lazyframe(self, **question: object) -> tuple[pl.LazyFrame, ResolvedLazyFrameProps]:
+        self.filters = list(question["filters"])  # type: ignore[call-overload]
+        return pl.LazyFrame(schema=self.columns), ResolvedLazyFrameProps(
+            version_key="", applied_filters=list(range(len(self.filters)))
+        )
+
+
+def scan_lazily(source: ScanSource, *, shared: bool = False) -> pl.LazyFrame:
+    """Return the LazyFrame of a source. It pickles; every `collect()` looks for the version again.
+
+    `shared`: the frame is given to many callers, each for the state at its time.
+
+    No column of it is unnested: of a resolver alone Polars 2.1 assumes that it yields all columns, even if a query
+    needs few, and panics over windows and row numbers (`select(pl.col("v").max().over("g"))`); of what a function
+    returns, it does not. Raises `Unsupported` for a column of a type that is refused.
+    """
+    runtime.refuse_fork()
+    resolver = PaimonScan(source, shared=shared)
+    resolver.schema()  # Polars asks for it once the frame runs: what is refused is refused here
+    return resolver.lazy().unnest([])
+
+
+def _refuse_numbers(filters: Sequence[FilterExpr], schema: Mapping[str, pl.DataType]) -> None:
+    """Raise `SchemaMismatch` for a filter that compares a date or a time with a number.
+
+    That is as far as Polars shows it: two columns of a filter it has cast by then.
+    """
+    for filter_expr in filters:
+        text = filter_expr.pyarrow_str
+        if (
+            text is not None
+            and "to_py_" not in text
+            and not any(schema[name].is_temporal() for name in filter_expr.expr.meta.root_names())
+        ):
+            continue  # columns and constants of other kinds
+        predicate = parse_exact(text)
+        if predicate is None:
+            temporal.refuse_numbers(filter_expr.expr, schema, "a filter of a scan")
+            continue
+        for leaf in leaves(predicate):
+            temporal.refuse_leaf(leaf, schema, "a filter of a scan")
+
+
+def filters_of(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> Sequence[FilterExpr]:
+    """Return the conjuncts of an expression that Polars passes to a table with those columns.
+
+    Raises Polars' own error for a column that does not exist.
+    """
+    return all_filters_of(expr, schema)[0]
+
+
+def all_filters_of(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> tuple[Sequence[FilterExpr], bool]:
+    """Return the conjuncts of `filters_of`, and whether they are the whole expression.
+
+    Polars does not pass on what it cannot, such as a Python function or a function of all rows.
+    """
+    probe = _FilterProbe(schema)
+    plan = probe.lazy().filter(expr).explain()
+    return probe.filters, plan.startswith("RESOLVER")
+
+
+def filter_of_sql(text: str, schema: Mapping[str, pl.DataType]) -> pl.Expr | None:
+    """Return the condition of an SQL text on a table with those columns, as Polars' SQL understands it.
+
+    `d = '2024-03-31'` on a DATE compares dates. None if Polars cannot pass on all of it. Raises Polars' own errors.
+    """
+    probe = _FilterProbe(schema)
+    # the caller's own condition, over a table without rows
+    plan = probe.lazy().sql(f"SELECT * FROM self WHERE {text}").explain()  # noqa: S608
+    if not plan.startswith("RESOLVER") or not probe.filters:
+        return None
+    return reduce(and_, [filter_expr.expr for filter_expr in probe.filters])
+
+
+def filter_rows(frame: pl.LazyFrame, expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+    """Return the rows that satisfy a condition on columns of a schema.
+
+    Conjuncts that calculate are hidden from the bounds of row groups.
+    """
+    return _apply_filters(frame, _split_condition(expr, schema), schema)
+
+
+def shield(frame: pl.LazyFrame, conditions: Iterable[pl.Expr], schema: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+    """Return the frame, such that Polars pushes no condition below it if one may fail for a value.
+
+    Files hold rows that are not the table's, older versions and deleted ones, which must fail no condition. And Python
+    sources, such as buckets that are merged, are given conditions as bytes: Polars raises if one has a Python function
+    that does not pickle.
+    """
+    if not any(row_groups.may_fail(condition, schema) for condition in conditions):
+        return frame
+    return frame.map_batches(_pass_through, predicate_pushdown=False, slice_pushdown=False, streamable=True)
+
+
+def _pass_through(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows
+
+
+def _apply_filters(
+    frame: pl.LazyFrame, conditions: Sequence[pl.Expr], schema: Mapping[str, pl.DataType]
+) -> pl.LazyFrame:
+    """Return the rows that satisfy all conditions; those that may fail are applied last, above all sources."""
+    safe, others = list[pl.Expr](), list[pl.Expr]()
+    for condition in conditions:
+        (others if row_groups.may_fail(condition, schema) else safe).append(condition)
+    below = frame.filter(*safe)
+    return shield(below, others, schema).filter(*others) if others else below
+
+
+def _split_condition(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> list[pl.Expr]:
+    """Return conditions that together are equivalent to one.
+
+    Of its conjuncts those that calculate are hidden from bounds of row groups; all others are unchanged.
+    """
+    if row_groups.is_plain(expr):
+        return [expr]
+    filters, is_whole = all_filters_of(expr, schema)
+    plain = [filter_expr.expr for filter_expr in filters if row_groups.is_plain(filter_expr.expr)]
+    if len(plain) == len(filters):
+        return [expr]  # what Polars keeps to itself never reaches a scan
+    return (
+        [
+            *plain,
+            *(
+                row_groups.hide(filter_expr.expr)
+                for filter_expr in filters
+                if not row_groups.is_plain(filter_expr.expr)
+            ),
+        ]
+        if is_whole
+        else [*plain, row_groups.hide(expr)]
+    )
+
+
+def condition_of(filters: Sequence[FilterExpr], schema: TableSchema) -> tuple[ScanFilter, list[int]]:
+    """Return the filter of Polars' conjuncts, and the indices of those that partition columns decide exactly."""
+    on_partition, on_key, decided, predicates = [], [], [], []
+    partition_keys, keys = set(schema.partition_keys), set(schema.trimmed_primary_keys)
+    for at, filter_expr in enumerate(filters):
+        text = pyarrow_text(filter_expr)
+        used = set(filter_expr.expr.meta.root_names()) if partition_keys or keys else set[str]()
+        if (
+            used
+            and used <= partition_keys
+            and (text is not None or _is_decided_by_partition(filter_expr.expr, schema.fields_of(used)))
+        ):
+            on_partition.append(filter_expr.expr)
+            decided.append(at)
+        elif used and used <= keys and text is not None:
+            on_key.append(row_groups.hide_calculated(filter_expr.expr))
+        predicates.append(predicate_of(text))
+    return ScanFilter(conjunction(predicates), tuple(on_partition), tuple(on_key)), decided
+
+
+def _is_decided_by_partition(expr: pl.Expr, fields: Sequence[Field]) -> bool:
+    """Return whether each value depends on its row alone, and on partition columns with exact manifest values."""
+    try:
+        is_alone = expr.meta.is_row_separable()
+    except pl.exceptions.PolarsError:
+        return False  # Polars cannot tell without the columns: a Python function, `list.eval`, `struct.with_fields`
+    return is_alone and all(field.type.root not in _INEXACT_ROOTS for field in fields)
+
+
+def _text(filters: Sequence[FilterExpr], applied: Sequence[int]) -> tuple[object, ...]:
+    """Return a cache key of the filters: everything that a frame depends on.
+
+    That is the pyarrow text, and the whole expression where it is applied here.
+    """
+    return tuple(_bytes(f.expr) if at in applied else pyarrow_text(f) for at, f in enumerate(filters))
+
+
+def _bytes(expr: pl.Expr) -> object:
+    """Return an expression as bytes; if a Python function in it does not pickle, an object equal to no other."""
+    try:
+        return expr.meta.serialize()
+    except Exception:  # noqa: BLE001 - pickling raises what it likes
+        return object()

@@ -1,0 +1,474 @@
+"""Maintenance of a table: compaction, rescaling, statistics, file indexes, orphan files, checks.
+
+Expiration of a table's snapshots, changelogs, tags, consumers and partitions.
+
+Tags, branches, rollback and consumers of a table.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from lakekit import maintenance, plugins
+from lakekit.ddl import schema_writer as schemas
+from lakekit.ddl.schema_changes import SetOption
+from lakekit.errors import CommitStateUnknown, LakekitError
+from lakekit.read.table_core import TableCore
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime, timedelta
+
+    import polars as pl
+
+    from lakekit.bucket.sort_order import Strategy
+    from lakekit.commit.result import Commit
+    from lakekit.maintenance.check.findings import Report
+    from lakekit.maintenance.result import Expired
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Caring(TableCore):
+    """Methods that maintain and check a table."""
+
+    def compact(
+        self,
+        *,
+        full: bool = False,
+        where: pl.Expr | str | None = None,
+        order_by: str | Sequence[str] | None = None,
+        strategy: Strategy = "order",
+        idle: str | timedelta | None = None,
+    ) -> Commit:
+        """Merge files, in one commit: what the levels of each bucket ask for, or, with `full`, everything.
+
+        `full`: every bucket to its highest level. `where`: a condition on partition columns, a Polars expression or SQL
+        text. `idle`: only partitions that got no file for so long, "1 d" or a `timedelta`. `order_by`: tables with
+        `bucket` -1 have all rows of the partitions rewritten, sorted by a column or several, so that reads that filter
+        them skip files; in key tables the first rows come into the first buckets. `strategy`: "order", one column after
+        another; "zorder" and, of two columns and more, "hilbert", which serve a filter on any of them. Nulls are first.
+        Memory is bounded by `lakekit.merge-memory`; a bigger partition is read once for each part that fits. Append
+        tables with `clustering.incremental` are sorted by their `clustering.columns`, as far as there are enough new
+        files; `full`: all that is not sorted yet.
+
+        Writers that only add files (`write-only`) may run meanwhile; their rows stay.
+
+        Raises: `InvalidOption`; `Conflict` where another compaction was faster, or where a key table that is sorted was
+        written to: nothing changed.
+        """
+        ctx = self.handle()
+        idle_ms = None if idle is None else maintenance.arguments.duration_ms(idle, "idle")
+        committed = maintenance.compact.compact(
+            ctx, full=full, where=where, order_by=order_by, strategy=strategy, idle_ms=idle_ms
+        )
+        return maintenance.after_commit.maintain_after_commit(ctx.with_options({"write-only": "false"}), committed)
+
+    def compact_manifests(self) -> Commit:
+        """Merge small manifests and those with deletions, in one COMPACT snapshot without changes.
+
+        None is made where there is nothing to merge. Rows stay what they are; planning opens fewer files.
+
+        Raises: `RetriesExhausted` where other commits are always faster, `CommitStateUnknown`.
+        """
+        ctx = self.handle()
+        return maintenance.after_commit.maintain_after_commit(ctx, maintenance.compact.compact_manifests(ctx))
+
+    def rescale(self, buckets: int, *, where: pl.Expr | str | None = None) -> Commit:
+        """Change the number of buckets: set the option, and rewrite the chosen partitions, in one commit.
+
+        `where` chooses the partitions. Those that are left out keep their buckets and are read as before; new rows for
+        them are refused until they are rescaled too. Writers should rest meanwhile.
+
+        Raises: `InvalidOption` for a table whose buckets no option counts; `Conflict` where rows came in between: they
+        are not lost, nothing was rewritten, the number is what it was, and the same call does it again.
+        """
+        ctx = self.handle()
+        maintenance.rewrite.check(ctx, buckets)
+        if maintenance.rewrite.waits_for_compaction(ctx):
+            maintenance.compact.compact(ctx, full=True, where=where)
+        before = ctx.options.bucket
+        if before != buckets:
+            schemas.alter(ctx, [SetOption(key="bucket", value=str(buckets))])
+        ctx = self.handle()
+        try:
+            committed = maintenance.rewrite.rescale(ctx, where)
+        except CommitStateUnknown:  # it may be there, and then its files have the new number
+            raise
+        except BaseException:
+            with suppress(LakekitError):  # what went wrong first is what to tell
+                if before != buckets and not maintenance.rewrite.is_used(ctx, buckets):
+                    schemas.alter(ctx, [SetOption(key="bucket", value=str(before))])
+            raise
+        return maintenance.after_commit.maintain_after_commit(ctx, committed)
+
+    def analyze(self, *, columns: Sequence[str] | None = None) -> Commit:
+        """Compute statistics of the newest snapshot, in a snapshot ANALYZE of its own.
+
+        They are the row count, and of `columns`, all that can have statistics when None, the distinct values (about),
+        nulls, least and greatest value and lengths in bytes; `t.system("statistics")` shows them. `t.explain()` expects
+        rows by them; Spark and other engines plan joins by them. Reads every row of the columns.
+
+        Raises: `ColumnNotFound`, `InvalidOption` for a column of a nested type, and what a commit raises.
+        """
+        return maintenance.analyze.analyze(self.handle(), columns)
+
+    @overload
+    def rewrite_file_index(
+        self, *, where: pl.Expr | str | None = None, anew: bool = False, dry_run: Literal[False] = False
+    ) -> Commit: ...
+    @overload
+    def rewrite_file_index(
+        self, *, where: pl.Expr | str | None = None, anew: bool = False, dry_run: Literal[True]
+    ) -> pl.DataFrame: ...
+    def rewrite_file_index(
+        self, *, where: pl.Expr | str | None = None, anew: bool = False, dry_run: bool = False
+    ) -> Commit | pl.DataFrame:
+        """Add the file indexes that today's options ask for to existing files, and drop others, in one commit.
+
+        No data is rewritten. `where`: a condition on partition columns, a Polars expression or SQL text. Reads only the
+        columns of indexes that are missing, lost or damaged; with `anew` existing ones are rebuilt too, as after a
+        change of their own options.
+
+        With `dry_run` nothing is made: one row a file that would change, `path`, `row_count`, and the indexes `made`
+        and `dropped`, as `bitmap(city)`.
+
+        Raises: `InvalidOption`, `Unsupported` for a type that an index does not take, and what a commit raises.
+        """
+        if dry_run:
+            return maintenance.rewrite_file_index.preview_rewrite(self.handle(), where, rebuild=anew)
+        return maintenance.rewrite_file_index.rewrite(self.handle(), where, rebuild=anew)
+
+    def remove_orphans(
+        self,
+        *,
+        older_than: str | datetime | timedelta | None = None,
+        dry_run: bool = True,
+        force: bool = False,
+        external: bool = False,
+    ) -> pl.DataFrame:
+        """Return the files that no snapshot, tag or changelog of any branch refers to, left by failed writers.
+
+        With `dry_run=False` they are removed. One row a file: `path`, `kind` (data, manifest, index, statistics,
+        temporary), `size_bytes`, `modified`. Only files older than `older_than`, a time or an age such as "2 d", are
+        meant; None: a day, so that no commit under way loses its files. Ages are measured by the clock of the storage;
+        a dry run writes nothing and takes this machine's for it. Empty directories that are as old go too. External
+        roots (`data-file.external-paths`) are left out, and a warning says so, unless `external`: give it only where no
+        other table has files there.
+
+        Raises: `Conflict` where so much would go that the metadata looks lost, unless `force`; `Corrupt`,
+        `StorageFailed` where it cannot be decided what is needed: nothing was removed.
+        """
+        return maintenance.orphan_files.remove(
+            self.handle(), older_than=older_than, dry_run=dry_run, force=force, external=external
+        )
+
+    def repair(self) -> pl.DataFrame:
+        """Correct the hints LATEST and EARLIEST; return one row for each that was corrected.
+
+        After a gap EARLIEST is the first snapshot behind it. Columns `file`, `was` and `is` (null: there is none, or it
+        made no sense).
+
+        Raises: `StorageFailed`.
+        """
+        return maintenance.branches.repair(self.handle())
+
+    def check(self, *, deep: bool = False) -> Report:
+        """Check the newest snapshot, and return a report of problems and advice; no problem is raised.
+
+        Files exist and have the recorded sizes and row counts; keys, levels, buckets, index files agree. Further
+        problems are missing schemas or snapshots, a snapshot, tag, changelog or consumer of any branch that keeps files
+        and cannot be read, and a hint LATEST that is wrong in a way that the reference engine believes.
+
+        `deep` reads the rows too, one data or changelog file at a time: keys are sorted and within their ranges,
+        statistics true, each row in its bucket, file indexes find the rows, pages of Parquet files have the checksums
+        that are stored with them.
+
+        Raises: `TableNotFound` and what else opening raises.
+        """
+        report: Report = plugins.load("maintenance/check", "table-check").check(self.handle(), deep=deep)
+        self._seen.checked = report.line
+        return report
+
+
+# ---- expiring ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Expiring(TableCore):
+    """Methods that remove old snapshots, changelogs, tags and consumers of the table's branch.
+
+    They also delete the files that nothing else needs. Snapshots, tags and long-lived changelogs of every branch are
+    read first: where one cannot be, nothing is deleted. `dry_run=True` returns what would be removed.
+    """
+
+    def expire_snapshots(
+        self,
+        *,
+        retain_max: int | None = None,
+        retain_min: int | None = None,
+        older_than: str | datetime | timedelta | None = None,
+        max_deletes: int | None = None,
+        dry_run: bool = False,
+    ) -> Expired:
+        """Remove old snapshots, oldest first: all beyond `retain_max`, and those made before `older_than`.
+
+        The newest `retain_min` stay. `older_than` is a time, or an age: a `timedelta`, or a text such as "7 d".
+
+        What is None is as the options `snapshot.num-retained.max`, `snapshot.num-retained.min`,
+        `snapshot.time-retained` and `snapshot.expire.limit` say. A snapshot that a consumer has not read stays, and all
+        after it. Where changelogs are kept longer, each snapshot leaves its own.
+
+        Raises: `InvalidOption`; `Conflict`, `Corrupt`, `StorageFailed` where it is not sure what may go.
+        """
+        ctx = self.handle()
+        since = maintenance.arguments.before_ms(older_than, "older_than", ctx.runtime.now_ms())
+        limits = maintenance.expire.snapshot_limits(ctx)
+        limits = maintenance.expire.override_limits(
+            limits, retain_max=retain_max, retain_min=retain_min, older_than_ms=since, max_deletes=max_deletes
+        )
+        return maintenance.expire.expire_snapshots(ctx, limits, dry_run=dry_run)
+
+    def expire_changelogs(
+        self,
+        *,
+        retain_max: int | None = None,
+        retain_min: int | None = None,
+        older_than: str | datetime | timedelta | None = None,
+        max_deletes: int | None = None,
+        delete_all: bool = False,
+        dry_run: bool = False,
+    ) -> Expired:
+        """Remove long-lived changelogs as `expire_snapshots` removes snapshots; the newest one stays.
+
+        Snapshots count among those that are retained. What is None is as the options `changelog.num-retained.max`,
+        `changelog.num-retained.min` and `changelog.time-retained` say. `delete_all` removes every one. `snapshot_ids`
+        of the result are theirs.
+
+        Raises: as `expire_snapshots`.
+        """
+        ctx = self.handle()
+        since = maintenance.arguments.before_ms(older_than, "older_than", ctx.runtime.now_ms())
+        limits = maintenance.expire.changelog_limits(ctx)
+        limits = maintenance.expire.override_limits(
+            limits, retain_max=retain_max, retain_min=retain_min, older_than_ms=since, max_deletes=max_deletes
+        )
+        return maintenance.expire.expire_changelogs(ctx, limits, delete_all=delete_all, dry_run=dry_run)
+
+    def expire_tags(self, *, older_than: str | datetime | timedelta | None = None, dry_run: bool = False) -> Expired:
+        """Remove the tags whose time is over, and with `older_than` those that were made before it.
+
+        Raises: as `expire_snapshots`.
+        """
+        ctx = self.handle()
+        since = maintenance.arguments.before_ms(older_than, "older_than", ctx.runtime.now_ms())
+        return maintenance.tags.expire_tags(ctx, older_than_ms=since, dry_run=dry_run)
+
+    def expire_consumers(
+        self,
+        *,
+        expiration: str | timedelta | None = None,
+        including: str | None = None,
+        excluding: str | None = None,
+        dry_run: bool = False,
+    ) -> Expired:
+        """Remove consumers that recorded nothing for so long; snapshots are no longer kept for them.
+
+        `expiration` None is `consumer.expiration-time`. With `including`, a regular expression that whole ids match,
+        those however old they are; `excluding` spares some.
+
+        Raises: `InvalidOption`, also where nothing says which.
+        """
+        return maintenance.consumers.expire_old(
+            self.handle(),
+            None if expiration is None else maintenance.arguments.duration_ms(expiration, "expiration"),
+            including=including,
+            excluding=excluding,
+            dry_run=dry_run,
+        )
+
+    def expire_partitions(
+        self,
+        *,
+        expiration: str | timedelta | None = None,
+        strategy: str | None = None,
+        timestamp_pattern: str | None = None,
+        timestamp_formatter: str | None = None,
+        max_expires: int | None = None,
+        dry_run: bool = False,
+    ) -> Expired:
+        """Drop partitions older than `expiration`.
+
+        Their rows are gone from the newest snapshot, their files when earlier snapshots expire. `strategy`:
+        "values-time", a partition is as old as its values say (`timestamp_pattern`, such as "$dt $hm",
+        `timestamp_formatter`, such as "yyyyMMdd"); "update-time", as its newest file. What is None is as the options
+        `partition.*` say.
+
+        Raises: `InvalidOption`, `Conflict`.
+        """
+        return maintenance.expire_partitions.expire(
+            self.handle(),
+            None if expiration is None else maintenance.arguments.duration_ms(expiration, "expiration"),
+            strategy=strategy,
+            pattern=timestamp_pattern,
+            formatter=timestamp_formatter,
+            most=max_expires,
+            dry_run=dry_run,
+        )
+
+    def mark_partition_done(self, partitions: Sequence[Mapping[str, Any]]) -> None:
+        """Mark partitions, `[{"dt": "2024-03-31"}, …]`, as complete.
+
+        Writes a file `_SUCCESS` into the directory of each, or sets its time. With `partition.mark-done-action`
+        http-report a web service is called too, or alone.
+
+        Raises: `ColumnNotFound`, `InvalidOption`, `Unsupported` for the other values of that option, `StorageFailed`
+        where the service cannot be reached or does not answer SUCCESS.
+        """
+        maintenance.expire_partitions.mark_done(
+            self.handle(), [partitions] if isinstance(partitions, (dict, str)) else partitions
+        )
+
+
+# ---- tagging ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Tagging(TableCore):
+    """Methods for tags, branches, rollback and consumers of the table's branch."""
+
+    def create_tag(
+        self,
+        name: str,
+        *,
+        at: int | str | datetime | None = None,
+        since: str | datetime | None = None,
+        watermark: int | None = None,
+        retain: str | timedelta | None = None,
+        if_not_exists: bool = False,
+    ) -> None:
+        """Name a snapshot, which stays readable under the name after it expired.
+
+        `t.create_tag("v1")`, `t.scan(at="v1")`. `at`: as in `scan`, the newest snapshot when None; an expired one that
+        another tag keeps will do. Instead of it `since`, the first snapshot made at that time or later, or `watermark`,
+        in milliseconds, the first one that is as far. `retain`: how long the tag lives, "7 d" or a `timedelta`;
+        without, as `tag.default-time-retained` says, else for ever.
+
+        Raises: `TagAlreadyExists`, `SnapshotNotFound`, `TagNotFound`, `InvalidOption` for a blank name, or one that is
+        no part of a file's name.
+        """
+        keep = None if retain is None else maintenance.arguments.duration_ms(retain, "retain")
+        start = None if since is None else maintenance.arguments.time_ms(since, "since")
+        maintenance.tags.create(
+            self.handle(), name, at=at, since_ms=start, watermark=watermark, retain_ms=keep, if_not_exists=if_not_exists
+        )
+
+    def create_automatic_tags(self, *, force: bool = False) -> list[str]:
+        """Create the tags that `tag.automatic-creation` says are due; return their names, oldest first.
+
+        They are due by the clock or by watermarks; every commit creates them too. `force`: where a period is over by
+        the clock and no snapshot was made since, an empty one is committed for its tag. Nothing is done where the
+        option is "none" or "batch".
+
+        Raises: `InvalidOption` for options that make no sense together, and what a commit raises.
+        """
+        return (
+            maintenance.tags.create_forced_tags(self.handle())
+            if force
+            else maintenance.tags.create_automatic_tags(self.handle())
+        )
+
+    def replace_tag(
+        self,
+        name: str,
+        *,
+        at: int | str | datetime | None = None,
+        retain: str | timedelta | None = None,
+        dry_run: bool = False,
+    ) -> Expired:
+        """Let a tag name another snapshot, the newest when `at` is None.
+
+        Files that only the old one needed are deleted. Without `retain` the tag lives for ever from then on, whatever
+        `tag.default-time-retained` says of new ones.
+
+        Raises: as `create_tag`.
+        """
+        retain_ms = None if retain is None else maintenance.arguments.duration_ms(retain, "retain")
+        return maintenance.tags.replace(self.handle(), name, at=at, retain_ms=retain_ms, dry_run=dry_run)
+
+    def rename_tag(self, name: str, new: str, /) -> None:
+        """Rename a tag.
+
+        Raises: `TagNotFound`, `TagAlreadyExists`, `InvalidOption`.
+        """
+        maintenance.tags.rename(self.handle(), name, new)
+
+    def delete_tag(self, name: str, *, dry_run: bool = False) -> Expired:
+        """Remove a tag, and the files that nothing else needs: no snapshot, tag or changelog of any branch.
+
+        Nothing is deleted where one of those cannot be read; a tag that cannot be read itself goes alone, and files
+        that only it needed are orphans then.
+
+        Raises: `TagNotFound`, `Conflict`, `Corrupt`, `StorageFailed`.
+        """
+        return maintenance.tags.delete(self.handle(), [name], dry_run=dry_run)
+
+    def create_branch(self, name: str, *, tag: str | None = None) -> None:
+        """Create a branch: metadata of its own over shared files.
+
+        `tag`: begins with the rows of that tag; without, with none. `t.branch(name)` is the table seen from there, for
+        reading and writing.
+
+        Raises: `BranchAlreadyExists`, `TagNotFound`, `InvalidOption` for the names main, blank ones and numbers.
+        """
+        maintenance.branches.create(self.handle(), name, tag=tag)
+
+    def delete_branch(self, name: str, *, dry_run: bool = False) -> Expired:
+        """Remove a branch with its snapshots and tags.
+
+        Data files that only it had stay until orphans are cleaned.
+
+        Raises: `BranchNotFound`; `InvalidOption` where `scan.fallback-branch` or `scan.primary-branch` of the table or
+        of a branch names it.
+        """
+        return maintenance.branches.delete(self.handle(), name, dry_run=dry_run)
+
+    def rename_branch(self, name: str, new: str, /) -> None:
+        """Rename a branch; writers to it should rest.
+
+        Raises: `BranchNotFound`, `BranchAlreadyExists`; `InvalidOption` for a name that no branch can have, and where
+        `delete_branch` raises it.
+        """
+        maintenance.branches.rename(self.handle(), name, new)
+
+    def fast_forward(self, name: str, *, dry_run: bool = False) -> Expired:
+        """Bring the table to the state of a branch.
+
+        From the branch's first snapshot on, its snapshots, schemas and tags take the place of the table's own. What was
+        committed here since is given up: the result says which snapshots and tags; their data files stay until orphans
+        are cleaned. Writers should rest.
+
+        Raises: `BranchNotFound`, `SnapshotNotFound` for a branch without snapshots.
+        """
+        return maintenance.branches.fast_forward(self.handle(), name, dry_run=dry_run)
+
+    def rollback(
+        self, to: int | str | datetime | None = None, /, *, watermark: int | None = None, dry_run: bool = False
+    ) -> Expired:
+        """Make an older snapshot the newest again, given by id, tag or time.
+
+        A time means the newest snapshot at or before it; an expired one that a tag keeps comes back. `watermark`,
+        instead of `to`, in milliseconds: the newest snapshot that is not further than that. Later snapshots, changelogs
+        and tags are removed; their data files stay until orphans are cleaned. Writers should rest.
+
+        Raises: `SnapshotNotFound`, `TagNotFound`, `InvalidOption`; `Conflict` where a writer committed meanwhile.
+        """
+        return maintenance.branches.rollback(self.handle(), to, watermark=watermark, dry_run=dry_run)
+
+    def reset_consumer(self, id: str, *, next_snapshot: int | None = None) -> None:  # noqa: A002 - the public name
+        """Set the snapshot at which a streaming reader goes on; None forgets its position.
+
+        Raises: `ConsumerNotFound`, `InvalidOption`.
+        """
+        maintenance.consumers.reset(self.handle(), id, next_snapshot)
