@@ -102,7 +102,9 @@ def conformance(args: argparse.Namespace, out: Output) -> int:
     if args.list:
         counted = Counter(
             case.area
-            for case in suite.list_cases(reader=reader, writer=writer, areas=args.area, drawn=args.drawn, seed=args.seed)
+            for case in suite.list_cases(
+                reader=reader, writer=writer, areas=args.area, drawn=args.drawn, seed=args.seed
+            )
         )
         out.rows(("area", "cases"), sorted(counted.items()))
         return 0
