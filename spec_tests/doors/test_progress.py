@@ -355,7 +355,7 @@ from lakekit import runtime
 from lakekit.progress import work
 signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
-    with work(runtime.REAL_RUNTIME, "planning", "manifests", 1000, beside="files") as under_way:
+    with work(runtime.REAL_RUNTIME, "planning", "manifests", 1000, extra_unit="files") as under_way:
         for step in range(1000):
             under_way.advance(1, 300)
             runtime.wait(10)
@@ -395,7 +395,7 @@ from lakekit.progress import work
 now = [0.0]
 clocked = runtime.Runtime(elapsed_ms=lambda: now[0])
 def go(interrupt=False):
-    with work(clocked, "planning", "manifests", 3, beside="<b>files") as under_way:
+    with work(clocked, "planning", "manifests", 3, extra_unit="<b>files") as under_way:
         now[0] += 600
         under_way.advance(2, 700)
         if interrupt:

@@ -141,8 +141,8 @@ def test_a_task_that_dies_deletes_what_it_made(spark, copies, monkeypatch):
     mine.alter(lk.set_option(BITMAP, "s"), lk.set_option(THRESHOLD, "1 b"))
     before, real = on_disk(mine), maintenance._rewrite_indexes
 
-    def dies(handle, piece, *, anew):
-        for message in real(handle, piece, anew=anew):
+    def dies(handle, piece, *, rebuild):
+        for message in real(handle, piece, rebuild=rebuild):
             if not list(Path(mine.location).rglob("*.index")):
                 raise AssertionError
             yield message
