@@ -33,7 +33,7 @@ from lakekit.data_file.paths import data_file_path, every_path
 from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.data_file.rolling_writer import WriteTarget, write_run
 from lakekit.errors import ValueOutOfRange
-from lakekit.lsm import key_codes as keyed, merge, merge as differences, sorted_runs
+from lakekit.lsm import key_codes as keyed, merge, sorted_runs
 from lakekit.model.data_file import APPEND_SOURCE, COMPACT_SOURCE, DataFileMeta
 
 if TYPE_CHECKING:
@@ -369,7 +369,7 @@ class _CompactionRun:
         options, rule = self.job.ctx.options, self.job.rule
         tells = self.job.tells and options.changelog_producer in ("lookup", "full-compaction")
         ignored = options.changelog_producer_row_deduplicate_ignore_fields
-        compared = differences.select_compared_fields(
+        compared = merge.select_compared_fields(
             rule.fields, deduplicated=options.changelog_producer_row_deduplicate, ignored=ignored
         )
         if mode == "first-row":

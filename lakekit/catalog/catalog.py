@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from lakekit import plugins
-from lakekit.catalog import identifier, migrate as migrating, operations, sys_tables, views, views as materialized
+from lakekit.catalog import identifier, migrate as migrating, operations, sys_tables, views
 from lakekit.catalog.catalog_core import CatalogCore
 from lakekit.catalog.metastore import join_names, missing_database, missing_identifier, properties_of
 from lakekit.catalog.sys_tables import SystemTable
@@ -190,7 +190,7 @@ class Catalog(CatalogCore):
             if view is None:
                 raise missing_identifier(metastore, parsed)
             return cast("Table", view)
-        opened = operations.check_shown(to_table_of_kind(opened, materialized.kinds(self)), self._settings)
+        opened = operations.check_shown(to_table_of_kind(opened, views.kinds(self)), self._settings)
         return (
             opened
             if parsed.system is None
@@ -421,7 +421,7 @@ class Catalog(CatalogCore):
         Raises what `create_table` and the query raise, `Unsupported` for another mode than "full"; where the rows
         cannot be written there is no table.
         """
-        return materialized.create(
+        return views.create(
             self,
             name,
             query,

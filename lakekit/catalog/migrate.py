@@ -20,7 +20,7 @@ from lakekit.ddl.table_definition import type_of
 from lakekit.errors import InvalidOption, StorageFailed, Unsupported
 from lakekit.format import foreign_file
 from lakekit.format.encoder import check_types
-from lakekit.format_table import foreign_files, foreign_files as lying, listing
+from lakekit.format_table import foreign_files, listing
 from lakekit.format_table.foreign_files import ForeignFile, ForeignSource
 from lakekit.parallel import parallel_map
 from lakekit.runtime import warn_user
@@ -139,7 +139,7 @@ def _read(catalog: Catalog, source: str | PathLike | Table, request: MigrateRequ
         storage = storages.confine(catalog.storage, root)
     else:
         storage, root = storages.open(text, catalog.storage_options if own is None else own)
-    files = lying.source(storage, root)
+    files = foreign_files.source(storage, root)
     paths, file_schemas = [file.path for file in files.files], _read_file_schemas(files)
     typed = foreign_files.merge_schemas(paths, file_schemas, files.keys)
     types = {name: type_of(t, name).as_nullable() for name, t in request.partition_types.items()}

@@ -23,7 +23,6 @@ from lakekit.commit import (
     contention,
     lost_commit,
     manifest_writer,
-    manifest_writer as indexes,
     overwrite as overwrites,
     partition_ranges,
 )
@@ -262,7 +261,7 @@ def _index_name(
     before = None if latest is None else latest.index_manifest
     if not changes.index:
         return before
-    after = indexes.combine(live, changes.index, by_bucket=draft.ctx.has_buckets)
+    after = manifest_writer.combine(live, changes.index, by_bucket=draft.ctx.has_buckets)
     if after == list(live):
         return before
     name = draft.write("index-manifest", index_manifest.encode(after, **draft.how))
@@ -347,7 +346,7 @@ def _check_changes(
     Raises `Conflict`.
     """
     ctx, parties = request.ctx, request.parties(latest)
-    indexes.check_hash_bases(live_index, changes.hash_bases)
+    manifest_writer.check_hash_bases(live_index, changes.hash_bases)
     overwrites_all = step.overwrite is not None
     discards_duplicates = changes.kind == "APPEND" and ctx.options.commit_discard_duplicate_files
     if latest is None:

@@ -143,8 +143,20 @@ def part_count(ctx: TableContext, restored: RestoredBucket, *, full: bool) -> in
 def _rewrite_partition(
     ctx: TableContext, snapshot_buckets: SnapshotBuckets, partition: bytes, groups: Sequence[Sequence[DataFileMeta]]
 ) -> Iterator[CommitMessage]:
-    restored = snapshot_buckets.bucket(partition, UNAWARE_BUCKET)
     removed = {file.name for group in groups for file in group}
+    target, vectors = _open_partition(ctx, snapshot_buckets, partition, removed)
+    with work(ctx.runtime, "compacting", "files", len(removed)) as under_way:
+        for group in groups:
+            yield message(ctx, partition, append_compaction.rewrite(target, group))
+            under_way.advance(len(group))
+    yield from remove_vectors(vectors, removed)
+
+
+def _open_partition(
+    ctx: TableContext, snapshot_buckets: SnapshotBuckets, partition: bytes, removed: set[str]
+) -> tuple[RewriteTarget, BucketDeletionVectors]:
+    """Return where files of a partition are rewritten, and the deletion vectors of the files that are removed."""
+    restored = snapshot_buckets.bucket(partition, UNAWARE_BUCKET)
     vectors = vectors_of(ctx, partition, restored, removed)
     target = RewriteTarget(
         ctx=ctx,
@@ -154,11 +166,7 @@ def _rewrite_partition(
         deletions=vectors.positions,
         snapshot_id=restored.snapshot_id,
     )
-    with work(ctx.runtime, "compacting", "files", len(removed)) as under_way:
-        for group in groups:
-            yield message(ctx, partition, append_compaction.rewrite(target, group))
-            under_way.advance(len(group))
-    yield from remove_vectors(vectors, removed)
+    return target, vectors
 
 
 def vectors_of(
@@ -248,17 +256,8 @@ def _ordering(ctx: TableContext) -> SortOrder:
 def _cluster_unit(
     ctx: TableContext, snapshot_buckets: SnapshotBuckets, partition: bytes, unit: CompactionUnit, order: SortOrder
 ) -> Iterator[CommitMessage]:
-    restored = snapshot_buckets.bucket(partition, UNAWARE_BUCKET)
     removed = {file.name for file in unit.files}
-    vectors = vectors_of(ctx, partition, restored, removed)
-    target = RewriteTarget(
-        ctx=ctx,
-        partition=partition,
-        bucket=UNAWARE_BUCKET,
-        names=file_names(ctx),
-        deletions=vectors.positions,
-        snapshot_id=restored.snapshot_id,
-    )
+    target, vectors = _open_partition(ctx, snapshot_buckets, partition, removed)
     as_one = ctx.options.clustering_incremental_mode != append_compaction.LOCAL_SORT
     yield message(ctx, partition, append_compaction.rewrite_clustered(target, unit, order, as_one=as_one))
     yield from remove_vectors(vectors, removed)

@@ -45,12 +45,11 @@ from lakekit.read import (
     table_scan as scans,
     time_travel,
     user_expressions,
-    user_expressions as rows_said,
 )
 from lakekit.read.filter_text import pyarrow_text
 from lakekit.read.planner import NO_FILTER
 from lakekit.read.polars_pushdown import ScanFilter, parse_exact
-from lakekit.spark import native_parquet, session, tasks, tasks as job
+from lakekit.spark import native_parquet, session, tasks as spark_tasks
 from lakekit.spark.types import arrow_schema, read_fields, spark_schema, to_batch
 from lakekit.system_tables import metadata_tables, registry
 from lakekit.table.format_tables import FormatTable
@@ -218,7 +217,7 @@ def _read_state(
 
 def work_of_state(scan: TableScan, out: Sequence[Field], rows: RowFilter) -> Iterator[tuple[Plan, ReadJob]]:
     """Yield the plans of a scan, each with the job that its tasks share."""
-    what = job.ReadJob(
+    what = spark_tasks.ReadJob(
         ctx=scan.ctx,
         fields=columns_to_read(scan.ctx, out, rows),
         out=with_kind(scan.kind_column, out, numbered=scan.numbered),
@@ -246,7 +245,7 @@ def _plan_frames(spark: SparkSession, plan: Plan, what: ReadJob, rows: RowFilter
     if mask.any():
         frames += native_parquet.frames(spark, plan, mask, own, what.out, condition)
     task_plan = replace(plan, raw=plan.raw[~mask])
-    return [*frames, *run(spark, tasks.plan_tasks(plan, task_plan.raw, session.slots(spark)), what, [task_plan])]
+    return [*frames, *run(spark, spark_tasks.plan_tasks(plan, task_plan.raw, session.slots(spark)), what, [task_plan])]
 
 
 def read_changes(
@@ -275,7 +274,7 @@ def works_of_changes(
     # comparing two states compares all their columns
     fields = source.fields if compares else columns_to_read(source.ctx, out, rows)
     output_fields = with_kind(source.kind_column, out, numbered=source.numbered)
-    what = job.ReadJob(
+    what = spark_tasks.ReadJob(
         ctx=source.ctx,
         fields=tuple(fields),
         out=output_fields,
@@ -284,10 +283,10 @@ def works_of_changes(
         numbered=source.numbered,
     )
     if compares:
-        return [(replace(what, how="difference"), tasks.differences(*plans), plans)]
+        return [(replace(what, how="difference"), spark_tasks.differences(*plans), plans)]
     if source.mode != "diff":
         what = replace(what, how="written")
-    return [(replace(what, ctx=plan.ctx), tasks.plan_tasks(plan, plan.raw, slots), [plan]) for plan in plans]
+    return [(replace(what, ctx=plan.ctx), spark_tasks.plan_tasks(plan, plan.raw, slots), [plan]) for plan in plans]
 
 
 def with_kind(kind_column: str | None, out: Sequence[Field], *, numbered: bool) -> tuple[Field, ...]:
@@ -305,7 +304,7 @@ def run(spark: SparkSession, tasks: Sequence[bytes], what: ReadJob, plans: Seque
     if not tasks:
         return []
     size_bytes = sum(explain.estimate_plan(plan, what.out).size_bytes for plan in plans)
-    return [session.run(spark, tasks, partial(job.rows, what), spark_schema(what.out), size_bytes=size_bytes)]
+    return [session.run(spark, tasks, partial(spark_tasks.rows, what), spark_schema(what.out), size_bytes=size_bytes)]
 
 
 def union_frames(spark: SparkSession, frames: Sequence[DataFrame], out: Sequence[Field]) -> DataFrame:
@@ -382,13 +381,15 @@ def _filter_and_select(
     if where is not None:
         schema = frame.collect_schema()
         frame = frame.filter(
-            rows_said.check_condition(rows_said.parse_expression(where, table, "where", schema), schema, table, "where")
+            user_expressions.check_condition(
+                user_expressions.parse_expression(where, table, "where", schema), schema, table, "where"
+            )
         )
     return frame.select(col(field.name) for field in out)
 
 
 def _collect_batches(rows: pl.LazyFrame, out: Sequence[Field], task: bytes) -> Iterator[pa.RecordBatch]:  # noqa: ARG001 - there is one task
-    for frame in rows.collect_batches(chunk_size=job.BATCH_ROWS, maintain_order=True):
+    for frame in rows.collect_batches(chunk_size=spark_tasks.BATCH_ROWS, maintain_order=True):
         yield to_batch(frame, out)
 
 

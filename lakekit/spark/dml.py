@@ -57,7 +57,7 @@ from lakekit.codec import hashing
 from lakekit.columns import GROUP, col, cols, select_by_name
 from lakekit.commit import committer as publishing
 from lakekit.commit.committer import commit_changes_once
-from lakekit.dml import delete_update as deleting, delete_update as updating, merge as merging, merge_plan as plans
+from lakekit.dml import delete_update, merge as merging, merge_plan as plans
 from lakekit.dml.matching_rows import TargetRows
 from lakekit.dml.merge_plan import SOURCE_ROW
 from lakekit.dml.row_change import RowChange
@@ -99,7 +99,7 @@ def delete(spark: SparkSession, table_or_path: Table | str | PathLike[str], wher
     Raises: as `t.delete`, and what Spark raises where a task failed too often.
     """
     session.check(spark)
-    return _run_change(spark, deleting.delete_spec(handle_of(table_or_path), where))
+    return _run_change(spark, delete_update.delete_spec(handle_of(table_or_path), where))
 
 
 def update(
@@ -115,7 +115,7 @@ def update(
     Raises: as `t.update`, and what Spark raises where a task failed too often.
     """
     session.check(spark)
-    return _run_change(spark, updating.update_spec(handle_of(table_or_path), set, where))
+    return _run_change(spark, delete_update.update_spec(handle_of(table_or_path), set, where))
 
 
 def _run_change(spark: SparkSession, change: RowChangeSpec) -> Commit:

@@ -53,8 +53,7 @@ from lakekit.format_table import object_table
 from lakekit.maintenance import (
     after_commit,
     analyze as analyzing,
-    compact as append_files,
-    compact as caring,
+    compact as dedicated_compaction,
     expire,
     orphan_files,
     rewrite,
@@ -64,7 +63,7 @@ from lakekit.maintenance.arguments import before_ms
 from lakekit.maintenance.rewrite_file_index import FileBatch
 from lakekit.metadata import snapshots
 from lakekit.model.commit_message import CommitMessage
-from lakekit.spark import batch_read, session, tasks, tasks as cut, write_task
+from lakekit.spark import batch_read, session, tasks as spark_tasks, write_task
 from lakekit.spark.batch_read import RowFilter
 from lakekit.spark.batch_write import handle_of
 from lakekit.storage.protocol import Stat
@@ -288,7 +287,7 @@ def _run_analyze_tasks(spark: SparkSession, source: TableScan, fields: Sequence[
     out = [field for field in source.fields if field.name in names]
     for plan, what in batch_read.work_of_state(source, out, RowFilter()):
         sent = replace(what, ctx=replace(what.ctx, catalog_env=None))
-        tasks = cut.plan_tasks(plan, plan.raw, session.slots(spark))
+        tasks = spark_tasks.plan_tasks(plan, plan.raw, session.slots(spark))
         answers, wrong = run_pieces(spark, tasks, partial(_analyze_task, sent, tuple(fields)))
         if wrong is not None:
             raise wrong
@@ -298,7 +297,7 @@ def _run_analyze_tasks(spark: SparkSession, source: TableScan, fields: Sequence[
 
 def _analyze_task(what: ReadJob, fields: Sequence[Field], task: bytes) -> Iterator[bytes]:
     data = BytesIO()
-    analyzing.summarize_frames(what.ctx, fields, tasks.read_frames(what, task)).write_ipc_stream(
+    analyzing.summarize_frames(what.ctx, fields, spark_tasks.read_frames(what, task)).write_ipc_stream(
         data, compression="zstd"
     )
     yield data.getvalue()
@@ -411,7 +410,7 @@ def compact(
     """
     session.check(spark)
     ctx = handle_of(table_or_path)
-    job = caring.compact_request(ctx, full=full, where=where, order_by=order_by, strategy=strategy)
+    job = dedicated_compaction.compact_request(ctx, full=full, where=where, order_by=order_by, strategy=strategy)
     if job.order is not None and ctx.kind == "key":
         if rewrite.waits_for_compaction(job.ctx):
             compact(spark, table_or_path, full=True, where=where)
@@ -421,7 +420,7 @@ def compact(
     tasks = (
         []
         if newest is None
-        else list(_tasks(job, current, caring.due_buckets(job, current, where), session.slots(spark)))
+        else list(_tasks(job, current, dedicated_compaction.due_buckets(job, current, where), session.slots(spark)))
     )
     sent = replace(
         job, ctx=replace(job.ctx, catalog_env=None)
@@ -485,7 +484,7 @@ def _tasks(
             yield _encode_task(snapshot_id, bucket_ids)
             return
         for bucket_id in sorted(bucket_ids):
-            count = append_files.part_count(job.ctx, current.bucket(*bucket_id), full=job.full)
+            count = dedicated_compaction.part_count(job.ctx, current.bucket(*bucket_id), full=job.full)
             yield from (_encode_task(snapshot_id, [bucket_id], (number, count)) for number in range(count))
         return
     for partition in sorted({partition for partition, _ in bucket_ids}):
@@ -525,4 +524,4 @@ def _compact_task(job: CompactRequest, task: bytes) -> Iterator[bytes]:
     current = SnapshotBuckets.of(job.ctx, snapshots.read(job.ctx, decoded["snapshot"]))
     bucket_ids = [(bytes.fromhex(partition), bucket) for partition, bucket in decoded["places"]]
     number, count = decoded["share"]
-    return _yield_messages(job.ctx, caring.messages(job, current, bucket_ids, shard=(number, count)))
+    return _yield_messages(job.ctx, dedicated_compaction.messages(job, current, bucket_ids, shard=(number, count)))

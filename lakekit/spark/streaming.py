@@ -50,7 +50,7 @@ from lakekit.model.manifest_entries import ADD
 from lakekit.read import stream as following, table_scan as scans
 from lakekit.read.planner import NO_FILTER
 from lakekit.read.time_travel import Position
-from lakekit.spark import batch_read, batch_write, data_source, session, tasks, tasks as cut, types
+from lakekit.spark import batch_read, batch_write, data_source, session, tasks as spark_tasks, types
 from lakekit.storage.protocol import FileMissing
 
 if TYPE_CHECKING:
@@ -193,12 +193,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         merged, lying = state.plans(NO_FILTER)
         parts = [
             StreamPartition(snapshot_id=number, schema_id=snapshot.schema_id, is_state=True, task=task)
-            for task in cut.plan_tasks(merged, merged.raw, session.SLOTS)
+            for task in spark_tasks.plan_tasks(merged, merged.raw, session.SLOTS)
         ]
         if lying is not None:
             parts += [
                 StreamPartition(snapshot_id=number, schema_id=snapshot.schema_id, is_state=False, task=task)
-                for task in cut.plan_tasks(lying, lying.raw, session.SLOTS)
+                for task in spark_tasks.plan_tasks(lying, lying.raw, session.SLOTS)
             ]
         return parts
 
@@ -213,14 +213,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 (part,)
                 for batch, plan in batches
                 if plan is not None
-                for part in _parts(batch, cut.plan_tasks(plan, plan.raw, session.SLOTS))
+                for part in _parts(batch, spark_tasks.plan_tasks(plan, plan.raw, session.SLOTS))
             ]
         moves = self.stream.ctx.schema.cross_partition
         is_one = moves or any(plan is None for _, plan in batches)
         by_bucket: dict[object, list[StreamPartition]] = {}
         for batch, plan in batches:
             tasks: list[tuple[object, bytes | None]] = (
-                [((), None)] if plan is None else [*cut.tasks_by_bucket(plan).items()]
+                [((), None)] if plan is None else [*spark_tasks.tasks_by_bucket(plan).items()]
             )
             parts = _parts(batch, [task for _, task in tasks])
             if moves:  # a key leaves one partition before it comes into another
@@ -255,14 +255,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         fields = batch_read.columns_to_read(ctx, self.out, batch_read.RowFilter(where=self.where))
         plain = types.read_fields(self.out)
         if part.is_state:
-            what = tasks.ReadJob(ctx=ctx, fields=fields, out=plain, where=self.where)
+            what = spark_tasks.ReadJob(ctx=ctx, fields=fields, out=plain, where=self.where)
             yield from (
                 batch if self.kind_column is None else _add_kind_column(batch, output_fields)
-                for batch in tasks.rows(what, part.task)
+                for batch in spark_tasks.rows(what, part.task)
             )
         else:
-            yield from tasks.rows(
-                tasks.ReadJob(
+            yield from spark_tasks.rows(
+                spark_tasks.ReadJob(
                     ctx=ctx,
                     fields=fields,
                     out=output_fields,
@@ -291,7 +291,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self.where is not None:
             rows = rows.filter(self.where)
         for frame in rows.select(col(field.name) for field in output_fields).collect_batches(
-            chunk_size=tasks.BATCH_ROWS, maintain_order=True
+            chunk_size=spark_tasks.BATCH_ROWS, maintain_order=True
         ):
             yield types.to_batch(frame, output_fields)
 

@@ -34,7 +34,7 @@ from zlib import crc32
 
 import numpy as np
 
-from lakekit.bucket import merge_read, merge_read as buckets
+from lakekit.bucket import merge_read
 from lakekit.codec.cursor import Cursor
 from lakekit.codec.index_files import ENTRY_EXTRA
 from lakekit.columns import col
@@ -237,7 +237,7 @@ def _slice(job: ReadJob, task: ReadTask) -> pl.DataFrame:
     where = job.where
     if where is not None:
         where = None if row_groups.may_fail(where, polars_schema(job.fields)) else row_groups.hide_calculated(where)
-    frame = buckets.rows(pieces[task.slice], names, where)
+    frame = merge_read.rows(pieces[task.slice], names, where)
     return _filter_and_project(job, frame.lazy()).collect()
 
 

@@ -19,9 +19,7 @@ from lakekit.data_file import paths
 from lakekit.format.polars_types import polars_schema
 from lakekit.metadata import (
     manifest_reader as manifest_files,
-    refs as branch_files,
-    refs as consumer_files,
-    refs as tag_files,
+    refs,
     schemas as schema_files,
     snapshots as snapshot_files,
 )
@@ -71,7 +69,7 @@ def snapshots(ctx: TableContext) -> pl.DataFrame:
     `tags` are the tags that name it.
     """
     named: dict[int, list[str]] = {}
-    for tag in tag_files.list_tags(ctx):
+    for tag in refs.list_tags(ctx):
         named.setdefault(tag.snapshot.id, []).append(tag.name)
     rows = (
         (
@@ -139,7 +137,7 @@ def tags(ctx: TableContext) -> pl.DataFrame:
             None if t.create_time is None else t.create_time.millis * 1_000_000 + t.create_time.nanos,
             None if t.time_retained_ns is None else t.time_retained_ns // 1000,
         )
-        for t in tag_files.list_tags(ctx)
+        for t in refs.list_tags(ctx)
     )
     columns = {
         "tag": pl.String,
@@ -157,14 +155,12 @@ def tags(ctx: TableContext) -> pl.DataFrame:
 
 def branches(ctx: TableContext) -> pl.DataFrame:
     """Return every branch but main."""
-    return frame(
-        ((b.name, b.created_ms) for b in branch_files.list_branches(ctx)), {"branch": pl.String, "created": INSTANT}
-    )
+    return frame(((b.name, b.created_ms) for b in refs.list_branches(ctx)), {"branch": pl.String, "created": INSTANT})
 
 
 def consumers(ctx: TableContext) -> pl.DataFrame:
     """Return every consumer and the snapshot it will read next."""
-    by_id = consumer_files.list_consumers(ctx)
+    by_id = refs.list_consumers(ctx)
     return frame(
         ((name, by_id[name].next_snapshot) for name in sorted(by_id)),
         {"consumer": pl.String, "next_snapshot_id": pl.Int64},

@@ -19,14 +19,7 @@ import pyarrow as pa
 
 from lakekit import runtime
 from lakekit.columns import SEQUENCE, col, cols
-from lakekit.metadata import (
-    refs as branch_files,
-    refs as consumer_files,
-    refs as statistics_files,
-    refs as tag_files,
-    schemas as schema_files,
-    snapshots as snapshot_files,
-)
+from lakekit.metadata import refs, schemas as schema_files, snapshots as snapshot_files
 from lakekit.model import json_codec
 from lakekit.read import incremental, polars_pushdown, table_scan, time_travel
 from lakekit.read.stream import KIND_COLUMN
@@ -131,7 +124,7 @@ def tags(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
             None if t.create_time is None else t.create_time.millis * 1_000_000 + t.create_time.nanos,
             None if t.time_retained_ns is None else iso_duration(t.time_retained_ns),
         )
-        for t in sorted(tag_files.list_tags(ctx), key=lambda tag: tag.name)
+        for t in sorted(refs.list_tags(ctx), key=lambda tag: tag.name)
     )
     columns = {
         "tag_name": pl.String,
@@ -161,14 +154,14 @@ def iso_duration(nanos: int) -> str:
 def branches(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
     """Return every branch but main."""
     return frame(
-        ((b.name, wall(b.created_ms)) for b in branch_files.list_branches(ctx)),
+        ((b.name, wall(b.created_ms)) for b in refs.list_branches(ctx)),
         {"branch_name": pl.String, "create_time": TIME},
     )
 
 
 def consumers(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
     """Return every consumer and the snapshot it reads next."""
-    rows = ((name, consumer.next_snapshot) for name, consumer in consumer_files.list_consumers(ctx).items())
+    rows = ((name, consumer.next_snapshot) for name, consumer in refs.list_consumers(ctx).items())
     return frame(rows, {"consumer_id": pl.String, "next_snapshot_id": pl.Int64})
 
 
@@ -187,7 +180,7 @@ def aggregation_fields(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noq
 def statistics(ctx: TableContext, at: At = None) -> pl.DataFrame:
     """Return the result of the last ANALYZE of a snapshot: one row, or none."""
     snapshot = time_travel.locate(ctx, at).snapshot
-    stats = None if snapshot is None else statistics_files.read_statistics(ctx, snapshot)
+    stats = None if snapshot is None else refs.read_statistics(ctx, snapshot)
     columns = dict.fromkeys(("snapshot_id", "schema_id", "mergedRecordCount", "mergedRecordSize"), pl.Int64) | {
         "colstat": pl.String
     }

@@ -18,7 +18,7 @@ from lakekit.commit.overwrite import Overwrite
 from lakekit.data_file import rolling_writer
 from lakekit.ddl import schema_writer as schemas
 from lakekit.ddl.schema_changes import AddColumn, UpdateType
-from lakekit.dml import delete_update as deleting, delete_update as updating, merge as merging, row_change
+from lakekit.dml import delete_update, merge as merging, row_change
 from lakekit.errors import ColumnAlreadyExists, InvalidOption, SchemaMismatch
 from lakekit.metadata import feature_check
 from lakekit.model.commit_message import CommitMessage
@@ -273,7 +273,7 @@ class Changing(TableCore):
         no way to delete, `Conflict` where another commit changed the same files meanwhile.
         """
         ctx = self.handle()
-        return _run_after_commit(ctx, deleting.delete(ctx, where))
+        return _run_after_commit(ctx, delete_update.delete(ctx, where))
 
     def update(self, set: Mapping[str, Any], /, *, where: pl.Expr | str) -> Commit:  # noqa: A002 - as in SQL
         """Set columns to new values in the rows of which `where` is true.
@@ -288,7 +288,7 @@ class Changing(TableCore):
         of another type, `ValueOutOfRange`, and what `delete` raises.
         """
         ctx = self.handle()
-        return _run_after_commit(ctx, updating.update(ctx, set, where))
+        return _run_after_commit(ctx, delete_update.update(ctx, set, where))
 
     def merge(self, source: object, *clauses: Clause, on: Sequence[str] | pl.Expr | str) -> Commit:
         """Merge the rows of a source into the table.

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lakekit.errors import Corrupt, InvalidOption, LakekitError, ValueOutOfRange
-from lakekit.lsm import aggregates, merge_spec_options, merge_spec_options as rules
+from lakekit.lsm import aggregates, merge_spec_options
 from lakekit.lsm.sketch_bytes import CHECKS
 from lakekit.model.data_file import KIND_TEXTS, RowKind
 from lakekit.types import BINARIES
@@ -79,7 +79,7 @@ def check_retractions(rows: pl.DataFrame, kinds: pl.Series, ctx: TableContext, f
 
 @lru_cache(maxsize=64)
 def _merge_rule(schema: TableSchema, options: FrozenDict[str, str], table: str) -> MergeSpec:
-    return rules.merge_spec_from_options(schema, options, table=table)
+    return merge_spec_options.merge_spec_from_options(schema, options, table=table)
 
 
 def _check_partial_update(rows: pl.DataFrame, kinds: Array, retracts: Bools, rule: MergeSpec, first_row: int) -> None:
