@@ -44,6 +44,21 @@ if TYPE_CHECKING:
     from lakekit.table import Table
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GlobalTable:
+    """One of the tables of the database `sys`: a name to scan."""
+
+    catalog: Catalog
+    name: str
+
+    def scan(self) -> pl.LazyFrame:
+        """Its rows as of now."""
+        return sys_tables.TABLES[self.name](self.catalog).lazy()
+
+    def __repr__(self) -> str:
+        return f"GlobalTable {identifier.SYSTEM}.{self.name}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Catalog(CatalogCore):
     """Tables by name.
@@ -180,7 +195,7 @@ class Catalog(CatalogCore):
         """
         parsed = identifier.parse(name)
         if parsed.database == identifier.SYSTEM:
-            return cast("Table", sys_tables.GlobalTable(catalog=self, name=sys_tables.check(name.partition(".")[2])))
+            return cast("Table", GlobalTable(catalog=self, name=sys_tables.check(name.partition(".")[2])))
         metastore = self._names()
         opened = self._table(metastore, parsed, FrozenDict(normalize_keys(options or {})))
         if not metastore.has_table(parsed.database, parsed.table):
@@ -398,9 +413,10 @@ class Catalog(CatalogCore):
         request = migrating.MigrateRequest(
             move=move, partition_types=partition_types or {}, options=options or {}, storage_options=storage_options
         )
-        migrating.migrate(
-            self, source, self._metastore_of(identifier.new_table(name, "createTable").database), name, request
-        )
+        metastore = self._metastore_of(identifier.new_table(name, "createTable").database)
+        if isinstance(source, str) and migrating.is_table_name(source) and self.exists(source):
+            source = self.table(source)
+        migrating.migrate(self, source, metastore, name, request)
         return self.table(name)
 
     def create_materialized_table(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from lakekit import plugins, runtime, storage as storages
 from lakekit.catalog.jdbc_session import redact_uri
-from lakekit.catalog.metastore import CatalogCache, missing_database
+from lakekit.catalog.metastore import missing_database
 from lakekit.catalog.options import CatalogOptions, locations_of
 from lakekit.draw import cards, html
 from lakekit.model.locations import named_locations
@@ -19,7 +19,23 @@ if TYPE_CHECKING:
 
     from lakekit.catalog.identifier import Identifier
     from lakekit.catalog.metastore import Metastore
+    from lakekit.catalog.views import View
     from lakekit.storage.protocol import Storage
+
+
+@dataclass(slots=True)
+class CatalogCache:
+    """The state of one catalog object; neither copied nor pickled with it.
+
+    `databases` were listed last, for the repr. `metastore` is open after its first use. `views` are the temporary
+    views, by name. `named` are the locations in the calls which made tables, by the table's name: allowed by the
+    caller, for as long as the object lives.
+    """
+
+    databases: list[str] | None = None
+    metastore: Metastore | None = None
+    views: dict[str, View] = field(default_factory=dict)
+    named: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

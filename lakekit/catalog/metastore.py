@@ -16,7 +16,7 @@ The state of a catalog object between two calls: nothing that could go stale.
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from lakekit.catalog import identifier
@@ -31,11 +31,14 @@ from lakekit.storage.protocol import OutsideRoot, SupportsDirectories
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    import polars as pl
+
     from lakekit.catalog.identifier import Identifier
-    from lakekit.catalog.views import View
+    from lakekit.ddl.table_definition import SchemaLike
     from lakekit.metadata.table_context import TableLocation
     from lakekit.model.table_schema import TableSchema
     from lakekit.storage.protocol import Storage
+    from lakekit.table import Table
 
     Define = Callable[[TableLocation], TableSchema]
 
@@ -130,6 +133,36 @@ class SupportsViews(Protocol):
     def drop_view(self, name: Identifier) -> bool:
         """Forgets a view; whether there was one."""
         ...
+
+
+class TableCatalog(Protocol):
+    """What views, the tables of `sys` and work on many tables need of their catalog: its settings, and tables by name.
+
+    A `Catalog` is one, and describes the methods.
+    """
+
+    @property
+    def warehouse(self) -> str: ...
+    @property
+    def metastore(self) -> str: ...
+    @property
+    def uri(self) -> str | None: ...
+    @property
+    def options(self) -> Mapping[str, str]: ...
+
+    def databases(self) -> list[str]: ...
+    def tables(self, database: str | None = None) -> pl.DataFrame: ...
+    def table(self, name: str, *, options: Mapping[str, Any] | None = None) -> Table: ...
+    def create_table(
+        self,
+        name: str,
+        schema: SchemaLike,
+        *,
+        partition_keys: Sequence[str] | None = (),
+        options: Mapping[str, Any] | None = None,
+        comment: str | None = None,
+    ) -> Table: ...
+    def drop_table(self, name: str) -> None: ...
 
 
 def missing_identifier(metastore: Metastore, name: Identifier) -> DatabaseNotFound | TableNotFound:
@@ -348,21 +381,3 @@ def _external_paths(table_location: TableLocation) -> list[str]:
     except LakekitError:  # a table too damaged to say can still be dropped
         return sorted(external)
     return sorted(external)
-
-
-# ---- seen ------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class CatalogCache:
-    """The state of one catalog object; neither copied nor pickled with it.
-
-    `databases` were listed last, for the repr. `metastore` is open after its first use. `views` are the temporary
-    views, by name. `named` are the locations in the calls which made tables, by the table's name: allowed by the
-    caller, for as long as the object lives.
-    """
-
-    databases: list[str] | None = None
-    metastore: Metastore | None = None
-    views: dict[str, View] = field(default_factory=dict)
-    named: dict[str, tuple[str, ...]] = field(default_factory=dict)

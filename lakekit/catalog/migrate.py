@@ -31,7 +31,7 @@ from lakekit.types import TIMESTAMPS, Field
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lakekit.catalog.catalog import Catalog
+    from lakekit.catalog.catalog_core import CatalogCore
     from lakekit.catalog.metastore import Metastore
     from lakekit.format.foreign_schema import ForeignFileSchema
     from lakekit.format_table.foreign_files import MergedSchema
@@ -72,8 +72,13 @@ class _ForeignTable:
     comment: str | None = None
 
 
+def is_table_name(source: str) -> bool:
+    """Return whether a text may be the name of a table, "db.t", and no path."""
+    return _NAME.fullmatch(source) is not None
+
+
 def migrate(
-    catalog: Catalog, source: str | PathLike | Table, metastore: Metastore, to: str, request: MigrateRequest
+    catalog: CatalogCore, source: str | PathLike | Table, metastore: Metastore, to: str, request: MigrateRequest
 ) -> None:
     """Make a table of the files of a source.
 
@@ -128,11 +133,9 @@ def _check_options(options: Mapping[str, Any]) -> None:
 # ---- what lies there -----------------------------------------------------------------------------
 
 
-def _read(catalog: Catalog, source: str | PathLike | Table, request: MigrateRequest) -> _ForeignTable:
-    table = source if isinstance(source, Table) else _find_table(catalog, source)
-    if table is not None:
-        return _of_format_table(table, request)
-    assert not isinstance(source, Table)
+def _read(catalog: CatalogCore, source: str | PathLike | Table, request: MigrateRequest) -> _ForeignTable:
+    if isinstance(source, Table):
+        return _of_format_table(source, request)
     own, text = request.storage_options, source if isinstance(source, str) else source.__fspath__()
     if catalog.storage is not None and own is None and "://" not in text:
         root = text.rstrip("/")
@@ -147,15 +150,6 @@ def _read(catalog: Catalog, source: str | PathLike | Table, request: MigrateRequ
     values = tuple(foreign_files.values(file.path, file.texts, keys) for file in files.files)
     return _ForeignTable(
         source=files, file_schemas=file_schemas, typed=typed, fields=(*typed.fields, *keys), values=values
-    )
-
-
-def _find_table(catalog: Catalog, source: str | PathLike) -> Table | None:
-    """Return the table of the catalog that a text names, if it is no path."""
-    return (
-        catalog.table(source)
-        if isinstance(source, str) and _NAME.fullmatch(source) and catalog.exists(source)
-        else None
     )
 
 
@@ -232,7 +226,7 @@ def _read_file_schemas(source: ForeignSource) -> tuple[ForeignFileSchema, ...]:
 
 
 def _schemas(
-    catalog: Catalog, target: TableLocation, foreign: _ForeignTable, request: MigrateRequest
+    catalog: CatalogCore, target: TableLocation, foreign: _ForeignTable, request: MigrateRequest
 ) -> list[TableSchema]:
     """Return the schemas of the table: one for each set of differing file types, then its own."""
     formats = [item.format_name for item in foreign.source.files]

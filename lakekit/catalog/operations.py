@@ -54,8 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime, timedelta
 
-    from lakekit.catalog.catalog import Catalog
-    from lakekit.catalog.metastore import Define, Metastore
+    from lakekit.catalog.metastore import Define, Metastore, TableCatalog
     from lakekit.catalog.options import CatalogOptions
     from lakekit.metadata.table_context import TableContext, TableLocation
     from lakekit.model.table_schema import TableSchema
@@ -202,7 +201,12 @@ class TableSelection(NamedTuple):
 
 
 def compact(
-    cat: Catalog, wanted: TableSelection, *, full: bool, idle: str | timedelta | None, options: Mapping[str, Any] | None
+    cat: TableCatalog,
+    wanted: TableSelection,
+    *,
+    full: bool,
+    idle: str | timedelta | None,
+    options: Mapping[str, Any] | None,
 ) -> pl.DataFrame:
     """Compact the selected tables, and return a row for each.
 
@@ -217,7 +221,7 @@ def compact(
     return pl.DataFrame(rows, schema=_COMPACT_SCHEMA, orient="row")
 
 
-def _select_tables(cat: Catalog, wanted: TableSelection) -> list[tuple[str, str]]:
+def _select_tables(cat: TableCatalog, wanted: TableSelection) -> list[tuple[str, str]]:
     databases, tables, excluding = (
         _pattern(key, text) for key, text in zip(("databases", "tables", "excluding"), wanted, strict=True)
     )
@@ -256,7 +260,7 @@ def _pattern(key: str, text: str | None) -> re.Pattern[str] | None:
 
 
 def _compact_table(
-    cat: Catalog, name: str, full: bool, idle: str | timedelta | None, options: Mapping[str, Any] | None
+    cat: TableCatalog, name: str, full: bool, idle: str | timedelta | None, options: Mapping[str, Any] | None
 ) -> tuple[str, int | None, str | None]:
     """Compact one table, and return the outcome, the new snapshot, and why it failed or was skipped."""
     try:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from datetime import datetime, timedelta
 
-    from lakekit.catalog.catalog import Catalog
+    from lakekit.catalog.metastore import TableCatalog
     from lakekit.metadata.table_context import TableContext
     from lakekit.read.stream import Change
 
@@ -58,21 +58,6 @@ _PARTITIONS = {
 _OPTIONS = {"database_name": pl.String, "table_name": pl.String, "key": pl.String, "value": pl.String}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GlobalTable:
-    """One of the tables of the database `sys`: a name to scan."""
-
-    catalog: Catalog
-    name: str
-
-    def scan(self) -> pl.LazyFrame:
-        """Its rows as of now."""
-        return TABLES[self.name](self.catalog).lazy()
-
-    def __repr__(self) -> str:
-        return f"GlobalTable {SYSTEM}.{self.name}"
-
-
 def check(name: str) -> str:
     """Return the canonical name of a table of `sys`. Raises `TableNotFound`."""
     wanted = name.lower()
@@ -86,7 +71,7 @@ def check(name: str) -> str:
     return wanted
 
 
-def tables(catalog: Catalog) -> pl.DataFrame:
+def tables(catalog: TableCatalog) -> pl.DataFrame:
     """Return a row for each table."""
     rows = []
     for database, table, ctx in _open_tables(catalog):
@@ -113,7 +98,7 @@ def tables(catalog: Catalog) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=_TABLES, orient="row")
 
 
-def partitions(catalog: Catalog) -> pl.DataFrame:
+def partitions(catalog: TableCatalog) -> pl.DataFrame:
     """Return a row for each partition of partitioned tables.
 
     Rows are counted unmerged, and files of every level.
@@ -134,7 +119,7 @@ def partitions(catalog: Catalog) -> pl.DataFrame:
     return pl.concat(frames)
 
 
-def all_table_options(catalog: Catalog) -> pl.DataFrame:
+def all_table_options(catalog: TableCatalog) -> pl.DataFrame:
     """Return a row for each option of each table, its location among them as `path`."""
     rows = [
         (database, table, key, value)
@@ -144,7 +129,7 @@ def all_table_options(catalog: Catalog) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=_OPTIONS, orient="row")
 
 
-def catalog_options(catalog: Catalog) -> pl.DataFrame:
+def catalog_options(catalog: TableCatalog) -> pl.DataFrame:
     """Return a row for each option of the catalog; secrets are hidden, which the reference shows."""
     uri = {} if catalog.uri is None else {"uri": redact_uri(catalog.uri)}
     options = {
@@ -158,7 +143,7 @@ def catalog_options(catalog: Catalog) -> pl.DataFrame:
     )
 
 
-TABLES: dict[str, Callable[[Catalog], pl.DataFrame]] = {
+TABLES: dict[str, Callable[[TableCatalog], pl.DataFrame]] = {
     "all_table_options": all_table_options,
     "catalog_options": catalog_options,
     "partitions": partitions,
@@ -166,7 +151,7 @@ TABLES: dict[str, Callable[[Catalog], pl.DataFrame]] = {
 }
 
 
-def _open_tables(catalog: Catalog) -> list[tuple[str, str, TableContext]]:
+def _open_tables(catalog: TableCatalog) -> list[tuple[str, str, TableContext]]:
     names = catalog.tables().select("database", "table").rows()
 
     def handle(pair: tuple[str, str]) -> TableContext | None:

@@ -56,9 +56,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import timedelta
 
-    from lakekit.catalog.catalog import Catalog
     from lakekit.catalog.identifier import Identifier
-    from lakekit.catalog.metastore import Metastore
+    from lakekit.catalog.metastore import Metastore, TableCatalog
     from lakekit.commit.result import Commit
 
 
@@ -79,7 +78,7 @@ class View:
     `dialects`: the query in the dialects of other engines, by their names.
     """
 
-    catalog: Catalog
+    catalog: TableCatalog
     name: str
     query: str
     fields: tuple[Field, ...]
@@ -113,7 +112,7 @@ class View:
         return f"View {self.name} AS {self.query[:200]}"
 
 
-def scan_query(catalog: Catalog, name: str, query: str) -> pl.LazyFrame:
+def scan_query(catalog: TableCatalog, name: str, query: str) -> pl.LazyFrame:
     """Return the rows of a view's query. Raises `InvalidOption` for a text that is no query."""
     frame = plugins.load("sql", "polars-backend").query(catalog, query, name.partition(".")[0])
     assert isinstance(frame, pl.LazyFrame)
@@ -121,7 +120,7 @@ def scan_query(catalog: Catalog, name: str, query: str) -> pl.LazyFrame:
 
 
 def define(
-    catalog: Catalog,
+    catalog: TableCatalog,
     name: str,
     query: str,
     *,
@@ -157,7 +156,9 @@ def define(
     )
 
 
-def find_view(catalog: Catalog, metastore: Metastore, name: Identifier, temporary: Mapping[str, View]) -> View | None:
+def find_view(
+    catalog: TableCatalog, metastore: Metastore, name: Identifier, temporary: Mapping[str, View]
+) -> View | None:
     """Return the view of a name, if there is one."""
     own = temporary.get(name.full)
     if own is not None:
@@ -196,7 +197,7 @@ def to_text(view: View) -> str:
     )
 
 
-def from_text(catalog: Catalog, name: str, text: str, where: str) -> View:
+def from_text(catalog: TableCatalog, name: str, text: str, where: str) -> View:
     """Return the view of a metastore's text. Raises `Corrupt`."""
     try:
         read = json_codec.loads(text.encode("utf-8", "surrogatepass"))
@@ -256,7 +257,7 @@ _STATUS = f"{KIND}.refresh-status"
 class MaterializedTable(Table):
     """A table that stores the rows of a query over the tables of `catalog`."""
 
-    catalog: Catalog
+    catalog: TableCatalog
 
     @property
     def query(self) -> str:
@@ -309,13 +310,13 @@ class MaterializedTable(Table):
         self.alter(set_option(_STATUS, _ACTIVATED))
 
 
-def kinds(catalog: Catalog) -> Mapping[str, Callable[..., Table]]:
+def kinds(catalog: TableCatalog) -> Mapping[str, Callable[..., Table]]:
     """Return the constructor of a `MaterializedTable`, by its table type."""
     return {KIND: partial(MaterializedTable, catalog=catalog)}
 
 
 def create(
-    catalog: Catalog,
+    catalog: TableCatalog,
     name: str,
     query: str,
     *,

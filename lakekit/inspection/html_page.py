@@ -17,13 +17,14 @@ from lakekit.draw.shapes import WIDTH, Rect
 from lakekit.errors import StorageFailed
 from lakekit.inspection import levels as picture, manifest_tree, timeline as history
 from lakekit.inspection.summary import health, totals
+from lakekit.system_tables import frames
 
 if TYPE_CHECKING:
     from os import PathLike
 
     from lakekit.draw.timeline import SnapshotMark
     from lakekit.inspection.levels import BucketLocation, SnapshotChanges
-    from lakekit.table.table import Table
+    from lakekit.read.table_core import TableCore
 
 SNAPSHOTS = 30
 """The most snapshots in a page."""
@@ -36,7 +37,7 @@ BOXES = 400
 _INSET = 0.027
 
 
-def page_of(table: Table, *, snapshots: int = SNAPSHOTS, letters: int = LETTERS) -> str:
+def page_of(table: TableCore, *, snapshots: int = SNAPSHOTS, letters: int = LETTERS) -> str:
     """Return the page as text: table facts, timeline, and manifests and levels of the newest snapshots.
 
     There are as many snapshots as fit; the page says how many.
@@ -63,7 +64,7 @@ def page_of(table: Table, *, snapshots: int = SNAPSHOTS, letters: int = LETTERS)
     )
 
 
-def save(table: Table, path: str | PathLike[str], *, snapshots: int = SNAPSHOTS) -> int:
+def save(table: TableCore, path: str | PathLike[str], *, snapshots: int = SNAPSHOTS) -> int:
     """Write the page to a file of this machine, replacing an existing one; return its size in bytes.
 
     Raises: `StorageFailed` where that fails.
@@ -77,25 +78,27 @@ def save(table: Table, path: str | PathLike[str], *, snapshots: int = SNAPSHOTS)
     return len(data)
 
 
-def _facts(table: Table) -> list[tuple[str, object]]:
+def _facts(table: TableCore) -> list[tuple[str, object]]:
     """Return the facts at the head of the page."""
-    fields = ", ".join(f"{field.name} {field.type}" for field in table.schema.fields)
+    ctx = table.handle()
+    schema = ctx.schema
+    fields = ", ".join(f"{field.name} {field.type}" for field in schema.fields)
     facts: list[tuple[str, object]] = [
         ("columns", fields),
-        ("primary key", ", ".join(table.primary_keys) or "none: rows are only appended"),
+        ("primary key", ", ".join(schema.primary_keys) or "none: rows are only appended"),
     ]
-    if table.partition_keys:
-        facts.append(("partitioned by", ", ".join(table.partition_keys)))
-    if table.comment:
-        facts.append(("comment", table.comment))
-    files = table.files()
+    if schema.partition_keys:
+        facts.append(("partitioned by", ", ".join(schema.partition_keys)))
+    if schema.comment:
+        facts.append(("comment", schema.comment))
+    files = frames.list_at(frames.files, ctx, None)
     facts.append(("files", totals(files)))
-    if table.primary_keys:
+    if schema.primary_keys:
         facts.append(("health", health(files)))
     return [*facts, ("location", table.location)]
 
 
-def _moment(table: Table, mark: SnapshotMark) -> SnapshotView:
+def _moment(table: TableCore, mark: SnapshotMark) -> SnapshotView:
     """Return the view of one snapshot; where it cannot be read any more, a view with the reason."""
     details: dict[str, str] = {}
     note = ""
@@ -120,7 +123,7 @@ def _moment(table: Table, mark: SnapshotMark) -> SnapshotView:
     )
 
 
-def _tree(table: Table, snapshot_id: int) -> PagePane:
+def _tree(table: TableCore, snapshot_id: int) -> PagePane:
     """Return the manifests of a snapshot, each row a button."""
     tree = manifest_tree.tree(table, snapshot_id)
     placed = manifests.layout_tree(tree)
@@ -143,7 +146,7 @@ def _tree(table: Table, snapshot_id: int) -> PagePane:
     return PagePane(heading="manifests", drawing=add_click_targets(drawing, rows))
 
 
-def _buckets(table: Table, snapshot_id: int, details: dict[str, str]) -> tuple[tuple[PagePane, ...], str]:
+def _buckets(table: TableCore, snapshot_id: int, details: dict[str, str]) -> tuple[tuple[PagePane, ...], str]:
     """Return the levels of each bucket, the largest where there are too many, and a note on the others."""
     files, changes = picture.read_live_files(table, snapshot_id), picture.read_snapshot_changes(table, snapshot_id)
     every = picture.list_buckets(files)
@@ -169,7 +172,7 @@ def _buckets(table: Table, snapshot_id: int, details: dict[str, str]) -> tuple[t
 
 
 def _bucket(
-    table: Table,
+    table: TableCore,
     at: int,
     files: pl.DataFrame,
     changes: SnapshotChanges,

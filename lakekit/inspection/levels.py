@@ -36,7 +36,7 @@ from lakekit.metadata import manifest_reader
 from lakekit.model import partition
 from lakekit.model.manifest_entries import ADD
 from lakekit.model.table_paths import POSTPONE_BUCKET
-from lakekit.read import lazy_frames, planner, polars_pushdown, sections, table_scan, time_travel
+from lakekit.read import explain, lazy_frames, planner, polars_pushdown, sections, table_scan, time_travel
 from lakekit.system_tables import frames
 from lakekit.types import BINARIES, INTEGERS, STRINGS
 
@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 
     from lakekit.draw.level_layout import Key
     from lakekit.model.manifest_entries import ManifestEntries
-    from lakekit.table.table import Table
+    from lakekit.read.explain import Explain
+    from lakekit.read.table_core import TableCore
     from lakekit.types import DataType, Field
 
 _PART = re.compile(r"""\s*(?:'((?:[^']|'')*)'|"((?:[^"]|"")*)"|([^,]*?))\s*(,|\Z)""", re.DOTALL)
@@ -89,15 +90,16 @@ class SnapshotChanges:
     added: pl.DataFrame
 
 
-def read_live_files(table: Table, snapshot_id: int) -> pl.DataFrame:
+def read_live_files(table: TableCore, snapshot_id: int) -> pl.DataFrame:
     """Return the live files of a snapshot, those that wait for compaction too; none for snapshot 0.
 
     Raises: `SnapshotNotFound`.
     """
-    return table.files(at=at_of(table, snapshot_id)) if snapshot_id else table.files().clear()
+    ctx = table.handle()
+    return frames.list_at(frames.files, ctx, at_of(table, snapshot_id)) if snapshot_id else frames.files(ctx, None)
 
 
-def read_snapshot_changes(table: Table, snapshot_id: int) -> SnapshotChanges:
+def read_snapshot_changes(table: TableCore, snapshot_id: int) -> SnapshotChanges:
     """Return the files that a snapshot's commit added and removed.
 
     A file that moved to another level counts as both.
@@ -119,7 +121,7 @@ def read_snapshot_changes(table: Table, snapshot_id: int) -> SnapshotChanges:
     )
 
 
-def _frame(table: Table, entries: ManifestEntries) -> pl.DataFrame:
+def _frame(table: TableCore, entries: ManifestEntries) -> pl.DataFrame:
     """Return manifest entries with the columns that facts are made of."""
     columns = [name for name in ("partition", "bucket", *_FACTS, "min_key", "max_key") if name != "deleted_row_count"]
     return frames.describe_entries(table.handle(), entries, columns).with_columns(
@@ -215,7 +217,7 @@ def _build_level_files(
     )
 
 
-def notes(table: Table, bucket: BucketLocation, state: BucketState) -> tuple[str, ...]:
+def notes(table: TableCore, bucket: BucketLocation, state: BucketState) -> tuple[str, ...]:
     """Return notes on what the picture of a bucket does not show by itself."""
     ctx = table.handle()
     if not ctx.schema.primary_keys:
@@ -230,7 +232,9 @@ def notes(table: Table, bucket: BucketLocation, state: BucketState) -> tuple[str
 # ---- what would be read ----------------------------------------------------------------------------------------------
 
 
-def planned_files(table: Table, condition: pl.Expr | None, at: int | str | datetime | None = None) -> frozenset[str]:
+def planned_files(
+    table: TableCore, condition: pl.Expr | None, at: int | str | datetime | None = None
+) -> frozenset[str]:
     """Return the names of the files that `t.scan(at).filter(condition)` opens, in every branch it reads.
 
     The planner chooses them.
@@ -257,7 +261,7 @@ class KeyProbe:
     condition: pl.Expr
 
 
-def probe_of(table: Table, text: str, snapshot_id: int) -> KeyProbe | None:
+def probe_of(table: TableCore, text: str, snapshot_id: int) -> KeyProbe | None:
     """Return a typed key, `4711` or `1, abc`, as values and a condition; None for an empty text.
 
     Values are parsed by the types of the key columns, texts may stand in quotes.
@@ -363,10 +367,15 @@ def _decimal(t: DataType, text: str) -> Decimal:
     return exact
 
 
+def explain_scan(table: TableCore, condition: pl.Expr, at: int | str | datetime | None) -> Explain:
+    """Return what `t.explain(condition, at=at)` returns."""
+    return explain.explain(table_scan.scan(table.handle(), at), condition)
+
+
 # ---- rows ------------------------------------------------------------------------------------------------------------
 
 
-def file_frame(table: Table, name: str, snapshot_id: int) -> pl.LazyFrame:
+def file_frame(table: TableCore, name: str, snapshot_id: int) -> pl.LazyFrame:
     """Return the stored rows of one data file of a snapshot.
 
     Columns come first, then `_SEQUENCE_NUMBER`, `_row_kind`, `_level`, `_file`.
@@ -385,14 +394,14 @@ def file_frame(table: Table, name: str, snapshot_id: int) -> pl.LazyFrame:
     return lazy_frames.scan_stored_versions(replace(plan, raw=indices), scan.fields)
 
 
-def bucket_frame(table: Table, bucket: BucketLocation, snapshot_id: int) -> pl.LazyFrame:
+def bucket_frame(table: TableCore, bucket: BucketLocation, snapshot_id: int) -> pl.LazyFrame:
     """Return the rows of one bucket of a snapshot, as `t.scan(at)` shows them."""
     at = at_of(table, snapshot_id) if snapshot_id else None
     ctx = table.handle()
-    frame = table.with_options({"scan.bucket": str(bucket.bucket)}).scan(at=at)
+    frame = polars_pushdown.scan_lazily(table_scan.scan(ctx.with_options({"scan.bucket": str(bucket.bucket)}), at))
     if not ctx.schema.partition_keys:
         return frame
-    values = table.partitions(at=at).filter(pl.col("partition") == bucket.partition)["values"]
+    values = frames.list_at(frames.partitions, ctx, at).filter(pl.col("partition") == bucket.partition)["values"]
     types = values.struct.unnest().schema
     every = [
         [col(name).eq_missing(pl.lit(value, dtype=types[name])) for name, value in conditions.items()]
@@ -402,13 +411,13 @@ def bucket_frame(table: Table, bucket: BucketLocation, snapshot_id: int) -> pl.L
     return frame.filter(reduce(or_, [reduce(and_, conditions) for conditions in every], pl.lit(False)))
 
 
-def file_code(table: Table, name: str, at: int | str | None) -> str:
+def file_code(table: TableCore, name: str, at: int | str | None) -> str:
     """Return the Python that gives the rows of `file_frame`."""
     return f'{format_open_call(table)}.scan(at={at!r}, raw=True).filter(pl.col("_file") == {name!r})'
 
 
 def bucket_code(
-    table: Table, bucket: BucketLocation, at: int | str | None, keys: Sequence[Field], default_name: str
+    table: TableCore, bucket: BucketLocation, at: int | str | None, keys: Sequence[Field], default_name: str
 ) -> str:
     """Return the Python that gives the rows of `bucket_frame`.
 

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.model.manifests import ManifestFileMeta
     from lakekit.model.snapshot import Snapshot
+    from lakekit.read.table_core import TableCore
     from lakekit.read.table_scan import TableScan
-    from lakekit.table.table import Table
     from lakekit.types import Field
 
 LISTS: tuple[Which, ...] = ("base", "delta", "changelog")
@@ -120,7 +120,7 @@ def _file_keys(entries_: ManifestEntries) -> Files:
     return set(zip(entries_.column("file_name").to_pylist(), entries_.column("level").to_pylist(), strict=True))
 
 
-def parse_tree_filter(table: Table, snapshot_id: int, text: str) -> TreeFilter | None:
+def parse_tree_filter(table: TableCore, snapshot_id: int, text: str) -> TreeFilter | None:
     """Return the filter of a text at a snapshot; None without one.
 
     Raises: what parsing the text, checking its columns and scanning the table raise.
@@ -136,7 +136,7 @@ def parse_tree_filter(table: Table, snapshot_id: int, text: str) -> TreeFilter |
 # ---- manifests -------------------------------------------------------------------------------------------------------
 
 
-def tree(table: Table, snapshot_id: int, where: TreeFilter | None = None) -> ManifestTree:
+def tree(table: TableCore, snapshot_id: int, where: TreeFilter | None = None) -> ManifestTree:
     """Return the manifests of a snapshot; with a filter, which of them it skips.
 
     No snapshot (0) is an empty tree.
@@ -166,7 +166,7 @@ def tree(table: Table, snapshot_id: int, where: TreeFilter | None = None) -> Man
     )
 
 
-def _load_snapshot(table: Table, snapshot_id: int) -> tuple[TableContext, Snapshot]:
+def _load_snapshot(table: TableCore, snapshot_id: int) -> tuple[TableContext, Snapshot]:
     """Return the table and a snapshot of it, with the schema that was in force then."""
     ctx = table.handle()
     snapshot = snapshot_of(ctx, snapshot_id)
@@ -256,7 +256,7 @@ ENTRY = (
 """The columns of a manifest's entry."""
 
 
-def entries(table: Table, name: str, at: int) -> pl.DataFrame:
+def entries(table: TableCore, name: str, at: int) -> pl.DataFrame:
     """Return the entries of one manifest of a snapshot, ADD and DELETE, in their order.
 
     Raises: `InvalidOption` where the snapshot has no such manifest.
@@ -282,7 +282,7 @@ def _find_manifest(ctx: TableContext, snapshot: Snapshot, name: str) -> tuple[Ma
 
 
 def entry_facts(
-    table: Table, name: str, at: int, where: TreeFilter | None = None, *, limit: int = SHOWN_ENTRIES
+    table: TableCore, name: str, at: int, where: TreeFilter | None = None, *, limit: int = SHOWN_ENTRIES
 ) -> tuple[tuple[EntryFact, ...], int]:
     """Return the first `limit` entries of a manifest, in its order, and how many there are.
 
@@ -308,7 +308,7 @@ def entry_facts(
     return facts, frame.height
 
 
-def _fate_of(table: Table, name: str, at: int, where: TreeFilter | None) -> Callable[[str, str, int], str]:
+def _fate_of(table: TableCore, name: str, at: int, where: TreeFilter | None) -> Callable[[str, str, int], str]:
     if where is None:
         return lambda *_: ""
     ctx, snapshot = _load_snapshot(table, at)

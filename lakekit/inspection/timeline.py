@@ -27,7 +27,7 @@ from lakekit.format.polars_types import polars_schema
 from lakekit.maintenance import idle_partitions
 from lakekit.metadata import manifest_reader as manifest_files, refs as tag_files, snapshots as snapshot_files
 from lakekit.model.manifest_entries import ADD
-from lakekit.read import time_travel, user_expressions
+from lakekit.read import incremental, polars_pushdown, table_scan, time_travel, user_expressions
 from lakekit.read.user_expressions import name_exactly
 from lakekit.storage.protocol import FileMissing
 from lakekit.system_tables import frames
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.snapshot import Snapshot
-    from lakekit.table.table import Table
+    from lakekit.read.table_core import TableCore
 
 
 # ---- snapshots -------------------------------------------------------------------------------------------------------
 
 
-def history(table: Table) -> History:
+def history(table: TableCore) -> History:
     """Return every snapshot as a mark, by id.
 
     These are existing ones, those that only a tag keeps, and those whose changelog outlived them.
@@ -79,12 +79,12 @@ def _mark(snapshot: Snapshot, tags: tuple[str, ...], life: str) -> SnapshotMark:
     )
 
 
-def display_name(table: Table) -> str:
+def display_name(table: TableCore) -> str:
     """Return the name of a table in pictures: its name, and its branch."""
     return table.name if table.branch_name is None else f"{table.name} on branch {table.branch_name}"
 
 
-def format_open_call(table: Table) -> str:
+def format_open_call(table: TableCore) -> str:
     """Return the Python that opens the table again, without its storage options."""
     arguments = [repr(table.location)]
     if table.branch_name is not None:
@@ -94,7 +94,7 @@ def format_open_call(table: Table) -> str:
     return f"lk.open({', '.join(arguments)})"
 
 
-def format_read_call(table: Table, mark: SnapshotMark | None) -> str:
+def format_read_call(table: TableCore, mark: SnapshotMark | None) -> str:
     """Return the Python that reads the table as of a mark; without one, that lists its snapshots.
 
     An expired snapshot is read by its tag, or only the changes that were kept of it.
@@ -106,19 +106,22 @@ def format_read_call(table: Table, mark: SnapshotMark | None) -> str:
     return f"{format_open_call(table)}.scan(at={(mark.tags[0] if mark.life else mark.id)!r})"
 
 
-def rows_of(table: Table, mark: SnapshotMark | None) -> pl.DataFrame | pl.LazyFrame:
+def rows_of(table: TableCore, mark: SnapshotMark | None) -> pl.DataFrame | pl.LazyFrame:
     """Return the frame of `format_read_call`: the rows as of a mark, or the changes that were kept of it.
 
     Without a mark it is what `t.snapshots()` returns.
     """
+    ctx = table.handle()
     if mark is None:
-        return table.snapshots()
+        return frames.snapshots(ctx)
     if mark.life == "changelog":
-        return table.changes(mark.id - 1, mark.id)
-    return table.scan(at=mark.tags[0] if mark.life else mark.id)
+        return polars_pushdown.scan_lazily(
+            incremental.changes(ctx, mark.id - 1, mark.id, mode="auto", kind_column="_row_kind")
+        )
+    return polars_pushdown.scan_lazily(table_scan.scan(ctx, mark.tags[0] if mark.life else mark.id))
 
 
-def file_counts(table: Table, mark: SnapshotMark) -> FileCounts | str:
+def file_counts(table: TableCore, mark: SnapshotMark) -> FileCounts | str:
     """Return how many files a snapshot has and its commit changed; a text where its lists are gone."""
     ctx = table.handle()
     try:
@@ -145,7 +148,7 @@ def snapshot_of(ctx: TableContext, snapshot_id: int) -> Snapshot:
     return snapshot_files.read(ctx, snapshot_id) if changelog is None else changelog
 
 
-def at_of(table: Table, snapshot_id: int) -> int | str:
+def at_of(table: TableCore, snapshot_id: int) -> int | str:
     """Return what `at=` takes for a snapshot: its id, or the name of a tag that outlived it."""
     ctx = table.handle()
     if snapshot_files.find(ctx, snapshot_id) is None:
@@ -155,7 +158,7 @@ def at_of(table: Table, snapshot_id: int) -> int | str:
     return snapshot_id
 
 
-def id_of(table: Table, at: int | str | datetime | None) -> int:
+def id_of(table: TableCore, at: int | str | datetime | None) -> int:
     """Return the id of the snapshot that `at` means, 0 where there is none.
 
     Raises: `SnapshotNotFound`, `TagNotFound`.
@@ -169,7 +172,7 @@ def id_of(table: Table, at: int | str | datetime | None) -> int:
 # ---- what is typed ---------------------------------------------------------------------------------------------------
 
 
-def condition(table: Table, text: str) -> pl.Expr | None:
+def condition(table: TableCore, text: str) -> pl.Expr | None:
     """Return the condition of an SQL text on a table's rows; None for an empty text.
 
     Raises: `InvalidOption`, `SchemaMismatch`.
@@ -214,7 +217,7 @@ class FileLocation:
     bucket: int
 
 
-def locate_file(table: Table, snapshot_id: int, name: str) -> FileLocation | None:
+def locate_file(table: TableCore, snapshot_id: int, name: str) -> FileLocation | None:
     """Return the location of the file of that name, None where the snapshot has none.
 
     Reads manifests, the newest first, until one adds it.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from lakekit.draw.shapes import Drawing
     from lakekit.inspection.timeline import FileLocation
-    from lakekit.table.table import Table
+    from lakekit.read.table_core import TableCore
 
 _ENTRIES = 1000
 """The most entries of a manifest that are offered."""
@@ -54,7 +54,7 @@ class Browser(PictureWidget):
     selected = traitlets.Union([traitlets.Int(), traitlets.Unicode()], default_value=0)
     code = traitlets.Unicode("")
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: TableCore) -> None:
         self.table = table
         self.timeline = Timeline(table)
         at = self.timeline.selected

@@ -26,6 +26,7 @@ from lakekit.errors import NotFound
 from lakekit.inspection import levels as picture, timeline
 from lakekit.inspection.levels import BucketLocation
 from lakekit.notebook.canvas import Canvas, CanvasBox, PictureWidget
+from lakekit.system_tables import frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from lakekit.draw.level_layout import BucketState, LevelFile
     from lakekit.draw.shapes import Drawing
     from lakekit.read.explain import Explain
-    from lakekit.table import Table
+    from lakekit.read.table_core import TableCore
 
 _CACHED_SNAPSHOTS = 64
 """The most snapshots whose files are cached."""
@@ -72,7 +73,7 @@ class Levels(PictureWidget):
     code = traitlets.Unicode("", read_only=True)
 
     def __init__(
-        self, table: Table, *, at: int | None = None, partition: str | None = None, bucket: int | None = None
+        self, table: TableCore, *, at: int | None = None, partition: str | None = None, bucket: int | None = None
     ) -> None:
         for name, value, kind in (("at", at, int), ("partition", partition, str), ("bucket", bucket, int)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, kind)):
@@ -81,8 +82,7 @@ class Levels(PictureWidget):
         self.table = table
         ctx = table.handle()
         self._schema, self._default_name = ctx.schema, ctx.options.partition_default_name
-        listed = table.snapshots()
-        self._kinds: dict[int, str] = dict(listed.select("snapshot_id", "kind").rows())
+        self._kinds: dict[int, str] = dict(frames.snapshots(ctx).select("snapshot_id", "kind").rows())
         self._files: dict[int, pl.DataFrame] = {}
         self._changes: dict[int, picture.SnapshotChanges] = {}
         self._ats: dict[int, int | str] = {}
@@ -417,7 +417,7 @@ class Levels(PictureWidget):
             lines.append(self._counted(state, len(lit), len(planned) - len(lit)))
         self._states = tuple(states)
         self._asked = LevelQuery(probe=None if probe is None else probe.key, said=(*notes, *lines))
-        self._explain = self.table.explain(condition, at=self._at_of(self.at))
+        self._explain = picture.explain_scan(self.table, condition, self._at_of(self.at))
 
     def _counted(self, state: BucketState, count: int, elsewhere: int) -> str:
         """Return a text on how many files a read opens."""

@@ -12,6 +12,8 @@ import traitlets
 from lakekit.draw import manifests
 from lakekit.inspection import manifest_tree, timeline
 from lakekit.notebook.canvas import Canvas, CanvasBox, PictureWidget
+from lakekit.read import time_travel
+from lakekit.system_tables import frames
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from lakekit.draw.manifests import EntryFact, ManifestTree
     from lakekit.draw.shapes import Drawing
     from lakekit.inspection.manifest_tree import TreeFilter
-    from lakekit.table.table import Table
+    from lakekit.read.table_core import TableCore
 
 _TRANSPARENT = "#00000000"
 _INSET = 0.027
@@ -41,7 +43,7 @@ class Manifests(PictureWidget):
     filter = traitlets.Unicode("")
     code = traitlets.Unicode("")
 
-    def __init__(self, table: Table, *, at: int | str | datetime | None = None) -> None:
+    def __init__(self, table: TableCore, *, at: int | str | datetime | None = None) -> None:
         self.table = table
         self.tree: ManifestTree = manifest_tree.tree(table, timeline.id_of(table, at))
         self._where: TreeFilter | None = None
@@ -75,8 +77,9 @@ class Manifests(PictureWidget):
         if self.tree.manifest(self.selected) is not None:
             return manifest_tree.entries(self.table, self.selected, self.at)
         if self.tree.index(self.selected) is not None:
-            return self.table.indexes(at=at).filter(pl.col("file_name") == self.selected)
-        return self.table.manifests(at=at)
+            indexes = frames.list_at(frames.indexes, self.table.handle(), at)
+            return indexes.filter(pl.col("file_name") == self.selected)
+        return frames.manifests(*time_travel.context_at(self.table.handle(), at))
 
     def drawing(self) -> Drawing:
         """Return the picture of the tree, the selected manifest in a frame."""

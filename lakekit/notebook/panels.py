@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from lakekit.draw.shapes import Drawing
     from lakekit.draw.timeline import FileCounts, SnapshotMark
-    from lakekit.table.table import Table
+    from lakekit.read.table_core import TableCore
 
 _LEGEND = 22.0
 
@@ -36,7 +36,7 @@ class Timeline(PictureWidget):
     by_time = traitlets.Bool(default_value=False)
     code = traitlets.Unicode("")
 
-    def __init__(self, table: Table, *, by_time: bool = False) -> None:
+    def __init__(self, table: TableCore, *, by_time: bool = False) -> None:
         self.table = table
         self._files: dict[int, FileCounts | str] = {}
         self._quiet = False

@@ -312,6 +312,15 @@ def schema_of(ctx: TableContext, position: Position) -> TableContext:
     return ctx if ctx.schema.id == position.schema_id else ctx.with_schema(schemas.read(ctx, position.schema_id))
 
 
+def context_at(ctx: TableContext, at: int | str | datetime | None) -> tuple[TableContext, Snapshot | None]:
+    """Return the context as of the position that `at` means, and its snapshot; None where there is none.
+
+    Raises as `locate`.
+    """
+    position = locate(ctx, at)
+    return schema_of(ctx, position), position.snapshot
+
+
 # ---- auto tags ------------------------------------------------------------
 
 

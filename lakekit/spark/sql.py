@@ -30,7 +30,7 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions, types as spark_types
 
-from lakekit.catalog.sys_tables import GlobalTable
+from lakekit.catalog.catalog import GlobalTable
 from lakekit.catalog.views import View
 from lakekit.errors import InvalidOption, NotFound, TableNotFound, Unsupported
 from lakekit.format.polars_types import paimon_type

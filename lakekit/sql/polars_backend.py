@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from lakekit.catalog.catalog import GlobalTable
 from lakekit.catalog.connection import connect
 from lakekit.catalog.identifier import SYSTEM
-from lakekit.catalog.sys_tables import GlobalTable
 from lakekit.catalog.views import View
 from lakekit.columns import col, internal, is_pattern
 from lakekit.errors import ColumnNotFound, DatabaseNotFound, InvalidOption, SchemaMismatch

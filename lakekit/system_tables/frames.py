@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from lakekit.codec import binary_row
 from lakekit.columns import cols
 from lakekit.data_file import paths
+from lakekit.data_file.entry_damage import add_manifest_path
 from lakekit.format.polars_types import polars_schema
 from lakekit.metadata import (
     manifest_reader as manifest_files,
@@ -23,9 +24,11 @@ from lakekit.metadata import (
     schemas as schema_files,
     snapshots as snapshot_files,
 )
+from lakekit.read import time_travel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime
 
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.manifest_entries import ManifestEntries
@@ -360,6 +363,20 @@ def indexes(ctx: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
 
 
 # ---- parts -----------------------------------------------------------------------------------------------------------
+
+
+def list_at(
+    listing: Callable[[TableContext, Snapshot | None], pl.DataFrame],
+    ctx: TableContext,
+    at: int | str | datetime | None,
+) -> pl.DataFrame:
+    """Return one of these listings for the snapshot that `at` means, with the schema of then.
+
+    Raises: `SnapshotNotFound`, `TagNotFound`, `Corrupt` naming the manifest.
+    """
+    ctx, snapshot = time_travel.context_at(ctx, at)
+    with add_manifest_path(ctx, lambda: snapshot):
+        return listing(ctx, snapshot)
 
 
 def live_entries(ctx: TableContext, snapshot: Snapshot | None) -> ManifestEntries:

@@ -375,10 +375,9 @@ class Looking(TableCore):
         return registry.system(ctx.with_options(options) if options else ctx, name, at)
 
     def _at(self, at: int | str | datetime | None) -> tuple[TableContext, Snapshot | None]:
-        ctx = self.handle()
-        position = time_travel.locate(ctx, at)
-        self._seen.snapshot_id = None if position.snapshot is None else position.snapshot.id
-        return time_travel.schema_of(ctx, position), position.snapshot
+        ctx, snapshot = time_travel.context_at(self.handle(), at)
+        self._seen.snapshot_id = None if snapshot is None else snapshot.id
+        return ctx, snapshot
 
     def _facts(self) -> list[tuple[str, Any]]:
         seen = self._seen.ctx

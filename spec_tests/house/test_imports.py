@@ -92,9 +92,8 @@ UPWARD = {
     "lakekit/catalog/views.py": "sql",
     "lakekit/progress.py": "notebook",
     "lakekit/inspection/hexdump.py": "notebook",
-    "lakekit/table/read_methods.py": "notebook",
 }
-"""Rooms that load a part of a room above them, by name on first call: `lk.progress`, `lk.hex`, `t.browse()`, `cat.sql`, the query of a view."""
+"""Rooms that load a part of a room above them, by name on first call: `lk.progress`, `lk.hex`, `cat.sql`, the query of a view."""
 
 
 def test_steps_upwards_are_by_name_and_counted():

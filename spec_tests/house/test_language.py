@@ -45,6 +45,11 @@ def test_modules_do_not_import_each_other_in_a_circle():
     assert language.cycles(with_types=False) == []
 
 
+@pytest.mark.long
+def test_annotations_do_not_close_a_circle_of_imports():
+    assert language.cycles(with_types=True) == []
+
+
 def test_groups_of_a_graph_are_those_that_reach_each_other():
     graph = {"a": "b", "b": "c", "c": "ad", "d": "e", "e": "", "f": "f"}
     assert set(language._components(graph)) == {frozenset("abc"), frozenset("d"), frozenset("e"), frozenset("f")}
