@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import index
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +92,23 @@ def _describe_value(value: object) -> str:
 # ---- committer ------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitValidation:
+    """What a commit verifies of its messages before it makes a snapshot.
+
+    `append_conflicts`: that added files fit the newest snapshot, and that they exist, as after a recovery.
+    `missing_files`: that they exist. `committed_files`: that no commit since they were written has added them.
+    """
+
+    append_conflicts: bool = False
+    missing_files: bool = False
+    committed_files: bool = False
+
+
+NO_VALIDATION = CommitValidation()
+"""For a writer that commits the files it has just written itself."""
+
+
 def commit_changes(
     ctx: TableContext,
     messages: Sequence[CommitMessage],
@@ -101,19 +118,15 @@ def commit_changes(
     watermark: int | None = None,
     properties: Mapping[str, str] | None = None,
     overwrite: Overwrite | None = None,
-    check_append: bool = False,
-    check_files: bool = False,
-    check_new: bool = False,
+    validation: CommitValidation = NO_VALIDATION,
     ignore_empty: bool | None = None,
     is_new_user: bool = False,
 ) -> Commit:
     """Commit the messages of all writers of a job.
 
-    `identifier`: never below the user's last one; 2^63-1 for a user with one commit. `check_append`: check added files
-    against the newest snapshot, and that they exist, as after a recovery. `check_files`: check only that they exist.
-    `check_new`: check that no commit since they were written has added them. `ignore_empty`: make no snapshot without
-    changes; None: as the option `snapshot.ignore-empty-commit` says, else only for the batch identifier. `is_new_user`:
-    skip the search for earlier commits of the user.
+    `identifier`: never below the user's last one; 2^63-1 for a user with one commit. `ignore_empty`: make no snapshot
+    without changes; None: as the option `snapshot.ignore-empty-commit` says, else only for the batch identifier.
+    `is_new_user`: skip the search for earlier commits of the user.
 
     If only the compaction of committed rows fails, nothing is raised: writing the rows again would duplicate them.
 
@@ -124,6 +137,7 @@ def commit_changes(
     feature_check.check_writable(ctx)
     request = _make_request(ctx, commit_user, identifier, watermark, properties)
     latest = _read_newest(ctx)
+    check_append = validation.append_conflicts
     steps = _steps(request, messages, overwrite, check_append=check_append, ignore_empty=ignore_empty)
     earlier = (
         None
@@ -132,9 +146,9 @@ def commit_changes(
     )
     if earlier is not None:
         return _resume_commit(request, steps, messages, earlier, latest)
-    if check_append or check_files:
+    if check_append or validation.missing_files:
         abort.check_files_exist(ctx, messages)
-    if check_new:
+    if validation.committed_files:
         abort.check_not_committed(ctx, messages, latest)
     committed: list[CommittedSnapshot] = []
     for step in steps:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit import maintenance
 from lakekit.commit import abort as abandoned
-from lakekit.commit.committer import commit_changes
+from lakekit.commit.committer import CommitValidation, commit_changes
 from lakekit.commit.overwrite import Overwrite
 from lakekit.data_file import rolling_writer
 from lakekit.ddl import schema_writer as schemas
@@ -156,8 +156,7 @@ class Writing(TableCore):
             identifier=BATCH_IDENTIFIER if identifier is None else identifier,
             watermark=watermark,
             properties=properties,
-            check_files=not ctx.storage.is_remote,
-            check_new=True,
+            validation=CommitValidation(missing_files=not ctx.storage.is_remote, committed_files=True),
         )
         return maintenance.after_commit.maintain_after_commit(ctx, committed, taken)
 

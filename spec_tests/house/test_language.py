@@ -40,6 +40,10 @@ def test_files_are_full():
     assert counts["median lines of files with content"].holds
 
 
+def test_no_function_takes_more_than_ten_parameters():
+    assert language.most_parameters() <= 10
+
+
 @pytest.mark.long
 def test_modules_do_not_import_each_other_in_a_circle():
     assert language.cycles(with_types=False) == []

@@ -11,6 +11,7 @@ import pytest
 
 from lakekit.cache import LRUCache
 from lakekit.commit.abort import abort, mark_outcome_unknown
+from lakekit.commit.committer import CommitValidation
 from lakekit.commit.overwrite import Overwrite
 from lakekit.errors import ColumnNotFound, Conflict, Corrupt, RetriesExhausted, SchemaMismatch, StorageFailed, Unsupported
 from lakekit.metadata import manifest_reader, snapshots
@@ -301,10 +302,10 @@ def test_files_that_are_live_already_are_left_out_where_asked():
     store, plain = table()
     commit(plain, [message(new=["f"])], 1)
     with pytest.raises(StorageFailed, match="/t/p=a/bucket-0/f is gone"):
-        commit(plain, [message(new=["f"])], 2, check_append=True)
+        commit(plain, [message(new=["f"])], 2, validation=CommitValidation(append_conflicts=True))
     store.put(f"{ROOT}/p=a/bucket-0/f", b"data")
     with pytest.raises(Conflict, match="there already in t: f"):
-        commit(plain, [message(new=["f"])], 2, check_append=True)
+        commit(plain, [message(new=["f"])], 2, validation=CommitValidation(append_conflicts=True))
 
 
 # ---- overwrites ------------------------------------------------------------------------------------------------------------------------------------------
