@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         update_nullability as update_nullability,
         update_type as update_type,
     )
-    from lakekit.dml.merge_clauses import (
+    from lakekit.dml.merge_plan import (
         WhenMatched as WhenMatched,
         WhenNotMatched as WhenNotMatched,
         WhenNotMatchedBySource as WhenNotMatchedBySource,
@@ -111,7 +111,7 @@ _HOMES = {
     "lakekit.maintenance.result": "Expired",
     "lakekit.maintenance.check.findings": "Finding Report",
     "lakekit.catalog": "Catalog GlobalTable SystemTable connect",
-    "lakekit.dml.merge_clauses": """
+    "lakekit.dml.merge_plan": """
         WhenMatched WhenNotMatched WhenNotMatchedBySource source when_matched when_not_matched
         when_not_matched_by_source
     """,

@@ -11,7 +11,7 @@ not as a pattern, by `alias`, `rename`, `frame[name]`, `frame[[names]]`, `get_co
 `with_columns(**{name: …})` and the schemas of frames.
 
 Columns that lakekit adds are called by the constants of this module: names that no table may have
-(`lakekit.types.names`), and that are no patterns.
+(`lakekit.types`), and that are no patterns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import polars as pl
 import polars.selectors as cs
 from polars.series import series, string, utils
 
-from lakekit.types.names import INTERNAL_PREFIX
+from lakekit.types import INTERNAL_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -25,6 +25,10 @@
 An error has one positional message (what happened, where, what exists instead, what to do) and its details as keyword
 fields, so that it pickles and deep-copies with them. Control characters from a file or a library appear in a message as
 their codes. Each class also subclasses the built-in a caller would guess.
+
+Names of options with secret values: passwords, tokens, keys of stores.
+
+The one list for tables, catalogs, stores and databases.
 """
 
 from __future__ import annotations
@@ -32,7 +36,25 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar
 
-from lakekit.secret_names import HIDDEN, is_secret
+HIDDEN = "******"
+"""Stands where a secret was."""
+NAME_PATTERN = (
+    r"passw|passphrase|pwd|secret|token|credential|signature|proxy_url|connection[._-]?string"
+    r"|(?:access|account|api|auth|private|shared|encryption|customer)[._-]?key"
+    r"|(?<![a-z])(?:sas|sig)(?![a-z])|(?<![a-z])sas[._-]?key"
+    r"|mark-done-action\.http"  # the address of a service, and what it is told, may hold one
+)
+"""A pattern found in the names of secret options and in no other."""
+_SECRET = re.compile(NAME_PATTERN, re.IGNORECASE)
+
+
+def is_secret(key: str) -> bool:
+    """Return whether an option of that name may hold a secret."""
+    return _SECRET.search(key) is not None
+
+
+# ---- errors ------------------------------------------------------------
+
 
 _TRAIL = "\n\nThis error occurred in the following expression"
 """What Polars appends to an error that a function inside an expression raised, when it makes the error anew from its

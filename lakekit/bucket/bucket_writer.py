@@ -34,14 +34,14 @@ from lakekit.bucket import sort_order, write_buffer as flushing
 from lakekit.bucket.append_compaction import AppendBucket, ClusteredBucket, clusters_buckets
 from lakekit.bucket.compaction import CompactionJob, compact
 from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
-from lakekit.bucket.expired import expiry
 from lakekit.bucket.lookup import LookupLevels, lookup
+from lakekit.bucket.merge_read import expiry_rule
 from lakekit.bucket.restore import check_buckets
 from lakekit.bucket.write_buffer import SpillFile, WriteBuffer
 from lakekit.columns import KIND, LEVEL, SEQUENCE, cols
 from lakekit.data_file.paths import every_path
 from lakekit.data_file.rolling_writer import WriteTarget, write_run
-from lakekit.lsm import compaction_picker, merge_spec_options as rules
+from lakekit.lsm import compaction_picker, merge
 from lakekit.lsm.compaction_picker import LsmLevels
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.data_file import APPEND_SOURCE
@@ -202,7 +202,7 @@ class MergeTree:
         return unit
 
     def _full(self) -> CompactionUnit | None:
-        due = expiry(self.ctx, self.ctx.runtime.now_ms())
+        due = expiry_rule(self.ctx, self.ctx.runtime.now_ms())
         positions = {} if self.vectors is None else self.vectors.positions
         return compaction_picker.pick_full(
             self.levels,
@@ -339,7 +339,7 @@ class BucketWriter:
         )
         self.kind: Kind = "append" if ctx.kind == "append" else "postpone" if bucket == POSTPONE_BUCKET else "key"
         self.rule = (
-            rules.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name) if self.kind == "key" else None
+            merge.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name) if self.kind == "key" else None
         )
         self.next_sequence = restored.max_sequence + 1
         self._order = sort_order.write_order(ctx)

@@ -22,10 +22,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import polars as pl
 
-from lakekit.bucket import changelog as changelogs, lookup, merge_read
-from lakekit.bucket.changelog import no_previous_rows
-from lakekit.bucket.expired import expiry
-from lakekit.bucket.merge_read import MergeTask, add_file_path, check_kinds, select_winners
+from lakekit.bucket import lookup, merge_read
+from lakekit.bucket.lookup import no_previous_rows
+from lakekit.bucket.merge_read import MergeTask, add_file_path, check_kinds, expiry_rule, select_winners
 from lakekit.bucket.write_buffer import by_key
 from lakekit.columns import KIND, LEVEL, SEQUENCE
 from lakekit.data_file import row_kinds
@@ -33,7 +32,7 @@ from lakekit.data_file.paths import data_file_path, every_path
 from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.data_file.rolling_writer import WriteTarget, write_run
 from lakekit.errors import ValueOutOfRange
-from lakekit.lsm import key_codes as keyed, merge, sorted_runs
+from lakekit.lsm import merge, numpy_columns as keyed, sorted_runs
 from lakekit.model.data_file import APPEND_SOURCE, COMPACT_SOURCE, DataFileMeta
 
 if TYPE_CHECKING:
@@ -41,8 +40,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lakekit.bucket.changelog import PreviousRows
-    from lakekit.bucket.expired import RecordExpiration
+    from lakekit.bucket.lookup import PreviousRows
+    from lakekit.bucket.merge_read import RecordExpiration
     from lakekit.data_file.paths import FileNames
     from lakekit.lsm.compaction_picker import CompactionUnit, LsmLevels
     from lakekit.lsm.merge_spec import MergeSpec
@@ -200,7 +199,7 @@ class _CompactionRun:
 
     def __post_init__(self) -> None:
         self.drops = drops_deletes(self.job, self.unit)
-        self.expiry = expiry(self.job.ctx, self.job.ctx.runtime.now_ms())
+        self.expiry = expiry_rule(self.job.ctx, self.job.ctx.runtime.now_ms())
 
     # ---- files
 
@@ -373,10 +372,10 @@ class _CompactionRun:
             rule.fields, deduplicated=options.changelog_producer_row_deduplicate, ignored=ignored
         )
         if mode == "first-row":
-            return changelogs.by_first_row(section, rule, self.job.previous, tells=tells)
+            return lookup.by_first_row(section, rule, self.job.previous, tells=tells)
         if mode == "lookup":
-            return changelogs.by_lookup(section, rule, self.job.previous, compared=compared, tells=tells)
-        return changelogs.by_full_compaction(section, rule, self.job.levels.max_level, compared)
+            return lookup.by_lookup(section, rule, self.job.previous, compared=compared, tells=tells)
+        return lookup.by_full_compaction(section, rule, self.job.levels.max_level, compared)
 
     @property
     def _row_bytes(self) -> int:

@@ -8,6 +8,16 @@ the fold needs and fold them. Only conditions on key columns may be applied befo
 they keep or drop all versions of a key alike.
 
 Split of a big merge into key ranges, so that its memory has a bound: the option `lakekit.merge-memory`.
+
+Record expiration: compactions leave out rows by `record-level.expire-time` and `record-level.time-field`.
+
+    INT                     seconds since 1970
+    BIGINT                  seconds, or milliseconds from 10^12 on
+    TIMESTAMP, LTZ          an instant of the clock without a zone, in seconds
+
+Reads return expired rows until then. A row without a time never expires.
+
+Source: ENGINE.md 2.9, `RecordLevelExpire`.
 """
 
 from __future__ import annotations
@@ -27,10 +37,12 @@ from lakekit.codec import binary_row
 from lakekit.columns import KIND, LEVEL, ROW, SEQUENCE, col, cols, drop_columns
 from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.data_file.row_kinds import is_counted
-from lakekit.errors import Corrupt, ValueOutOfRange
+from lakekit.errors import Corrupt, InvalidOption, ValueOutOfRange
 from lakekit.format.polars_types import polars_schema
-from lakekit.lsm import merge, merge_spec_options as rules, sorted_runs
+from lakekit.lsm import merge, sorted_runs
+from lakekit.metadata import schemas
 from lakekit.model.data_file import KIND_TEXTS
+from lakekit.types import TIMESTAMPS, Instant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
@@ -334,7 +346,7 @@ def _section(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -
         system = _age(task, {*used, KIND} if _has_kinds(task) else used)
     else:
         needed = set(
-            rules.required_columns(task.rule, [name for name in dict.fromkeys((*names, *used)) if name not in SYSTEM])
+            merge.required_columns(task.rule, [name for name in dict.fromkeys((*names, *used)) if name not in SYSTEM])
         )
         system = _age(task, {KIND, *used})
     return _scan(task, [name for name in task.ctx.schema.names if name in needed], system=system).filter(*task.below)
@@ -469,3 +481,83 @@ def _scan(
         row_index=row_index,
         snapshot_id=task.snapshot_id,
     )
+
+
+# ---- expired ------------------------------------------------------------
+
+
+_MILLIS_FROM = 10**12
+_FIELD = "record-level.time-field"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordExpiration:
+    """When rows of a table expire: before `oldest_s`, a time in whole seconds, by the column `field`."""
+
+    ctx: TableContext
+    field: Field
+    oldest_s: int
+
+    def alive(self) -> pl.Expr:
+        """Return the condition that is true for rows to keep."""
+        seconds = _seconds(col(self.field.name), self.field.type)
+        return (seconds >= self.oldest_s).fill_null(value=True)
+
+    def is_due(self, file: DataFileMeta) -> bool:
+        """Return whether the file's statistics say that one of its rows is expired; False without statistics."""
+        schema = schemas.schema_of_file(self.ctx, file.schema_id)
+        names = schema.names if file.value_stats_cols is None else file.value_stats_cols
+        written = next((field for field in schema.fields if field.id == self.field.id), None)
+        if written is None or written.name not in names:
+            return False
+        arity, row = binary_row.strip_arity(file.value_stats.min_values)
+        if arity != len(names):
+            return False
+        types = [schema.field(name).type for name in names]
+        smallest = binary_row.decode(row, types)[list(names).index(written.name)]
+        if isinstance(smallest, Instant):
+            return int(smallest.millis / 1000) < self.oldest_s
+        if not isinstance(smallest, int):
+            return False
+        return (smallest // 1000 if smallest >= _MILLIS_FROM else smallest) < self.oldest_s
+
+
+def expiry_rule(ctx: TableContext, now_ms: int) -> RecordExpiration | None:
+    """Return when rows of the table expire; None if they never do.
+
+    Raises:
+        InvalidOption: the time field is missing, is not a column, or holds no time.
+    """
+    span_ms, name = ctx.options.record_level_expire_time_ms, ctx.options.record_level_time_field
+    if span_ms is None:
+        return None
+    if name is None:
+        raise InvalidOption(
+            f"{ctx.name} sets record-level.expire-time; {_FIELD} must name the column that holds a row's time",
+            key=_FIELD,
+        )
+    if not ctx.schema.has(name):
+        column_names = ", ".join(ctx.schema.names)
+        raise InvalidOption(
+            f"{_FIELD} of {ctx.name} is {name!r}, which is not there; columns are {column_names}",
+            key=_FIELD,
+            value=name,
+        )
+    field = ctx.schema.field(name)
+    if field.type.root not in ("INT", "BIGINT", *TIMESTAMPS):
+        msg = (
+            f"{_FIELD} of {ctx.name} is {name!r} of type {field.type}; it must be INT, BIGINT, TIMESTAMP or "
+            "TIMESTAMP_LTZ"
+        )
+        raise InvalidOption(msg, key=_FIELD, value=name)
+    return RecordExpiration(ctx=ctx, field=field, oldest_s=now_ms // 1000 - span_ms // 1000)
+
+
+def _seconds(column: pl.Expr, t: DataType) -> pl.Expr:
+    """Return the time of a row in whole seconds."""
+    if t.root == "INT":
+        return column.cast(pl.Int64)
+    if t.root == "BIGINT":
+        return pl.when(column >= _MILLIS_FROM).then(column // 1000).otherwise(column)
+    millis = column.dt.epoch("ms")
+    return pl.when(millis < 0).then(-(-millis // 1000)).otherwise(millis // 1000)

@@ -6,21 +6,37 @@ Rows that do not fit into `lakekit.merge-memory` are split into ranges between q
 read once for each range. Rows of one key stay together, in their order.
 
 Source: ENGINE.md 8.6; `RangeShuffle`, `OrderSorter`, `ZorderSorter`, `HibertSorter`, `CoreOptions.clusteringStrategy`.
+
+Keys that put rows with near values near each other, for several columns at once.
+
+    z-order     a  1 0 1 …        bits of the columns in turn             hilbert    the position of the point (a, b)
+                b  0 1 1 …  ─▶  1 0 0 1 1 1 …                                        on a curve that fills the space and
+                                                                                     never jumps, 63 bits a column
+
+Both are compared as unsigned bytes. The bytes are those of the reference, with its oddities: decimals are left-aligned
+in z-order keys, negative numbers follow positive ones on the Hilbert curve. Only from eight columns on Hilbert keys are
+longer than there, where they are cut to 63 bytes.
+
+Source: ENGINE.md 8.6; `ZIndexer`, `ZOrderByteUtils`, `HilbertIndexer`, `ConvertBinaryUtil`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, cast
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakekit.bucket import merge_read
 from lakekit.columns import CURVE, col
 from lakekit.data_file.reader import translate_polars_errors
 from lakekit.errors import InvalidOption
-from lakekit.lsm import key_codes, space_filling_curves
+from lakekit.lsm import numpy_columns
+from lakekit.lsm.numpy_columns import Bools, Ints, bools, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +45,207 @@ if TYPE_CHECKING:
 
     from lakekit.metadata.table_context import TableContext
     from lakekit.types import Field
+
+    Bytes = NDArray[np.uint8]
+    Words = NDArray[np.uint64]
+
+
+PRIMITIVE_BYTES = 8
+"""The bytes of a number in a z-order key."""
+HILBERT_BITS = 63
+_HILBERT_BYTES = 63
+_LARGEST = 2**63 - 1
+_BLOCK = 1 << 16
+"""The rows whose bits are interleaved at once."""
+
+
+def z_order(columns: pl.DataFrame, text_bytes: int = 8) -> pl.Series:
+    """Return the z-order key of each row, Binary.
+
+    A column takes 8 bytes of it, a text or binary its first `text_bytes`; a null is all zero.
+    """
+    return _map_blocks(
+        columns, lambda block: _interleave_bits([_z_bytes(column, text_bytes) for column in block.get_columns()])
+    )
+
+
+def hilbert(columns: pl.DataFrame) -> pl.Series:
+    """Return each row's position on the Hilbert curve through two or more columns, Binary; null is the greatest."""
+    return _map_blocks(
+        columns, lambda block: _hilbert_distances([_coordinate(column) for column in block.get_columns()])
+    )
+
+
+def _map_blocks(columns: pl.DataFrame, encode: Callable[[pl.DataFrame], Bytes]) -> pl.Series:
+    if not columns.height:
+        return pl.Series("key", [], pl.Binary)
+    encoded = [encode(columns.slice(start, _BLOCK)) for start in range(0, columns.height, _BLOCK)]
+    data = np.ascontiguousarray(np.concatenate(encoded))
+    count, width = data.shape
+    offsets = np.arange(count + 1, dtype=np.int64) * width
+    array = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    )
+    return pl.Series("key", array, pl.Binary)
+
+
+# ---- z-order ---------------------------------------------------------------------------------------------------------
+
+
+def _z_bytes(column: pl.Series, text_bytes: int) -> Bytes:
+    """Return the bytes of each value, a row each."""
+    if column.dtype in (pl.String, pl.Binary):
+        return _first_bytes(column, text_bytes)
+    if isinstance(column.dtype, pl.Decimal):
+        data = _align_left(_unscaled_bytes(column))
+    elif column.dtype == pl.Boolean:
+        data = np.zeros((len(column), PRIMITIVE_BYTES), np.uint8)
+        data[:, 0] = np.where(bools(column.fill_null(value=False)), 129, 0)  # -127 in the reference
+    elif column.dtype.is_float():
+        bits = _double_bits(column)
+        data = _big_endian(bits ^ (bits >> 31 | np.int64(-(2**63))))  # 31, not 63: as the reference shifts
+    else:
+        data = _big_endian(_to_int64(column) ^ np.int64(-(2**63)))
+    data[_null_mask(column)] = 0
+    return data
+
+
+def _interleave_bits(parts: list[Bytes]) -> Bytes:
+    """Return the highest bits of all columns, then the next ones; a column without further bytes is skipped."""
+    interleaved = []
+    for at in range(max(part.shape[1] for part in parts)):
+        having = np.stack([part[:, at] for part in parts if part.shape[1] > at], axis=1)
+        bits = np.unpackbits(having[:, :, None], axis=2)
+        interleaved.append(np.packbits(bits.transpose(0, 2, 1).reshape(len(having), -1), axis=1))
+    return np.concatenate(interleaved, axis=1)
+
+
+def _align_left(numbers: Bytes) -> Bytes:
+    """Return the first 8 of the fewest bytes that hold each number, padded with zeros behind."""
+    negative = numbers[:, :1] >> 7
+    fill = negative * np.uint8(255)
+    # a leading byte is redundant if it repeats the sign and the next byte has that sign
+    idle = np.logical_and.accumulate((numbers[:, :-1] == fill) & (numbers[:, 1:] >> 7 == negative), axis=1)
+    start = idle.sum(axis=1)
+    padded = np.concatenate([numbers, np.zeros((len(numbers), PRIMITIVE_BYTES), np.uint8)], axis=1)
+    aligned: Bytes = np.take_along_axis(padded, start[:, None] + np.arange(PRIMITIVE_BYTES), axis=1)
+    return aligned
+
+
+# ---- hilbert ---------------------------------------------------------------------------------------------------------
+
+
+def _coordinate(column: pl.Series) -> Words:
+    """Return a number of 63 bits for each value."""
+    if column.dtype in (pl.String, pl.Binary):
+        coordinates = _align_right(column)
+    elif isinstance(column.dtype, pl.Decimal):
+        integers = pa.array(pc.trunc(column.to_arrow()).cast(pa.decimal128(38, 0)))
+        coordinates = _sixteens(integers)[:, 8:].copy().view(">i8")[:, 0].astype(np.int64)
+    elif column.dtype == pl.Boolean:
+        coordinates = np.where(bools(column.fill_null(value=False)), np.int64(_LARGEST), np.int64(0))
+    elif column.dtype.is_float():
+        coordinates = _double_bits(column)
+    else:
+        coordinates = _to_int64(column)
+        if column.dtype == pl.Int8:
+            coordinates &= 255
+    coordinates[_null_mask(column)] = _LARGEST
+    return coordinates.view(np.uint64) & np.uint64(_LARGEST)
+
+
+def _hilbert_distances(point: list[Words]) -> Bytes:
+    """Return the positions of points along the curve as big-endian numbers.
+
+    The algorithm is J. Skilling, "Programming the Hilbert curve", 2004.
+    """
+    first, last, bit_one = point[0], point[-1], np.uint64(1)
+    for shift in range(HILBERT_BITS - 1, 0, -1):
+        bit, below = np.uint64(shift), (bit_one << np.uint64(shift)) - bit_one
+        for axis in point:
+            inverts = np.uint64(0) - (axis >> bit & bit_one)
+            swapped = (first ^ axis) & below & ~inverts
+            first ^= inverts & below | swapped
+            if axis is not first:
+                axis ^= swapped  # noqa: PLW2901 # in place
+    for before, axis in pairwise(point):
+        axis ^= before  # noqa: PLW2901 # in place
+    flips = np.zeros_like(last)
+    for shift in range(HILBERT_BITS - 1, 0, -1):
+        flips ^= (np.uint64(0) - (last >> np.uint64(shift) & bit_one)) & ((bit_one << np.uint64(shift)) - bit_one)
+    count, size = len(first), HILBERT_BITS * len(point)
+    bytes_ = np.stack([(axis ^ flips).astype(">u8").view(np.uint8).reshape(count, 8) for axis in point], axis=1)
+    bits = np.unpackbits(bytes_, axis=2)[:, :, 1:].transpose(0, 2, 1).reshape(count, size)
+    width = max(_HILBERT_BYTES, -(-size // 8))
+    return np.packbits(np.concatenate([np.zeros((count, width * 8 - size), np.uint8), bits], axis=1), axis=1)
+
+
+def _align_right(column: pl.Series) -> Ints:
+    """Return the first 8 bytes of each value as a number."""
+    left, sizes = _first_bytes(column, 8), _sizes(column)
+    prefixes = left.view(">u8")[:, 0].astype(np.uint64)
+    return np.where(
+        sizes == 0, np.uint64(0), prefixes >> (np.uint64(8) * (8 - np.clip(sizes, 1, 8)).astype(np.uint64))
+    ).view(np.int64)
+
+
+# ---- values ----------------------------------------------------------------------------------------------------------
+
+
+def _to_int64(column: pl.Series) -> Ints:
+    """Return the values as integers: numbers, days, milliseconds of the day or since 1970."""
+    integers = values(column).astype(np.int64)
+    if isinstance(column.dtype, pl.Datetime):
+        return integers // {"ms": 1, "us": 1000, "ns": 1_000_000}[column.dtype.time_unit]
+    return integers // 1_000_000 if column.dtype == pl.Time else integers
+
+
+def _double_bits(column: pl.Series) -> Ints:
+    """Return what `Double.doubleToLongBits` returns: every NaN is the same."""
+    wide = values(column).astype(np.float64)
+    wide[np.isnan(wide)] = np.nan
+    return wide.view(np.int64)
+
+
+def _big_endian(numbers: Ints) -> Bytes:
+    return numbers.astype(">i8").view(np.uint8).reshape(len(numbers), PRIMITIVE_BYTES).copy()
+
+
+def _unscaled_bytes(column: pl.Series) -> Bytes:
+    """Return the unscaled values of decimals, 16 bytes each, big-endian."""
+    return _sixteens(column.to_arrow())
+
+
+def _sixteens(array: pa.Array[Any]) -> Bytes:
+    slots = np.frombuffer(array.buffers()[1], np.uint8, 16 * len(array), 16 * array.offset)
+    return slots.reshape(len(array), 16)[:, ::-1]
+
+
+def _sizes(column: pl.Series) -> Ints:
+    counted = column.str.len_bytes() if column.dtype == pl.String else column.bin.size()
+    return counted.fill_null(0).to_numpy().astype(np.int64)
+
+
+def _first_bytes(column: pl.Series, width: int) -> Bytes:
+    """Return the first bytes of texts (UTF-8) or binaries, padded with zeros."""
+    array = column.cast(pl.Binary).bin.head(width).fill_null(b"").to_arrow(compat_level=pl.CompatLevel.oldest())
+    first_bytes = np.zeros((len(array), width), np.uint8)
+    _, offsets, data = array.buffers()
+    starts = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
+    sizes = np.diff(starts)
+    bytes_ = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
+    for at in range(width):
+        rows = np.flatnonzero(sizes > at)
+        first_bytes[rows, at] = bytes_[starts[rows] + at]
+    return first_bytes
+
+
+def _null_mask(column: pl.Series) -> Bools:
+    return bools(column.is_null())
+
+
+# ---- sort order ------------------------------------------------------------
+
 
 Strategy = Literal["order", "zorder", "hilbert"]
 """By the columns one after another; by their bits interleaved; along a Hilbert curve through all of them."""
@@ -56,11 +273,7 @@ class SortOrder:
         columns = frame.select(col(field.name) for field in self.fields)
         if self.strategy == "order":
             return columns
-        return (
-            space_filling_curves.z_order(columns, self.text_bytes)
-            if self.strategy == "zorder"
-            else space_filling_curves.hilbert(columns)
-        ).to_frame()
+        return (z_order(columns, self.text_bytes) if self.strategy == "zorder" else hilbert(columns)).to_frame()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -141,7 +354,7 @@ def write_order(ctx: TableContext) -> SortOrder | None:
 
 def order(columns: pl.DataFrame) -> NDArray[np.int64]:
     """Return the row indices in the order of the keys; equal keys stay in their order."""
-    return key_codes.order(columns, columns.columns)
+    return numpy_columns.order(columns, columns.columns)
 
 
 def ranges(keys: pl.DataFrame, cuts: pl.DataFrame) -> NDArray[np.int64]:

@@ -33,7 +33,7 @@ import polars as pl
 
 from lakekit.columns import KIND, PLACE, cols
 from lakekit.errors import StorageFailed
-from lakekit.lsm import key_codes as keyed, merge, row_versions
+from lakekit.lsm import merge, numpy_columns as keyed, row_versions
 from lakekit.lsm.numpy_columns import is_whole, values
 from lakekit.runtime import lock
 

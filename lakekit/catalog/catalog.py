@@ -20,7 +20,7 @@ from lakekit.catalog.catalog_core import CatalogCore
 from lakekit.catalog.metastore import join_names, missing_database, missing_identifier, properties_of
 from lakekit.catalog.sys_tables import SystemTable
 from lakekit.errors import DatabaseAlreadyExists, InvalidOption, LakekitError, TableAlreadyExists, ViewAlreadyExists
-from lakekit.format_table.listing import FORMAT_TABLE
+from lakekit.format_table.scan import FORMAT_TABLE
 from lakekit.options.features import OBJECTS, refuse
 from lakekit.options.option import FrozenDict
 from lakekit.options.table_options import normalize_keys

@@ -9,8 +9,8 @@ from lakekit import plugins, runtime, storage as storages
 from lakekit.catalog.jdbc_session import redact_uri
 from lakekit.catalog.metastore import missing_database
 from lakekit.catalog.options import CatalogOptions, locations_of
-from lakekit.draw import cards, html
-from lakekit.model.locations import named_locations
+from lakekit.draw import cards
+from lakekit.model.table_paths import named_locations
 from lakekit.options.option import EMPTY, FrozenDict
 from lakekit.table import Table
 
@@ -65,7 +65,7 @@ class CatalogCore:
         return cards.card("Catalog", self._facts())
 
     def _repr_html_(self) -> str:
-        return html.card("Catalog", self._facts())
+        return cards.html_card("Catalog", self._facts())
 
     def _settings(self) -> CatalogOptions:
         runtime.refuse_fork()

@@ -20,7 +20,7 @@ from lakekit.ddl.table_definition import type_of
 from lakekit.errors import InvalidOption, StorageFailed, Unsupported
 from lakekit.format import foreign_file
 from lakekit.format.encoder import check_types
-from lakekit.format_table import foreign_files, listing
+from lakekit.format_table import foreign_files, scan
 from lakekit.format_table.foreign_files import ForeignFile, ForeignSource
 from lakekit.parallel import parallel_map
 from lakekit.runtime import warn_user
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from lakekit.catalog.catalog_core import CatalogCore
     from lakekit.catalog.metastore import Metastore
-    from lakekit.format.foreign_schema import ForeignFileSchema
+    from lakekit.format.foreign_file import ForeignFileSchema
     from lakekit.format_table.foreign_files import MergedSchema
     from lakekit.maintenance.migrate import MigratedFile
     from lakekit.metadata.table_context import TableContext, TableLocation
@@ -160,8 +160,8 @@ def _of_format_table(table: Table, request: MigrateRequest) -> _ForeignTable:
             feature="procedure.migrate_table",
         )
     ctx = table.facts()
-    if listing.format_of(ctx) not in listing.COLUMNAR:
-        form = listing.format_of(ctx)
+    if scan.format_of(ctx) not in scan.COLUMNAR:
+        form = scan.format_of(ctx)
         msg = (
             f"{table.name} is a format table of {form} files, which are not taken over as they lie. Append its rows: "
             "t.append(f.scan())"
@@ -188,16 +188,16 @@ def _of_format_table(table: Table, request: MigrateRequest) -> _ForeignTable:
 
 def _list_source_files(ctx: TableContext) -> tuple[ForeignSource, tuple[tuple[object, ...], ...]]:
     """Return the files of a format table, and the partition values of each."""
-    storage, root = listing.files_location(ctx)
-    level = listing.list_partitions(ctx)
-    files = listing.files(ctx, [partition.directory for partition in level])
+    storage, root = scan.files_location(ctx)
+    level = scan.list_partitions(ctx)
+    files = scan.list_files(ctx, [partition.directory for partition in level])
     pairs = [
         (partition, file)
         for partition, entries in zip(level, files, strict=True)
         for file in entries
         if file.size_bytes
     ]
-    format_name = listing.format_of(ctx)
+    format_name = scan.format_of(ctx)
     row_files = tuple(
         ForeignFile(path=file.path, size_bytes=file.size_bytes, format_name=format_name) for _, file in pairs
     )

@@ -43,7 +43,7 @@ from lakekit.errors import (
     TableAlreadyExists,
     TableNotFound,
 )
-from lakekit.format_table.listing import FORMAT_TABLE
+from lakekit.format_table.scan import FORMAT_TABLE
 from lakekit.metadata import manifest_reader, schemas, snapshots
 from lakekit.options.features import OBJECTS
 from lakekit.parallel import parallel_map

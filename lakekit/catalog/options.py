@@ -8,7 +8,7 @@
     sync-all-properties                                 store a copy of a table's options in the catalog
     metastore, uri, warehouse                           as the arguments of that name
     lakekit.allowed-locations                           folders and URLs outside their own that the tables may use
-                                                        (`model.locations`)
+                                                        (`model.table_paths`)
 
 Source: ENGINE.md 9.1, 9.3; `CatalogOptions`, `JdbcCatalogOptions`.
 """
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import InvalidOption
-from lakekit.model.locations import ALLOWED_LOCATIONS, Locations, named_locations
+from lakekit.model.table_paths import ALLOWED_LOCATIONS, Locations, named_locations
 from lakekit.options.option import EMPTY, Option, read_boolean, read_duration, read_integer
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.memory import MemoryStorage

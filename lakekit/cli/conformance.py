@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import lakekit
 from lakekit import plugins
 from lakekit.errors import InvalidOption
-from lakekit.model.locations import options_of
+from lakekit.model.table_paths import allowed_locations_option
 
 if TYPE_CHECKING:
     import argparse
@@ -128,7 +128,9 @@ def bench(args: argparse.Namespace, out: Output) -> None:
         )
     if args.path is not None:
         lines = measured.bench(
-            lakekit.open(args.path, options=options_of(args.allow), storage_options=dict(args.storage) or None),
+            lakekit.open(
+                args.path, options=allowed_locations_option(args.allow), storage_options=dict(args.storage) or None
+            ),
             turns=args.turns,
         )
     else:

@@ -19,7 +19,7 @@ from lakekit.inspection import html_page, levels as picture, manifest_tree, time
 from lakekit.inspection.hexdump import hex as hex_of
 from lakekit.inspection.summary import health, totals
 from lakekit.maintenance.check.findings import NAMES
-from lakekit.model.locations import options_of
+from lakekit.model.table_paths import allowed_locations_option
 from lakekit.system_tables.registry import features, versions
 from lakekit.testing.fixtures import fixtures
 
@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
 def _open(args: argparse.Namespace) -> Table:
     return lakekit.open(
-        args.path, branch=args.branch, options=options_of(args.allow), storage_options=dict(args.storage) or None
+        args.path,
+        branch=args.branch,
+        options=allowed_locations_option(args.allow),
+        storage_options=dict(args.storage) or None,
     )
 
 

@@ -33,7 +33,7 @@ import lakekit
 from lakekit.draw import humanize
 from lakekit.errors import InvalidOption
 from lakekit.maintenance.arguments import duration_ms
-from lakekit.model.locations import options_of
+from lakekit.model.table_paths import allowed_locations_option
 from lakekit.storage.object_store_requests import typed_refusals
 
 if TYPE_CHECKING:
@@ -252,7 +252,10 @@ def _names(text: str) -> list[str]:
 
 def _open(args: argparse.Namespace) -> Table:
     return lakekit.open(
-        args.path, branch=args.branch, options=options_of(args.allow), storage_options=dict(args.storage) or None
+        args.path,
+        branch=args.branch,
+        options=allowed_locations_option(args.allow),
+        storage_options=dict(args.storage) or None,
     )
 
 
@@ -446,7 +449,7 @@ def rewrite_index(args: argparse.Namespace, out: Output) -> None:
 
 
 def _catalog(args: argparse.Namespace) -> Catalog:
-    options, storage = options_of(args.allow), dict(args.storage) or None
+    options, storage = allowed_locations_option(args.allow), dict(args.storage) or None
     return lakekit.connect(
         args.warehouse, metastore=args.metastore, uri=args.uri, options=options, storage_options=storage
     )

@@ -11,7 +11,7 @@
 With arity (manifests): i32 BE arity, then the row. Equal values give equal bytes, so padding is zero, text of up to 7
 bytes is stored in its slot, and null decimals above 18 digits and null timestamps above 3 digits still reserve their
 space (not in arrays). Sources: FORMAT.md 5; `BinaryRow`, `BinaryRowWriter`, `SerializationUtils`. Values are those of
-`codec.arrow_values`.
+`types.arrow`.
 
 Binary rows a column at a time: the same bytes as `binary_row` draws, without a Python step per row.
 
@@ -29,12 +29,11 @@ import numpy as np
 import pyarrow as pa
 
 from lakekit.codec import binary_value
-from lakekit.codec.arrow_values import array_of, to_contiguous, values_of
 from lakekit.codec.binary_value import Space, header_width, is_compact
 from lakekit.codec.cursor import PADDING_LABEL, Cursor
 from lakekit.errors import Corrupt, LimitExceeded
 from lakekit.types import BINARIES, STRINGS, TIMESTAMPS
-from lakekit.types.arrow import timestamp_unit, to_arrow
+from lakekit.types.arrow import array_of, timestamp_unit, to_arrow, to_contiguous, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

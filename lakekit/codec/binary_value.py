@@ -20,9 +20,9 @@ import struct
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from lakekit.codec.arrow_values import from_unscaled, to_unscaled
 from lakekit.errors import Corrupt, Unsupported, ValueOutOfRange
 from lakekit.types import BINARIES, NESTED_TYPES, STRINGS, TIMESTAMPS, DataType, Instant, part
+from lakekit.types.arrow import from_unscaled, to_unscaled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

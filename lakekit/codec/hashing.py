@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from lakekit.codec.arrow_values import to_contiguous
 from lakekit.codec.binary_row import binary_buffers, fixed_values, nulls_of, pack, words_at_any_byte
 from lakekit.errors import Corrupt, InvalidOption, Unsupported
 from lakekit.types import BINARIES, INTEGERS, STRINGS
+from lakekit.types.arrow import to_contiguous
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

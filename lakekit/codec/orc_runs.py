@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 
 from lakekit.codec import orc_tail
-from lakekit.codec.varints import read_varint, read_zigzag
+from lakekit.codec.cursor import read_varint, read_zigzag
 from lakekit.errors import Corrupt
 
 if TYPE_CHECKING:

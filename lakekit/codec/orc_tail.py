@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from lakekit.codec.cursor import PADDING_LABEL
-from lakekit.codec.varints import append_varint, read_varint
+from lakekit.codec.cursor import PADDING_LABEL, append_varint, read_varint
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported
 from lakekit.types import MAX_DEPTH
 

@@ -23,13 +23,13 @@ from dataclasses import dataclass, replace
 from operator import index
 from typing import TYPE_CHECKING, Any
 
-from lakekit.commit import abort, changes as gathered, commit_history, contention, overwrite as overwrites, try_commit
+from lakekit.commit import abort, changes as gathered, contention, overwrite as overwrites, try_commit
 from lakekit.commit.changes import EMPTY_DELTA, CommitChanges, Delta
 from lakekit.commit.manifest_writer import UncommittedFiles
 from lakekit.commit.result import Commit
 from lakekit.commit.try_commit import CommitRequest, CommitStep, CommittedSnapshot
 from lakekit.errors import InvalidOption, LakekitError
-from lakekit.metadata import feature_check, manifest_reader as meta, snapshots
+from lakekit.metadata import manifest_reader as meta, snapshots, table_context
 from lakekit.model.manifest_entries import ADD, DELETE
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.options.option import FrozenDict
@@ -134,15 +134,13 @@ def commit_changes(
     `commit.max-retries` or `commit.timeout`) and `StorageFailed`: nothing changed; `CommitStateUnknown`: unknown
     outcome, nothing is deleted.
     """
-    feature_check.check_writable(ctx)
+    table_context.check_writable(ctx)
     request = _make_request(ctx, commit_user, identifier, watermark, properties)
     latest = _read_newest(ctx)
     check_append = validation.append_conflicts
     steps = _steps(request, messages, overwrite, check_append=check_append, ignore_empty=ignore_empty)
     earlier = (
-        None
-        if is_new_user or not steps
-        else commit_history.find_commit_snapshots(ctx, commit_user, request.identifier, latest)
+        None if is_new_user or not steps else abort.find_commit_snapshots(ctx, commit_user, request.identifier, latest)
     )
     if earlier is not None:
         return _resume_commit(request, steps, messages, earlier, latest)
@@ -193,9 +191,7 @@ def find_commit(ctx: TableContext, *, commit_user: str, identifier: int) -> Comm
     For callers that would otherwise write the rows first. Raises as `commit_changes` does.
     """
     request = _make_request(ctx, commit_user, identifier)
-    earlier = commit_history.find_commit_snapshots(
-        ctx, commit_user, request.identifier, snapshots.latest_from_known(ctx)
-    )
+    earlier = abort.find_commit_snapshots(ctx, commit_user, request.identifier, snapshots.latest_from_known(ctx))
     if earlier is None:
         return None
     return outcome(request, _load_committed(ctx, earlier))
@@ -210,7 +206,7 @@ def _commit_step(
     finally:
         if draft.in_doubt:
             abort.mark_outcome_unknown(request.ctx, messages)
-    commit_history.remember(request.ctx, request.commit_user, committed.snapshot, committed.snapshot)
+    abort.cache_latest(request.ctx, request.commit_user, committed.snapshot, committed.snapshot)
     return committed
 
 
@@ -270,7 +266,7 @@ def _resume_commit(
     A compaction that no longer fits is left out (ENGINE 5.7).
     """
     committed = _load_committed(request.ctx, earlier)
-    own = None if latest is None else commit_history.latest_of_user(request.ctx, request.commit_user, latest)
+    own = None if latest is None else abort.latest_of_user(request.ctx, request.commit_user, latest)
     is_last = bool(earlier) and own is not None and own.id == earlier[-1].id
     if is_last and earlier[-1].commit_kind != "COMPACT" and steps[-1].changes.kind == "COMPACT":
         with suppress(LakekitError) if len(steps) > 1 else nullcontext():

@@ -41,7 +41,7 @@ import pyarrow.compute as pc
 
 from lakekit.bucket import restore
 from lakekit.codec.binary_row import decode_columns
-from lakekit.commit import commit_history, partition_ranges
+from lakekit.commit import abort, manifest_writer
 from lakekit.errors import Conflict, Corrupt
 from lakekit.lsm.sorted_runs import sections
 from lakekit.metadata import manifest_reader, snapshots
@@ -393,7 +393,7 @@ def _valid_cached_counts(ctx: TableContext, latest: Snapshot) -> Mapping[bytes, 
         return {}
     replaced = any(
         snapshot is None or snapshot.commit_kind == "OVERWRITE"
-        for _, snapshot in commit_history.iter_since(ctx, cached.end.id, latest)
+        for _, snapshot in abort.iter_since(ctx, cached.end.id, latest)
     )
     return {} if replaced else cached.totals
 
@@ -405,8 +405,8 @@ def _search(ctx: TableContext, latest: Snapshot, partitions: set[bytes]) -> dict
     for file in reversed(manifest_reader.manifest_files(ctx, latest)):
         if not missing:
             break
-        if not file.num_added_files or not partition_ranges.may_hold(
-            file, partition_ranges.values_of(missing, fields), fields
+        if not file.num_added_files or not manifest_writer.may_hold(
+            file, manifest_writer.partition_values_of(missing, fields), fields
         ):
             continue
         entries = manifest_reader.read_entries(ctx, [file])
@@ -430,10 +430,8 @@ def check_known_keys(ctx: TableContext, user: str, known_snapshot_id: int | None
     """
     if known_snapshot_id is None:
         return
-    own = commit_history.latest_of_user(ctx, user, latest)
-    for snapshot_id, other in commit_history.iter_since(
-        ctx, max(known_snapshot_id, 0 if own is None else own.id), latest
-    ):
+    own = abort.latest_of_user(ctx, user, latest)
+    for snapshot_id, other in abort.iter_since(ctx, max(known_snapshot_id, 0 if own is None else own.id), latest):
         if other is None or (other.commit_user != user and other.commit_kind in {"APPEND", "OVERWRITE"}):
             origin = "is gone" if other is None else f"is of {other.commit_user}"
             raise Conflict(

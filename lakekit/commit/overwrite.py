@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lakekit.codec.binary_row import decode_columns
-from lakekit.commit import partition_ranges
+from lakekit.commit import manifest_writer
 from lakekit.commit.changes import EMPTY_DELTA
 from lakekit.commit.conflict_detection import mask_partitions
 from lakekit.data_file.paths import partition_spec
@@ -104,13 +104,13 @@ class _Filter:
             return partition in self.rows
         if self.specs is None:
             return True
-        values = partition_ranges.values_of([partition], self.fields)[0]
+        values = manifest_writer.partition_values_of([partition], self.fields)[0]
         return any(all(values[position] == value for position, value in spec.items()) for spec in self.specs)
 
     def keep_manifest(self, file: ManifestFileMeta) -> bool:
         """Return whether a manifest may have entries of a replaced partition."""
-        return not self.by_file or partition_ranges.may_hold(
-            file, partition_ranges.values_of(self.written, self.fields), self.fields
+        return not self.by_file or manifest_writer.may_hold(
+            file, manifest_writer.partition_values_of(self.written, self.fields), self.fields
         )
 
 
@@ -130,7 +130,7 @@ def changes_at(
     selection = _Filter(ctx, overwrite, changes)
     outside = [partition for partition in selection.written if not selection.goes(partition)]
     if outside:
-        values = partition_ranges.values_of(outside[:1], selection.fields)[0]
+        values = manifest_writer.partition_values_of(outside[:1], selection.fields)[0]
         raise SchemaMismatch(
             f"rows of partition {values!r} do not belong to the partitions that are overwritten. Nothing was committed"
         )

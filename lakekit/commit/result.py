@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakekit.draw import cards, html
+from lakekit.draw import cards
 from lakekit.draw.humanize import format_count, format_size, plural
 
 
@@ -73,4 +73,4 @@ class Commit:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return html.card(self._title, self._facts)
+        return cards.html_card(self._title, self._facts)

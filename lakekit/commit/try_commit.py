@@ -17,15 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lakekit.commit import (
-    commit_history,
-    conflict_detection,
-    contention,
-    lost_commit,
-    manifest_writer,
-    overwrite as overwrites,
-    partition_ranges,
-)
+from lakekit.commit import abort, conflict_detection, contention, manifest_writer, overwrite as overwrites
 from lakekit.commit.changes import Delta
 from lakekit.commit.conflict_detection import ConflictParties
 from lakekit.errors import CommitStateUnknown, Conflict, LakekitError, LimitExceeded, RetriesExhausted
@@ -65,7 +57,7 @@ class CommitRequest:
     def parties(self, latest: Snapshot | None) -> ConflictParties:
         """Return the two sides of a conflict with snapshot `latest`, for error messages."""
         user, snapshot_id = (None, None) if latest is None else (latest.commit_user, latest.id)
-        is_expired = partial(partition_ranges.is_expired, self.ctx)
+        is_expired = partial(manifest_writer.is_partition_expired, self.ctx)
         return ConflictParties(
             table=self.ctx.name,
             user=self.commit_user,
@@ -377,11 +369,11 @@ def _read_touched_entries(ctx: TableContext, latest: Snapshot, changes: CommitCh
     fields = ctx.schema.partition_fields
     if not fields:
         return meta.read_live_entries(ctx, latest, columns=conflict_detection.CHECKED_COLUMNS)
-    values = partition_ranges.values_of(touched, fields)
+    values = manifest_writer.partition_values_of(touched, fields)
     return meta.read_live_entries(
         ctx,
         latest,
-        keep_manifest=lambda file: partition_ranges.may_hold(file, values, fields),
+        keep_manifest=lambda file: manifest_writer.may_hold(file, values, fields),
         keep_partitions=lambda column: conflict_detection.mask_partitions(column, touched),
         columns=conflict_detection.CHECKED_COLUMNS,
     )
@@ -410,10 +402,8 @@ def _check_strict_mode(request: CommitRequest, changes: CommitChanges, latest: S
     safe_id = request.ctx.options.commit_strict_mode_last_safe_snapshot
     if safe_id is None:
         return
-    own = commit_history.latest_of_user(request.ctx, request.commit_user, latest)
-    for snapshot_id, other in commit_history.iter_since(
-        request.ctx, max(safe_id, 0 if own is None else own.id, 0), latest
-    ):
+    own = abort.latest_of_user(request.ctx, request.commit_user, latest)
+    for snapshot_id, other in abort.iter_since(request.ctx, max(safe_id, 0 if own is None else own.id, 0), latest):
         if (
             other is None
             or other.commit_user == request.commit_user
@@ -477,9 +467,9 @@ def _is_overtaken(request: CommitRequest, draft: UncommittedFiles, snapshot: Sna
     draft.in_doubt = True
     try:
         try:
-            superseded = lost_commit.is_superseded(request.ctx, snapshot, changes)
+            superseded = contention.is_superseded(request.ctx, snapshot, changes)
         except LakekitError:  # one that fails in passing is no reason to know nothing
-            superseded = lost_commit.is_superseded(request.ctx, snapshot, changes)
+            superseded = contention.is_superseded(request.ctx, snapshot, changes)
         if superseded:
             request.ctx.storage.delete([request.ctx.layout.snapshot(snapshot.id)])
     except LakekitError as failed:
@@ -507,7 +497,7 @@ def _make_state_unknown(request: CommitRequest, snapshot: Snapshot, cause: Lakek
 
 def _find_own_snapshot(request: CommitRequest, kind: str, seen_id: int, latest: Snapshot | None) -> Snapshot | None:
     """Return the snapshot above `seen_id` that this same commit made, or None."""
-    for _, snapshot in () if latest is None else commit_history.iter_since(request.ctx, seen_id, latest):
+    for _, snapshot in () if latest is None else abort.iter_since(request.ctx, seen_id, latest):
         if snapshot is not None and (snapshot.commit_user, snapshot.commit_identifier, snapshot.commit_kind) == (
             request.commit_user,
             request.identifier,

@@ -33,7 +33,6 @@ import polars as pl
 
 from lakekit import plugins
 from lakekit.codec import binary_row
-from lakekit.codec.arrow_values import instant
 from lakekit.columns import col
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.file_index import container as index_container
@@ -41,7 +40,7 @@ from lakekit.format.encoder import REALS, ColumnStats
 from lakekit.model.data_file import Stats
 from lakekit.options.option import EMPTY, FrozenDict
 from lakekit.types import STRINGS, TIMESTAMPS, part
-from lakekit.types.arrow import timestamp_unit
+from lakekit.types.arrow import instant, timestamp_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -92,7 +91,7 @@ class StatsCollector:
     def column(self, name: str) -> tuple[Any, Any, int]:
         """Return (minimum, maximum, null count) of a column; None for bounds that are not known.
 
-        Values are in the form of `codec.arrow_values`.
+        Values are in the form of `types.arrow`.
         """
         stats = self._columns[name]
         return *_convert_bounds(stats, self._types[name]), stats.nulls
@@ -147,7 +146,7 @@ def _fits(value: Any, t: DataType) -> bool:
 
 
 def _convert_bounds(stats: ColumnStats, t: DataType) -> tuple[Any, Any]:
-    """Return bounds in the form of `codec.arrow_values`; (None, None) where they are not known."""
+    """Return bounds in the form of `types.arrow`; (None, None) where they are not known."""
     low, high = stats.low, stats.high
     if low is None or not stats.known:
         return None, None

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from lakekit.columns import FILE, LEVEL, PATH, ROW, col, cols
-from lakekit.data_file import positions, schema_evolution
+from lakekit.data_file import deletion_vector_reader, schema_evolution
 from lakekit.data_file.schema_evolution import SchemaEvolution, evolution
 from lakekit.data_file.verification import (
     FILES_PER_TASK,
@@ -269,7 +269,9 @@ def _frame(request: ScanRequest, group: SchemaGroup, *, counted: bool) -> pl.Laz
     start = group.start if request.row_index is not None else 0
     frame = _scan(request, group, (row, start) if positional or numbered else None)
     if positional:
-        frame = positions.filter_positions(frame, (row, start), group.files, request.dropped, request.kept, group.paths)
+        frame = deletion_vector_reader.filter_positions(
+            frame, (row, start), group.files, request.dropped, request.kept, group.paths
+        )
     evolved = group.evolution
     plain = (
         evolved.is_plain

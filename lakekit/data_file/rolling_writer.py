@@ -36,8 +36,7 @@ from lakekit.errors import StorageFailed, Unsupported
 from lakekit.format import text_casts
 from lakekit.format.encoder import Encoding, check_types, has_bounds, open_writer
 from lakekit.model.data_file import APPEND_SOURCE, EMPTY_ROW, NO_STATS, DataFileMeta
-from lakekit.model.locations import EXTERNAL_PATHS
-from lakekit.model.table_paths import POSTPONE_BUCKET
+from lakekit.model.table_paths import EXTERNAL_PATHS, POSTPONE_BUCKET
 from lakekit.model.table_schema import SYSTEM_FIELD_ID_START
 from lakekit.runtime import wall_clock_ms
 from lakekit.types import BINARIES, Field

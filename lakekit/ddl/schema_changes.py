@@ -36,14 +36,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lakekit.ddl.table_definition import type_of
-from lakekit.errors import InvalidOption, SchemaMismatch
-from lakekit.model.locations import ALLOWED_LOCATIONS
+from lakekit.errors import HIDDEN, InvalidOption, SchemaMismatch, is_secret
+from lakekit.model.table_paths import ALLOWED_LOCATIONS
 from lakekit.options import table_options
 from lakekit.options.definitions import FIELD_OPTIONS, IGNORED_KEYS, SEQUENCE_GROUP
 from lakekit.options.features import check_supported
 from lakekit.options.table_options import BY_KEY, FIELD_KEYS, OLDER_KEYS, is_known, normalize_keys, own_key, spell
 from lakekit.runtime import warn_user
-from lakekit.secret_names import HIDDEN, is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

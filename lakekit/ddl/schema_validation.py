@@ -32,7 +32,7 @@ from lakekit.ddl.option_values import check_values
 from lakekit.ddl.table_definition import format_list, parts_of
 from lakekit.errors import ColumnNotFound, InvalidOption, LakekitError, SchemaMismatch, Unsupported
 from lakekit.format.avro_writer import bad_name
-from lakekit.lsm import aggregates, merge_spec_options
+from lakekit.lsm import aggregates, merge
 from lakekit.options.definitions import SEQUENCE_GROUP
 from lakekit.options.features import check_readable, find, refuse
 from lakekit.options.table_options import TableOptions
@@ -150,7 +150,7 @@ def check_merging(schema: TableSchema, options: TableOptions) -> None:
     if schema.primary_keys:
         if options.merge_engine == "partial-update":
             _check_groups(schema)
-        merge_spec_options.merge_spec_from_options(schema)
+        merge.merge_spec_from_options(schema)
         if options.merge_engine in ("partial-update", "aggregation"):
             _check_functions(schema)
 
@@ -536,7 +536,7 @@ def check_writable(schema: TableSchema, before: TableSchema | None = None) -> No
 
 def _find_write_problem(schema: TableSchema) -> LakekitError | None:
     if schema.primary_keys:
-        merge_rule = merge_spec_options.merge_spec_from_options(schema)
+        merge_rule = merge.merge_spec_from_options(schema)
         for name in merge_rule.functions:
             try:
                 aggregates.check(merge_rule, [name])
@@ -556,7 +556,7 @@ def _find_write_problem(schema: TableSchema) -> LakekitError | None:
 def doubts(schema: TableSchema) -> Iterator[str]:
     """Yield what the reference silently ignores: mistyped options of indexes, and removed functions."""
     if schema.primary_keys:
-        for name, function in merge_spec_options.merge_spec_from_options(schema).functions.items():
+        for name, function in merge.merge_spec_from_options(schema).functions.items():
             if function.name == "count":
                 yield (
                     f"fields.{name}.aggregate-function=count: engines since 0.9 have no such function and refuse the "

@@ -34,9 +34,8 @@ from lakekit.format.polars_types import paimon_type
 from lakekit.options.features import refuse
 from lakekit.options.option import read_names
 from lakekit.options.table_options import TableOptions
-from lakekit.types import STRINGS, DataType, Field, parse
+from lakekit.types import STRINGS, DataType, Field, find_internal, parse
 from lakekit.types.arrow import from_arrow
-from lakekit.types.names import find_internal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

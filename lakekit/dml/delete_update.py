@@ -46,7 +46,7 @@ from lakekit.commit.overwrite import Overwrite
 from lakekit.dml.matching_rows import TargetRows
 from lakekit.dml.row_change import RowChange, RowChangeSpec, delete_rows, drop, mark
 from lakekit.errors import InvalidOption, SchemaMismatch
-from lakekit.lsm import merge, merge_spec_options as rules
+from lakekit.lsm import merge
 from lakekit.model.data_file import RowKind
 from lakekit.read.user_expressions import (
     condition,
@@ -120,7 +120,7 @@ def _delete_stored_rows(change: RowChange, target: TargetRows, *, expr: pl.Expr)
 
 def takes_deletes(ctx: TableContext) -> bool:
     """Whether a row of kind -D deletes its key, under the table's merge engine (ENGINE 1.6)."""
-    rule = rules.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name)
+    rule = merge.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name)
     removes = rule.remove_on_delete or bool(ctx.options.partial_update_remove_record_on_sequence_group)
     return rule.engine == "deduplicate" or (rule.engine in ("partial-update", "aggregation") and removes)
 
@@ -199,7 +199,7 @@ def check_stands(old: pl.DataFrame, new: pl.DataFrame, names: Sequence[str], ctx
 
     `old` and `new` correspond row by row.
     """
-    rule = rules.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name)
+    rule = merge.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name)
     if not old.height or (rule.engine == "deduplicate" and not rule.sequence_fields):
         return
     keys = list(dict.fromkeys((*ctx.schema.partition_keys, *ctx.schema.primary_keys)))

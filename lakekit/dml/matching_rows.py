@@ -31,11 +31,11 @@ from lakekit.data_file.paths import bucket_id_at, data_file_paths
 from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.errors import Corrupt, InvalidOption, LimitExceeded
 from lakekit.format.polars_types import polars_schema
-from lakekit.metadata import feature_check, snapshots
+from lakekit.metadata import snapshots, table_context
 from lakekit.predicate import FALSE, TRUE
 from lakekit.read import lazy_frames, planner as plans, polars_pushdown
-from lakekit.read.filter_text import pyarrow_text
 from lakekit.read.polars_pushdown import ScanFilter, parse_exact
+from lakekit.read.row_groups import pyarrow_text
 from lakekit.read.time_travel import Position
 from lakekit.read.user_expressions import is_row_wise, translate_compute_errors, used_columns
 from lakekit.write import bucket_assigners
@@ -132,7 +132,7 @@ class TargetRows:
 
         Raises: `Unsupported` for a table that cannot be read.
         """
-        feature_check.check_writable(ctx)
+        table_context.check_writable(ctx)
         overrides = {key: None for key in _LOSSY_READ_OPTIONS if key in ctx.all_options}
         return TargetRows(ctx=ctx.with_options(overrides) if overrides else ctx, snapshot=snapshots.latest(ctx))
 

@@ -41,8 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lakekit.dml.matching_rows import FileRows
-    from lakekit.dml.merge_clauses import Clause
-    from lakekit.dml.merge_plan import MergeAction, MergePlan
+    from lakekit.dml.merge_plan import Clause, MergeAction, MergePlan
     from lakekit.dml.row_change import RowChangeResult
     from lakekit.metadata.table_context import TableContext
 

@@ -21,7 +21,7 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from lakekit.draw import html
+from lakekit.draw import cards
 from lakekit.draw.humanize import escape_controls, format_count, plural
 from lakekit.draw.shapes import Rect, svg
 
@@ -122,7 +122,7 @@ def page(content: HtmlPage) -> str:
                 'content="light dark">'
             ),
             f"<title>{_escape(content.name)}</title><style>{_STYLE}</style></head><body><main>",
-            html.card(f"Table {content.name}", content.facts),
+            cards.html_card(f"Table {content.name}", content.facts),
             f"<p>{_describe_coverage(content)}</p>",
             f'<div id="timeline">{svg(content.timeline)}</div>',
             (
@@ -153,7 +153,7 @@ def _describe_coverage(content: HtmlPage) -> str:
 
 
 def _escape(text: str) -> str:
-    return html.escape(escape_controls(text))
+    return cards.escape(escape_controls(text))
 
 
 def _json(value: object) -> str:

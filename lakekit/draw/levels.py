@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from lakekit.draw import cards, html, shapes as color
+from lakekit.draw import cards, shapes as color
 from lakekit.draw.humanize import (
     columns_wide,
     escape_controls,
@@ -444,12 +444,12 @@ def as_html(
             _row(state, file, mark)
             for mark, file in (*marked, *(("removed", file) for file in state.removed), *unmarked)
         ]
-    files = html.table(
+    files = cards.html_table(
         ("snapshot", "level", "file", "size", "rows", "deleted", "rows" if is_append else "keys", ""),
         rows,
         title=" · ".join(query.said) or "files",
     )
-    return html.table(("snapshot", "level", "files", "size", "rows"), sums, title=title) + files
+    return cards.html_table(("snapshot", "level", "files", "size", "rows"), sums, title=title) + files
 
 
 def as_text(

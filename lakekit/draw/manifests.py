@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lakekit.draw import cards as texts, html
+from lakekit.draw import cards
 from lakekit.draw.humanize import (
     abbreviate_name,
     columns_wide,
@@ -474,7 +474,7 @@ def entries_html(
     """Return at most `limit` entries of the selected manifest as a table, and how many more there are."""
     names, rows = entry_rows(entries[:limit], filtered=filtered)
     left = total - len(rows)
-    return html.table(names, rows, title=entries_title(name, fact, total), limit=limit) + (
+    return cards.html_table(names, rows, title=entries_title(name, fact, total), limit=limit) + (
         f"<p>… {format_count(left)} more</p>" if left > 0 else ""
     )
 
@@ -482,11 +482,11 @@ def entries_html(
 def index_html(fact: IndexFact, *, limit: int = 50) -> str:
     """Return the content of an index file: the vectors of data files, or its facts."""
     if not fact.vectors:
-        return html.card(
+        return cards.html_card(
             shorten_name(fact.name),
             [("type", fact.type), ("holds", describe_index(fact)), ("size", format_size(fact.size_bytes))],
         )
-    return html.table(
+    return cards.html_table(
         ("data file", "deleted rows"),
         list(fact.vectors),
         title=f"{shorten_name(fact.name)}: {describe_index(fact)}",
@@ -517,14 +517,14 @@ def tree_rows(tree: ManifestTree) -> tuple[tuple[str, ...], list[tuple[object, .
     return (names, rows) if tree.filter else (names[:-1], [row[:-1] for row in rows])
 
 
-def tree_html(tree: ManifestTree, *, limit: int = html.LIMIT) -> str:
+def tree_html(tree: ManifestTree, *, limit: int = cards.MAX_HTML_ROWS) -> str:
     """Return the tree as a table without style blocks."""
     names, rows = tree_rows(tree)
-    note = f"<p>{html.escape(describe_filter(tree))}</p>" if tree.filter else ""
-    return html.table(names, rows, title=title(tree), limit=limit) + note
+    note = f"<p>{cards.escape(describe_filter(tree))}</p>" if tree.filter else ""
+    return cards.html_table(names, rows, title=title(tree), limit=limit) + note
 
 
-def text(tree: ManifestTree, *, width: int = texts.WIDTH, first: int = 8) -> str:
+def text(tree: ManifestTree, *, width: int = cards.WIDTH, first: int = 8) -> str:
     """Return the tree in characters; of long lists the first rows, and a count of the others."""
     lines = [title(tree), *filter(None, (describe_filter(tree),))]
     rows = layout_tree(tree, limits=dict.fromkeys(("base", "delta", "changelog", "index"), first)).rows

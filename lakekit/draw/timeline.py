@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from lakekit.draw import html
+from lakekit.draw import cards
 from lakekit.draw.humanize import abbreviate_name, escape_controls, format_count, plural, truncate
 from lakekit.draw.shapes import WIDTH, Drawing, Marker, Rect, Shape, Stroke, TextShape
 
@@ -183,7 +183,7 @@ def detail_html(mark: SnapshotMark, files: FileCounts | str | None = None) -> st
         for name, value in zip(DETAIL, detail(mark, files), strict=True)
         if value is not None or name not in ("changelog", "tags")
     ]
-    return html.table([name for name, _ in cells], [[value for _, value in cells]])
+    return cards.html_table([name for name, _ in cells], [[value for _, value in cells]])
 
 
 def _format_optional_count(number: int | None) -> str | None:

@@ -43,13 +43,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakekit.codec.arrow_values import to_contiguous, to_unscaled
 from lakekit.codec.binary_row import binary_buffers, fixed_values, nulls_of, spans
 from lakekit.codec.cursor import Cursor, jutf
 from lakekit.codec.hashing import float_bits
 from lakekit.errors import Corrupt, InvalidOption, Unsupported, ValueOutOfRange
 from lakekit.predicate import Leaf, literal
 from lakekit.types import BINARIES, STRINGS, TIMESTAMPS, Instant
+from lakekit.types.arrow import to_contiguous, to_unscaled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

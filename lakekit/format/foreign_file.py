@@ -3,41 +3,28 @@
     format_of(b"PAR1…")                                "parquet"     by the first bytes: Hive's files have no extension
     read_foreign_schema("parquet", path, read, size)   ForeignFileSchema(fields=(k BIGINT, …), row_count=3, …)
 
+    Avro       {"type": "long", "logicalType": "timestamp-micros"}         TIMESTAMP(6) WITH LOCAL TIME ZONE, an instant
+               {"type": "long", "logicalType": "local-timestamp-millis"}   TIMESTAMP(3)
+               ["null", X]                        X; engine 1.4.2 reads a union in no other order
+    ORC        struct<c:char(3),t:timestamp>      c CHAR(3), t TIMESTAMP(9): ORC keeps nanoseconds
+    Parquet    int64 t (Timestamp(isAdjustedToUTC=true, micros))           TIMESTAMP(6) WITH LOCAL TIME ZONE
+               int96 t                            of Spark an instant, TIMESTAMP_LTZ(6); else a wall clock, TIMESTAMP(9)
+               int32 u (Int(8, false))            SMALLINT: unsigned numbers of 8 and 16 bits fit into the next type
+               binary s (String | Enum | Json)    STRING; without annotation BYTES
+
 Columns are found by name, and are all nullable. A type that Paimon does not have, or that a reader of either engine
-would not find by its column's type, is refused with the names of file and column: nothing is rewritten here. Source:
-`ParquetSchemaConverter`, `OrcTypeUtil`, `AvroSchemaConverter`, reversed, and what engine 1.4.2 reads of such files.
+would not find by its column's type, is refused with the names of file and column: nothing is rewritten here. Engine
+1.4.2 takes the digits of a number for what the column's type says, whatever the file says of them: nanoseconds would be
+read as milliseconds, times of day in microseconds and unsigned 32 bits not at all. Those are refused.
 
-Read the schema of an Avro file of another writer (see `read_avro_schema`).
-
-    {"type": "long", "logicalType": "timestamp-micros"}         TIMESTAMP(6) WITH LOCAL TIME ZONE, an instant in Avro
-    {"type": "long", "logicalType": "local-timestamp-millis"}   TIMESTAMP(3)
-    ["null", X]                                                 X; engine 1.4.2 reads a union in no other order
-
-Source: the Avro specification 1.11, "Logical Types".
-
-Read the schema of an ORC file of another writer from its tail (see `read_orc_schema`).
-
-    struct<k:bigint,c:char(3),t:timestamp>        k BIGINT, c CHAR(3), t TIMESTAMP(9): ORC keeps nanoseconds
-
-Source: the ORC specification v1, "Types".
-
-Read the schema of another writer's Parquet file from its footer (see `read_parquet_schema`).
-
-    optional int64 t (Timestamp(isAdjustedToUTC=true, micros))       t TIMESTAMP(6) WITH LOCAL TIME ZONE
-    optional int96 t                                                 of Spark: an instant, TIMESTAMP_LTZ(6);
-                                                                     else a wall clock, TIMESTAMP(9)
-    optional int32 u (Int(8, false))                                 u SMALLINT: unsigned numbers of 8 and 16 bits
-                                                                     fit into the next type
-    optional binary s (String | Enum | Json)                         s STRING; without annotation BYTES
-
-Engine 1.4.2 takes the digits of a number for what the column's type says, whatever the file says of them: nanoseconds
-would be read as milliseconds, times of day in microseconds and unsigned 32 bits not at all. Those are refused. Source:
-the Apache Parquet format, `parquet.thrift` and "Logical Types".
+Source: `ParquetSchemaConverter`, `OrcTypeUtil`, `AvroSchemaConverter`, reversed; the Avro specification 1.11 and the
+Apache Parquet format, "Logical Types"; the ORC specification v1, "Types"; what engine 1.4.2 reads of such files.
 """
 
 from __future__ import annotations
 
 from base64 import b64decode
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -47,8 +34,8 @@ from lakekit.codec import avro_container as container, avro_schema, orc_tail
 from lakekit.errors import Corrupt, LakekitError, SchemaMismatch, Unsupported
 from lakekit.format import external_reader, thrift
 from lakekit.format.encoder import REALS, ColumnStats, chunks_tell
-from lakekit.format.foreign_schema import BYTES, STRING, ForeignFileSchema, refusal, unsupported_encoding
-from lakekit.types import DataType, Field, first_duplicate
+from lakekit.options.option import EMPTY
+from lakekit.types import MAX_LENGTH, DataType, Field, first_duplicate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -56,6 +43,40 @@ if TYPE_CHECKING:
     from lakekit.codec.avro_schema import AvroNode
     from lakekit.codec.orc_tail import Column
     from lakekit.format.thrift import Struct
+
+
+STRING, BYTES = DataType(root="VARCHAR", length=MAX_LENGTH), DataType(root="VARBINARY", length=MAX_LENGTH)
+_APPEND = "read the files with Polars and append the frame to a table of your own"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignFileSchema:
+    """A file's columns, without ids, and its row count.
+
+    `told` are the columns whose null count and bounds the footer holds reliably. `timeless` are those whose values are
+    timestamps as any type of timestamp reads them (Parquet's INT96), so that a table may declare them as another one.
+    `byte_decimals` are DECIMALs of at most 18 digits that Parquet holds as bytes, not as numbers: the released engine
+    reads them, and fails where it filters by them.
+    """
+
+    fields: tuple[Field, ...]
+    row_count: int
+    told: Mapping[str, ColumnStats] = EMPTY
+    timeless: frozenset[str] = frozenset()
+    byte_decimals: frozenset[str] = frozenset()
+
+
+def refusal(path: str, column: str, problem: str, *, remedy: str = _APPEND) -> SchemaMismatch:
+    """Return the error of a column that no table can adopt as it is stored."""
+    return SchemaMismatch(f"{path}: column {column} {problem}; {remedy}", column=column.partition(".")[0])
+
+
+def unsupported_encoding(path: str, problem: str, feature: str) -> Unsupported:
+    """Return the error of a file whose bytes the released engine or Polars does not read."""
+    return Unsupported(f"{path}: {problem}; {_APPEND}", feature=feature, path=path)
+
+
+# ---- foreign file ------------------------------------------------------------
 
 
 _AVRO_TYPES = {

@@ -5,7 +5,7 @@ which every reader of ORC reads as either. Instants are true ones, in UTC: a Jav
 `orc.timestamp-ltz.legacy.type=true` takes them for wall clocks of its own zone, and has to run in UTC (FORMAT 7.5).
 
 Arrow's writer cannot write a map with a null key. A file whose first rows have one is written with lists of entries
-into memory, and goes to its sink as a file of maps (`orc_maps`); where a null key comes later, `can_add` says that it
+into memory, and goes to its sink as a file of maps (`orc_values`); where a null key comes later, `can_add` says that it
 belongs into another file.
 
 Source: FORMAT.md 7.5 and 7.8, `OrcFileFormat`, `OrcTypeUtil`.
@@ -21,7 +21,7 @@ from pyarrow import orc
 
 from lakekit.codec.binary_row import fixed_values, nulls_of
 from lakekit.errors import InvalidOption, Unsupported, ValueOutOfRange
-from lakekit.format import orc_maps
+from lakekit.format import orc_values
 from lakekit.format.encoder import (
     ArrowTarget,
     arrow_type,
@@ -198,7 +198,7 @@ class OrcEncoder:
         self._writer.close()
         if self._memory is not None:
             self._memory = None
-            self._sink.write(orc_maps.with_maps(self._buffer.getvalue()))
+            self._sink.write(orc_values.with_maps(self._buffer.getvalue()))
         self._told_bytes = self._raw_bytes
 
     def _add(self, frame: pl.DataFrame) -> None:
@@ -286,7 +286,7 @@ def _with_id(name: str, t: DataType, field_id: int, parent: tuple[int, int], for
                 _with_id("value", value, ids[1], below, form),
             )
             arrow = (
-                pa.list_(pa.field("entries", pa.struct(fields), nullable=False, metadata={orc_maps.MARK: "1"}))
+                pa.list_(pa.field("entries", pa.struct(fields), nullable=False, metadata={orc_values.MARK: "1"}))
                 if form.pairs
                 else pa.map_(*fields)
             )

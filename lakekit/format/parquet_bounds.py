@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakekit.codec.varints import read_varint
+from lakekit.codec.cursor import read_varint
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.format import thrift
 from lakekit.format.parquet_footer import list_member, rows_and_rest, skip

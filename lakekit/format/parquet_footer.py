@@ -37,7 +37,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from lakekit.codec.varints import read_varint, read_zigzag
+from lakekit.codec.cursor import read_varint, read_zigzag
 from lakekit.errors import Corrupt
 from lakekit.format import thrift
 from lakekit.format.encoder import map_types, refuse_type

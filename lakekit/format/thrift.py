@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from lakekit.codec.varints import append_varint, append_zigzag, read_varint, read_zigzag
+from lakekit.codec.cursor import append_varint, append_zigzag, read_varint, read_zigzag
 from lakekit.errors import Corrupt
 from lakekit.types import MAX_DEPTH
 

@@ -26,8 +26,8 @@ from urllib.parse import unquote
 
 from lakekit.errors import Corrupt, NotFound, SchemaMismatch, Unsupported
 from lakekit.format import foreign_file
-from lakekit.format.foreign_schema import BYTES, STRING, ForeignFileSchema
-from lakekit.format_table.listing import is_hidden
+from lakekit.format.foreign_file import BYTES, STRING, ForeignFileSchema
+from lakekit.format_table.scan import is_hidden
 from lakekit.model import partition as partitions
 from lakekit.parallel import parallel_map
 from lakekit.types import INTEGERS, NESTED_TYPES, STRINGS, TIMESTAMPS, DataType, Field

@@ -16,9 +16,8 @@ import polars as pl
 from lakekit.columns import cast_columns, col
 from lakekit.errors import InvalidOption, NotFound, StorageFailed, Unsupported
 from lakekit.format.polars_types import polars_schema
-from lakekit.format_table import listing
-from lakekit.model.locations import OBJECT_LOCATION
-from lakekit.model.table_paths import is_plain
+from lakekit.format_table import scan
+from lakekit.model.table_paths import OBJECT_LOCATION, is_plain
 from lakekit.storage.protocol import FileMissing
 from lakekit.types import Field
 
@@ -59,7 +58,7 @@ def objects_location(ctx: TableContext) -> tuple[Storage, str, str]:
             "in a REST catalog alone",
             feature="object-table",
         )
-    storage, root = listing.resolve_location(ctx, location, OBJECT_LOCATION)
+    storage, root = scan.resolve_location(ctx, location, OBJECT_LOCATION)
     return storage, root, location.rstrip("/")
 
 

@@ -3,36 +3,263 @@
 Columns of Parquet, ORC and JSON files are found by name, those of CSV files by position. Conditions on partition
 columns are decided from folders, and folders that fail are not listed. A table has no snapshots: a scan sees the files
 that exist when it runs. Source: `FormatTableRead`, `FormatReadBuilder`.
+
+The partitions in a table's folder, and the files in them.
+
+    <root>/dt=2024-01-01/hr=8/data-….csv
+    <root>/2024-01-01/8/data-….csv            with the option format-table.partition-path-only-value
+
+Files and folders whose names begin with `_` or `.` are skipped: writers keep uncommitted files there. So are folders
+that are no partition. Source: ENGINE.md 9.6; `FormatTableScan`, `PartitionPathUtils`. The reference looks into hidden
+folders of tables without partitions, and so reads what a writer has not committed yet; where folders are values alone
+it does not unescape them, which 2.x fixes, and skips the partition of nulls, whose name begins with `_`. lakekit does
+none of that.
+
+The file format of a format table, and the columns that its files hold.
+
+Source: ENGINE.md 9.6; `FormatTable`, `CatalogUtils.toFormatTable`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import polars as pl
+import pyarrow as pa
 from polars.io.plugins import register_io_source
 
-from lakekit import parallel, runtime
+from lakekit import parallel, runtime, storage as storages
+from lakekit.codec import binary_row
 from lakekit.columns import col, cols
 from lakekit.data_file import verification
-from lakekit.errors import Corrupt, InvalidOption
+from lakekit.errors import Corrupt, InvalidOption, SchemaMismatch, Unsupported
 from lakekit.format import orc, parquet
+from lakekit.format.encoder import check_types
 from lakekit.format.polars_types import polars_schema
-from lakekit.format_table import listing
+from lakekit.model import partition as partitions
+from lakekit.model.table_paths import FORMAT_TABLE_PATH
+from lakekit.parallel import parallel_map
 from lakekit.read.polars_pushdown import ResolvedSource
-from lakekit.text_format import compression
+from lakekit.text_format import compression, csv, json, text
 from lakekit.text_format.options import lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from lakekit.metadata.table_context import TableContext
+    from lakekit.metadata.table_context import TableContext, TableLocation
+    from lakekit.model.table_schema import TableSchema
     from lakekit.runtime import Runtime
     from lakekit.storage.protocol import Stat, Storage
     from lakekit.text_format.options import TextOptions
     from lakekit.types import Field
+
+
+_SCHEMA = "schema"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionFolder:
+    """A folder of files with the same partition values, in the form that rows are decoded to."""
+
+    directory: str
+    values: tuple[Any, ...] = ()
+
+
+def files_location(ctx: TableContext) -> tuple[Storage, str]:
+    """Return the storage and folder of a table's files: its own, or the one that the option `path` names."""
+    location = ctx.all_options.get(FORMAT_TABLE_PATH, "").strip()
+    return resolve_location(ctx, location, FORMAT_TABLE_PATH) if location else (ctx.storage, ctx.root)
+
+
+def resolve_location(ctx: TableContext, location: str, option: str) -> tuple[Storage, str]:
+    """Return the storage and the path of a location that an option of the table names.
+
+    A path, or a URL of the table's own kind of storage, is one of that storage, with its credentials; another URL names
+    its own. Links lead nowhere below the place that allows the location.
+
+    Raises: `LocationNotAllowed`.
+    """
+    if _scheme(location) not in ("", "file"):
+        ctx.check_location(location, option)  # before anything is made of it
+    storage, root = storages.open(location)
+    ctx.check_location(location, option, path=root)
+    scheme = _scheme(location)
+    root = root.rstrip("/") or "/"
+    own = ctx.storage if not scheme or scheme == _scheme(ctx.root) else storage
+    return storages.confine(own, ctx.trusted_place(root)), root
+
+
+def _scheme(location: str) -> str:
+    scheme, colon, _ = location.partition("/")[0].partition(":")
+    return scheme.lower() if colon else ""
+
+
+def portable_location(table_location: TableLocation, location: str) -> str:
+    """Return a location as a table stores it: the same wherever the table is opened from."""
+    if _scheme(location):
+        return location
+    path = storages.open(location)[1]
+    return f"file://{quote(path)}" if table_location.storage.is_remote else path
+
+
+def is_hidden(name: str) -> bool:
+    """Whether readers pass over a file or folder of that name."""
+    return name.startswith(("_", "."))
+
+
+# ---- partitions ----------------------------------------------------------------------------------
+
+
+def list_partitions(ctx: TableContext, conditions: Sequence[pl.Expr] = ()) -> list[PartitionFolder]:
+    """Return the partitions that satisfy conditions on partition columns, by path.
+
+    A table without partition columns has one. Folders that fail a condition are not listed.
+
+    Raises: `Corrupt` for a folder whose text is no value of its column.
+    """
+    storage, root = files_location(ctx)
+    level = [PartitionFolder(directory=root)]
+    fields = ctx.schema.partition_fields
+    for depth, field in enumerate(fields, 1):
+        inside = parallel_map(lambda folder: _list_subpartitions(ctx, storage, folder, field), level)  # noqa: B023 - each() ends before the next turn
+        level = _filter_partitions([folder for folders in inside for folder in folders], fields[:depth], conditions)
+    return level
+
+
+def _list_subpartitions(
+    ctx: TableContext, storage: Storage, above: PartitionFolder, field: Field
+) -> list[PartitionFolder]:
+    only_value, null = ctx.options.format_table_partition_path_only_value, ctx.options.partition_default_name
+    children = []
+    for entry in storage.list(above.directory):
+        if not entry.is_dir or (is_hidden(entry.name) and not (only_value and entry.name == partitions.escape(null))):
+            continue
+        name, equals, text = entry.name.partition("=")
+        if only_value:
+            text = entry.name
+        elif not equals or partitions.unescape(name) != field.name:
+            continue
+        try:
+            [value] = partitions.parse([partitions.unescape(text)], [field.type], default_name=null)
+        except Corrupt as wrong:
+            raise Corrupt(
+                f"{entry.path}: partition column {field.name} is {field.type}: {wrong.message}",
+                path=entry.path,
+                field=field.name,
+            ) from None
+        children.append(PartitionFolder(directory=entry.path, values=(*above.values, value)))
+    return children
+
+
+def _filter_partitions(
+    level: list[PartitionFolder], fields: Sequence[Field], conditions: Sequence[pl.Expr]
+) -> list[PartitionFolder]:
+    """Return the folders that satisfy the conditions on the last of these columns and on no later one."""
+    names = {field.name for field in fields}
+    applicable = [
+        condition
+        for condition in conditions
+        if fields[-1].name in condition.meta.root_names() and set(condition.meta.root_names()) <= names
+    ]
+    if not applicable or not level:
+        return level
+    mask = (
+        partition_frame(level, fields)
+        .select(pl.all_horizontal(condition.fill_null(value=False) for condition in applicable))
+        .to_series()
+    )
+    return [level[at] for at in mask.alias("").arg_true()]
+
+
+def partition_frame(
+    level: Sequence[PartitionFolder], fields: Sequence[Field], timestamp_unit: str | None = None
+) -> pl.DataFrame:
+    """Return the values of some partitions as a frame, a row each."""
+    types = [field.type for field in fields]
+    rows = pa.array(
+        [binary_row.with_arity(binary_row.encode(folder.values, types), len(types)) for folder in level], pa.binary()
+    )
+    columns = binary_row.decode_columns(rows, types)
+    wanted = polars_schema(fields, timestamp_unit=timestamp_unit)
+    return pl.DataFrame(
+        [pl.Series(field.name, column).cast(wanted[field.name]) for field, column in zip(fields, columns, strict=True)]
+    )
+
+
+# ---- files ---------------------------------------------------------------------------------------
+
+
+def list_files(ctx: TableContext, directories: Sequence[str]) -> list[list[Stat]]:
+    """Return the data files of each of some folders, those in inner folders included, by path."""
+    storage, _ = files_location(ctx)
+    own = None if ctx.layout.hidden else f"{ctx.root}/{_SCHEMA}"
+    return parallel_map(lambda directory: _list_files(storage, directory, own), directories)
+
+
+def _list_files(storage: Storage, directory: str, own: str | None) -> list[Stat]:
+    stats: list[Stat] = []
+    for entry in storage.list(directory):
+        if is_hidden(entry.name) or entry.path == own:
+            continue
+        stats += _list_files(storage, entry.path, own) if entry.is_dir else [entry]
+    return stats
+
+
+# ---- kinds ------------------------------------------------------------
+
+
+FORMAT_TABLE = "format-table"
+COLUMNAR = ("orc", "parquet")
+TEXTS: dict[str, Any] = {"csv": csv, "json": json, "text": text}
+FORMATS = (*COLUMNAR, *TEXTS)
+"""The formats of engine 1.4.2; 2.x adds mosaic."""
+
+
+def format_of(ctx: TableContext) -> str:
+    """Return the format of a table's files."""
+    return str(ctx.options.file_format).strip().lower()
+
+
+def text_format(name: str) -> Any:
+    """Return the module of a text format."""
+    return TEXTS[name]
+
+
+def file_fields(schema: TableSchema) -> tuple[Field, ...]:
+    """Return the columns that files hold: all that are no partition columns, in order."""
+    return tuple(field for field in schema.fields if field.name not in schema.partition_keys)
+
+
+def check_format(ctx: TableContext) -> None:
+    """Raise `Unsupported` for a format that is none of the five, or a type that its files do not hold."""
+    check_new_format(format_of(ctx), ctx.schema)
+
+
+def check_new_format(format_name: str, schema: TableSchema) -> None:
+    """Check the format of a table to make, as `check_format` does.
+
+    Raises: `SchemaMismatch` where every column is a partition column.
+    """
+    if format_name not in FORMATS:
+        msg = f"Format table unsupported file format: {format_name}. Supported formats: {', '.join(FORMATS)}"
+        raise Unsupported(msg, feature=f"format-table.{format_name}")
+    fields = file_fields(schema)
+    if not fields:
+        raise SchemaMismatch(
+            "every column is a partition column, so that files would hold nothing; leave one column out of the "
+            "partition"
+        )
+    if format_name in TEXTS:
+        TEXTS[format_name].check_types(fields)
+    else:
+        check_types(format_name, fields)
+
+
+# ---- scan ------------------------------------------------------------
+
 
 _LEAST_PARQUET_BYTES = 12
 _WIDE_TYPES = frozenset({"DECIMAL"})
@@ -59,7 +286,7 @@ def source(ctx: TableContext) -> FormatTableScan:
 
     Raises: `Unsupported` and `InvalidOption` for a format or options that lakekit does not read.
     """
-    listing.check_format(ctx)
+    check_format(ctx)
     _lines(ctx)
     return FormatTableScan(ctx=ctx)
 
@@ -68,7 +295,7 @@ def _lines(ctx: TableContext) -> TextOptions:
     options = ctx.options
     return lines_of(
         ctx.all_options,
-        listing.format_of(ctx),
+        format_of(ctx),
         zone=options.lakekit_java_time_zone,
         timestamp_unit=options.lakekit_timestamp_unit,
     )
@@ -77,14 +304,14 @@ def _lines(ctx: TableContext) -> TextOptions:
 def _frame(ctx: TableContext, conditions: Sequence[pl.Expr]) -> pl.LazyFrame:
     schema = ctx.schema
     unit = ctx.options.lakekit_timestamp_unit
-    level = listing.list_partitions(ctx, conditions)
+    level = list_partitions(ctx, conditions)
     parts = []
     partition_values = (
-        listing.values(level, schema.partition_fields, unit)
+        partition_frame(level, schema.partition_fields, unit)
         if schema.partition_keys and level
         else pl.DataFrame(height=len(level))
     )
-    for at, files in enumerate(listing.files(ctx, [entry.directory for entry in level])):
+    for at, files in enumerate(list_files(ctx, [entry.directory for entry in level])):
         nonempty = [entry for entry in files if entry.size_bytes]
         if nonempty:
             literals = [pl.lit(column.slice(at, 1)).first().alias(column.name) for column in partition_values]
@@ -96,17 +323,17 @@ def _frame(ctx: TableContext, conditions: Sequence[pl.Expr]) -> pl.LazyFrame:
 
 def _scan(ctx: TableContext, files: Sequence[Stat]) -> pl.LazyFrame:
     """Return the columns that files hold, of some files."""
-    storage, _ = listing.files_location(ctx)
-    fields, unit = listing.held_fields(ctx.schema), ctx.options.lakekit_timestamp_unit
+    storage, _ = files_location(ctx)
+    fields, unit = file_fields(ctx.schema), ctx.options.lakekit_timestamp_unit
     paths = [file.path for file in files]
-    match listing.format_of(ctx):
+    match format_of(ctx):
         case "parquet":
             return _parquet(ctx.runtime, storage, files, fields, unit)
         case "orc":
             zone = ctx.options.lakekit_java_time_zone
             return orc.scan(paths, fields, read=partial(_path_or_whole, storage), timestamp_unit=unit, ltz_zone=zone)
     texts = TextFiles(
-        storage=storage, files=tuple(files), fields=tuple(fields), how=_lines(ctx), format_name=listing.format_of(ctx)
+        storage=storage, files=tuple(files), fields=tuple(fields), how=_lines(ctx), format_name=format_of(ctx)
     )
     return register_io_source(texts.rows, schema=polars_schema(fields, timestamp_unit=unit), is_pure=True)
 
@@ -201,7 +428,7 @@ class TextFiles:
     def _parsed(self, names: Sequence[str], block: tuple[str, pl.Series]) -> pl.DataFrame:
         path, lines = block
         try:
-            frame: pl.DataFrame = listing.text_format(self.format_name).parsed(lines, self.fields, names, self.how)
+            frame: pl.DataFrame = text_format(self.format_name).parsed(lines, self.fields, names, self.how)
         except Corrupt as wrong:
             raise wrong.at(path) from None
         return frame

@@ -34,7 +34,7 @@ from lakekit.data_file import rolling_writer
 from lakekit.data_file.paths import extension, file_names, partition_spec, partition_values
 from lakekit.errors import InvalidOption, StorageFailed, ValueOutOfRange
 from lakekit.format.encoder import open_writer
-from lakekit.format_table import listing
+from lakekit.format_table import scan
 from lakekit.model import partition as partitions
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.text_format import compression, csv
@@ -62,15 +62,15 @@ _DEFAULTS = {"parquet": "snappy", "orc": "zstd"}
 def encoding(ctx: TableContext) -> Encoding:
     """Return the encoding of a table's files."""
     options = ctx.all_options
-    codec = next((options[key] for key in _KEYS if key in options), _DEFAULTS.get(listing.format_of(ctx), "none"))
+    codec = next((options[key] for key in _KEYS if key in options), _DEFAULTS.get(scan.format_of(ctx), "none"))
     return rolling_writer.encoding(ctx.options, codec)
 
 
 def lines_encoder(ctx: TableContext, sink: BinaryIO) -> Encoder:
     """Return an encoder of text files. Raises `InvalidOption` for a compression that they do not have."""
-    name = listing.format_of(ctx)
+    name = scan.format_of(ctx)
     how = lines_of(ctx.all_options, name, zone=ctx.options.lakekit_java_time_zone)
-    return TextEncoder(sink, listing.text_format(name), listing.held_fields(ctx.schema), how, encoding(ctx).compression)
+    return TextEncoder(sink, scan.text_format(name), scan.file_fields(ctx.schema), how, encoding(ctx).compression)
 
 
 class TextEncoder:
@@ -151,12 +151,10 @@ def overwrite(ctx: TableContext, frame: object, *, partition: Mapping[str, Any] 
 def drop(ctx: TableContext, specs: Sequence[Mapping[str, Any]]) -> Commit:
     """Delete the files of every partition that matches one of some specs; an empty spec matches all."""
     wanted = [partition_spec(ctx, spec) for spec in specs]
-    matching = [
-        folder for folder in listing.list_partitions(ctx) if any(_matches(folder.values, spec) for spec in wanted)
-    ]
+    matching = [folder for folder in scan.list_partitions(ctx) if any(_matches(folder.values, spec) for spec in wanted)]
     started = ctx.runtime.elapsed_ms()
-    removed = [file.path for files in listing.files(ctx, [folder.directory for folder in matching]) for file in files]
-    listing.files_location(ctx)[0].delete(removed)
+    removed = [file.path for files in scan.list_files(ctx, [folder.directory for folder in matching]) for file in files]
+    scan.files_location(ctx)[0].delete(removed)
     return _commit_result(ctx, [], len(removed), started)
 
 
@@ -193,7 +191,7 @@ def _static_values(ctx: TableContext, partition: Mapping[str, Any]) -> dict[int,
 def _write(
     ctx: TableContext, frame: object, *, cast: bool, old: str | None, static: Mapping[int, Any] | None = None
 ) -> Commit:
-    listing.check_format(ctx)
+    scan.check_format(ctx)
     started = ctx.runtime.elapsed_ms()
     with _WriteSession(ctx) as writing:
         for rows in row_conversion.batches(frame, ctx, cast=cast, remedies=_FIXED_COLUMN_HINTS):
@@ -204,7 +202,7 @@ def _write(
         writing.finish()
         replaced = _paths_to_replace(ctx, writing, old, static or {})
         writing.publish()
-    listing.files_location(ctx)[0].delete(replaced)
+    scan.files_location(ctx)[0].delete(replaced)
     return _commit_result(ctx, writing.done, len(replaced), started)
 
 
@@ -234,9 +232,9 @@ def _paths_to_replace(
     matching = (
         list(writing.folders)
         if old == "written"
-        else [folder.directory for folder in listing.list_partitions(ctx) if _matches(folder.values, static)]
+        else [folder.directory for folder in scan.list_partitions(ctx) if _matches(folder.values, static)]
     )
-    return [file.path for files in listing.files(ctx, matching) for file in files]
+    return [file.path for files in scan.list_files(ctx, matching) for file in files]
 
 
 def _commit_result(ctx: TableContext, files: Sequence[_OpenTextFile], removed: int, started: float) -> Commit:
@@ -284,9 +282,9 @@ class _WriteSession:
 
     def __init__(self, ctx: TableContext) -> None:
         self.ctx = ctx
-        self.storage, self.root = listing.files_location(ctx)
-        self.format_name = listing.format_of(ctx)
-        self.fields = listing.held_fields(ctx.schema)
+        self.storage, self.root = scan.files_location(ctx)
+        self.format_name = scan.format_of(ctx)
+        self.fields = scan.file_fields(ctx.schema)
         self.how = encoding(ctx)
         self.extension = _extension(ctx)
         self.folders: dict[str, _PartitionWriter] = {}
@@ -371,7 +369,7 @@ class _WriteSession:
             raise
 
     def _encoder(self, sink: BinaryIO) -> Encoder:
-        if self.format_name in listing.TEXTS:
+        if self.format_name in scan.TEXTS:
             return lines_encoder(self.ctx, sink)
         return open_writer(sink, self.format_name, self.fields, self.how)
 
@@ -389,7 +387,7 @@ def _check_own_folders(ctx: TableContext, texts: Sequence[str]) -> None:
     """Raise `ValueOutOfRange` for a text that cannot be the name of a visible folder of its own."""
     null = ctx.options.partition_default_name
     for name, text in zip(ctx.schema.partition_keys, texts, strict=True):
-        if text in {"", ".", ".."} or (listing.is_hidden(text) and text != null):
+        if text in {"", ".", ".."} or (scan.is_hidden(text) and text != null):
             raise ValueOutOfRange(
                 f"{text[:80]!r} in column {name} of {ctx.name} cannot be the name of a folder of rows: "
                 "format-table.partition-path-only-value has no "
@@ -401,9 +399,9 @@ def _check_own_folders(ctx: TableContext, texts: Sequence[str]) -> None:
 
 def _extension(ctx: TableContext) -> str:
     """Return the extension of file names, without the dot."""
-    name = listing.format_of(ctx)
+    name = scan.format_of(ctx)
     chosen = encoding(ctx).compression
-    if name not in listing.TEXTS:
+    if name not in scan.TEXTS:
         return extension(ctx.options, name, chosen)
     ending = compression.EXTENSIONS[compression.normalize_compression(chosen)]
     return f"{name}.{ending}" if ending else name

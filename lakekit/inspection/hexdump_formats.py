@@ -18,7 +18,7 @@ from lakekit.codec import avro_columns, avro_container, binary_row, index_files,
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import Corrupt, InvalidOption, LakekitError, Unsupported
 from lakekit.file_index import container
-from lakekit.format import parquet_spans
+from lakekit.format import parquet_pages
 from lakekit.model import (
     commit_message,
     entry_files,
@@ -398,7 +398,7 @@ def _deletions(request: WalkRequest) -> None:
 
 
 def _parquet(request: WalkRequest) -> None:
-    parquet_spans.walk(request.data, request.marks)
+    parquet_pages.walk_footer(request.data, request.marks)
 
 
 def _orc(request: WalkRequest) -> None:

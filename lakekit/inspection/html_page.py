@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from lakekit.draw.timeline import SnapshotMark
     from lakekit.inspection.levels import BucketLocation, SnapshotChanges
-    from lakekit.read.table_core import TableCore
+    from lakekit.read.table_scan import TableCore
 
 SNAPSHOTS = 30
 """The most snapshots in a page."""

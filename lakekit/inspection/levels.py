@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from lakekit.draw.level_layout import Key
     from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.read.explain import Explain
-    from lakekit.read.table_core import TableCore
+    from lakekit.read.table_scan import TableCore
     from lakekit.types import DataType, Field
 
 _PART = re.compile(r"""\s*(?:'((?:[^']|'')*)'|"((?:[^"]|"")*)"|([^,]*?))\s*(,|\Z)""", re.DOTALL)

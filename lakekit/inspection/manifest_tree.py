@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.model.manifests import ManifestFileMeta
     from lakekit.model.snapshot import Snapshot
-    from lakekit.read.table_core import TableCore
-    from lakekit.read.table_scan import TableScan
+    from lakekit.read.table_scan import TableCore, TableScan
     from lakekit.types import Field
 
 LISTS: tuple[Which, ...] = ("base", "delta", "changelog")

@@ -24,7 +24,7 @@ from lakekit.draw.humanize import escape_controls
 from lakekit.draw.timeline import FileCounts, History, SnapshotMark
 from lakekit.errors import LakekitError, SnapshotNotFound
 from lakekit.format.polars_types import polars_schema
-from lakekit.maintenance import idle_partitions
+from lakekit.maintenance import expire_partitions
 from lakekit.metadata import manifest_reader as manifest_files, refs as tag_files, snapshots as snapshot_files
 from lakekit.model.manifest_entries import ADD
 from lakekit.read import incremental, polars_pushdown, table_scan, time_travel, user_expressions
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.snapshot import Snapshot
-    from lakekit.read.table_core import TableCore
+    from lakekit.read.table_scan import TableCore
 
 
 # ---- snapshots -------------------------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ def condition(table: TableCore, text: str) -> pl.Expr | None:
     ctx = table.handle()
     schema = polars_schema(ctx.schema.fields)
     predicate = user_expressions.fit_condition(
-        name_exactly(idle_partitions.condition(text, key="filter"), schema), text, schema
+        name_exactly(expire_partitions.parse_condition(text, key="filter"), schema), text, schema
     )
     user_expressions.check_times(predicate, schema, f"the filter {text.strip()!r} of {ctx.name}")
     return predicate

@@ -1,6 +1,6 @@
 """What a merge needs to know about a table: its engine, its key, its sequence fields, the functions of its columns.
 
-`merge_spec_options` builds it from the options of a schema.
+`merge_spec_from_options` builds it from the options of a schema.
 """
 
 from __future__ import annotations

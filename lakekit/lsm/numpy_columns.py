@@ -1,13 +1,31 @@
-"""Polars columns as numpy arrays and back: values, null masks, and integers that compare as the values do."""
+"""Polars columns as numpy arrays and back: values, null masks, and integers that compare as the values do.
+
+Integer codes for keys, by which equal keys are found without comparing rows one by one.
+
+    BIGINT, DATE, BOOLEAN, DOUBLE …          the number itself: exact
+    (INT, DATE) and other short numbers      one number of mixed radix: exact
+    STRING, DECIMAL(38), wide composites     a hash; rows with equal hashes have their keys compared
+
+Exact integers of a small range are addressed directly (`is_dense`); others are sorted, which costs little as each run
+is sorted already. Hashes are sorted together with their row numbers as one integer each, so that rows of a key come out
+in their own order.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
+
+from lakekit.columns import GROUP, ROW, cols
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -180,3 +198,264 @@ def series(column: pl.Series, numbers: Array, not_null: Bools | None) -> pl.Seri
     if not_null is None or not_null.all():
         return result
     return pl.select(pl.when(pl.Series(not_null)).then(result).alias(column.name)).to_series()
+
+
+# ---- key codes ------------------------------------------------------------
+
+
+DENSE_RATIO = 8
+"""Direct addressing is used while the range of the keys is below this many times the number of rows."""
+_FREE_SLOTS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyCodes:
+    """The keys of a section's rows, one integer each.
+
+    `columns` are the key columns, needed where unequal keys may have the same integer (not `exact`). `low` and `high`
+    bound the integers.
+    """
+
+    columns: pl.DataFrame
+    codes: Array
+    exact: bool
+    low: int
+    high: int
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def is_dense(self) -> bool:
+        """Return whether the integers may be used as addresses."""
+        return self.exact and self.high - self.low < max(DENSE_RATIO * len(self.codes), _FREE_SLOTS)
+
+
+def encode_keys(section: pl.DataFrame, key: Sequence[str]) -> KeyCodes:
+    """Return the key codes of every row of a section."""
+    columns = pl.DataFrame([section.get_column(name) for name in key])
+    floats = [name for name, dtype in columns.schema.items() if dtype.is_float()]
+    if floats:
+        columns = columns.with_columns(_bits(columns[name], last=name == key[-1]) for name in floats)
+    integers = [_numbers(columns[name]) for name in key]
+    exact = [numbers for numbers in integers if numbers is not None]
+    if len(exact) == len(integers):
+        packed = _pack_integers(exact)
+        if packed is not None:
+            codes, low, high = packed
+            return KeyCodes(columns=columns, codes=codes, exact=True, low=low, high=high)
+    hashes = columns.to_series(0).hash() if columns.width == 1 else columns.hash_rows()
+    return KeyCodes(columns=columns, codes=hashes.to_numpy(), exact=False, low=0, high=2**64 - 1)
+
+
+def select_keys(keys: KeyCodes, mask: Bools) -> KeyCodes:
+    """Return the key codes of the rows that are set in the mask."""
+    columns = keys.columns if keys.exact else keys.columns.filter(pl.Series(mask))
+    return KeyCodes(columns=columns, codes=keys.codes[mask], exact=keys.exact, low=keys.low, high=keys.high)
+
+
+def _bits(column: pl.Series, *, last: bool) -> pl.Series:
+    """Return a key column of floats as integers.
+
+    The reference sorts -0.0 below 0.0 and then considers them equal if they come next to each other: always in the last
+    column of a key, and in other columns hardly ever, as the columns after them separate them (case
+    `types_key_floats_parquet`).
+    """
+    return float_bits(column, one_zero=last)
+
+
+def _numbers(column: pl.Series) -> Array | None:
+    if column.null_count():
+        return None
+    return values(column) if is_whole(column.dtype) else None
+
+
+def _pack_integers(columns: list[Array]) -> tuple[Array, int, int] | None:
+    """Return several integer columns as one, with its bounds; None if their ranges do not fit."""
+    if len(columns[0]) == 0:
+        return np.zeros(0, np.int64), 0, 0
+    lows = [int(c.min()) for c in columns]
+    highs = [int(c.max()) for c in columns]
+    if len(columns) == 1:
+        return columns[0], lows[0], highs[0]
+    size = 1
+    for low, high in zip(lows, highs, strict=True):
+        size *= high - low + 1
+    if size >= 2**62:
+        return None
+    codes = np.zeros(len(columns[0]), np.int64)
+    for column, low, high in zip(columns, lows, highs, strict=True):
+        codes *= high - low + 1
+        codes += column.astype(np.int64) - low
+    return codes, 0, size - 1
+
+
+def order(section: pl.DataFrame, key: Sequence[str]) -> Ints:
+    """Return the rows of a section in key order, those of one key in their own order.
+
+    Nulls are first, texts and bytes are compared by bytes, floats as Java compares them.
+    """
+    columns = pl.DataFrame([section.get_column(name) for name in key])
+    floats = [name for name, dtype in columns.schema.items() if dtype.is_float()]
+    if floats:
+        columns = columns.with_columns(float_bits(columns[name]) for name in floats)
+    integers = [_numbers(columns[name]) for name in key]
+    exact = [numbers for numbers in integers if numbers is not None]
+    packed = _pack_integers(exact) if len(exact) == len(integers) else None
+    if packed is not None:
+        return _stable_order(*packed)
+    placed = columns.with_row_index(ROW).sort(cols(key), nulls_last=False, maintain_order=True)
+    return placed[ROW].to_numpy().astype(np.int64)
+
+
+def _stable_order(codes: Array, low: int, high: int) -> Ints:
+    """Return the stable order of integers.
+
+    Few sorted runs merge in linear time; others sort faster packed with their row numbers into one integer each.
+    """
+    bits = max(1, (len(codes) - 1).bit_length())
+    falls = int(np.count_nonzero(codes[1:] < codes[:-1]))
+    if falls <= len(codes) // 64 or (high - low).bit_length() + bits > 63:
+        return np.argsort(codes, kind="stable")
+    packed = (codes.astype(np.int64) - low << bits) | np.arange(len(codes))
+    packed.sort()
+    return packed & ((1 << bits) - 1)
+
+
+def winners(keys: KeyCodes, order: Ints | None = None) -> Array:
+    """Return for each row, of dense keys, the row of its key that comes last in `order` (None: row order)."""
+    at, last = _slots(keys, order)
+    winner_of_row: Array = last[at]
+    return winner_of_row
+
+
+def _slots(keys: KeyCodes, order: Ints | None = None) -> tuple[Array, Array]:
+    """Return the address of each row's key, and for each address the last row that has it.
+
+    Entries of unused addresses are undefined.
+    """
+    at = keys.codes - keys.low if keys.codes.dtype == np.int64 else keys.codes.astype(np.int64) - keys.low
+    kind = np.int32 if len(keys) < 2**31 else np.int64
+    last = np.empty(keys.high - keys.low + 1, kind)
+    if order is None:
+        last[at] = np.arange(len(at), dtype=kind)
+    else:
+        last[at[order]] = order.astype(kind)
+    return at, last
+
+
+def mask_repeated(keys: KeyCodes) -> Bools | None:
+    """Return which rows have a key that occurs more than once; None for keys that are not dense.
+
+    For those `blocks` finds them.
+    """
+    if not keys.is_dense:
+        return None
+    at, last = _slots(keys)
+    older = last[at] != np.arange(len(at), dtype=last.dtype)
+    twice = np.zeros(len(last), bool)
+    twice[at[older]] = True
+    return twice[at]
+
+
+def newer_runs(keys: KeyCodes, rank: Ints) -> bool:
+    """Return whether rows form few runs of ascending keys, each run newer as a whole than the runs before."""
+    if not keys.exact or len(keys) < 2:
+        return False
+    starts = np.flatnonzero(np.append(True, keys.codes[1:] <= keys.codes[:-1]))
+    if len(starts) > len(keys) // 16 + 1:
+        return False
+    smallest, largest = np.minimum.reduceat(rank, starts), np.maximum.reduceat(rank, starts)
+    return bool((largest[:-1] < smallest[1:]).all())
+
+
+def blocks(keys: KeyCodes) -> tuple[Ints, Ints]:
+    """Return row numbers grouped by key, in row order inside, and where each key's block begins."""
+    if len(keys) == 0:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    if keys.exact:
+        rows = np.argsort(keys.codes, kind="stable")
+        placed = keys.codes[rows]
+        return rows, np.flatnonzero(np.append(True, placed[1:] != placed[:-1]))
+    return _hashed_blocks(keys)
+
+
+def _hashed_blocks(keys: KeyCodes) -> tuple[Ints, Ints]:
+    count = len(keys)
+    bits = np.uint64(max(1, (count - 1).bit_length()))
+    row_bits = (np.uint64(1) << bits) - np.uint64(1)
+    packed = (keys.codes & ~row_bits) | np.arange(count, dtype=np.uint64)
+    packed.sort()
+    rows = (packed & row_bits).astype(np.int64)
+    packed >>= bits
+    starts = np.flatnonzero(np.append(True, packed[1:] != packed[:-1]))
+    return _verify_blocks(keys.columns, rows, starts)
+
+
+def _verify_blocks(columns: pl.DataFrame, rows: Ints, starts: Ints) -> tuple[Ints, Ints]:
+    """Return the blocks after comparing every key with the first of its block; mixed blocks are split."""
+    count = len(rows)
+    sizes = np.diff(starts, append=count)
+    if (sizes == 1).all():
+        return rows, starts
+    # compared in row order, as both sides then follow sorted runs and memory is read forwards
+    first = np.empty(count, np.int64)
+    first[rows] = np.repeat(rows[starts], sizes)
+    later = np.flatnonzero(first != np.arange(count))
+    mine, other = columns[later], columns[first[later]]
+    same = np.ones(len(later), bool)
+    for name in columns.columns:
+        same &= mine[name].eq_missing(other[name]).to_numpy()
+    if same.all():
+        return rows, starts
+    number = np.empty(count, np.int64)
+    number[rows] = np.repeat(np.arange(len(starts)), sizes)
+    mixed = np.zeros(len(starts), bool)
+    mixed[number[later[~same]]] = True
+    return _split_mixed_blocks(columns, rows, number, mixed)
+
+
+def _split_mixed_blocks(columns: pl.DataFrame, rows: Ints, number: Ints, mixed: Bools) -> tuple[Ints, Ints]:
+    """Return the blocks with the keys inside the `mixed` ones separated by their values."""
+    inside = np.zeros(len(rows), np.int64)
+    mixed_rows = np.flatnonzero(mixed[number])
+    numbered = columns[mixed_rows].with_row_index(ROW)
+    groups = (
+        numbered.group_by(cols(columns.columns), maintain_order=True)
+        .agg(pl.col(ROW))
+        .select(ROW)
+        .with_row_index(GROUP)
+        .explode(ROW)
+    )
+    inside[mixed_rows[groups[ROW].to_numpy()]] = groups[GROUP].to_numpy()
+    reordered = np.lexsort((np.arange(len(rows)), inside, number))
+    fresh = (np.diff(number[reordered]) != 0) | (np.diff(inside[reordered]) != 0)
+    return reordered, np.flatnonzero(np.append(True, fresh))
+
+
+def ordered_blocks(rows: Ints, starts: Ints, ranks: list[Ints], adds: Bools) -> Ints:
+    """Return the rows of the blocks, each block from the oldest row to the newest.
+
+    `ranks` are most significant first; then retractions come before additions, then row order decides. Nothing is
+    sorted if the rows are in that order already.
+    """
+    if not ranks or is_age_ascending(rows, starts, ranks, adds):
+        return rows
+    number = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(rows)))
+    moved = np.lexsort((adds[rows], *(rank[rows] for rank in reversed(ranks)), number))
+    return rows[moved]
+
+
+def is_age_ascending(rows: Ints, starts: Ints, ranks: list[Ints], adds: Bools) -> bool:
+    """Return whether no row in a block is older than the row before it."""
+    older = np.zeros(max(len(rows) - 1, 0), bool)
+    tied = np.ones(len(older), bool)
+    for rank in ranks:
+        placed = rank[rows]
+        older |= tied & (placed[1:] < placed[:-1])
+        tied &= placed[1:] == placed[:-1]
+    if tied.any():
+        placed_adds = adds[rows]
+        older |= tied & placed_adds[:-1] & ~placed_adds[1:]
+    older[starts[1:] - 1] = False
+    return not older.any()

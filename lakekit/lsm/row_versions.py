@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lakekit.columns import KIND, LEVEL, SEQUENCE
-from lakekit.lsm import key_codes as keyed
+from lakekit.lsm import numpy_columns as keyed
 from lakekit.lsm.numpy_columns import RETRACT_BIT, put, to_comparable
 
 if TYPE_CHECKING:
@@ -38,9 +38,8 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from lakekit.lsm.key_codes import KeyCodes
     from lakekit.lsm.merge_spec import MergeSpec
-    from lakekit.lsm.numpy_columns import Array, Bools, Ints
+    from lakekit.lsm.numpy_columns import Array, Bools, Ints, KeyCodes
 
 
 def version_ranks(section: pl.DataFrame, rule: MergeSpec) -> list[Ints]:

@@ -36,10 +36,10 @@ from lakekit.commit.manifest_writer import UncommittedFiles
 from lakekit.commit.try_commit import CommitStep
 from lakekit.errors import CommitStateUnknown, InvalidOption, LakekitError
 from lakekit.format.polars_types import is_printable, polars_schema
-from lakekit.metadata import feature_check, snapshots
+from lakekit.metadata import snapshots, table_context
 from lakekit.model.snapshot import ColumnStatistics, Statistics, fixed_length_bytes
 from lakekit.options.option import FrozenDict
-from lakekit.read import damage, planner, polars_pushdown, table_scan
+from lakekit.read import planner, polars_pushdown, table_scan
 from lakekit.storage.object_store_requests import typed_refusals
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def analyze(ctx: TableContext, columns: Sequence[str] | None, look: Look | None 
     `columns`: None for every column whose type has statistics. `look`: summarizes the rows in parts; None: this process
     does. The statistics are the same, whatever the parts.
     """
-    feature_check.check_writable(ctx)
+    table_context.check_writable(ctx)
     fields = _fields_to_analyze(ctx, columns)
     latest = snapshots.latest(ctx)
     job = try_commit.request_with_new_user(ctx, latest)
@@ -172,7 +172,7 @@ def _has_bounds(field: Field) -> bool:
 def _look(source: TableScan, fields: Sequence[Field]) -> list[pl.DataFrame]:
     """Summarize all rows in this process."""
     names = read_names(source, fields)
-    with damage.translate_read_errors(damage.plans_of(source)), typed_refusals():
+    with table_scan.translate_read_errors(table_scan.plans_of(source)), typed_refusals():
         return [
             summarize_frames(
                 source.ctx,

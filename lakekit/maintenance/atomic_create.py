@@ -35,7 +35,7 @@ from lakekit.commit.manifest_writer import UncommittedFiles
 from lakekit.data_file import deletion_vector_reader, paths
 from lakekit.errors import CommitStateUnknown, InvalidOption, LakekitError, SnapshotNotFound, StorageFailed, Unsupported
 from lakekit.maintenance import tags as tagging
-from lakekit.metadata import feature_check, manifest_reader, schemas, snapshots
+from lakekit.metadata import manifest_reader, schemas, snapshots, table_context
 from lakekit.model import index_manifest, snapshot
 from lakekit.model.snapshot import BATCH_IDENTIFIER, CURRENT_VERSION, Snapshot
 from lakekit.model.table_paths import TablePaths
@@ -221,7 +221,7 @@ def clone(source: TableContext, target: TableLocation, at: int | str | datetime 
 
 
 def _check(source: TableContext) -> None:
-    feature_check.check_writable(source)
+    table_context.check_writable(source)
     if source.layout.hidden:
         kind = str(source.options.type)
         instead = (

@@ -52,7 +52,7 @@ from lakekit.bucket.append_compaction import DeletionVectorSummary, RewriteTarge
 from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
 from lakekit.bucket.restore import SnapshotBuckets
 from lakekit.columns import KIND
-from lakekit.commit import abort, committer, manifest_writer, partition_ranges, try_commit
+from lakekit.commit import abort, committer, manifest_writer, try_commit
 from lakekit.commit.changes import EMPTY_DELTA, CommitChanges
 from lakekit.commit.committer import commit_changes_once
 from lakekit.commit.manifest_writer import UncommittedFiles
@@ -62,8 +62,8 @@ from lakekit.data_file.entry_damage import add_manifest_path
 from lakekit.data_file.paths import file_names
 from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.errors import Conflict, InvalidOption
-from lakekit.maintenance import idle_partitions, rewrite
-from lakekit.metadata import feature_check, manifest_reader as meta, snapshots
+from lakekit.maintenance import expire_partitions, rewrite
+from lakekit.metadata import manifest_reader as meta, snapshots, table_context
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.model.table_paths import POSTPONE_BUCKET, UNAWARE_BUCKET
@@ -452,7 +452,7 @@ def compact_request(
 
     Raises: `InvalidOption` and `Unsupported` as `compact` does, but for `where`.
     """
-    feature_check.check_writable(ctx)
+    table_context.check_writable(ctx)
     if order_by is None and strategy != "order":
         raise InvalidOption(f"strategy {strategy!r} sorts by columns, and order_by names none", key="order_by")
     ctx = ctx.with_options({"write-only": "false"})
@@ -472,11 +472,11 @@ def due_buckets(
     Raises: `InvalidOption` for `where`.
     """
     ctx, bucket_ids = job.ctx, snapshot_buckets.places()
-    wanted = idle_partitions.partitions(ctx, (partition for partition, _ in bucket_ids), where)
+    wanted = expire_partitions.matching_partitions(ctx, (partition for partition, _ in bucket_ids), where)
     if idle_ms is not None:
-        wanted = idle_partitions.idle_partitions(ctx, snapshot_buckets.snapshot, wanted, idle_ms)
+        wanted = expire_partitions.idle_partitions(ctx, snapshot_buckets.snapshot, wanted, idle_ms)
     if job.order is None and ctx.options.compaction_skip_expired_partitions:
-        wanted = {partition for partition in wanted if not partition_ranges.is_expired(ctx, partition)}
+        wanted = {partition for partition in wanted if not manifest_writer.is_partition_expired(ctx, partition)}
     return [bucket_id for bucket_id in bucket_ids if bucket_id[0] in wanted]
 
 
@@ -570,7 +570,7 @@ def compact_manifests(ctx: TableContext) -> Commit:
     Raises: `RetriesExhausted` where other commits are always faster, `CommitStateUnknown` where the outcome cannot be
     determined, and what reading manifests raises.
     """
-    feature_check.check_writable(ctx)
+    table_context.check_writable(ctx)
     ctx = ctx.with_options(_FULL_MERGE_OPTIONS)
     latest = snapshots.latest(ctx)
     job = try_commit.request_with_new_user(ctx, latest)

@@ -6,6 +6,8 @@
 
 Source: ENGINE.md 5.12; `PartitionExpire`, `PartitionValuesTimeExpireStrategy`, `PartitionUpdateTimeExpireStrategy`,
 `SuccessFileMarkDoneAction`.
+
+The partitions that a maintenance task works on.
 """
 
 from __future__ import annotations
@@ -14,19 +16,24 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+import pyarrow as pa
 
 from lakekit import plugins
+from lakekit.columns import PLACE
 from lakekit.commit.committer import commit_changes
 from lakekit.commit.overwrite import Overwrite
 from lakekit.data_file.paths import partition_path, partition_spec, partition_values
-from lakekit.errors import InvalidOption, Unsupported
+from lakekit.errors import InvalidOption, SchemaMismatch, Unsupported
+from lakekit.format.polars_types import polars_schema
 from lakekit.maintenance.arguments import parse_count
 from lakekit.maintenance.result import Expired
-from lakekit.metadata import feature_check, manifest_reader, snapshots
+from lakekit.metadata import manifest_reader, snapshots, table_context
 from lakekit.model import partition as partitions
 from lakekit.model.manifest_entries import ADD
 from lakekit.model.partition import time_ms
 from lakekit.model.snapshot import BATCH_IDENTIFIER
+from lakekit.read import user_expressions
+from lakekit.read.planner import partition_frame
 from lakekit.runtime import wall_clock_ms
 
 if TYPE_CHECKING:
@@ -35,6 +42,8 @@ if TYPE_CHECKING:
     from lakekit.commit.result import Commit
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.commit_message import CommitMessage
+    from lakekit.model.snapshot import Snapshot
+
 
 STRATEGIES = ("values-time", "update-time")
 _NEXT_BYTES = 100
@@ -60,7 +69,7 @@ def expire(
     Raises: `InvalidOption` where no expiration is set, the table is not partitioned, or the strategy is unknown;
     `Conflict`.
     """
-    feature_check.check_writable(ctx)
+    table_context.check_writable(ctx)
     options = ctx.options
     age = options.partition_expiration_time_ms if expiration_ms is None else expiration_ms
     how = strategy or options.partition_expiration_strategy
@@ -258,3 +267,87 @@ def _directory(ctx: TableContext, spec: Mapping[str, Any]) -> str:
         values, types, default_name=options.partition_default_name, legacy=options.partition_legacy_name
     )
     return partitions.path(keys, texts).strip("/")
+
+
+# ---- idle partitions ------------------------------------------------------------
+
+
+def matching_partitions(ctx: TableContext, serialized: Iterable[bytes], where: pl.Expr | str | None) -> set[bytes]:
+    """Return those of some serialized partitions that satisfy a condition; all without one.
+
+    `where`: a Polars expression or SQL text on partition columns.
+
+    Raises: `InvalidOption` where the text is no condition or names another column, `SchemaMismatch` where it does not
+    fit the columns' types.
+    """
+    rows = sorted(set(serialized))
+    if where is None:
+        return set(rows)
+    every = polars_schema(ctx.schema.fields)
+    wanted = _expand_by_name(parse_condition(where), where, every, ctx.name)
+    partition_keys = ctx.schema.partition_keys
+    if others := [name for name in user_expressions.used_columns(wanted, every) if name not in partition_keys]:
+        has = f"partition columns are {', '.join(partition_keys)}" if partition_keys else "the table is not partitioned"
+        raise InvalidOption(
+            f"where= chooses partitions of {ctx.name}; {others[0]!r} is no partition column: {has}",
+            key="where",
+            value=str(where),
+        )
+    schema = polars_schema(ctx.schema.partition_fields)
+    wanted = user_expressions.check_condition(
+        user_expressions.fit_condition(wanted, where, schema), schema, ctx.name, "where"
+    )
+    numbered = partition_frame(ctx, pa.array(rows, pa.binary())).with_row_index(
+        PLACE
+    )  # a condition that names no column holds for each of them
+    try:
+        matching = numbered.filter(wanted.fill_null(value=False)).get_column(PLACE)
+    except pl.exceptions.PolarsError as wrong:  # some of what does not fit is seen only here
+        raise SchemaMismatch(f"where={wanted} does not fit the columns of {ctx.name}: {wrong}") from None
+    return {rows[at] for at in matching}
+
+
+def _expand_by_name(wanted: pl.Expr, where: pl.Expr | str, schema: Mapping[str, pl.DataType], table: str) -> pl.Expr:
+    """Replace column selectors in a condition by the names of the columns that they select.
+
+    Raises: `SchemaMismatch`.
+    """
+    if isinstance(where, str):
+        return user_expressions.name_exactly(wanted, schema)
+    return (
+        user_expressions.check_condition(wanted, schema, table, "where")
+        if wanted.meta.has_multiple_outputs()
+        else wanted
+    )
+
+
+def idle_partitions(ctx: TableContext, snapshot: Snapshot | None, wanted: set[bytes], idle_ms: int) -> set[bytes]:
+    """Return those of some partitions whose newest file is at least `idle_ms` old, by the wall clock.
+
+    An unpartitioned table is one partition.
+    """
+    if snapshot is None or not wanted:
+        return wanted
+    entries = manifest_reader.read_live_entries(ctx, snapshot)
+    newest = (
+        pa.table({name: entries.column(name) for name in ("partition", "creation_time")})
+        .group_by("partition")
+        .aggregate([("creation_time", "max")])
+    )
+    times = newest.column("creation_time_max").cast(pa.int64()).to_pylist()  # scalar: one a partition
+    last = wall_clock_ms(ctx.runtime.now_ms()) - idle_ms
+    last_writes = zip(newest.column("partition").to_pylist(), times, strict=True)  # scalar: one a partition
+    return {partition for partition, time in last_writes if partition in wanted and (time is None or time <= last)}
+
+
+def parse_condition(where: pl.Expr | str, key: str = "where") -> pl.Expr:
+    """Return a condition as a Polars expression, parsed if it is SQL text.
+
+    Raises: `InvalidOption`, and `TypeError` for anything else.
+    """
+    if not isinstance(where, str):
+        return user_expressions.parse_expression(where, "", key)
+    try:
+        return pl.sql_expr(where)
+    except (pl.exceptions.PolarsError, UnicodeEncodeError) as error:
+        raise InvalidOption(f"{where!r} is no condition in SQL: {error}", key=key, value=where) from error

@@ -35,7 +35,7 @@ from lakekit.format.encoder import ColumnStats
 from lakekit.format.polars_types import polars_type
 from lakekit.maintenance import atomic_create
 from lakekit.maintenance.atomic_create import InitialState
-from lakekit.metadata import feature_check, schemas as known_schemas
+from lakekit.metadata import schemas as known_schemas, table_context
 from lakekit.metadata.table_context import load_context
 from lakekit.model import manifest_entries as columns_of
 from lakekit.model.data_file import APPEND_SOURCE, EMPTY_ROW, DataFileMeta
@@ -105,7 +105,7 @@ def migrate(
     """
     atomic_create.check_place(target)
     ctx = load_context(target, schemas[-1])
-    feature_check.check_writable(ctx)
+    table_context.check_writable(ctx)
     names, rows = file_names(ctx), [source for source in files if source.row_count]
     partitions = [_partition(ctx, source) for source in rows]
     contexts = {schema.id: replace(load_context(target, schema), storage=storage) for schema in schemas}

@@ -31,8 +31,7 @@ from lakekit.maintenance.check import metadata
 from lakekit.maintenance.check.findings import Findings
 from lakekit.maintenance.reachability import is_changelog
 from lakekit.metadata import manifest_reader, schemas
-from lakekit.model.locations import EXTERNAL_PATHS, is_at_or_below
-from lakekit.model.table_paths import TablePaths, without_scheme
+from lakekit.model.table_paths import EXTERNAL_PATHS, TablePaths, is_at_or_below, without_scheme
 from lakekit.parallel import map_io
 from lakekit.runtime import warn_user
 from lakekit.storage import confine

@@ -40,10 +40,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakekit.commit import partition_ranges
+from lakekit.commit import manifest_writer
 from lakekit.data_file import deletion_vector_reader, paths
 from lakekit.errors import Conflict, Corrupt
-from lakekit.metadata import feature_check, manifest_reader, metadata_io, schemas
+from lakekit.metadata import manifest_reader, metadata_io, schemas, table_context
 from lakekit.model import manifest_entries as columns_of
 from lakekit.model.manifest_entries import ADD, DELETE, ManifestEntries
 from lakekit.model.snapshot import Snapshot, Tag
@@ -98,11 +98,11 @@ def check_removable(ctx: TableContext) -> None:
 
     The error names the feature: lakekit may not know all files then.
     """
-    feature_check.check_removable(ctx)
+    table_context.check_removable(ctx)
     for branch in branches(ctx):
         branch_ctx = on_branch(ctx, branch)
         if branch != ctx.layout.branch and schemas.ids(branch_ctx):
-            feature_check.check_removable(replace(branch_ctx, schema=schemas.latest(branch_ctx)))
+            table_context.check_removable(replace(branch_ctx, schema=schemas.latest(branch_ctx)))
 
 
 def read_all_roots(ctx: TableContext) -> list[GcRoot]:
@@ -319,14 +319,16 @@ class _FileEntries:
         self.ctx = ctx
         self._found: dict[str, ManifestEntries] = {}
         self._names = pa.array([], pa.string())
-        self._partitions: list[partition_ranges.Values] = []
+        self._partitions: list[manifest_writer.Values] = []
 
     def about(self, wanted: ManifestEntries) -> None:
         """From now on only entries of these files count."""
         self._names = pa.concat_arrays([wanted.column("file_name"), wanted.column("extra_files").flatten()]).unique()
         fields = self.ctx.schema.partition_fields
         self._partitions = (
-            partition_ranges.values_of(wanted.column("partition").unique().to_pylist(), fields) if fields else []
+            manifest_writer.partition_values_of(wanted.column("partition").unique().to_pylist(), fields)
+            if fields
+            else []
         )
 
     def of(self, listed: Iterable[ManifestFileMeta]) -> ManifestEntries:
@@ -346,7 +348,7 @@ class _FileEntries:
             yield part.filter(self._concerns(part))
 
     def _concerned(self, listed: Iterable[ManifestFileMeta]) -> list[ManifestFileMeta]:
-        return partition_ranges.filter_manifests(listed, self._partitions, self.ctx.schema.partition_fields)
+        return manifest_writer.filter_manifests(listed, self._partitions, self.ctx.schema.partition_fields)
 
     def _concerns(self, part: ManifestEntries) -> NDArray[np.bool_]:
         """Which entries are of one of the files, or name one as lying beside theirs."""

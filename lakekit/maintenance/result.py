@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakekit.draw import cards, html
+from lakekit.draw import cards
 from lakekit.draw.humanize import format_size, plural
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Expired:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return html.card(self._title, self._facts)
+        return cards.html_card(self._title, self._facts)
 
 
 _MAX_SHOWN = 8

@@ -49,9 +49,9 @@ from lakekit.data_file.reader import scan_files
 from lakekit.data_file.rolling_writer import WriteTarget, write_run
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.format.polars_types import polars_schema
-from lakekit.maintenance import idle_partitions
+from lakekit.maintenance import expire_partitions
 from lakekit.maintenance.arguments import parse_count
-from lakekit.metadata import feature_check, manifest_reader, snapshots
+from lakekit.metadata import manifest_reader, snapshots, table_context
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.data_file import APPEND_SOURCE
 from lakekit.model.table_paths import UNAWARE_BUCKET
@@ -105,7 +105,7 @@ STRICT_MODE = "commit.strict-mode.last-safe-snapshot"
 
 def check(ctx: TableContext, buckets: int) -> None:
     """Raise `InvalidOption` where the number of buckets cannot be changed, or the new number is invalid."""
-    feature_check.check_writable(ctx)
+    table_context.check_writable(ctx)
     bucket_count = ctx.options.bucket
     if bucket_count < 1:
         raise InvalidOption(
@@ -138,7 +138,7 @@ def rescale(ctx: TableContext, where: pl.Expr | str | None = None) -> Commit:
     latest = snapshots.latest(ctx)
     user = ctx.new_commit_user()
     ctx = ctx.with_options({STRICT_MODE: str(latest.id if latest else 0), "write-only": "true"})
-    partitions = idle_partitions.partitions(
+    partitions = expire_partitions.matching_partitions(
         ctx, (partition for partition, _ in SnapshotBuckets.of(ctx, latest).places()), where
     )
     writers = BucketWriters(ctx, commit_user=user, replaces=True)
@@ -302,7 +302,7 @@ def keys(ctx: TableContext, order: SortOrder, where: pl.Expr | str | None) -> So
     """
     latest = snapshots.latest(ctx)
     ctx = with_strict_reads(ctx.with_options({**_ONE_RUN, STRICT_MODE: str(latest.id if latest else 0)}))
-    wanted = idle_partitions.partitions(
+    wanted = expire_partitions.matching_partitions(
         ctx, (partition for partition, _ in SnapshotBuckets.of(ctx, latest).places()), where
     )
     return SortedPartitions(

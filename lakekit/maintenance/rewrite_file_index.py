@@ -26,8 +26,8 @@ from lakekit.data_file.paths import data_file_path
 from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.errors import CommitStateUnknown, Corrupt, LakekitError
 from lakekit.file_index import container
-from lakekit.maintenance import idle_partitions
-from lakekit.metadata import feature_check, manifest_reader, schemas, snapshots
+from lakekit.maintenance import expire_partitions
+from lakekit.metadata import manifest_reader, schemas, snapshots, table_context
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.data_file import INDEX_SUFFIX
 from lakekit.model.manifest_entries import DELETE, live_entries
@@ -118,14 +118,14 @@ def plan_batches(ctx: TableContext, where: pl.Expr | str | None, count: int = 1)
     A bucket larger than one of `count` equal parts of all bytes is divided into several batches. Wrong arguments are
     refused before anything is read. Raises as `Table.rewrite_file_index` does.
     """
-    feature_check.check_writable(ctx)
+    table_context.check_writable(ctx)
     indexes_of(ctx.schema, ctx.options)
     latest = snapshots.latest(ctx)
     if latest is None:
         return []
     every = manifest_reader.read_entries(ctx, manifest_reader.manifest_files(ctx, latest))
     live, before = live_entries([every]), _identities(every.filter(every.numbers("kind") == DELETE))
-    wanted = idle_partitions.partitions(ctx, live.column("partition").to_pylist(), where)
+    wanted = expire_partitions.matching_partitions(ctx, live.column("partition").to_pylist(), where)
     mask = pc.is_in(live.column("partition"), value_set=pa.array(sorted(wanted), pa.binary())).to_numpy(
         zero_copy_only=False
     )

@@ -6,15 +6,282 @@
     <root>/[<directory>/]dt=2024-01-01/bucket-0/data-….parquet
 
 Names from metadata files are untrusted: `checked_name` accepts only a plain file name, so no path leaves its directory.
+
+Decide which locations outside its folder a table may use.
+
+Every reader, writer, cleaner and reporter asks here. A table's own bytes (schema, manifests, messages) are untrusted:
+they can name a location, not allow it. A location is allowed if it is
+
+    below the table's own folder
+    at or below a location that the caller names      a location option in `options=`, or `lakekit.allowed-locations`
+    at or below one of the catalog's configuration    `lakekit.allowed-locations`, `table-default.<location option>`
+    below the catalog's warehouse, outside the folder of any database (`*.db`): those belong to tables
+
+Locations are compared part by part after `normalize_location`, so `/lake-old` is not below `/lake` and no `..` leads
+out. Start from `Locations.check`.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
-from lakekit.errors import Corrupt
-from lakekit.model.locations import EXTERNAL_PATHS, Locations, is_at_or_below, normalize_location, not_allowed
+from lakekit import storage as storages
+from lakekit.errors import Corrupt, InvalidOption, LakekitError, LocationNotAllowed
+from lakekit.storage.confinement import LinkFreeRoot
+from lakekit.storage.object_store_options import SCHEME_ALIASES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+ALLOWED_LOCATIONS = "lakekit.allowed-locations"
+"""Locations with commas between them that tables may use; never read from a table's schema."""
+EXTERNAL_PATHS = "data-file.external-paths"
+FORMAT_TABLE_PATH = "path"
+OBJECT_LOCATION = "object-location"
+REPORT_URL = "partition.mark-done-action.http.url"
+LOCATION_OPTIONS = (EXTERNAL_PATHS, FORMAT_TABLE_PATH, OBJECT_LOCATION, REPORT_URL)
+"""Options of a table that name a place or a web service."""
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")
+_DATABASE_SUFFIX = ".db"
+_PORTS = {"http": 80, "https": 443}
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Locations:
+    """The locations that one table is allowed to use beside its own folder.
+
+    `configured` and `named` are normalized locations: of the catalog's configuration or the call that created the
+    table, and of the caller's dynamic options. `warehouse` is the catalog's folder, None without one.
+    """
+
+    configured: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    warehouse: str | None = None
+
+    def with_named(self, dynamic: Mapping[str, Any]) -> Locations:
+        """Return the same locations with those that a caller's dynamic options name.
+
+        Raises `InvalidOption` for an allow list with an invalid location.
+        """
+        named = named_locations(dynamic)
+        return self if named == self.named else replace(self, named=named)
+
+    def with_configured(self, options: Mapping[str, Any] | None) -> Locations:
+        """Return the same locations with those of options of a catalog, or of the call that creates a table.
+
+        Raises `InvalidOption`.
+        """
+        return replace(self, configured=tuple(dict.fromkeys((*self.configured, *named_locations(options or {})))))
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folders that contain allowed locations: configured, named, and the (link-free) warehouse."""
+        above = None if self.warehouse is None else _base(self.warehouse)
+        return (*self.configured, *self.named, *(() if above is None else (LinkFreeRoot(above),)))
+
+    def is_allowed(self, location: str | None, root: str) -> bool:
+        """Return whether the table with folder `root` may use a normalized location; never for None."""
+        return location is not None and self.base_of(location, root) is not None
+
+    def base_of(self, location: str, root: str) -> str | None:
+        """Return the trusted place at or below which a normalized location lies; None where it is not allowed.
+
+        Links below that place lead to nothing outside of it, and below the warehouse to nothing at all, since a link
+        could lead to another table; the place itself, which the caller, the catalog or the table's own folder names,
+        may be one.
+        """
+        bases = (
+            base
+            for base in (_base(root), *self.configured, *self.named)
+            if base is not None and is_at_or_below(location, base)
+        )
+        return max(bases, key=len, default=None) or self._warehouse_of(location)
+
+    def _warehouse_of(self, location: str) -> str | None:
+        """Return the warehouse where a location lies in it beside the folders of databases."""
+        base = None if self.warehouse is None else _base(self.warehouse)
+        if base is None or location == base or not is_at_or_below(location, base):
+            return None
+        parts = location[len(base) :].strip("/").split("/")
+        return None if any(part.lower().endswith(_DATABASE_SUFFIX) for part in parts) else LinkFreeRoot(base)
+
+    def check(self, location: str, *, root: str, table: str, option: str, path: str | None = None) -> None:
+        """Raise `LocationNotAllowed` for a location that the table names by `option` and that is not allowed.
+
+        `path`: the path that is opened for it, if that is not the location as it is written (`file:` URLs are decoded
+        for format and object tables).
+        """
+        if not self.is_allowed(normalize_location(location if path is None else path), root):
+            raise location_not_allowed(location, table=table, option=option)
+
+
+def location_not_allowed(location: str, *, table: str, option: str) -> LocationNotAllowed:
+    """Return the error about a location that a table names and neither the caller nor the catalog allows."""
+    location_text = _without_query(location)[:200]
+    trusted_text = (
+        location_text if location_text.isprintable() and normalize_location(location_text) is not None else "…"
+    )
+    return LocationNotAllowed(
+        f"table {table} names the location {location_text!a} by its option {option}, and a table's own word is not "
+        "enough, also where lk.create or ALTER TABLE wrote it: nothing there is read, written, listed, deleted or "
+        f"called. To trust the table with it, pass options={{{ALLOWED_LOCATIONS!r}: {trusted_text!r}}} to lk.open, or "
+        "to lk.connect for all tables",
+        location=location_text,
+        option=option,
+    )
+
+
+def named_locations(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the normalized locations that options of a caller or a catalog name.
+
+    An invalid location in the allow list raises `InvalidOption`; an invalid one in other options is left out, and so
+    not allowed.
+    """
+    locations: list[str] = []
+    for text in _split(options.get(ALLOWED_LOCATIONS)):
+        location = _normalize_named(text)
+        if not location:
+            raise InvalidOption(
+                f"{ALLOWED_LOCATIONS} holds {_without_query(text)[:200]!a}, which is no location: give folders or "
+                "URLs such as /data/in, s3://bucket/in or https://host/path, with commas between them",
+                key=ALLOWED_LOCATIONS,
+                value=None,
+            )
+        locations += location
+    for key in LOCATION_OPTIONS:
+        value = options.get(key)
+        texts = (
+            _split(value)
+            if key == EXTERNAL_PATHS
+            else [value.strip()]
+            if isinstance(value, str) and value.strip()
+            else []
+        )
+        for text in texts:
+            locations += _normalize_named(text)
+    return tuple(dict.fromkeys(locations))
+
+
+def allowed_locations_option(allowed: Iterable[str]) -> dict[str, str] | None:
+    """Return the option of `lk.open` and `lk.connect` that allows some locations; None for none."""
+    text = ",".join(allowed)
+    return {ALLOWED_LOCATIONS: text} if text else None
+
+
+def _split(value: object) -> list[str]:
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else []
+
+
+def _normalize_named(text: str) -> list[str]:
+    """Return every reading of a location named by a trusted side: a `file:` URL as written, and decoded."""
+    readings = [] if _is_relative(text) else [normalize_location(text)]
+    scheme = _SCHEME.match(text)
+    if scheme is None or scheme.group(1).lower() == "file":
+        try:
+            readings.append(normalize_location(storages.open(text)[1]))
+        except LakekitError:
+            readings.append(None)
+    return [reading for reading in readings if reading is not None]
+
+
+def _is_relative(text: str) -> bool:
+    return _SCHEME.match(text) is None and not text.startswith("/")
+
+
+def normalize_location(location: str) -> str | None:
+    """Return a location as one text without a trailing slash; None if it is not absolute.
+
+    Also None if it holds `.`, `..` or a control character. `file:///a/b/` -> `/a/b`, `/a//b` -> None, `S3A://bucket/a`
+    -> `s3://bucket/a`, `HTTP://Host/x?q=1` -> `http://host:80/x`.
+    """
+    if _CONTROL.search(location):
+        return None
+    scheme = _SCHEME.match(location)
+    if scheme is None:
+        return _normalize_path(location)
+    kind = scheme.group(1).lower()
+    after_scheme = location[scheme.end() :]
+    if kind == "file":
+        return _normalize_path("/" + after_scheme.lstrip("/"))
+    if kind in _PORTS:
+        return _normalize_web(location)
+    authority, _, path = after_scheme.lstrip("/").partition("/")
+    parts = _plain_parts(path)
+    return (
+        None
+        if not authority or parts is None
+        else "/".join([f"{SCHEME_ALIASES.get(kind, kind)}://{authority}", *parts])
+    )
+
+
+_base = lru_cache(maxsize=256)(normalize_location)
+
+
+def _normalize_path(path: str) -> str | None:
+    parts = _plain_parts("/" + path.lstrip("/")) if path.startswith("/") else None
+    return None if parts is None else "/" + "/".join(parts)
+
+
+def _normalize_web(url: str) -> str | None:
+    try:
+        parsed = urlsplit(url)
+        port = parsed.port or _PORTS[parsed.scheme]
+    except ValueError:
+        return None
+    parts = None if parsed.path.startswith("//") else _plain_parts(parsed.path)
+    if not parsed.hostname or parsed.username is not None or parts is None:
+        return None
+    # servers decode: `%2e%2e` leads up, `%2f` divides
+    if _plain_parts(unquote(parsed.path)) != [unquote(part) for part in parts]:
+        return None
+    return "/".join([f"{parsed.scheme}://{parsed.hostname}:{port}", *parts])
+
+
+def _plain_parts(path: str) -> list[str] | None:
+    """Return the parts of a path; None where one is empty, `.` or `..`."""
+    inner = path.strip("/")
+    parts = inner.split("/") if inner else []
+    return None if any(part in {"", ".", ".."} for part in parts) else parts
+
+
+def is_at_or_below(location: str, base: str) -> bool:
+    """Return whether a normalized location is another one or lies below it."""
+    return location == base or location.startswith(base.rstrip("/") + "/")
+
+
+def check_not_in_hint(keys: Iterable[str], source: str) -> None:
+    """Raise `InvalidOption` if options of a query hint name locations.
+
+    A stored query must not widen what its reader may access.
+    """
+    lowered = {key.lower() for key in (*LOCATION_OPTIONS, ALLOWED_LOCATIONS)}
+    for key in keys:
+        if key.strip().lower() in lowered:
+            raise InvalidOption(
+                f"{source} sets {key}, which names a place: a query may not, since others may have written it. "
+                "Give it to lk.connect(options=), lk.open(options=) or cat.table(options=)",
+                key=key,
+                value=None,
+            )
+
+
+def _without_query(location: str) -> str:
+    """Return a location without what may hold tokens: the query of a web address, and its user."""
+    return (
+        re.sub(r"://[^/@]*@", "://", location.partition("?")[0])
+        if location.lower().startswith(("http:", "https:"))
+        else location
+    )
+
+
+# ---- table paths ------------------------------------------------------------
+
 
 MAIN = "main"
 POSTPONE_BUCKET = -2
@@ -262,7 +529,7 @@ class TablePaths:
             for root in self.external_roots:
                 base = normalize_location(root)
                 if base is not None and location != base and is_at_or_below(location, base):
-                    raise not_allowed(root, table=self.root, option=EXTERNAL_PATHS)
+                    raise location_not_allowed(root, table=self.root, option=EXTERNAL_PATHS)
         roots = ", ".join(self.external_roots) or "none"
         raise Corrupt(
             f"_EXTERNAL_PATH {path[:200]!a} lies below no root that {EXTERNAL_PATHS} names ({roots})",

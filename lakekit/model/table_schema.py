@@ -26,8 +26,7 @@ from lakekit.model import json_codec
 from lakekit.model.json_codec import count, int32, member, text, text_map, texts
 from lakekit.options.features import refuse
 from lakekit.options.option import FrozenDict
-from lakekit.types import DataType, Field, field_from_json, field_to_json, first_duplicate
-from lakekit.types.names import find_internal
+from lakekit.types import DataType, Field, field_from_json, field_to_json, find_internal, first_duplicate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -6,4 +6,4 @@ it.
 
 from __future__ import annotations
 
-NOT_PARTS = frozenset({"canvas"})
+NOT_PARTS: frozenset[str] = frozenset()

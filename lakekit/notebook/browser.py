@@ -19,10 +19,9 @@ from lakekit.draw.humanize import escape_controls
 from lakekit.draw.shapes import stack_vertically
 from lakekit.inspection import html_page, manifest_tree, timeline
 from lakekit.inspection.timeline import locate_file
-from lakekit.notebook.canvas import PictureWidget
 from lakekit.notebook.levels import Levels
 from lakekit.notebook.manifests import Manifests
-from lakekit.notebook.panels import Timeline
+from lakekit.notebook.panels import PictureWidget, Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     from lakekit.draw.shapes import Drawing
     from lakekit.inspection.timeline import FileLocation
-    from lakekit.read.table_core import TableCore
+    from lakekit.read.table_scan import TableCore
 
 _ENTRIES = 1000
 """The most entries of a manifest that are offered."""

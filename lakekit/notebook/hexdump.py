@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import ipywidgets
 import traitlets
 
-from lakekit.draw import hexdump as draw, html
+from lakekit.draw import cards, hexdump as draw
 from lakekit.draw.humanize import escape_controls, format_count, truncate
 from lakekit.draw.shapes import TextShape, css
-from lakekit.notebook.canvas import Canvas, CanvasBox, PictureWidget
+from lakekit.notebook.panels import Canvas, CanvasBox, PictureWidget
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -214,7 +214,7 @@ class Bytes(PictureWidget):
         self._earlier.disabled, self._later.disabled = self.page == 0, last >= len(view.data)
         self._open.disabled, self._close.disabled = mark is None or mark.offset not in view.opens, not self._outer
         self.selected = "" if mark is None else mark.field
-        self._detail.value = "" if mark is None else html.card("", draw.detail(mark))
+        self._detail.value = "" if mark is None else cards.html_card("", draw.detail(mark))
         opened = "".join(f".open({offset})" for _, offset in self._outer)
         source = self._outer[0][0] if self._outer else view
         self.code = f"lk.hex({source.path!r}){opened}" if source.path else f"lk.hex(data){opened}"

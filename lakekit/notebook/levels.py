@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets
 import traitlets
 
-from lakekit.draw import html, levels, shapes
+from lakekit.draw import cards, levels, shapes
 from lakekit.draw.humanize import abbreviate_name, escape_controls, format_size, plural
 from lakekit.draw.level_layout import EMPTY_QUERY, EMPTY_STATE, LevelQuery, detail
 from lakekit.errors import NotFound
 from lakekit.inspection import levels as picture, timeline
 from lakekit.inspection.levels import BucketLocation
-from lakekit.notebook.canvas import Canvas, CanvasBox, PictureWidget
+from lakekit.notebook.panels import Canvas, CanvasBox, PictureWidget
 from lakekit.system_tables import frames
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from lakekit.draw.level_layout import BucketState, LevelFile
     from lakekit.draw.shapes import Drawing
     from lakekit.read.explain import Explain
-    from lakekit.read.table_core import TableCore
+    from lakekit.read.table_scan import TableCore
 
 _CACHED_SNAPSHOTS = 64
 """The most snapshots whose files are cached."""
@@ -500,7 +500,7 @@ class Levels(PictureWidget):
         except timeline.REFUSED as error:
             self._rows.value = f'<p role="alert">{escape(escape_controls(timeline.first_line(error)))}</p>'
         else:
-            self._rows.value = html.table(rows.columns, rows.rows(), title=f"first rows of {self.selected}")
+            self._rows.value = cards.html_table(rows.columns, rows.rows(), title=f"first rows of {self.selected}")
 
 
 def _to_canvas_box(box: levels.LevelBox) -> CanvasBox:

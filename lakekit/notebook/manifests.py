@@ -11,7 +11,7 @@ import traitlets
 
 from lakekit.draw import manifests
 from lakekit.inspection import manifest_tree, timeline
-from lakekit.notebook.canvas import Canvas, CanvasBox, PictureWidget
+from lakekit.notebook.panels import Canvas, CanvasBox, PictureWidget
 from lakekit.read import time_travel
 from lakekit.system_tables import frames
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lakekit.draw.manifests import EntryFact, ManifestTree
     from lakekit.draw.shapes import Drawing
     from lakekit.inspection.manifest_tree import TreeFilter
-    from lakekit.read.table_core import TableCore
+    from lakekit.read.table_scan import TableCore
 
 _TRANSPARENT = "#00000000"
 _INSET = 0.027

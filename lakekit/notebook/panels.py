@@ -1,23 +1,278 @@
-"""The snapshots of a table as a line of marks to click: `Timeline`."""
+"""The snapshots of a table as a line of marks to click: `Timeline`.
+
+Many clickable boxes as one widget: a `ToggleButtons` positioned by a style sheet.
+
+    Canvas ── HTML (style sheet, text, lines)
+           └─ ToggleButtons: button k is box k         one model for a thousand boxes; Tab and Enter reach each,
+                                                       hints and names come with the buttons
+
+A button each of its own would be three models a box, which a notebook server drops beyond some hundreds (measured).
+
+The output of every widget in a notebook: the widget, a PNG picture and a table.
+
+So something stays where no widget can be shown.
+
+    widget view   JupyterLab, Notebook, VS Code, Colab while a kernel runs
+    text/html     <img data:image/png> and the table below it: unrun, untrusted, exported, on a code host; marimo
+    image/png     the picture alone, for hosts that know no HTML
+    text/plain    the picture in characters
+
+JupyterLab ranks text/html (50) above image/png (90), and so does nbconvert: a table alone would hide the picture from
+readers who do not run the notebook. Hence the HTML begins with the same picture. Counted in JupyterLab 4.6, untrusted,
+and in nbconvert 7.17:
+
+    in the output beside the view    picture  table
+    table, image/png                 no       yes
+    picture and table, image/png     yes      yes     <- this
+    image/png                        yes      no
+
+Both keep an image whose address is `data:`. Only nbconvert's `sanitize_html`, off by default, does not.
+"""
 
 from __future__ import annotations
 
+import base64
+from dataclasses import dataclass
 from html import escape
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 import traitlets
 
-from lakekit.draw import html, timeline
+from lakekit.draw import cards, timeline
+from lakekit.draw.humanize import escape_controls
+from lakekit.draw.shapes import Marker, Rect, TextShape, css, to_png
 from lakekit.inspection import timeline as history
-from lakekit.notebook.canvas import Canvas, CanvasBox, PictureWidget
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     import polars as pl
 
-    from lakekit.draw.shapes import Drawing
+    from lakekit.draw.shapes import Drawing, Shape
     from lakekit.draw.timeline import FileCounts, SnapshotMark
-    from lakekit.read.table_core import TableCore
+    from lakekit.read.table_scan import TableCore
+
+
+_NUMBERS = count()
+_FAINT_OPACITY = 0.35
+_MIN_WIDTH_PX = 815
+"""The width in pixels below which texts would overlap: a narrower page gets a scroll bar instead."""
+_LIGHT_ALPHA = "66"
+"""The opacity of what is deleted, as CSS writes it behind a colour."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CanvasBox:
+    """A box that can be selected.
+
+    `key` is its value, `name` the text of a screen reader, `hint` the text on hovering. `left` and `width` are
+    fractions of the canvas' width (0 to 1), `top` and `height` pixels. `look`: "" | "added" | "removed" | "lit" |
+    "dim". With `sign` ("circle", "square", "diamond", "triangle") it is such a sign of `height` pixels a side in the
+    middle of its width, however wide the canvas is. `gone` is the fraction of the box that is drawn lighter, from its
+    top: what is deleted in it.
+    """
+
+    key: str
+    name: str
+    hint: str
+    left: float
+    width: float
+    top: float
+    height: float
+    color: str
+    look: str = ""
+    round: float = 3
+    sign: str = ""
+    gone: float = 0.0
+
+
+class Canvas(ipywidgets.Box):
+    """`.chosen` is the key of the chosen box, "" without one; set it from Python or click."""
+
+    chosen = traitlets.Unicode("")
+
+    def __init__(self) -> None:
+        self.css_class = f"lakekit-stage-{next(_NUMBERS)}"
+        self._sheet = ipywidgets.HTML()
+        self._pick = ipywidgets.ToggleButtons(options=[], value=None)
+        self._spots: tuple[CanvasBox, ...] = ()
+        self._quiet = False
+        super().__init__([self._sheet, self._pick])
+        self.add_class(self.css_class)
+        self._pick.observe(self._picked, "value")
+        self.observe(self._choose, "chosen")
+
+    def show(self, boxes: Sequence[CanvasBox], *, height: float, behind: Sequence[Shape] = ()) -> None:
+        """Draw these boxes, and text and lines behind them; an existing selection stays.
+
+        The x of what is behind is a fraction of the width.
+        """
+        same = [(box.key, box.name, box.hint) for box in boxes] == [
+            (box.key, box.name, box.hint) for box in self._spots
+        ]
+        self._spots = tuple(boxes)
+        wanted = self.chosen if any(box.key == self.chosen for box in boxes) else ""
+        self._sheet.value = f"<style>{self._style(height)}</style>{''.join(map(_shape_html, behind))}"
+        if not same:
+            self._quiet = True
+            try:
+                with self._pick.hold_sync():  # one message, whatever the front end knew before
+                    self._pick.options = [(escape_controls(box.name), box.key) for box in boxes]
+                    self._pick.tooltips = [escape_controls(box.hint) for box in boxes]
+                    self._pick.value = wanted or None
+            finally:
+                self._quiet = False
+        self.chosen = wanted
+
+    def _picked(self, change: dict[str, object]) -> None:
+        if not self._quiet:
+            self.chosen = str(change["new"] or "")
+
+    def _choose(self, change: dict[str, object]) -> None:
+        key = str(change["new"])
+        self._pick.value = key if any(box.key == key for box in self._spots) else None
+
+    def _style(self, height: float) -> str:
+        c = f".{self.css_class}"
+        rules = [
+            (
+                f"{c}{{position:relative;width:100%;min-width:{_MIN_WIDTH_PX}px;height:{height:.0f}px;"
+                f"margin:0;overflow:visible}}"
+            ),
+            f"{c}{{font:12px ui-monospace,monospace;color:{css('text')}}}",
+            f"{c}>*,{c} .widget-html-content{{position:static!important;width:100%;margin:0;overflow:visible}}",
+            f"{c} .widget-label{{display:none}}",
+            f"{c} i{{position:absolute;font-style:normal;white-space:pre;line-height:14px;pointer-events:none}}",
+            (
+                f"{c} "
+                f"button{{position:absolute;min-width:0;margin:0!important;padding:0;border:0;font-size:0;"
+                f"cursor:pointer;box-shadow:none}}"
+            ),
+            f"{c} button:hover{{filter:brightness(1.15)}}",
+            f"{c} button:focus-visible{{outline:2.5px dashed {css('text')}!important;outline-offset:1px;z-index:3}}",
+            f"{c} button.mod-active{{outline:2.5px solid {css('text')}!important;z-index:2}}",
+        ]
+        rules += [
+            f"{c} button:nth-of-type({number}){{{_geometry_style(box)}}}" for number, box in enumerate(self._spots, 1)
+        ]
+        return "".join(rules)
+
+
+def _geometry_style(box: CanvasBox) -> str:
+    if box.sign:
+        return _marker_style(box)
+    geometry = (
+        f"left:{box.left * 100:.3f}%;width:max(3px,calc({box.width * 100:.3f}% - "
+        f"1px));top:{box.top:.1f}px;height:{box.height:.1f}px"
+    )
+    color = css(box.color)
+    if box.gone > 0 and color.startswith("#"):
+        color = f"linear-gradient({color}{_LIGHT_ALPHA} max(2px,{min(box.gone, 1) * 100:.1f}%),{color} 0)"
+    looks = {
+        "": f"background:{color}",
+        "added": f"background:{color};box-shadow:0 0 0 2px {css('added')}!important",
+        "removed": f"background:transparent;border:1.5px dashed {css('removed')}!important",
+        "lit": f"background:{color};box-shadow:0 0 0 3px {css('probe')}!important;z-index:1",
+        "dim": f"background:{color};opacity:{_FAINT_OPACITY}",
+    }
+    return f"{geometry};border-radius:{box.round:g}px;{looks[box.look]}"
+
+
+def _marker_style(box: CanvasBox) -> str:
+    """Return the position and colour of a sign.
+
+    Nothing is clipped: the outline of the selected one goes around it.
+    """
+    side = box.height
+    geometry = (
+        f"left:calc({(box.left + box.width / 2) * 100:.3f}% - "
+        f"{side / 2:.1f}px);width:{side:.1f}px;top:{box.top:.1f}px;height:{side:.1f}px"
+    )
+    looks = {"dim": f";opacity:{_FAINT_OPACITY}", "lit": f";box-shadow:0 0 0 3px {css('probe')}!important;z-index:1"}
+    return f"{geometry};{_paint(box.sign, css(box.color), side)}{looks.get(box.look, '')}"
+
+
+def _paint(sign: str, color: str, side: float) -> str:
+    if sign == "triangle":
+        halves = ", ".join(f"linear-gradient(to bottom {to},transparent 50%,{color} 50%)" for to in ("right", "left"))
+        places = "background-position:left,right;background-size:50% 100%;background-repeat:no-repeat"
+        return f"background-color:transparent!important;background-image:{halves};{places}"
+    looks = {
+        "circle": f"border-radius:{side / 2:g}px",
+        "diamond": "transform:rotate(45deg) scale(0.72);border-radius:1px",
+    }
+    return f"background:{color};{looks.get(sign, 'border-radius:1px')}"
+
+
+def _shape_html(shape: Shape) -> str:
+    """Return text, signs and lines of the canvas as HTML; x and widths are fractions of its width."""
+    if isinstance(shape, Marker):
+        geometry = f"left:calc({shape.x * 100:.3f}% - {shape.size / 2:.1f}px);top:{shape.y - shape.size / 2:.1f}px"
+        paint = _paint(shape.sign, css(shape.color), shape.size)
+        look = f"{geometry};width:{shape.size:.1f}px;height:{shape.size:.1f}px;{paint}"
+        return f"<i style='{look};opacity:{_FAINT_OPACITY if shape.faint else 1}'></i>"
+    if isinstance(shape, TextShape):
+        shift = {"start": "0", "middle": "-50%", "end": "-100%"}[shape.anchor]
+        font = f"color:{css(shape.color)};font-size:{shape.size:g}px"
+        look = f"left:{shape.x * 100:.3f}%;top:{shape.y - 7:.1f}px;transform:translateX({shift});{font}"
+        return f"<i style='{look}{';font-weight:600' if shape.bold else ''}'>{escape(escape_controls(shape.text))}</i>"
+    if isinstance(shape, Rect):
+        look = (
+            f"left:{shape.x * 100:.3f}%;top:{shape.y:.1f}px;width:{shape.width * 100:.3f}%;height:{shape.height:.1f}px"
+        )
+        paint = f"border:1px solid {css(shape.color)}" if shape.outline else f"background:{css(shape.color)}"
+        return f"<i style='{look};{paint};opacity:{_FAINT_OPACITY if shape.faint else 1}'></i>"
+    width = f"calc({abs(shape.to_x - shape.x) * 100:.3f}% + {shape.thickness:g}px)"
+    height = f"{abs(shape.to_y - shape.y) + shape.thickness:.1f}px"
+    look = (
+        f"left:{min(shape.x, shape.to_x) * 100:.3f}%;top:{min(shape.y, shape.to_y):.1f}px;width:{width};height:{height}"
+    )
+    return f"<i style='{look};background:{css(shape.color)}'></i>"
+
+
+# ---- pictured ------------------------------------------------------------
+
+
+VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+class PictureWidget(ipywidgets.VBox):
+    """A widget that can tell what it shows now.
+
+    Every view has `drawing`, the picture; `as_html`, a table without style blocks; and `as_text`, the same in
+    characters. (The metaclass of widgets takes no abstract methods, so they are annotated.)
+    """
+
+    drawing: Callable[[], Drawing]
+    as_html: Callable[[], str]
+    as_text: Callable[[], str]
+
+    def picture(self) -> bytes:
+        """Return the PNG of the current view."""
+        return to_png(self.drawing())
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        view = super()._repr_mimebundle_()
+        bundle = {VIEW: view[VIEW]} if view and VIEW in view else {}
+        code, page = self._pictured()
+        return bundle | {"image/png": code, "text/html": page, "text/plain": self.as_text()}
+
+    def _mime_(self) -> tuple[str, str]:
+        """Return the output for marimo, which does not show Jupyter's widgets."""
+        return "text/html", self._pictured()[1]
+
+    def _pictured(self) -> tuple[str, str]:
+        """Return the PNG in base64, and the HTML that begins with it; both of one drawing."""
+        drawing = self.drawing()
+        code = base64.b64encode(to_png(drawing)).decode()
+        alt = escape(escape_controls(drawing.told))
+        return code, f'<img alt="{alt}" width="{drawing.width:.0f}" src="data:image/png;base64,{code}">{self.as_html()}'
+
+
+# ---- panels ------------------------------------------------------------
+
 
 _LEGEND = 22.0
 
@@ -91,7 +346,7 @@ class Timeline(PictureWidget):
     def as_html(self) -> str:
         """Return the snapshots as a table, the newest first."""
         rows = [timeline.detail(mark, self._files.get(mark.id)) for mark in reversed(self.history.marks)]
-        return html.table(timeline.DETAIL, rows, title=timeline.title(self.history))
+        return cards.html_table(timeline.DETAIL, rows, title=timeline.title(self.history))
 
     def as_text(self) -> str:
         """Return the timeline in characters."""

@@ -6,7 +6,7 @@
 It feeds refusals, `lk.features()`, the documents and the conformance tests. `read` and `write` are `yes`, `refused` (by
 name, with `Unsupported`) or `-` (does not concern that side). Options that only tune another engine are `-` on both
 sides: they are kept, listed and written back, and have no effect here. The lists themselves are in `feature_list.py`
-and `option_features.py`.
+and in `option.py`.
 
 The lists behind `features`: everything that Paimon's documents name.
 
@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from lakekit.errors import Unsupported
-from lakekit.options.option_features import OPTIONS
+from lakekit.options.option import OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

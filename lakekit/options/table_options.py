@@ -50,7 +50,7 @@ from lakekit.options.definitions import (
 )
 from lakekit.options.features import check_supported
 from lakekit.options.option import EMPTY, FrozenDict, Option, nearest_key, options_of, read_names
-from lakekit.types.names import INTERNAL_PREFIX, is_internal
+from lakekit.types import INTERNAL_PREFIX, is_internal
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

@@ -29,7 +29,6 @@ import pyarrow.compute as pc
 
 from lakekit import parallel, runtime
 from lakekit.codec import roaring
-from lakekit.codec.arrow_values import from_unscaled
 from lakekit.data_file import deletion_vector_reader, row_kinds
 from lakekit.data_file.paths import data_file_paths
 from lakekit.errors import Corrupt
@@ -40,12 +39,13 @@ from lakekit.metadata import schemas
 from lakekit.model.data_file import format_of
 from lakekit.predicate import TRUE, Leaf, columns, conjunction, restrict
 from lakekit.progress import work
-from lakekit.read import damage, file_index_pruning, index_batches, lazy_frames, polars_pushdown, totals
-from lakekit.read.filter_text import pyarrow_text
+from lakekit.read import bounds_cache, file_index_pruning, lazy_frames, polars_pushdown, table_scan
 from lakekit.read.planner import NO_FILTER, Step
 from lakekit.read.polars_pushdown import parse_exact
+from lakekit.read.row_groups import pyarrow_text
 from lakekit.read.user_expressions import check_aggregates, translate_compute_errors
 from lakekit.types import INTEGERS, TIMESTAMPS
+from lakekit.types.arrow import from_unscaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -147,7 +147,7 @@ def _compute_aggregates(
         SchemaMismatch: Polars cannot compute the condition.
     """
     try:
-        with damage.translate_read_errors(lambda: result.plans):
+        with table_scan.translate_read_errors(lambda: result.plans):
             return _rows(scan, result, where).select(aggregates).collect()
     except pl.exceptions.PolarsError:
         if where is not None:
@@ -189,7 +189,7 @@ def answer_from_indexes(scan: TableScan, aggregates: Sequence[pl.Expr], where: p
         request.column: True for request in understood if request.column is not None and request.kind in ("min", "max")
     }
     parts: list[FileAggregate] = []
-    with damage.translate_read_errors(lambda: plans):
+    with table_scan.translate_read_errors(lambda: plans):
         left = [_remove_answered_files(plan, wanted, conjunction(certain), parts) for plan in plans]
     return AggregateResult(understood, schema, tuple(parts), tuple(left))
 
@@ -310,7 +310,7 @@ def _by_index(
     paths = data_file_paths(ctx, entries.select(_PATH_COLUMNS).take(able))
     able, paths = _select_possibly_indexed(plan, able, paths, wanted)
     full_files = ~_deleted_of(plan, able) if certain == TRUE else np.zeros(len(able), bool)
-    is_cached, figures = totals.get_cached_totals(ctx, wanted, paths, full_files)
+    is_cached, figures = bounds_cache.get_cached_totals(ctx, wanted, paths, full_files)
     if is_cached.any():
         # scalar: one a file
         parts.append(FileAggregate(sum(entries.numbers("row_count")[able[is_cached]].tolist()), figures))
@@ -331,7 +331,7 @@ def _by_index(
         for nth, part in zip(missing.tolist(), aggregates, strict=True)
         if part is not None and full_files[nth]
     }  # scalar: one a file
-    totals.remember(ctx, wanted, paths, fresh)
+    bounds_cache.cache_totals(ctx, wanted, paths, fresh)
     return np.concatenate([able[is_cached], able[missing[answered]]])
 
 
@@ -345,7 +345,7 @@ def _select_possibly_indexed(
     ctx, entries = plan.ctx, plan.entries
     if not wanted:
         return able, paths
-    lacks = totals.mask_unindexed(ctx, wanted, paths)
+    lacks = bounds_cache.mask_unindexed(ctx, wanted, paths)
     ids = entries.numbers("schema_id")[able]
     # scalar: few schemas
     file_schemas = {number: _resolve_file_schema(ctx, number) for number in np.unique(ids).tolist()}
@@ -367,7 +367,7 @@ def _select_possibly_indexed(
 
     has_index = np.array(parallel.map_io(has, files, is_remote=ctx.storage.is_remote), bool)
     lacking = doubtful[~has_index]
-    totals.remember_unindexed(ctx, wanted, [paths[nth] for nth in lacking.tolist()])  # scalar: one a file
+    bounds_cache.cache_unindexed(ctx, wanted, [paths[nth] for nth in lacking.tolist()])  # scalar: one a file
     lacks[lacking] = True
     # scalar: one a file
     return able[~lacks], [path for path, without in zip(paths, lacks.tolist(), strict=True) if not without]
@@ -451,7 +451,7 @@ def _make_index_reader(
                 None if index is None else _aggregate_from_indexes(index, written.names, wanted, certain, file.deleted)
             )
         except Corrupt as damaged:
-            raise index_batches.add_advice(damaged) from None
+            raise file_index_pruning.add_advice(damaged) from None
 
     return read_index
 

@@ -6,19 +6,41 @@
 The entries of a snapshot are one object from read to read (`metadata.manifest_reader`). Entries that a filter made are
 used once, so that nothing is cached for them. The values are in the cache of decoded metadata, within its budget, and
 keep no entries alive.
+
+A cache of what indexes of data files say about their columns: count, sum and bounds of the values.
+
+    remember(ctx, {"v": False}, ["…/data-1.parquet"], {"…/data-1.parquet": {"v": ColumnTotals(3, 24, None, None)}})
+    get_cached_totals(ctx, {"v": False}, ["…/data-1.parquet", "…/data-2.parquet"], [True, True])
+        ->   [True, False], {"v": ColumnTotals(3, 24, None, None)}
+
+Files do not change: only the indexes of new files are read again. A column is one object in the cache of decoded
+metadata, whatever the number of files. Its key is the id and the type of the column, as each file names it by the
+schema it was written with; files are full paths.
 """
 
 from __future__ import annotations
 
 from sys import getsizeof
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import ref
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from lakekit.file_index.bsi import ColumnTotals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.runtime import Runtime
+
+    Ints = NDArray[np.int64]
+    Mask = NDArray[np.bool_]
 
 
 T = TypeVar("T")
@@ -52,3 +74,125 @@ def _weight(value: Any) -> int:
     if isinstance(value, dict):
         return _MARK_BYTES + sum(map(_weight, value.values()))
     return int(value.nbytes) if hasattr(value, "nbytes") else getsizeof(value)
+
+
+# ---- totals ------------------------------------------------------------
+
+
+_MAX_PATHS = 1 << 16
+"""The most files of a column in the cache, beyond those of the last query."""
+_LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
+_HALF_BITS = 32
+_TOTALS_MARK_BYTES = 400
+"""About what the object takes beside what it holds."""
+
+
+class _CachedTotals(NamedTuple):
+    """The totals of a column: `numbers[:, i]` for the file `paths[i]`.
+
+    Its bounds are valid only where `bounded`; those of a file without values mean nothing.
+    """
+
+    paths: pa.Array
+    numbers: Ints
+    bounded: Mask
+
+
+def get_cached_totals(
+    ctx: TableContext, wanted: Mapping[str, bool], paths: Sequence[str], full_files: Mask
+) -> tuple[Mask, dict[str, ColumnTotals]]:
+    """Return which of the `full_files` have totals of all those columns cached, and the totals over them.
+
+    `wanted` are columns, and whether their bounds are needed.
+    """
+    is_cached = full_files.copy()
+    cached: dict[str, tuple[_CachedTotals, Ints]] = {}
+    requested = pa.array(paths, pa.string())
+    for name, bounded in wanted.items():
+        column_totals: _CachedTotals | None = ctx.runtime.metadata_cache.get(_key(ctx, name))
+        if column_totals is None:
+            return np.zeros(len(paths), bool), {}
+        at = pc.fill_null(pc.index_in(requested, column_totals.paths), -1).to_numpy().astype(np.int64)
+        is_cached &= (at >= 0) & (column_totals.bounded[at] | (not bounded))
+        cached[name] = column_totals, at
+    return is_cached, {
+        name: _sum_totals(column_totals, at[is_cached], bounded=wanted[name])
+        for name, (column_totals, at) in cached.items()
+    }
+
+
+def _sum_totals(cached: _CachedTotals, at: Ints, *, bounded: bool) -> ColumnTotals:
+    counts, totals, leasts, greatests = cached.numbers[:, at]
+    # in halves: the sum may be beyond 64 bits
+    total = (int((totals >> _HALF_BITS).sum()) << _HALF_BITS) + int((totals & ((1 << _HALF_BITS) - 1)).sum())
+    has_values = counts > 0
+    if not bounded or not has_values.any():
+        return ColumnTotals(int(counts.sum()), total, None, None)
+    return ColumnTotals(int(counts.sum()), total, int(leasts[has_values].min()), int(greatests[has_values].max()))
+
+
+def cache_totals(
+    ctx: TableContext,
+    wanted: Mapping[str, bool],
+    paths: Sequence[str],
+    totals_by_path: Mapping[str, Mapping[str, ColumnTotals]],
+) -> None:
+    """Cache the totals of files by path, of the columns `wanted`.
+
+    `paths` are all files of the query: those stay in the cache if it becomes too big.
+    """
+    for name, bounded in wanted.items():
+        figures = {
+            path: column_totals[name]
+            for path, column_totals in totals_by_path.items()
+            if _LEAST <= column_totals[name].total <= _GREATEST
+        }
+        if not figures:
+            continue
+        rows = [(totals.count, totals.total, totals.least or 0, totals.greatest or 0) for totals in figures.values()]
+        updated = _CachedTotals(pa.array(figures, pa.string()), np.array(rows, np.int64).T, np.full(len(rows), bounded))
+        before: _CachedTotals | None = ctx.runtime.metadata_cache.get(_key(ctx, name))
+        if before is not None:
+            updated = _merge_totals(before, updated, paths)
+        weight = updated.paths.nbytes + updated.numbers.nbytes + updated.bounded.nbytes + _TOTALS_MARK_BYTES
+        ctx.runtime.metadata_cache.put({_key(ctx, name): updated}, weight)
+
+
+def mask_unindexed(ctx: TableContext, wanted: Mapping[str, bool], paths: Sequence[str]) -> Mask:
+    """Return which of the files are known to have no index that could give totals of those columns."""
+    unindexed: frozenset[str] = ctx.runtime.metadata_cache.get(_unindexed_key(ctx, wanted)) or frozenset()
+    return np.array([path in unindexed for path in paths], bool)  # scalar: one a file
+
+
+def cache_unindexed(ctx: TableContext, wanted: Mapping[str, bool], paths: Sequence[str]) -> None:
+    """Cache that those files have no such index."""
+    if not paths:
+        return
+    unindexed: frozenset[str] = ctx.runtime.metadata_cache.get(_unindexed_key(ctx, wanted)) or frozenset()
+    updated = unindexed.union(paths) if len(unindexed) + len(paths) <= _MAX_PATHS else frozenset(paths)
+    ctx.runtime.metadata_cache.put(
+        {_unindexed_key(ctx, wanted): updated},
+        _TOTALS_MARK_BYTES + sum(map(len, updated)) + _TOTALS_MARK_BYTES // 4 * len(updated),
+    )
+
+
+def _unindexed_key(ctx: TableContext, wanted: Mapping[str, bool]) -> Hashable:
+    return "unable", *(_key(ctx, name) for name in sorted(wanted))
+
+
+def _merge_totals(before: _CachedTotals, added: _CachedTotals, paths: Sequence[str]) -> _CachedTotals:
+    stays = pc.invert(pc.is_in(before.paths, added.paths))
+    if len(before.paths) + len(added.paths) > _MAX_PATHS:
+        stays = pc.and_(stays, pc.is_in(before.paths, pa.array(paths, pa.string())))
+    mask = stays.to_numpy(zero_copy_only=False)
+    numbers = np.concatenate([before.numbers[:, mask], added.numbers], axis=1)
+    return _CachedTotals(
+        pa.concat_arrays([before.paths.filter(stays), added.paths]),
+        numbers,
+        np.concatenate([before.bounded[mask], added.bounded]),
+    )
+
+
+def _key(ctx: TableContext, column: str) -> Hashable:
+    field = ctx.schema.field(column)
+    return "totals", ctx.storage, ctx.root, field.id, field.type.as_nullable()

@@ -26,16 +26,16 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakekit.draw import cards, html
+from lakekit.draw import cards
 from lakekit.draw.humanize import format_size, plural
 from lakekit.errors import LakekitError
 from lakekit.metadata import refs, snapshots
 from lakekit.model.snapshot import fixed_length_bytes
 from lakekit.predicate import And, Leaf, Or, Predicate, describe, literal
 from lakekit.read import aggregate_pushdown, polars_pushdown, user_expressions
-from lakekit.read.filter_text import pyarrow_text
 from lakekit.read.planner import NO_FILTER, Step
 from lakekit.read.polars_pushdown import parse_exact
+from lakekit.read.row_groups import pyarrow_text
 from lakekit.read.user_expressions import check_times
 from lakekit.types import BINARIES, STRINGS, TIMESTAMPS, Instant
 
@@ -339,7 +339,7 @@ class Explain:
 
     def _repr_html_(self) -> str:
         steps = [(step.what, step.before, step.after, step.why) for step in self.steps]
-        return html.funnel(self._title, steps) + "".join(f"<p>{html.escape(line)}</p>" for line in self._last)
+        return cards.html_funnel(self._title, steps) + "".join(f"<p>{cards.escape(line)}</p>" for line in self._last)
 
 
 def explain(scan: TableScan, expr: pl.Expr | None, aggregates: Sequence[pl.Expr] = ()) -> Explain:

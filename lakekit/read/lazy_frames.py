@@ -18,7 +18,7 @@ from lakekit.data_file.reader import scan_files
 from lakekit.errors import SchemaMismatch
 from lakekit.format.polars_types import polars_schema
 from lakekit.model.data_file import KIND_TEXTS
-from lakekit.read import snapshot_diff as differences
+from lakekit.read import sections
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -128,13 +128,13 @@ def difference(
         _scan_merged_plan if is_told_by_key else _scan_with_bucket, fields=fields, keeps_deletes=keeps_deletes
     )
     old, new = side(before), side(after)
-    return differences.diff_frames(old, new, after.ctx, after.rule).select(
+    return sections.diff_frames(old, new, after.ctx, after.rule).select(
         cols([*(field.name for field in fields), *system])
     )
 
 
 def _scan_merged_plan(plan: Plan, fields: Sequence[Field], *, keeps_deletes: bool) -> pl.LazyFrame:
-    return scan_merged([plan], fields, system=differences.SYSTEM, keeps_deletes=keeps_deletes)
+    return scan_merged([plan], fields, system=sections.SYSTEM, keeps_deletes=keeps_deletes)
 
 
 def _scan_with_bucket(plan: Plan, fields: Sequence[Field], *, keeps_deletes: bool) -> pl.LazyFrame:
@@ -149,14 +149,14 @@ def _scan_with_bucket(plan: Plan, fields: Sequence[Field], *, keeps_deletes: boo
         )
         parts.append(
             _scan_merged_plan(bucket_plan, fields, keeps_deletes=keeps_deletes).with_columns(
-                pl.lit(number, pl.Int32).alias(differences.BUCKET)
+                pl.lit(number, pl.Int32).alias(sections.BUCKET)
             )
         )
     return (
         pl.concat(parts)
         if parts
         else _scan_merged_plan(plan, fields, keeps_deletes=keeps_deletes).with_columns(
-            pl.lit(0, pl.Int32).alias(differences.BUCKET)
+            pl.lit(0, pl.Int32).alias(sections.BUCKET)
         )
     )
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from lakekit import runtime
 from lakekit.codec import binary_row
 from lakekit.format.polars_types import polars_schema
-from lakekit.lsm import merge_spec_options as rules
+from lakekit.lsm import merge
 from lakekit.metadata import manifest_reader
 from lakekit.model.table_paths import POSTPONE_BUCKET
 from lakekit.predicate import TRUE, columns, conjunction, conjuncts
@@ -280,7 +280,7 @@ def plan_difference(ctx: TableContext, before: Position, after: Position, condit
 def rule_of(ctx: TableContext) -> MergeSpec | None:
     """Return the merge rule of a key table; None for an append table."""
     return (
-        rules.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name) if ctx.schema.primary_keys else None
+        merge.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name) if ctx.schema.primary_keys else None
     )
 
 

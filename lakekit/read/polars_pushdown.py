@@ -43,7 +43,7 @@ from lakekit.predicate import (
     restrict,
 )
 from lakekit.read import row_groups, temporal
-from lakekit.read.filter_text import pyarrow_text
+from lakekit.read.row_groups import pyarrow_text
 from lakekit.types import TIMESTAMPS, Instant
 
 if TYPE_CHECKING:

@@ -1,26 +1,51 @@
 """Which files of a key table overlap: sections of several files are merged, all others are read raw.
 
 Source: ENGINE 2.5, 6.5.
+
+The difference of two states of a key table, for diff increments and `changes(mode="diff")` (ENGINE 6.3).
+
+    before   1 a   2 b           after   1 a   2 B   3 c           difference   +I 2 B   +I 3 c
+    before   1 a   2 b           after   1 a                       difference   -D 2 b, if deletes are kept
+
+The reference merges the two sorted states as if they were runs of one table, and reports a changed key only if the
+later state's row comes second, that is if its sequence fields, or then its sequence number, are greater. Sequence
+numbers begin again with an INSERT OVERWRITE, so that rows it replaced may go unreported (case overwrite_keyed). Equal
+ones are ordered by the loser tree that merges: the side whose row was not moved last is first.
+
+Buckets are compared one by one. If they are dynamic, a key that was deleted may come again in another bucket, and
+writers place keys by several functions if `bucket-function.type` is not the default: then both states have the bucket
+of every row in a column `BUCKET`.
+
+Source: `IncrementalDiffSplitRead.DiffMerger`, `LoserTree`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import polars as pl
 
-from lakekit.codec import binary_row
+from lakekit.codec import binary_row, hashing
+from lakekit.columns import AFTER, BEFORE, GROUP, KIND, PLACE, ROW, SEQUENCE, col, cols, internal
 from lakekit.data_file.paths import bucket_id_at
 from lakekit.errors import Corrupt
-from lakekit.lsm import sorted_runs
+from lakekit.lsm import row_versions, sorted_runs
+from lakekit.lsm.merge import sort_map_entries
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
+    from lakekit.lsm.merge_spec import MergeSpec
     from lakekit.lsm.sorted_runs import Sections
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.manifest_entries import ManifestEntries
+
+    Mask = NDArray[np.bool_]
 
 
 _SECOND_PARTITION = 1 << 31
@@ -137,4 +162,139 @@ def _sections(ctx: TableContext, entries: ManifestEntries) -> Sections:
         min_sequence=entries.numbers("min_sequence_number"),
         max_sequence=entries.numbers("max_sequence_number"),
         buckets=bucket_ids(entries),
+    )
+
+
+# ---- snapshot diff ------------------------------------------------------------
+
+
+SYSTEM = (KIND, SEQUENCE)
+BUCKET: Final = GROUP
+_DELETE = 3
+
+
+def diff_frames(before: pl.LazyFrame, after: pl.LazyFrame, ctx: TableContext, rule: MergeSpec) -> pl.LazyFrame:
+    """Return the rows of `after` that `before` does not have, and -D for keys that only `before` has.
+
+    Both frames have the table's columns, `SYSTEM`, and maybe `BUCKET`.
+    """
+    key = [*ctx.schema.partition_keys, *rule.key]
+    if BUCKET in after.collect_schema():
+        key.append(BUCKET)
+    others = [name for name in ctx.schema.names if name not in key] + list(SYSTEM)
+    old = before.with_columns(pl.lit(True).alias(BEFORE)).rename({name: _before_name(name) for name in others})
+    joined = after.with_columns(pl.lit(True).alias(AFTER)).join(
+        old, on=cols(key), how="full", nulls_equal=True, coalesce=True
+    )
+    schema = after.collect_schema()
+    return joined.map_batches(partial(_select_changes, ctx=ctx, rule=rule, names=schema.names()), schema=schema)
+
+
+def _before_name(name: str) -> str:
+    """Return the name of a column of the state before, beside that of the state after."""
+    return internal("before", name)
+
+
+def _select_changes(joined: pl.DataFrame, *, ctx: TableContext, rule: MergeSpec, names: Sequence[str]) -> pl.DataFrame:
+    in_after, in_before = joined[AFTER].is_not_null().to_numpy(), joined[BEFORE].is_not_null().to_numpy()
+    is_deleted = ~in_after & ~_retracts(joined[_before_name(KIND)])
+    changed = joined.filter(
+        pl.Series((in_after & ~in_before) | is_deleted | _mask_changed(joined, in_after & in_before, ctx, rule))
+    )
+    is_there, both = pl.col(AFTER).is_not_null(), set(joined.columns)
+    columns = [
+        pl.when(is_there).then(col(name)).otherwise(col(_before_name(name))).alias(name)
+        if _before_name(name) in both
+        else col(name)
+        for name in names
+    ]
+    kind = pl.when(is_there).then(col(_before_name(KIND))).otherwise(pl.lit(_DELETE, pl.Int8)).alias(_before_name(KIND))
+    return changed.with_columns(kind).select(columns)
+
+
+def _retracts(kinds: pl.Series) -> Mask:
+    return (kinds.fill_null(0).to_numpy() & 1).astype(bool)
+
+
+def _mask_changed(joined: pl.DataFrame, both: Mask, ctx: TableContext, rule: MergeSpec) -> Mask:
+    """Return the keys of both states that changed, and whose row of `after` comes second.
+
+    A key changed if its values differ, or one of its rows is a delete.
+    """
+    types, both_states = ctx.schema.types, set(joined.columns)
+    values = [name for name in ctx.schema.names if _before_name(name) in both_states]
+    unlike = [
+        sort_map_entries(col(name), types[name]).ne_missing(sort_map_entries(col(_before_name(name)), types[name]))
+        for name in values
+    ]
+    mask = joined.select(pl.any_horizontal(*unlike) if unlike else pl.lit(value=False)).to_series().to_numpy() & both
+    mask |= both & (_retracts(joined[KIND]) != _retracts(joined[_before_name(KIND)]))
+    if not mask.any():
+        return mask
+    order = _order(joined, both, rule)
+    if (mask & (order == 0)).any():
+        order = _break_ties(joined, both, order, ctx, rule)
+    changed: Mask = mask & (order > 0)
+    return changed
+
+
+def _order(joined: pl.DataFrame, both: Mask, rule: MergeSpec) -> NDArray[np.int8]:
+    """Return whether `after` comes second (1) or first (-1) by sequence fields and numbers, 0 for equal ones.
+
+    Only keys that both states have are compared.
+    """
+    names = [*rule.sequence_fields, SEQUENCE]
+    pairs = joined.filter(pl.Series(both))
+    older = [col(_before_name(name) if _before_name(name) in pairs.columns else name).alias(name) for name in names]
+    sides = [pairs.select(older), pairs.select(cols(names))]
+    pair_order, count = np.zeros(len(pairs), np.int8), len(pairs)
+    for rank in reversed(row_versions.version_ranks(pl.concat(sides), rule)):
+        pair_order = np.where(
+            rank[count:] == rank[:count], pair_order, np.where(rank[count:] > rank[:count], 1, -1)
+        ).astype(np.int8)
+    order = np.zeros(len(both), np.int8)
+    order[both] = pair_order
+    return order
+
+
+def _break_ties(
+    joined: pl.DataFrame, both: Mask, order: NDArray[np.int8], ctx: TableContext, rule: MergeSpec
+) -> NDArray[np.int8]:
+    """Return the order with every tie resolved as the reference's loser tree of two leaves resolves it.
+
+    The leaf that did not move last comes first. A lone row's leaf moves last, of a pair the leaf that came first; at
+    the start of a bucket that of `before`.
+    """
+    bucket_of_row = _bucket_ids(joined, ctx)
+    partition = cols(ctx.schema.partition_keys)
+    at = joined.select(*partition, bucket_of_row.alias(PLACE), *cols(rule.key)).with_row_index(ROW)
+    rows = at.sort(cols(at.columns[1:]))[ROW].to_numpy()
+    bucket_rank = at.select(pl.struct(*partition, PLACE).rank("dense")).to_series().to_numpy()[rows]
+    tie = (both & (order == 0))[rows]
+    alone = joined[AFTER].is_not_null().to_numpy()[rows]
+    moved = np.where(both[rows], order[rows] < 0, alone)  # whether the leaf of `after` moved last
+    number = np.arange(len(rows))
+    starts = np.concatenate(([True], bucket_rank[1:] != bucket_rank[:-1]))
+    start = np.maximum.accumulate(np.where(starts, number, 0))
+    last = np.maximum.accumulate(np.where(tie, -1, number))  # the last event that was no tie
+    last = np.where(last < start, -1, last)
+    ties = np.cumsum(tie)
+    # ties between it, or the start, and this one
+    since = ties - np.where(last >= 0, ties[last], ties[start] - tie[start]) - tie
+    after_moved = np.where(last >= 0, moved[last], False) ^ (since % 2 == 1)
+    settled = order.copy()
+    settled[rows[tie]] = np.where(after_moved[tie], 1, -1)
+    return settled
+
+
+def _bucket_ids(joined: pl.DataFrame, ctx: TableContext) -> pl.Series:
+    """Return the bucket of each key, from its column or computed from the key."""
+    if BUCKET in joined.columns:
+        return joined[BUCKET]
+    count, schema = ctx.options.bucket, ctx.schema
+    if count <= 1:
+        return pl.zeros(joined.height, pl.Int32, eager=True)
+    keys = [schema.field(name) for name in schema.bucket_keys]
+    return pl.Series(
+        hashing.buckets("default", [joined[f.name].to_arrow() for f in keys], [f.type for f in keys], count)
     )

@@ -20,7 +20,7 @@ import polars as pl
 
 from lakekit.columns import KIND
 from lakekit.data_file.entry_damage import add_manifest_path
-from lakekit.draw import cards, html
+from lakekit.draw import cards
 from lakekit.draw.timeline import moment
 from lakekit.errors import InvalidOption, SchemaChanged, SnapshotNotFound
 from lakekit.format.polars_types import polars_schema
@@ -108,7 +108,7 @@ class Change:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return html.card(self._title, self._facts)
+        return cards.html_card(self._title, self._facts)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,34 +5,47 @@ Refresh of a context whose table was recreated under an existing frame.
 A table that was dropped and created again, or fast-forwarded to a branch, has schemas that begin again at the same
 numbers. Numbers and field ids then mean nothing: columns are matched by name, and the whole context is that of the new
 table.
+
+Translation of what Polars raises over damaged files, when lakekit collects a scan, to lakekit's errors.
+
+The core of every table object: its location, and how to open it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from lakekit.data_file.entry_damage import add_manifest_path
-from lakekit.errors import BranchNotFound, InvalidOption, SchemaChanged, SchemaMismatch
+from lakekit import runtime
+from lakekit.data_file.entry_damage import add_manifest_path, with_manifest
+from lakekit.data_file.paths import data_file_paths
+from lakekit.data_file.reader import raise_damage
+from lakekit.errors import BranchNotFound, Corrupt, InvalidOption, LakekitError, SchemaChanged, SchemaMismatch
+from lakekit.format import external_reader
 from lakekit.format.polars_types import known_schema
 from lakekit.metadata import schemas, snapshots
-from lakekit.metadata.table_context import load_context
+from lakekit.metadata.table_context import load_context, open_context
+from lakekit.model.table_paths import Locations
 from lakekit.options.features import OBJECTS, check_readable, refuse
+from lakekit.options.option import EMPTY
 from lakekit.read import lazy_frames, planner, time_travel
+from lakekit.read.planner import NO_FILTER
 from lakekit.read.polars_pushdown import ResolvedSource
 from lakekit.types import Field, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     import polars as pl
 
-    from lakekit.metadata.table_context import TableContext
+    from lakekit.metadata.table_context import CatalogEnvironment, TableContext
     from lakekit.read.planner import Plan
     from lakekit.read.polars_pushdown import ScanFilter
     from lakekit.read.time_travel import Position
+    from lakekit.storage.protocol import Storage
 
 
 def refresh_if_recreated(
@@ -51,18 +64,18 @@ def refresh_if_recreated(
     fresh = load_context(ctx.location, schemas.latest(ctx), ctx.dynamic)
     if at is not None:
         fresh = time_travel.schema_of(fresh, time_travel.locate(fresh, at))
-    current_fields = {field.name: field for field in fresh.schema.fields}
-    for field in fields:
-        current = current_fields.get(field.name)
-        if current is None or str(current.type.as_nullable()) != str(field.type.as_nullable()):
+    current_fields = {column.name: column for column in fresh.schema.fields}
+    for column in fields:
+        current = current_fields.get(column.name)
+        if current is None or str(current.type.as_nullable()) != str(column.type.as_nullable()):
             what = "it is not there" if current is None else f"it is {current.type} there"
             msg = (
-                f"column {field.name!r} of {ctx.name} was {field.type} when {method} was called; the table was made "
+                f"column {column.name!r} of {ctx.name} was {column.type} when {method} was called; the table was made "
                 f"anew since, or moved forward to a branch, and {what}: its columns are {', '.join(current_fields)}; "
                 f"call t.{method} again"
             )
-            raise SchemaChanged(msg, column=field.name)
-    return fresh, tuple(current_fields[field.name] for field in fields)
+            raise SchemaChanged(msg, column=column.name)
+    return fresh, tuple(current_fields[column.name] for column in fields)
 
 
 # ---- table scan ------------------------------------------------------------
@@ -182,16 +195,16 @@ def refresh_options(ctx: TableContext, fields: Sequence[Field], method: str) -> 
         SchemaChanged: the `fields` are no longer what they were when `method` was called.
     """
     newest = schemas.latest(ctx)
-    newest_fields = {field.id: field for field in newest.fields}
-    for field in fields:
-        current = newest_fields.get(field.id)
-        if current is None or current.type.as_nullable() != field.type.as_nullable():
+    newest_fields = {column.id: column for column in newest.fields}
+    for column in fields:
+        current = newest_fields.get(column.id)
+        if current is None or current.type.as_nullable() != column.type.as_nullable():
             what = "was dropped" if current is None else f"is {current.type} now"
             msg = (
-                f"column {field.name!r} of {ctx.name} was {field.type} when {method} was called and {what}; call "
+                f"column {column.name!r} of {ctx.name} was {column.type} when {method} was called and {what}; call "
                 f"t.{method} again"
             )
-            raise SchemaChanged(msg, column=field.name)
+            raise SchemaChanged(msg, column=column.name)
     return ctx.with_schema(newest).with_schema(ctx.schema)
 
 
@@ -289,3 +302,126 @@ def scan_snapshot(ctx: TableContext, snapshot_id: int) -> TableScan:
     """
     check_readable(ctx.all_options, f"table {ctx.name}")
     return TableScan(ctx=ctx, fields=ctx.schema.fields, at=snapshot_id)
+
+
+# ---- damage ------------------------------------------------------------
+
+
+@contextmanager
+def translate_read_errors(plans: Callable[[], Sequence[Plan]]) -> Iterator[None]:
+    """Translate an error about a file of some plans to lakekit's error with the file's path.
+
+    For use around a `collect`. The plans are made only if there is an error; an error about the query stays Polars'
+    own.
+
+    Raises:
+        Corrupt, FileMissing, StorageFailed: a file of the plans could not be read.
+    """
+    try:
+        yield
+    except LakekitError as wrong:
+        if isinstance(wrong, Corrupt) and wrong.path is None:
+            for plan in plans():
+                if plan.snapshot is not None:
+                    raise with_manifest(plan.ctx, plan.snapshot, wrong) from None
+        raise
+    except external_reader.FOREIGN_FAILURES as wrong:
+        external_reader.pass_interrupt(wrong)
+        for plan in plans():
+            raise_damage(plan.ctx, data_file_paths(plan.ctx, plan.entries.take(plan.selected)), wrong)
+        raise
+
+
+def plans_of(source: TableScan) -> Callable[[], Sequence[Plan]]:
+    """Return the plans of every row of a scan, for `translate_read_errors`."""
+    return lambda: source.plans(NO_FILTER)
+
+
+# ---- table core ------------------------------------------------------------
+
+
+_CARRIED_FIELDS = (
+    "location",
+    "name",
+    "branch_name",
+    "dynamic",
+    "storage_options",
+    "storage",
+    "catalog_env",
+    "locations",
+)
+"""What a pickled table takes along."""
+_MOST_SCANS = 64
+"""So many scans share a frame: Polars may keep something of every question it is asked."""
+
+
+@dataclass(slots=True)
+class SharedScan:
+    """A frame of the newest snapshot that several scans may share, and the context it reads.
+
+    Each time it runs it looks for the newest snapshot again.
+    """
+
+    ctx: TableContext
+    frame: pl.LazyFrame
+    scans_left: int = _MOST_SCANS
+
+
+@dataclass(slots=True)
+class LastSeen:
+    """The context a table was last opened with, and what is shown of it without opening it again.
+
+    `files`, `health` and `checked` are texts; `shared` is a frame to reuse.
+    """
+
+    ctx: TableContext | None = None
+    snapshot_id: int | None = None
+    files: str | None = None
+    health: str | None = None
+    checked: str | None = None
+    shared: SharedScan | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class TableCore:
+    """A location, a branch and dynamic options.
+
+    Nothing here becomes outdated: each call opens the newest schema and snapshot.
+    """
+
+    location: str
+    name: str
+    branch_name: str | None = None
+    dynamic: Mapping[str, Any] = EMPTY
+    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
+    storage: Storage | None = field(default=None, repr=False)
+    catalog_env: CatalogEnvironment | None = field(default=None, repr=False, compare=False)
+    locations: Locations = field(default=Locations(), repr=False, compare=False)
+    _seen: LastSeen = field(default_factory=LastSeen, repr=False, compare=False)
+
+    def handle(self) -> TableContext:
+        """Open the table and return its context as of now.
+
+        Raises `TableNotFound` and what opening raises, and `ForkedProcess` in a forked child.
+        """
+        runtime.refuse_fork()
+        ctx = open_context(
+            self.location,
+            branch=self.branch_name,
+            options=self.dynamic,
+            storage_options=self.storage_options,
+            storage=self.storage,
+            name=self.name,
+            catalog_env=self.catalog_env,
+            locations=self.locations,
+        )
+        self._seen.ctx = ctx
+        return ctx
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _CARRIED_FIELDS}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "_seen", LastSeen())

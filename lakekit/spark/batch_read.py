@@ -42,13 +42,13 @@ from lakekit.read import (
     incremental as changing,
     lazy_frames,
     polars_pushdown,
-    table_scan as scans,
+    table_scan,
     time_travel,
     user_expressions,
 )
-from lakekit.read.filter_text import pyarrow_text
 from lakekit.read.planner import NO_FILTER
 from lakekit.read.polars_pushdown import ScanFilter, parse_exact
+from lakekit.read.row_groups import pyarrow_text
 from lakekit.spark import native_parquet, session, tasks as spark_tasks
 from lakekit.spark.types import arrow_schema, read_fields, spark_schema, to_batch
 from lakekit.system_tables import metadata_tables, registry
@@ -202,7 +202,7 @@ def read(
     ctx = handle_of(table, at, options)
     if at is None and time_travel.means_changes(ctx):
         return read_changes(spark, changing.changes_from_options(ctx, kind_column=None), columns, where)
-    return _read_state(spark, scans.scan(ctx, at), columns, where)
+    return _read_state(spark, table_scan.scan(ctx, at), columns, where)
 
 
 def _read_state(

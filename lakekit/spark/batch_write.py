@@ -43,7 +43,7 @@ from lakekit.commit import abort, committer as publishing
 from lakekit.data_file import rolling_writer
 from lakekit.errors import InvalidOption, LakekitError
 from lakekit.maintenance import after_commit, compact
-from lakekit.metadata import feature_check
+from lakekit.metadata import table_context
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.spark import batch_read, session, types, write_task
 from lakekit.spark.types import spark_type
@@ -414,7 +414,7 @@ def check(
             value=row_kind,
         )
     overwrite = resolve_overwrite(ctx, None if mode != "overwrite" else True if partition is None else partition)
-    feature_check.check_writable(ctx)
+    table_context.check_writable(ctx)
     rolling_writer.allowed_external_roots(ctx)
     _check_columns(schema, ctx, row_kind)
     return overwrite

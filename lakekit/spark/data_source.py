@@ -71,9 +71,9 @@ from lakekit.errors import (
     Unsupported,
 )
 from lakekit.model import partition as partitions
-from lakekit.model.locations import check_not_in_hint
 from lakekit.model.snapshot import BATCH_IDENTIFIER
-from lakekit.read import incremental as changing, table_scan as scans, time_travel
+from lakekit.model.table_paths import check_not_in_hint
+from lakekit.read import incremental as changing, table_scan, time_travel
 from lakekit.runtime import warn_user
 from lakekit.spark import batch_read, batch_write, session, tasks, types, write_task
 from lakekit.sql.tokenizer import quote_identifier
@@ -142,7 +142,7 @@ class PaimonDataSource(DataSource):
         table = self.table()
         ctx = batch_read.handle_of(table, None, None)
         try:
-            fields = ctx.schema.fields if time_travel.means_changes(ctx) else scans.scan(ctx).fields
+            fields = ctx.schema.fields if time_travel.means_changes(ctx) else table_scan.scan(ctx).fields
         except NotFound:  # a stream may begin behind what is there, with today's columns
             fields = ctx.schema.fields
         kind = self.options.get("row_kind")
@@ -260,7 +260,7 @@ class BatchReader(DataSourceReader):
         if time_travel.means_changes(ctx):
             self._changes(changing.changes_from_options(ctx, kind_column=kind_column), schema, where)
             return
-        scan = replace(scans.scan(ctx), kind_column=kind_column)
+        scan = replace(table_scan.scan(ctx), kind_column=kind_column)
         rows = batch_read.rows_of(scan.ctx, where)
         out = columns(scan.fields, schema, scan.ctx.name, kind_column)
         for plan, what in batch_read.work_of_state(scan, out, rows):

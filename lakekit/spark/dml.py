@@ -63,7 +63,7 @@ from lakekit.dml.merge_plan import SOURCE_ROW
 from lakekit.dml.row_change import RowChange
 from lakekit.errors import MergeConflict, SchemaMismatch, ValueOutOfRange
 from lakekit.maintenance import after_commit
-from lakekit.metadata import feature_check
+from lakekit.metadata import table_context
 from lakekit.read.user_expressions import SOURCE, translate_compute_errors
 from lakekit.spark import session, types, write_task
 from lakekit.spark.batch_write import collected, handle_of
@@ -80,8 +80,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakekit.commit.result import Commit
-    from lakekit.dml.merge_clauses import Clause
-    from lakekit.dml.merge_plan import MergePlan
+    from lakekit.dml.merge_plan import Clause, MergePlan
     from lakekit.dml.row_change import RowChangeSpec
     from lakekit.metadata.table_context import TableContext
     from lakekit.table.table import Table
@@ -487,7 +486,7 @@ def merge(
         )
         raise TypeError(msg)
     ctx = handle_of(table_or_path)
-    feature_check.check_writable(ctx)
+    table_context.check_writable(ctx)
     arrow = pa.schema([pa.field(field.name, _arrow(field)) for field in source.schema])
     nothing = write_task.convert_times(
         pa.RecordBatch.from_arrays([pa.array([], field.type) for field in arrow], schema=arrow), ctx

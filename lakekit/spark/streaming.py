@@ -47,7 +47,7 @@ from lakekit.commit import abort as abandoned, committer as publishing
 from lakekit.errors import Corrupt, InvalidOption, SnapshotNotFound
 from lakekit.metadata import snapshots
 from lakekit.model.manifest_entries import ADD
-from lakekit.read import stream as following, table_scan as scans
+from lakekit.read import stream as following, table_scan
 from lakekit.read.planner import NO_FILTER
 from lakekit.read.time_travel import Position
 from lakekit.spark import batch_read, batch_write, data_source, session, tasks as spark_tasks, types
@@ -247,7 +247,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _rows(self, part: StreamPartition) -> Iterator[pa.RecordBatch]:
         ctx = self.stream.ctx
         if part.schema_id > ctx.newest_schema_id:
-            ctx = scans.refresh_options(ctx, self.stream.fields, "follow()")
+            ctx = table_scan.refresh_options(ctx, self.stream.fields, "follow()")
         output_fields = batch_read.with_kind(self.kind_column, self.out, numbered=False)
         if part.task is None:
             yield from self._overwrite_task(ctx, part, output_fields)

@@ -46,7 +46,7 @@ from lakekit.model import manifest_entries, split as split_bytes
 from lakekit.model.index_manifest import DELETION_VECTORS, DeletionRange, IndexManifestEntry
 from lakekit.model.split import DeletionFile, Split
 from lakekit.options.option import FrozenDict
-from lakekit.read import damage, lazy_frames, polars_pushdown, row_groups, sections
+from lakekit.read import lazy_frames, polars_pushdown, row_groups, sections, table_scan
 from lakekit.read.planner import Plan, rule_of
 from lakekit.read.polars_pushdown import ScanFilter
 from lakekit.read.sections import MergedBucket
@@ -194,7 +194,7 @@ def read_frames(job: ReadJob, data: bytes) -> Iterator[pl.DataFrame]:
     if task.slices > 1:
         yield _slice(job, task)
     else:
-        with damage.translate_read_errors(lambda: [_plan(job, task.pieces)]):
+        with table_scan.translate_read_errors(lambda: [_plan(job, task.pieces)]):
             yield from _frame(job, task).collect_batches(chunk_size=BATCH_ROWS, maintain_order=True)
 
 

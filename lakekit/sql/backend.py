@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from lakekit.catalog.catalog import Catalog
     from lakekit.commit.result import Commit
-    from lakekit.dml.merge_clauses import Clause
+    from lakekit.dml.merge_plan import Clause
     from lakekit.maintenance.result import Expired
     from lakekit.sql.tokenizer import TokenStream
     from lakekit.table.format_tables import ObjectTable

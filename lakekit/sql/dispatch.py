@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from lakekit.errors import Unsupported
 from lakekit.sql import (
-    calls,
+    calls as calls,  # noqa: PLC0414 - imported for what it registers
     ddl,
     dml,
-    flink_procedures as flink_procedures,  # noqa: PLC0414 - imported for what it registers
     procedures as procedures,  # noqa: PLC0414 - imported for what it registers
     show,
     view_ddl,

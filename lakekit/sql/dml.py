@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from lakekit.columns import col, struct_field
-from lakekit.dml import merge_clauses
+from lakekit.dml import merge_plan
 from lakekit.errors import ColumnNotFound, CommitStateUnknown, InvalidOption, LakekitError, SchemaMismatch, Unsupported
 from lakekit.format.polars_types import polars_schema
 from lakekit.read.user_expressions import SOURCE
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lakekit.commit.result import Commit
-    from lakekit.dml.merge_clauses import Clause
+    from lakekit.dml.merge_plan import Clause
     from lakekit.model.table_schema import TableSchema
     from lakekit.sql.backend import Rows, Statement
     from lakekit.table.table import Table
@@ -318,8 +318,8 @@ def _clause(node: Node, both: Scope) -> Clause:
     then = node.args["then"]
     if not is_matched and not by_source:
         _refuse_other_clauses(then, "this", "expression")
-        return merge_clauses.when_not_matched(insert=_parse_insert_action(then, scope, target), where=where)
-    make: Callable[..., Clause] = merge_clauses.when_matched if is_matched else merge_clauses.when_not_matched_by_source
+        return merge_plan.when_not_matched(insert=_parse_insert_action(then, scope, target), where=where)
+    make: Callable[..., Clause] = merge_plan.when_matched if is_matched else merge_plan.when_not_matched_by_source
     if isinstance(then, exp.Var) and then.name.upper() == "DELETE":
         return make(delete=True, where=where)
     if isinstance(then, exp.Update):

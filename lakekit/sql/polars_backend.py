@@ -21,7 +21,7 @@ from lakekit.catalog.views import View
 from lakekit.columns import col, internal, is_pattern
 from lakekit.errors import ColumnNotFound, DatabaseNotFound, InvalidOption, SchemaMismatch
 from lakekit.format.polars_types import paimon_type, polars_type
-from lakekit.model.locations import check_not_in_hint
+from lakekit.model.table_paths import check_not_in_hint
 from lakekit.sql import ddl, dispatch, expressions
 from lakekit.sql.backend import ResultRows, Statement, single_column
 from lakekit.sql.expressions import exp
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from lakekit.catalog.catalog import Catalog
     from lakekit.commit.result import Commit
-    from lakekit.dml.merge_clauses import Clause
+    from lakekit.dml.merge_plan import Clause
     from lakekit.maintenance.result import Expired
     from lakekit.table.format_tables import ObjectTable
     from lakekit.table.table import Table

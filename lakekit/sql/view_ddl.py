@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lakekit.catalog.views import MaterializedTable, View
 from lakekit.errors import InvalidOption, NotFound, Unsupported, ViewNotFound
-from lakekit.format_table.listing import FORMAT_TABLE
+from lakekit.format_table.scan import FORMAT_TABLE
 from lakekit.options.features import OBJECTS
 from lakekit.sql import ddl
 from lakekit.sql.backend import ResultRows

@@ -16,10 +16,10 @@ from lakekit.ddl import schema_writer as schemas
 from lakekit.ddl.schema_changes import texts_of
 from lakekit.ddl.table_definition import check_default, define_table, fields_of
 from lakekit.errors import InvalidOption, Unsupported
-from lakekit.format_table import listing, object_table, scan as scans, writer as writes
+from lakekit.format_table import object_table, scan as listing, writer as writes
 from lakekit.metadata import schemas as schema_files
 from lakekit.model import partition as partitions
-from lakekit.model.locations import OBJECT_LOCATION
+from lakekit.model.table_paths import OBJECT_LOCATION
 from lakekit.model.table_schema import CURRENT_VERSION, TableSchema, assign_ids
 from lakekit.options.features import OBJECTS
 from lakekit.options.option import EMPTY, FrozenDict
@@ -91,8 +91,8 @@ class FormatTable(Table):
         `Corrupt` naming the file.
         """
         ctx = self.facts()
-        scans.check_no_position(ctx, True if raw else at)
-        return polars_pushdown.scan_lazily(scans.source(ctx.with_options(options) if options else ctx))
+        listing.check_no_position(ctx, True if raw else at)
+        return polars_pushdown.scan_lazily(listing.source(ctx.with_options(options) if options else ctx))
 
     def append(self, frame: object, *, cast: bool = False, merge_schema: bool = False) -> Commit:
         """Add rows as new files, which appear when all are complete.
@@ -186,9 +186,11 @@ class FormatTable(Table):
     def files(self, at: int | str | datetime | None = None) -> pl.DataFrame:
         """Return the data files: `partition`, `path`, `size_bytes`, `modified_ms`."""
         ctx = self.facts()
-        scans.check_no_position(ctx, at)
+        listing.check_no_position(ctx, at)
         level = listing.list_partitions(ctx)
-        listed = zip(self._texts(ctx, level), listing.files(ctx, [folder.directory for folder in level]), strict=True)
+        listed = zip(
+            self._texts(ctx, level), listing.list_files(ctx, [folder.directory for folder in level]), strict=True
+        )
         rows = [(text, file.path, file.size_bytes, file.modified_ms) for text, files in listed for file in files]
         return pl.DataFrame(
             rows,
@@ -202,9 +204,11 @@ class FormatTable(Table):
         A table without partition columns has one, which is empty text.
         """
         ctx = self.facts()
-        scans.check_no_position(ctx, at)
+        listing.check_no_position(ctx, at)
         level = listing.list_partitions(ctx)
-        listed = zip(self._texts(ctx, level), listing.files(ctx, [folder.directory for folder in level]), strict=True)
+        listed = zip(
+            self._texts(ctx, level), listing.list_files(ctx, [folder.directory for folder in level]), strict=True
+        )
         rows = [(text, len(files), sum(file.size_bytes for file in files)) for text, files in listed]
         return pl.DataFrame(
             rows, schema={"partition": pl.String, "file_count": pl.Int64, "size_bytes": pl.Int64}, orient="row"
@@ -296,7 +300,7 @@ def define_format_table(
         check_default(part.type, part.default, part.name)
     table_schema = _schema(table_location, draft.fields, highest, draft.partition_keys, draft.options, comment)
     TableOptions.parse(table_schema.options)
-    listing.check(all_options["file.format"], table_schema)
+    listing.check_new_format(all_options["file.format"], table_schema)
     lines_of(table_schema.options, all_options["file.format"])
     schemas.put_first(_with_hidden_schema(table_location), table_schema)
     return table_schema

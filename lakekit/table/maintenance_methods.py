@@ -15,7 +15,7 @@ from lakekit import maintenance, plugins
 from lakekit.ddl import schema_writer as schemas
 from lakekit.ddl.schema_changes import SetOption
 from lakekit.errors import CommitStateUnknown, LakekitError
-from lakekit.read.table_core import TableCore
+from lakekit.read.table_scan import TableCore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,8 +12,7 @@ from lakekit.ddl import schema_writer as schemas
 from lakekit.ddl.table_definition import fields_of
 from lakekit.errors import TableAlreadyExists
 from lakekit.metadata.table_context import TableLocation, name_of
-from lakekit.model.locations import Locations
-from lakekit.model.table_paths import TablePaths
+from lakekit.model.table_paths import Locations, TablePaths
 from lakekit.options.option import FrozenDict, SecretOptions
 from lakekit.options.table_options import normalize_keys
 from lakekit.table.format_tables import to_table_of_kind

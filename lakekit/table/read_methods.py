@@ -12,7 +12,7 @@ import polars as pl
 
 from lakekit import plugins
 from lakekit.data_file.entry_damage import add_manifest_path
-from lakekit.draw import cards, html
+from lakekit.draw import cards
 from lakekit.errors import NotFound
 from lakekit.inspection.summary import health, totals
 from lakekit.metadata import schemas as schema_files
@@ -27,7 +27,7 @@ from lakekit.read import (
     time_travel,
     user_expressions,
 )
-from lakekit.read.table_core import SharedScan, TableCore
+from lakekit.read.table_scan import SharedScan, TableCore
 from lakekit.storage.object_store_requests import typed_refusals
 from lakekit.system_tables import frames, registry
 from lakekit.table.schema import Schema, SchemaDifference, columns_html, diff_schemas
@@ -412,7 +412,7 @@ class Looking(TableCore):
         return cards.card(f"Table {self._called}", [("columns", columns), *main_facts])
 
     def _repr_html_(self) -> str:
-        card = html.card(f"Table {self._called}", self._facts())
+        card = cards.html_card(f"Table {self._called}", self._facts())
         return (
             card
             if self._seen.ctx is None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow as pa
 
-from lakekit.draw import cards, html, humanize
+from lakekit.draw import cards, humanize
 from lakekit.draw.humanize import plural
 from lakekit.format.polars_types import polars_schema
 from lakekit.options.option import HIDDEN, is_secret
@@ -74,7 +74,7 @@ def columns_html(fields: Sequence[Field], keys: Sequence[str] = (), *, title: st
     ]
     heads = ("id", "column", "type", "key", "default", "comment")
     used = [at for at in range(len(heads)) if at < 3 or any(row[at] is not None for row in rows)]
-    return html.table([heads[at] for at in used], [[row[at] for at in used] for row in rows], title=title)
+    return cards.html_table([heads[at] for at in used], [[row[at] for at in used] for row in rows], title=title)
 
 
 # ---- schema difference ------------------------------------------------------------
@@ -133,7 +133,7 @@ class SchemaDifference:
         return f"{self._title}\n{cards.table(_HEAD, self._rows)}" if self.changes else self._title
 
     def _repr_html_(self) -> str:
-        return html.table(_HEAD, self._rows, title=self._title)
+        return cards.html_table(_HEAD, self._rows, title=self._title)
 
 
 def _redact_secret(change: SchemaChange, value: str | None) -> str | None:

@@ -20,10 +20,10 @@ from lakekit.ddl import schema_writer as schemas
 from lakekit.ddl.schema_changes import AddColumn, UpdateType
 from lakekit.dml import delete_update, merge as merging, row_change
 from lakekit.errors import ColumnAlreadyExists, InvalidOption, SchemaMismatch
-from lakekit.metadata import feature_check
+from lakekit.metadata import table_context
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.snapshot import BATCH_IDENTIFIER
-from lakekit.read.table_core import TableCore
+from lakekit.read.table_scan import TableCore
 from lakekit.table.schema import Schema
 from lakekit.table.table_writer import Writer, partition_spec
 from lakekit.write import input_frames, row_conversion, value_casting
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from lakekit.commit.result import Commit
     from lakekit.ddl.schema_changes import TableChange
-    from lakekit.dml.merge_clauses import Clause
+    from lakekit.dml.merge_plan import Clause
     from lakekit.dml.row_change import RowChangeResult
     from lakekit.metadata.table_context import TableContext
     from lakekit.write.input_frames import InputFrames
@@ -170,7 +170,7 @@ class Writing(TableCore):
     def _write(
         self, frame: object, ctx: TableContext, *, row_kind: str | None, cast: bool, merge_schema: bool
     ) -> Commit:
-        feature_check.check_writable(ctx)
+        table_context.check_writable(ctx)
         rows: object = frame
         if merge_schema:
             rows = taken = input_frames.open_input(frame, ctx)

@@ -41,14 +41,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 
 from lakekit import plugins
-from lakekit.draw import html
+from lakekit.draw import cards
 from lakekit.errors import InvalidOption, LakekitError, Unsupported
 from lakekit.table.open_create import open as open_table
 from lakekit.testing import adapters, scripts
 from lakekit.testing.adapters import Broken, NotThere, ReaderAdapter, Refusal, WriterAdapter
 from lakekit.testing.expectations import diff_rows, load
 from lakekit.testing.fixtures import fixtures
-from lakekit.testing.golden import broken, checks, comparison as golden
+from lakekit.testing.golden import checks, comparison as golden
 from lakekit.testing.golden.comparison import Mismatch
 from lakekit.testing.recorded_reads import DIFFERENT_ANSWERS, INCREMENTAL, answer, is_difference
 
@@ -221,8 +221,8 @@ class ConformanceResult:
 
     def _repr_html_(self) -> str:
         counted, failed = self.counts(), self.frame("failed")
-        first = html.table(counted.columns, counted.rows(), title=self.line)
-        return first + (html.table(NAMES, failed.rows()) if failed.height else "")
+        first = cards.html_table(counted.columns, counted.rows(), title=self.line)
+        return first + (cards.html_table(NAMES, failed.rows()) if failed.height else "")
 
 
 _MAX_SHOWN_LINES = 10
@@ -372,7 +372,7 @@ def _broken_cases() -> Iterator[ConformanceCase]:
         yield ConformanceCase(
             area=f"broken/{path.parent.name}",
             name=path.stem,
-            ask=lambda path=path: broken.check_refusal(*golden.load(path)),  # type: ignore[misc]
+            ask=lambda path=path: checks.check_refusal(*golden.load(path)),  # type: ignore[misc]
         )
 
 

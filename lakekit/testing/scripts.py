@@ -28,7 +28,7 @@ import polars as pl
 
 from lakekit.columns import col
 from lakekit.format.polars_types import polars_schema
-from lakekit.lsm import merge_spec_options as rules
+from lakekit.lsm import merge
 from lakekit.model.data_file import KIND_TEXTS
 from lakekit.model.table_schema import TableSchema
 from lakekit.table.open_create import create, open as open_table
@@ -83,7 +83,7 @@ class Script:
     def rule(self) -> MergeSpec:
         """The merge rule of its versions."""
         count = len(self.columns)
-        return rules.merge_spec_from_options(
+        return merge.merge_spec_from_options(
             TableSchema(
                 version=3,
                 id=0,

@@ -27,7 +27,7 @@ from hypothesis import HealthCheck, Phase, given, seed as seeded, settings, stra
 
 from lakekit.columns import LEVEL
 from lakekit.format.polars_types import polars_schema, polars_type
-from lakekit.lsm import merge_spec_options as rules
+from lakekit.lsm import merge
 from lakekit.model.table_schema import TableSchema
 from lakekit.testing.adapters import KIND
 from lakekit.testing.expectations import rows_of
@@ -72,7 +72,7 @@ class Merging:
     @property
     def rule(self) -> MergeSpec:
         """The merge rule of its versions."""
-        return rules.merge_spec_from_options(self.schema)
+        return merge.merge_spec_from_options(self.schema)
 
     def frame(self, order: Sequence[int] | None = None) -> pl.DataFrame:
         """Return the rows as a section, or some of them in that order."""

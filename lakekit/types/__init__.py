@@ -5,6 +5,12 @@
     DataType(root="ARRAY", element=…)               the record
 
 Sources: FORMAT.md 2.2-2.4, `DataTypeJsonParser`, `DataTypes`.
+
+Reserved column names: those of columns that lakekit adds to frames while it computes.
+
+Other engines permit such names, so they are refused where a schema is created and where one is read. The columns that
+the format itself adds to data files (`_KEY_…`, `_SEQUENCE_NUMBER`, `_VALUE_KIND`, `_LEVEL`, `_ROW_ID`) are reserved by
+every engine and do not belong here.
 """
 
 from __future__ import annotations
@@ -17,6 +23,7 @@ from lakekit.errors import Corrupt, LimitExceeded, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
+
 
 MAX_LENGTH = 2147483647
 MAX_DEPTH = 64
@@ -464,3 +471,30 @@ def part(t: DataType | None) -> DataType:
         msg = "a nested type without its element type"
         raise Corrupt(msg, field="type")
     return t
+
+
+# ---- names ------------------------------------------------------------
+
+
+INTERNAL_PREFIX = "\x1f"
+"""Prefix of every column that lakekit adds to frames: a control character (U+001F), which no keyboard writes."""
+
+
+def is_internal(name: str) -> bool:
+    """Return whether a name belongs to a column that lakekit adds."""
+    return name.startswith(INTERNAL_PREFIX)
+
+
+def find_internal(fields: Iterable[Field]) -> str | None:
+    """Return the first reserved name among columns and parts of ROWs at any depth; None without one."""
+    for field in fields:
+        if is_internal(field.name):
+            return field.name
+        pending = [field.type]
+        while pending:
+            data_type = pending.pop()
+            for part in data_type.fields:
+                if is_internal(part.name):
+                    return part.name
+            pending += data_type.parts
+    return None

@@ -35,7 +35,7 @@ from lakekit.data_file import deletion_vector_reader
 from lakekit.data_file.paths import bucket_id_at, data_file_paths
 from lakekit.errors import ValueOutOfRange
 from lakekit.format.polars_types import polars_schema
-from lakekit.lsm import merge_spec_options as rules
+from lakekit.lsm import merge
 from lakekit.metadata import manifest_reader, snapshots
 from lakekit.model.data_file import RowKind
 from lakekit.model.index_manifest import DELETION_VECTORS
@@ -352,7 +352,7 @@ def _buckets(ctx: TableContext, snapshot: Snapshot, now_ms: int) -> Iterator[tup
     for entry in manifest_reader.index_entries(ctx, snapshot):
         if entry.index_type == DELETION_VECTORS:
             vectors |= {part.file_name: entry for part in entry.ranges}
-    rule = rules.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name)
+    rule = merge.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name)
     ttl_ms = ctx.options.cross_partition_upsert_index_ttl_ms
     oldest_ms = None if ttl_ms is None else runtime.wall_clock_ms(now_ms) - ttl_ms
     paths = data_file_paths(ctx, entries)

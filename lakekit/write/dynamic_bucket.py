@@ -32,8 +32,7 @@ from lakekit.errors import Corrupt, ValueOutOfRange
 from lakekit.metadata import manifest_reader, snapshots
 from lakekit.model.index_manifest import HASH, IndexFileMeta
 from lakekit.write import bucket_assigners
-from lakekit.write.bucket_assigners import RoutedRows, key_columns
-from lakekit.write.key_hashes import UNKNOWN_BUCKET, KeyHashes
+from lakekit.write.bucket_assigners import UNKNOWN_BUCKET, KeyHashes, RoutedRows, key_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

@@ -41,6 +41,7 @@ from lakekit.model.data_file import KIND_TEXTS
 from lakekit.model.table_paths import POSTPONE_BUCKET
 from lakekit.write import bucket_assigners
 from lakekit.write.bucket_assigners import (
+    UNKNOWN_BUCKET,
     FixedBuckets,
     OneBucket,
     PostponedFixedBuckets,
@@ -52,7 +53,6 @@ from lakekit.write.bucket_assigners import (
 )
 from lakekit.write.cross_partition import CrossPartition
 from lakekit.write.dynamic_bucket import MOST_BUCKETS, DynamicBuckets
-from lakekit.write.key_hashes import UNKNOWN_BUCKET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,6 +11,21 @@ input.
 
 Source: ENGINE.md 1.1, 8.1; `TableWriteImpl`, `DefaultValueRow`, `DefaultValueUtils`, `RowKindGenerator`,
 `RowKindFilter`.
+
+Refuse, at write time, rows of kind -U and -D that the table's merge engine cannot process.
+
+The reference engine commits such rows; from then on reads of their keys fail, in both engines, until options change.
+Refused are rows whose merge with any other row of their key fails, by options and kind alone, and by no value but a
+null of a sequence group. A sequence group that may remove the row (`partial-update.remove-record-on-sequence-group`)
+decides by the row's age, so its deletes are not judged here.
+
+Source: ENGINE.md 3.2 to 3.4; `PartialUpdateMergeFunction`, `AggregateMergeFunction`, `FieldAggregator.retract`.
+
+Check that values are sketches in columns with the functions hll_sketch and theta_sketch.
+
+A merge passes these values to a C++ library; it checks them again (`lsm.aggregates.sketches`), and every read of the
+key would
+fail.
 """
 
 from __future__ import annotations
@@ -24,12 +39,14 @@ import numpy as np
 import polars as pl
 
 from lakekit.columns import KIND, col, prepare_series
-from lakekit.errors import InvalidOption, SchemaMismatch, ValueOutOfRange
+from lakekit.errors import Corrupt, InvalidOption, LakekitError, SchemaMismatch, ValueOutOfRange
 from lakekit.format import casts
 from lakekit.format.polars_types import polars_schema, polars_type
+from lakekit.lsm import aggregates, merge
+from lakekit.lsm.aggregates.sketches import CHECKS
 from lakekit.model.data_file import KIND_TEXTS, RowKind
-from lakekit.types import MAX_LENGTH, STRINGS, DataType
-from lakekit.write import input_frames, row_validation
+from lakekit.types import BINARIES, MAX_LENGTH, STRINGS, DataType
+from lakekit.write import input_frames
 from lakekit.write.input_frames import BATCH_ROWS, InputFrames, open_input
 from lakekit.write.value_casting import (
     DEFAULT_HINTS,
@@ -39,15 +56,147 @@ from lakekit.write.value_casting import (
     WidenedColumn,
     fit,
     format_value,
+    format_value_at,
     looks_inside,
     schema_changes,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from lakekit.lsm.merge_spec import FieldFunction, MergeSpec
+    from lakekit.lsm.numpy_columns import Array, Bools
     from lakekit.metadata.table_context import TableContext
+    from lakekit.model.table_schema import TableSchema
+    from lakekit.options.option import FrozenDict
     from lakekit.types import Field
+
+
+ENGINES = ("first-row", "partial-update", "aggregation")
+
+
+def check_retractions(rows: pl.DataFrame, kinds: pl.Series, ctx: TableContext, first_row: int = 0) -> None:
+    """Raise for the first row whose retraction the table's merge engine cannot process.
+
+    `kinds` holds the byte of each row's kind.
+
+    Raises:
+        InvalidOption: with the row, the function if there is one, and the options that accept such rows.
+    """
+    if ctx.options.merge_engine not in ENGINES:
+        return
+    kind_bytes = kinds.to_numpy()
+    retracts = (kind_bytes == RowKind.UPDATE_BEFORE) | (kind_bytes == RowKind.DELETE)
+    if not retracts.any():
+        return
+    merge_rule = _merge_rule(ctx.schema, ctx.all_options, ctx.name)
+    if merge_rule.engine == "first-row":
+        if merge_rule.ignore_delete:
+            return
+        row = int(np.flatnonzero(retracts)[0])
+        raise InvalidOption(
+            f"row {first_row + row} is {KIND_TEXTS[kind_bytes[row]]}: by default, First row merge engine can not "
+            f"accept DELETE/UPDATE_BEFORE records, and every read of its key in {merge_rule.table_name} would fail. "
+            "You "
+            "can configure 'ignore-delete' to ignore such records",
+            key="ignore-delete",
+        )
+    if merge_rule.engine == "partial-update":
+        _check_partial_update(rows, kind_bytes, retracts, merge_rule, first_row)
+        return
+    judged = kind_bytes == RowKind.UPDATE_BEFORE if merge_rule.remove_on_delete else retracts
+    for function in merge_rule.functions.values():
+        if judged.any() and not _takes_retractions(function, merge_rule):
+            raise _refuse_function(function, kind_bytes, judged, merge_rule, first_row)
+
+
+@lru_cache(maxsize=64)
+def _merge_rule(schema: TableSchema, options: FrozenDict[str, str], table: str) -> MergeSpec:
+    return merge.merge_spec_from_options(schema, options, table=table)
+
+
+def _check_partial_update(rows: pl.DataFrame, kinds: Array, retracts: Bools, rule: MergeSpec, first_row: int) -> None:
+    if rule.ignore_delete or rule.remove_on_delete:
+        return
+    if not rule.groups:
+        row = int(np.flatnonzero(retracts)[0])
+        raise InvalidOption(
+            f"row {first_row + row} is {KIND_TEXTS[kinds[row]]}: by default, Partial update can not accept delete "
+            f"records, and every read of its key in {rule.table_name} would fail. Choose one of: 1. configure "
+            "'ignore-delete' to ignore delete records; 2. configure 'partial-update.remove-record-on-delete' to "
+            "remove the whole row when receiving delete records; 3. configure 'sequence-group's to retract partial "
+            "columns",
+            key="ignore-delete",
+        )
+    removes = any(group.removes for group in rule.groups)
+    checked = kinds == RowKind.UPDATE_BEFORE if removes else retracts
+    for group in rule.groups:
+        has_value = np.zeros(len(kinds), bool)
+        for column in group.columns:
+            has_value |= rows[column].is_not_null().to_numpy()
+        for function in (rule.functions[name] for name in group.protected if name in rule.functions):
+            if (checked & has_value).any() and not _takes_retractions(function, rule):
+                raise _refuse_function(function, kinds, checked & has_value, rule, first_row)
+
+
+def _takes_retractions(function: FieldFunction, rule: MergeSpec) -> bool:
+    return function.ignore_retract or aggregates.find(function, rule).retracts
+
+
+def _refuse_function(
+    function: FieldFunction, kinds: Array, judged: Bools, rule: MergeSpec, first_row: int
+) -> InvalidOption:
+    row = int(np.flatnonzero(judged)[0])
+    key = f"fields.{function.column}.ignore-retract"
+    return InvalidOption(
+        f"row {first_row + row} is {KIND_TEXTS[kinds[row]]}: aggregate function {function.name!r} of column "
+        f"{function.column} does not support retraction, and every read of its key in {rule.table_name} would fail. "
+        "If you "
+        f"allow this function to ignore retraction messages, you can configure '{key}'='true'",
+        key=key,
+    )
+
+
+# ---- sketches ------------------------------------------------------------
+
+
+def check_sketches(frame: pl.DataFrame, ctx: TableContext, first_row: int) -> None:
+    """Raise `ValueOutOfRange` for the first value that is not a sketch.
+
+    `first_row` is the frame's first row number.
+    """
+    if ctx.kind != "key" or ctx.options.merge_engine not in ("aggregation", "partial-update"):
+        return
+    for column, function in _sketch_columns(ctx.schema, ctx.all_options).items():
+        values = frame.get_column(column)
+        for row, value in enumerate(values.to_list()):  # scalar: sketches are whole values
+            try:
+                if value is not None:
+                    CHECKS[function](value)
+            except Corrupt as wrong:
+                message = (
+                    f"row {first_row + row}: column {column} of {ctx.name} holds {format_value_at(values, row)}, "
+                    f"which {function} cannot unite: {wrong.message}"
+                )
+                raise ValueOutOfRange(f"{message}. Write the bytes of a serialized sketch", column=column) from None
+
+
+@lru_cache(maxsize=256)
+def _sketch_columns(schema: TableSchema, options: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the function name of each column whose function unites sketches."""
+    try:
+        functions = merge.merge_spec_from_options(schema, options).functions
+    except LakekitError:  # refused where rows are merged
+        return {}
+    return {
+        name: function.name
+        for name, function in functions.items()
+        if function.name in CHECKS and function.type.root in BINARIES
+    }
+
+
+# ---- row conversion ------------------------------------------------------------
+
 
 ROW_KIND = "_row_kind"
 """What lakekit calls the column of row kinds where it gives one."""
@@ -161,7 +310,7 @@ def conform_frame(frame: pl.DataFrame, conversion: ConversionContext, first_row:
     columns = [column for column, _ in converted]
     # a frame that fits stays as it is; but the caller's own may be changed in place while its rows wait
     conformed = frame.clone() if fits else pl.DataFrame(columns, height=frame.height)
-    row_validation.check(conformed, ctx, first_row)
+    check_sketches(conformed, ctx, first_row)
     kinds = _kinds(frame, conformed, conversion, first_row)
     return _drop_ignored_rows(conformed, kinds, conversion, first_row)
 
@@ -400,7 +549,7 @@ def _drop_ignored_rows(
                 column=options.rowkind_field or conversion.row_kind,
             )
         return rows if kept_rows is None else rows.filter(kept_rows)
-    row_validation.check_retractions(
+    check_retractions(
         rows, kinds if kept_rows is None else kinds.set(~kept_rows, int(RowKind.INSERT)), conversion.ctx, first_row
     )
     rows = rows.with_columns(kinds.alias(KIND))

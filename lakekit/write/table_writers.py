@@ -19,13 +19,13 @@ import polars as pl
 
 from lakekit.bucket import write_buffer as flushing
 from lakekit.bucket.bucket_writer import BucketWriter, spill_of
-from lakekit.bucket.expired import expiry
+from lakekit.bucket.merge_read import expiry_rule
 from lakekit.bucket.restore import EMPTY_BUCKET, SnapshotBuckets
 from lakekit.columns import KIND, SEQUENCE, cols
 from lakekit.data_file.paths import FileNames, file_names, partition_spec, partition_values
 from lakekit.errors import Unsupported
-from lakekit.lsm import merge_spec_options as rules
-from lakekit.metadata import feature_check, snapshots
+from lakekit.lsm import merge
+from lakekit.metadata import snapshots, table_context
 from lakekit.model.table_paths import POSTPONE_BUCKET
 from lakekit.options.option import EMPTY
 from lakekit.parallel import parallel_map
@@ -76,9 +76,9 @@ class BucketWriters:
         snapshot_buckets: SnapshotBuckets | None = None,
         sequences: Mapping[BucketId, int] = EMPTY,
     ) -> None:
-        feature_check.check_writable(ctx)
+        table_context.check_writable(ctx)
         if ctx.kind == "key":
-            expiry(ctx, ctx.runtime.now_ms())  # rows that no compaction could judge are not taken
+            expiry_rule(ctx, ctx.runtime.now_ms())  # rows that no compaction could judge are not taken
         fixes_buckets = batch and router.places_postponed(ctx)
         self._share = shard
         self.ctx, self.commit_user, self.replaces = (
@@ -150,7 +150,7 @@ class BucketWriters:
         ctx, rows = self.ctx, pl.concat(self._local)
         self._local, self._local_bytes = [], 0
         rule = replace(
-            rules.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name), key=ctx.schema.primary_keys
+            merge.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name), key=ctx.schema.primary_keys
         )
         numbered = rows.with_columns(pl.int_range(rows.height, dtype=pl.Int64).alias(SEQUENCE)).select(
             *cols(ctx.schema.names), SEQUENCE, KIND

@@ -22,7 +22,7 @@ from lakekit.data_file.paths import data_file_paths
 from lakekit.metadata.table_context import open_context
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.snapshot import BATCH_IDENTIFIER
-from lakekit.read import table_scan as scans
+from lakekit.read import table_scan
 from lakekit.read.planner import NO_FILTER
 from lakekit.runtime import Runtime
 from lakekit.spark import tasks
@@ -77,7 +77,7 @@ def job(handle: TableContext, count: int, each: int) -> None:
     before, one = metadata(handle), [message(handle, [data_file(luck)], 0)]
     told(f"{kind}: the next commit, of one file", count, lambda: put(handle, one, 2), lambda _: metadata(handle) - before)
     cold = replace(handle, runtime=Runtime())
-    plan = told(f"{kind}: a cold plan", count, lambda: scans.scan(cold).plans(NO_FILTER)[0])
+    plan = told(f"{kind}: a cold plan", count, lambda: table_scan.scan(cold).plans(NO_FILTER)[0])
     if kind == "append":
         told(f"{kind}: paths for Spark's reader", count, lambda: data_file_paths(handle, plan.entries), lambda paths: sum(map(len, paths)))
     told(f"{kind}: its tasks", count, lambda: tasks.plan_tasks(plan, plan.raw, SLOTS), lambda tasks: sum(map(len, tasks)))

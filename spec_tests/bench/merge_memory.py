@@ -13,7 +13,7 @@ from datetime import datetime
 import numpy as np
 import polars as pl
 
-from lakekit.lsm import merge, merge_spec_options
+from lakekit.lsm import merge
 from lakekit.model.table_schema import TableSchema
 from lakekit.types import Field, parse
 
@@ -87,7 +87,7 @@ def rule_of(engine, frame, **options):
     schema = TableSchema(
         id=0, fields=fields, highest_field_id=len(fields) - 1, primary_keys=tuple(reversed(names)), options={"merge-engine": engine, **options}
     )
-    return merge_spec_options.merge_spec_from_options(schema)
+    return merge.merge_spec_from_options(schema)
 
 
 def measured(cases, rounds):

@@ -8,9 +8,8 @@ import nbconvert
 import nbformat
 import pytest
 
-from lakekit.draw.png import png
-from lakekit.draw.shapes import Drawing, Rect
-from lakekit.notebook.canvas import VIEW, PictureWidget
+from lakekit.draw.shapes import Drawing, Rect, to_png
+from lakekit.notebook.panels import VIEW, PictureWidget
 
 
 class One(PictureWidget):
@@ -67,4 +66,4 @@ def test_what_nbconvert_makes_of_it(name):
 
 
 def test_a_widget_s_picture_is_its_drawing():
-    assert One().picture() == png(One().drawing())
+    assert One().picture() == to_png(One().drawing())

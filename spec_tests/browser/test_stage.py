@@ -12,7 +12,7 @@ from spec_tests.crowd import times_alone
 
 STAGE = """
 import ipywidgets
-from lakekit.notebook.canvas import Canvas, CanvasBox
+from lakekit.notebook.panels import Canvas, CanvasBox
 stage = Canvas()
 def spots(count):
     placed = {"width": 1 / count, "top": 8, "height": 20, "color": "#1b9e77"}

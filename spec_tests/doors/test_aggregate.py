@@ -11,7 +11,7 @@ from polars.testing import assert_frame_equal
 import lakekit as lk
 from lakekit.errors import ColumnNotFound, Corrupt, SchemaMismatch
 from lakekit.file_index import evaluator
-from lakekit.read import aggregate_pushdown, totals
+from lakekit.read import aggregate_pushdown, bounds_cache
 
 COLUMNS = {"p": "INT NOT NULL", "k": "INT NOT NULL", "v": "BIGINT", "s": "STRING", "r": "DOUBLE"}
 INDEXED = {"file-index.bsi.columns": "k,v", "file-index.bitmap.columns": "s", "file-index.in-manifest-threshold": "1 mb"}
@@ -238,7 +238,7 @@ def test_what_was_said_is_of_a_column_of_that_type_and_of_rows_that_are_still_th
 
 @pytest.mark.parametrize("most", [1 << 16, 2])
 def test_only_files_that_were_asked_for_last_are_remembered_beyond_some(tmp_path, monkeypatch, most):
-    monkeypatch.setattr(totals, "_MAX_PATHS", most)
+    monkeypatch.setattr(bounds_cache, "_MAX_PATHS", most)
     table = filled(tmp_path / "t", **{"file-index.in-manifest-threshold": "1 b"})
     total = pl.col("v").sum()
     expected = table.aggregate(total)

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 from hypothesis import given, strategies as st
 
-from lakekit.draw import cards, html, humanize
+from lakekit.draw import cards, humanize
 
 values = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=30), st.binary(max_size=8), st.lists(st.integers(), max_size=3))
 names = st.text(max_size=20)
@@ -117,7 +117,7 @@ class Tags(HTMLParser):
 @given(st.lists(names, min_size=1, max_size=4), st.integers(0, 30))
 def test_html_escapes_and_uses_plain_tables_only(heads, number):
     rows = [tuple(f"<script>{at}&" for _ in heads) for at in range(number)]
-    drawn = html.table(heads, rows, title="<b>bold</b>") + html.card("<i>", [("<u>", "<s>")]) + html.funnel("<x>", [("<a>", 3, 1, "<c>")])
+    drawn = cards.html_table(heads, rows, title="<b>bold</b>") + cards.html_card("<i>", [("<u>", "<s>")]) + cards.html_funnel("<x>", [("<a>", 3, 1, "<c>")])
     tags = Tags()
     tags.feed(drawn)
     assert tags.seen <= {"table", "caption", "b", "thead", "tbody", "tr", "th", "td", "p"}

@@ -15,9 +15,8 @@ from hypothesis import given, settings, strategies as st
 from PIL import Image, ImageFont
 
 from lakekit.draw import shapes
-from lakekit.draw.png import png
-from lakekit.draw.shapes import Drawing, Marker, Rect, Stroke, TextShape, stack_vertically, svg
-from lakekit.notebook.canvas import VIEW, Canvas, CanvasBox, PictureWidget
+from lakekit.draw.shapes import Drawing, Marker, Rect, Stroke, TextShape, stack_vertically, svg, to_png
+from lakekit.notebook.panels import VIEW, Canvas, CanvasBox, PictureWidget
 
 texts = st.text(max_size=12)
 places = st.floats(-50, 900)
@@ -75,7 +74,7 @@ def test_words_are_read_on_the_ground_of_a_png_and_follow_the_theme_of_a_page():
 @settings(max_examples=40)
 @given(drawings)
 def test_any_drawing_is_a_png_of_twice_its_size(drawing):
-    found = Image.open(io.BytesIO(png(drawing)))
+    found = Image.open(io.BytesIO(to_png(drawing)))
     assert found.size == (max(1, round(drawing.width * 2)), max(1, round(drawing.height * 2)))
 
 
@@ -102,7 +101,7 @@ def test_a_png_has_the_colours_of_its_shapes():
             Marker(x=35, y=10, size=10, color="APPEND", sign="diamond"),
         ),
     )
-    found = Image.open(io.BytesIO(png(drawing))).convert("RGB")
+    found = Image.open(io.BytesIO(to_png(drawing))).convert("RGB")
     assert found.getpixel((8, 20)) == (0x1B, 0x9E, 0x77)
     assert found.getpixel((30, 20)) == (0xAF, 0xDD, 0xCF)
     assert found.getpixel((50, 20)) == (255, 255, 255)
@@ -114,14 +113,14 @@ def test_a_png_has_the_colours_of_its_shapes():
 def test_words_on_one_line_whatever_they_hold():
     said = TextShape(x=0, y=10, text="two\nlines\x00\u202e\ud800", bold=True)
     drawing = Drawing(width=200, height=20, shapes=(said,), told="\x1b")
-    assert png(drawing) != png(Drawing(width=200, height=20, shapes=(), told=""))
+    assert to_png(drawing) != to_png(Drawing(width=200, height=20, shapes=(), told=""))
     assert ET.fromstring(svg(drawing))[0].text == "two\\x0alines\\x00\\u202e\\ud800"
 
 
 @pytest.mark.parametrize(("one", "other"), [("Größe", "Gräße"), ("订单", "日本"), ("orders 订单", "orders 日本"), ("a😀", "a😁")])
 def test_letters_of_any_tongue_are_told_apart_in_a_png(one, other):
     """Pillow's own font draws the same box for each letter that is not English: its é and its ö look alike."""
-    first, second = (png(Drawing(width=300, height=20, shapes=(TextShape(x=0, y=10, text=text),), told="")) for text in (one, other))
+    first, second = (to_png(Drawing(width=300, height=20, shapes=(TextShape(x=0, y=10, text=text),), told="")) for text in (one, other))
     assert first != second
 
 
@@ -129,7 +128,7 @@ def test_a_word_of_english_letters_has_the_same_font_on_every_machine(monkeypatc
     drawing = Drawing(width=300, height=20, shapes=(TextShape(x=0, y=10, text="orders · 3 files …"),), told="")
     asked = []
     monkeypatch.setattr(ImageFont, "truetype", lambda name, *_: asked.append(name))
-    assert png(drawing)
+    assert to_png(drawing)
     assert asked == []
 
 

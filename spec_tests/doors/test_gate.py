@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.metadata import feature_check
+from lakekit.metadata import table_context
 from lakekit.options.features import FEATURES, OFF_TEXTS
 
 SCHEMA = {"k": "INT", "p": "STRING", "b": "BYTES", "v": "INT"}
@@ -95,7 +95,7 @@ def refused_features():
 
 def stops_removals(feature):
     """Whether lakekit may not know all files of a table that carries it."""
-    return feature != SHREDDED and (feature == f"option.{feature_check.ICEBERG}" or FEATURES[feature].read == "refused")
+    return feature != SHREDDED and (feature == f"option.{table_context.ICEBERG}" or FEATURES[feature].read == "refused")
 
 
 def carry(root, feature):
@@ -163,23 +163,23 @@ def test_options_that_are_switched_off_are_no_feature(tables, tmp_path):
         shutil.copytree(tables / "key", root)
         for path in root.rglob("schema-*"):
             schema = json.loads(path.read_text())
-            schema["options"] |= {feature_check.ICEBERG: text}
+            schema["options"] |= {table_context.ICEBERG: text}
             path.write_text(json.dumps(schema))
         lk.open(root).append([{"k": 5, "p": "y", "v": 5}])
 
 
 def test_iceberg_metadata_is_refused_by_name_and_the_way_out_is_said(tables, tmp_path):
-    options = {feature_check.ICEBERG: "table-location"}
+    options = {table_context.ICEBERG: "table-location"}
     with pytest.raises(lk.Unsupported, match=r"metadata\.iceberg\.storage"):
         lk.create(tmp_path / "new", SCHEMA, options=options)
     root = tmp_path / "t"
     shutil.copytree(tables / "key", root)
     with pytest.raises(lk.Unsupported, match=r"metadata\.iceberg\.storage"):
-        lk.open(root).alter(lk.set_option(feature_check.ICEBERG, "table-location"))
-    carry(root, f"option.{feature_check.ICEBERG}")
+        lk.open(root).alter(lk.set_option(table_context.ICEBERG, "table-location"))
+    carry(root, f"option.{table_context.ICEBERG}")
     table = lk.open(root)
     assert table.scan().collect().height == 3
     with pytest.raises(lk.Unsupported, match=r"lk\.reset_option\('metadata\.iceberg\.storage'\)"):
         table.append([{"k": 9, "p": "x", "v": 9}])
-    table.alter(lk.reset_option(feature_check.ICEBERG))
+    table.alter(lk.reset_option(table_context.ICEBERG))
     table.append([{"k": 9, "p": "x", "v": 9}])

@@ -14,8 +14,8 @@ from lakekit.cli.main import FINE, PROBLEM, USAGE, main
 from lakekit.codec.cursor import FieldSpan
 from lakekit.draw import hexdump as draw
 from lakekit.errors import LimitExceeded, StorageFailed, Unsupported
-from lakekit.notebook.canvas import VIEW
 from lakekit.notebook.hexdump import PAGE, Bytes
+from lakekit.notebook.panels import VIEW
 
 HOSTILE = "<img src=x onerror='harm()'>\"\x1b[31m\n"
 

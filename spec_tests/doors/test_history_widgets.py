@@ -16,10 +16,9 @@ from lakekit.cli.main import main
 from lakekit.draw import timeline
 from lakekit.draw.manifests import MORE_PREFIX
 from lakekit.inspection import timeline as history
-from lakekit.notebook.canvas import VIEW
 from lakekit.notebook.levels import Levels
 from lakekit.notebook.manifests import Manifests
-from lakekit.notebook.panels import Timeline
+from lakekit.notebook.panels import VIEW, Timeline
 from lakekit.read.explain import explain
 from lakekit.read.table_scan import scan
 from spec_tests.doors.views import CASES, TABLES, collected, table

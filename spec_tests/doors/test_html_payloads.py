@@ -13,7 +13,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.catalog import identifier as catalog_names
-from lakekit.draw import html, level_layout, levels, manifests, timeline
+from lakekit.draw import cards, level_layout, levels, manifests, timeline
 from lakekit.draw.shapes import Drawing, Marker, Rect, TextShape, svg
 from lakekit.inspection.html_page import page_of
 from lakekit.notebook.hexdump import Bytes
@@ -175,7 +175,7 @@ def of_facts(name):
         Marker(x=0, y=0, size=9, color="text", hint=name, key=name),
         TextShape(x=0, y=0, text=name),
     )
-    yield html.card(name, [(name, name)]) + html.table([name], [[name]], title=name) + html.funnel(name, [(name, 3, 1, name)])
+    yield cards.html_card(name, [(name, name)]) + cards.html_table([name], [[name]], title=name) + cards.html_funnel(name, [(name, 3, 1, name)])
     yield svg(timeline.drawing(told, timeline.lay_out(told), selected=1))
     yield svg(manifests.drawing(tree, manifests.layout_tree(tree), selected=name))
     yield (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakekit.testing.golden.broken import READERS, check_refusal
+from lakekit.testing.golden.checks import READERS, check_refusal
 from lakekit.testing.golden.comparison import broken_cases, load
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakekit.codec import arrow_values, hashing, index_files, roaring
+from lakekit.codec import hashing, index_files, roaring
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.file_index import container
-from lakekit.types import parse
+from lakekit.types import arrow, parse
 
 DV_32 = bytes.fromhex(
     "01000000185e43f2d03a300000010000000000010010000000" + "02000300c898f63d000000165e43f2d03a300000010000000000000010000000" + "0100fa2b5192"
@@ -116,7 +116,7 @@ def test_buckets_of_text_and_of_many_columns() -> None:
     assert [hashing.buckets("default", *user, n)[0] for n in (3, 4, 7)] == [1, 0, 2]
     types = [parse(t) for t in ("STRING", "BIGINT", "DECIMAL(10, 2)", "DOUBLE")]
     values: list[Any] = ["北京ab", -5000000000, Decimal("100.50"), -0.0]
-    columns = [arrow_values.array_of([value], t) for value, t in zip(values, types, strict=True)]
+    columns = [arrow.array_of([value], t) for value, t in zip(values, types, strict=True)]
     assert hashing.hash_columns(columns, types)[0] == -1505625080
     assert (hashing.buckets("hive", columns, types, 16)[0], hashing.buckets("default", columns, types, 16)[0]) == (3, 8)
 

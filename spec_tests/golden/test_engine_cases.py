@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from lakekit.errors import InvalidOption, LakekitError, SchemaMismatch, Unsupported, ValueOutOfRange
-from lakekit.lsm import merge_spec_options as rules
+from lakekit.lsm import merge as lsm_merge
 from lakekit.lsm.merge import merge
 from lakekit.testing.strategies import Merging, field_of, to_dicts
 
@@ -208,7 +208,7 @@ def test_conflicting_options(kinds):
         more["fields.g.sequence-group"] = "a"
     fields, key, options = table("k INT NOT NULL; a INT; g INT", engine="partial-update", more=more)
     with pytest.raises(InvalidOption, match="have conflicting behavior so should not be enabled at the same time"):
-        rules.merge_spec_from_options(Merging(fields=fields, key=key, options=options, versions=()).schema)
+        lsm_merge.merge_spec_from_options(Merging(fields=fields, key=key, options=options, versions=()).schema)
 
 
 # ---- 3.4 aggregation --------------------------------------------------------------------------------------------------------------------
@@ -411,8 +411,8 @@ def test_an_unknown_function_is_refused_by_name_and_other_columns_stay_readable(
     definition = table("k INT NOT NULL; v INT; w INT", engine="aggregation", more={"fields.v.aggregate-function": "median"})
     case = merging(definition, inserts((1, 1, 1), (1, 2, 2)))
     with pytest.raises(Unsupported, match=r"function 'median' on column v; lakekit merges .*sum.*t\.scan\(raw=True\)"):
-        rules.required_columns(case.rule, ["k", "v"])
-    assert rules.required_columns(case.rule, ["w"]) == {"k", "w"}
+        lsm_merge.required_columns(case.rule, ["k", "v"])
+    assert lsm_merge.required_columns(case.rule, ["w"]) == {"k", "w"}
     assert merge(case.frame().drop("v"), case.rule)["w"].to_list() == [2]
 
 
@@ -426,7 +426,7 @@ def test_a_type_that_a_function_does_not_take():
 def test_an_unknown_engine_is_refused_by_name():
     fields, key, options = table("k INT NOT NULL", engine="newest-wins")
     with pytest.raises(Unsupported, match="merge-engine 'newest-wins'; lakekit merges aggregation, deduplicate, first-row, partial-update"):
-        rules.merge_spec_from_options(Merging(fields=fields, key=key, options=options, versions=()).schema)
+        lsm_merge.merge_spec_from_options(Merging(fields=fields, key=key, options=options, versions=()).schema)
 
 
 # ---- 2.7, 3.1 and 3.5 -------------------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from lakekit import errors
 from lakekit.codec import avro_columns, avro_container, avro_schema, binary_row, index_files, orc_tail
 from lakekit.codec.cursor import PADDING_LABEL, UNREAD_LABEL, SpanRecorder
 from lakekit.draw import hexdump as draw
-from lakekit.format import parquet_spans
+from lakekit.format import parquet_pages
 from lakekit.inspection.hexdump_formats import FORMATS
 from lakekit.model import entry_files, index_manifest, json_codec, manifests
 from lakekit.testing.fixtures import fixtures
@@ -227,7 +227,7 @@ def test_json_numbers_and_texts_of_every_form() -> None:
 def test_parquet_says_what_arrow_says(path: Path) -> None:
     data = path.with_suffix(".bin").read_bytes()
     facts = pq.ParquetFile(io.BytesIO(data)).metadata
-    footer = parquet_spans.walk(data, SpanRecorder())
+    footer = parquet_pages.walk_footer(data, SpanRecorder())
     assert footer["num_rows"] == facts.num_rows
     assert footer["created_by"].decode() == facts.created_by
     assert len(footer["row_groups"]) == facts.num_row_groups

@@ -12,8 +12,7 @@ import pytest
 from lakekit.errors import Corrupt, LocationNotAllowed, Unsupported
 from lakekit.model import partition
 from lakekit.model.data_file import DataFileMeta, format_of
-from lakekit.model.locations import Locations
-from lakekit.model.table_paths import TablePaths, checked_name, is_plain
+from lakekit.model.table_paths import Locations, TablePaths, checked_name, is_plain
 from lakekit.model.table_schema import TableSchema
 from lakekit.testing.fixtures import fixtures
 from lakekit.types import Instant, parse

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from lakekit.lsm import merge_spec_options
+from lakekit.lsm import merge as lsm_merge
 from lakekit.lsm.merge import merge
 from lakekit.model.table_schema import TableSchema
 from lakekit.types import Field
@@ -47,7 +47,7 @@ def section(rows):
 @pytest.mark.long
 @pytest.mark.parametrize("engine", OPTIONS)
 def test_one_more_row_is_cheap(engine):
-    merging = merge_spec_options.merge_spec_from_options(schema(engine))
+    merging = lsm_merge.merge_spec_from_options(schema(engine))
     spent = {}
     for rows in (FEW, MANY):
         frame = section(rows)

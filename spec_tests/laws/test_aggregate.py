@@ -19,17 +19,16 @@ from pyroaring import BitMap
 
 import lakekit as lk
 from lakekit import plugins
-from lakekit.codec import arrow_values
-from lakekit.codec.arrow_values import from_unscaled
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.file_index import bsi, container, evaluator
 from lakekit.file_index.bsi import ColumnTotals
 from lakekit.file_index.evaluator import IndexedFile
 from lakekit.metadata.table_context import open_context
 from lakekit.predicate import FALSE, TRUE, And, Or
-from lakekit.read import totals
+from lakekit.read import bounds_cache
 from lakekit.runtime import Runtime
-from lakekit.types import TIMESTAMPS, parse
+from lakekit.types import TIMESTAMPS, arrow, parse
+from lakekit.types.arrow import from_unscaled
 from spec_tests.laws.test_indexes import OPTIONS, TYPES, leaves, literal, matches, values
 from spec_tests.query_strategies import conditions
 
@@ -168,7 +167,7 @@ SAID = [one for one in map(parse, TYPES) if one.root in bsi.TYPES]
 def test_figures_are_those_of_the_column(data):
     t = data.draw(st.sampled_from([one for one in SAID if evaluator.is_exact_type(one)]))
     column = data.draw(st.lists(st.none() | values(t), max_size=12))
-    payload = bsi.build(arrow_values.array_of(column, t), t, {})
+    payload = bsi.build(arrow.array_of(column, t), t, {})
     rows = data.draw(st.none() | st.sets(st.integers(0, len(column))).map(BitMap))
     keys = [container.literal_keys(literal(value, t), t)[0] for i, value in enumerate(column) if value is not None and (rows is None or i in rows)]
     wanted = ColumnTotals(len(keys), sum(keys), min(keys, default=None), max(keys, default=None))
@@ -187,7 +186,7 @@ def test_rows_that_are_certain_are_those_that_match(data):
         for kind in data.draw(st.sets(st.sampled_from(sorted(OPTIONS)))):
             index: Any = plugins.load("file_index", kind)
             if t.root in index.TYPES and not (kind == "range-bitmap" and (t.precision or 0) > 6 and t.root in TIMESTAMPS):
-                indexes.setdefault(name, {})[kind] = index.build(arrow_values.array_of(columns[name], t), t, {"items": "9"})
+                indexes.setdefault(name, {})[kind] = index.build(arrow.array_of(columns[name], t), t, {"items": "9"})
     file = IndexedFile(container.encode(indexes), types, count, None)
     leaf, literals = data.draw(leaves(types["a"], "a"))
     other, others = data.draw(leaves(types["b"], "b"))
@@ -203,7 +202,7 @@ def test_rows_that_are_certain_are_those_that_match(data):
 def test_what_was_said_of_files_is_recalled(data):
     """File by file, in any order, asked for anew and in part: as if each had been asked now."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(totals, "_MAX_PATHS", data.draw(st.sampled_from([3, 1000])))
+        patch.setattr(bounds_cache, "_MAX_PATHS", data.draw(st.sampled_from([3, 1000])))
         lk.create(f"{folder}/t", {"a": "BIGINT", "b": "INT"})
         handle = replace(open_context(f"{folder}/t"), runtime=Runtime())
         number = st.integers(-(2**63), 2**63 - 1) | st.integers(-9, 9)
@@ -213,13 +212,13 @@ def test_what_was_said_of_files_is_recalled(data):
             paths = data.draw(st.lists(st.sampled_from(sorted(files)), unique=True, min_size=1))
             wanted = data.draw(st.dictionaries(st.sampled_from("ab"), st.booleans(), min_size=1))
             whole = np.array(data.draw(st.lists(st.booleans(), min_size=len(paths), max_size=len(paths))))
-            there, found = totals.get_cached_totals(handle, wanted, paths, whole)
+            there, found = bounds_cache.get_cached_totals(handle, wanted, paths, whole)
             assert not (there & ~whole).any()
             for name, bounded in wanted.items() if there.any() else ():
                 kept = [value for path, is_there in zip(paths, there, strict=True) if is_there for value in files[path][name]]
                 assert found[name] == figures_of(kept, bounded=bounded)
             said = {path: {name: figures_of(files[path][name], bounded=bounded) for name, bounded in wanted.items()} for path in paths}
-            totals.remember(handle, wanted, paths, {path: one for path, one in said.items() if data.draw(st.booleans())})
+            bounds_cache.cache_totals(handle, wanted, paths, {path: one for path, one in said.items() if data.draw(st.booleans())})
 
 
 def figures_of(numbers: list[int], *, bounded: bool) -> ColumnTotals:

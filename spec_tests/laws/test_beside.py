@@ -15,7 +15,7 @@ import lakekit as lk
 from lakekit.cache import LRUCache
 from lakekit.errors import Corrupt, LakekitError
 from lakekit.predicate import Leaf
-from lakekit.read import file_index_pruning, index_batches, planner, time_travel
+from lakekit.read import file_index_pruning, planner, time_travel
 from lakekit.storage.local import LocalStorage
 from spec_tests.laws.test_lookups import FILES, OPTIONS, found, rows
 
@@ -84,7 +84,7 @@ def test_many_small_reads_are_joined(tmp_path: Path, indexes_read: list[str]) ->
         table.append(rows(file))
         assert found(table, 700 + file) == [f"{file}-{700 + file}"] * 2
         entries = live(table.handle())
-        lots = index_batches.load_batches(table.handle(), entries, np.arange(len(entries)))
+        lots = file_index_pruning.load_batches(table.handle(), entries, np.arange(len(entries)))
         assert len(lots) <= 9
         assert sorted(np.concatenate([lot.places for lot in lots]).tolist()) == list(range(len(entries)))
     assert len(indexes_read) == FILES + 12

@@ -10,9 +10,9 @@ from hypothesis import given, settings, strategies as st
 from polars.testing import assert_frame_equal
 
 import lakekit as lk
+from lakekit.bucket import sort_order
 from lakekit.bucket.restore import SnapshotBuckets
 from lakekit.data_file.paths import data_file_path
-from lakekit.lsm import space_filling_curves
 from lakekit.maintenance import compact
 from lakekit.metadata import snapshots
 from spec_tests.conftest import DEEP
@@ -116,8 +116,8 @@ def test_a_full_clustering_sorts_everything_once(tmp_path):
     [
         ({"clustering.columns": "a"}, lambda frame: frame["a"]),
         ({"clustering.columns": "s,b", "clustering.strategy": "order"}, lambda frame: frame.select(pl.struct("s", "b")).to_series()),
-        ({"clustering.columns": "a,b"}, lambda frame: space_filling_curves.z_order(frame.select("a", "b"))),
-        ({"clustering.columns": "a,b", "clustering.strategy": "hilbert"}, lambda frame: space_filling_curves.hilbert(frame.select("a", "b"))),
+        ({"clustering.columns": "a,b"}, lambda frame: sort_order.z_order(frame.select("a", "b"))),
+        ({"clustering.columns": "a,b", "clustering.strategy": "hilbert"}, lambda frame: sort_order.hilbert(frame.select("a", "b"))),
     ],
     ids=["one column", "order", "auto of two", "hilbert"],
 )
@@ -255,7 +255,7 @@ def test_rows_are_sorted_before_they_are_written(tmp_path, options, strategy):
     assert_frame_equal(rows(t), pl.concat(some_rows(seed) for seed in range(4)).sort(pl.all()))
     for partition in SnapshotBuckets.of(t.handle(), snapshots.latest(t.handle())).places():
         files = runs(t, partition[0])[0]
-        keys = [file.select("a", "b") if strategy == "order" else space_filling_curves.z_order(file.select("a", "b")).to_frame() for file in files]
+        keys = [file.select("a", "b") if strategy == "order" else sort_order.z_order(file.select("a", "b")).to_frame() for file in files]
         assert len(files) > 1
         assert ascends(keys, *keys[0].columns)
         assert all(file.columns == ["a", "b", "s"] or file.columns == list(COLUMNS) for file in files)

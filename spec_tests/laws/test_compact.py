@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from lakekit.bucket import merge_read, merge_read as reading
+from lakekit.bucket import merge_read
 from lakekit.bucket.bucket_writer import MergeTree, RecordingLookup
 from lakekit.bucket.compaction import CompactionJob, CompactResult, compact
 from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
@@ -22,7 +22,7 @@ from lakekit.columns import KIND, SEQUENCE
 from lakekit.data_file.paths import data_file_path, file_names
 from lakekit.data_file.reader import scan_files
 from lakekit.errors import LakekitError, SnapshotNotFound
-from lakekit.lsm import compaction_picker, merge_spec_options as rules, sorted_runs
+from lakekit.lsm import compaction_picker, merge, sorted_runs
 from lakekit.lsm.compaction_picker import LsmLevels
 from lakekit.metadata import manifest_reader, schemas, snapshots
 from lakekit.metadata.table_context import open_context
@@ -86,7 +86,7 @@ class Bucket:
             in_order=bool(found.in_order.all()),
             deletions=dict(self.vectors.positions),
         )
-        return reading.rows(task, names, None).sort(self.rule.key)
+        return merge_read.rows(task, names, None).sort(self.rule.key)
 
     def compact(self, unit: CompactionUnit, *, tells: bool = True) -> CompactResult:
         """Compacts some of its files, and is then what that leaves."""
@@ -129,7 +129,7 @@ def buckets(handle: TableContext, snapshot_id: int | None = None) -> Iterator[Bu
     snapshot = snapshots.latest(handle) if snapshot_id is None else snapshots.read(handle, snapshot_id)
     if snapshot is None:
         return
-    rule = rules.merge_spec_from_options(handle.schema, handle.all_options, table=handle.name)
+    rule = merge.merge_spec_from_options(handle.schema, handle.all_options, table=handle.name)
     standing = SnapshotBuckets.of(handle, snapshot)
     live = manifest_reader.read_live_entries(handle, snapshot)
     places = sorted(set(zip(live.column("partition").to_pylist(), live.column("bucket").to_pylist(), strict=True)))

@@ -14,7 +14,7 @@ from lakekit.columns import KIND, SEQUENCE
 from lakekit.data_file.paths import data_file_path, file_names
 from lakekit.data_file.reader import scan_files
 from lakekit.data_file.rolling_writer import WriteTarget, write_run
-from lakekit.lsm import compaction_picker, merge, merge_spec_options as rules
+from lakekit.lsm import compaction_picker, merge
 from lakekit.lsm.compaction_picker import CompactionUnit, LsmLevels
 from lakekit.metadata.table_context import open_context
 from lakekit.model.data_file import APPEND_SOURCE
@@ -83,7 +83,7 @@ def created(path: Path, options: dict[str, str]) -> Bucket:
     handle = open_context(str(path))
     return Bucket(
         ctx=handle,
-        rule=rules.merge_spec_from_options(handle.schema, handle.all_options),
+        rule=merge.merge_spec_from_options(handle.schema, handle.all_options),
         partition=UNPARTITIONED,
         number=0,
         levels=LsmLevels.of([], handle.options),
@@ -163,7 +163,7 @@ def anything(rng: random.Random, levels: LsmLevels) -> CompactionUnit | None:
 
 def expected(bucket: Bucket, flushed: list[pl.DataFrame]) -> pl.DataFrame:
     """What all rows ever flushed merge to."""
-    rule = rules.merge_spec_from_options(
+    rule = merge.merge_spec_from_options(
         bucket.ctx.schema, {key: value for key, value in bucket.ctx.all_options.items() if key not in (*LOOKUP, *VECTORS, "force-lookup")}
     )
     return merge.merge(pl.concat(flushed), rule).select(bucket.ctx.schema.names).sort("k", "s")

@@ -162,10 +162,10 @@ def test_rows_whose_time_has_come_are_left_out(table) -> None:
     done = bucket.compact(bucket.full())
     assert len(done.rewritten) == 1  # its statistics say that a row is due
     assert kept(bucket) == [(2, 90), (3, None)]
-    due = compacting.expiry(bucket.ctx, 101_000)
+    due = compacting.expiry_rule(bucket.ctx, 101_000)
     assert due is not None
     assert due.is_due(bucket.levels.files[0])
-    assert not compacting.expiry(bucket.ctx, 100_999).is_due(bucket.levels.files[0])
+    assert not compacting.expiry_rule(bucket.ctx, 100_999).is_due(bucket.levels.files[0])
 
 
 @pytest.mark.parametrize(("column", "why"), [("zz", "not there"), ("b", "must be INT"), (None, "must name")])

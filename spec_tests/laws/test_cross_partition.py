@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 from lakekit.data_file.paths import data_file_path
 from lakekit.data_file.reader import scan_files
 from lakekit.errors import ValueOutOfRange
-from lakekit.lsm import merge, merge_spec_options as rules
+from lakekit.lsm import merge
 from lakekit.metadata import manifest_reader, snapshots
 from lakekit.metadata.table_context import open_context
 from lakekit.testing.fixtures import fixtures
@@ -133,7 +133,7 @@ def standing(handle):
         path = data_file_path(handle, partition, bucket, file)
         scanned = scan_files(handle, [file], [path], handle.schema.fields, system=["_SEQUENCE_NUMBER", "_VALUE_KIND"]).collect()
         found.setdefault((partition, bucket), []).append(scanned)
-    rule = replace(rules.merge_spec_from_options(handle.schema, handle.all_options), lookup=False)
+    rule = replace(merge.merge_spec_from_options(handle.schema, handle.all_options), lookup=False)
     for place, frames in found.items():
         yield place, merge.merge(pl.concat(frames), rule)
 

@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 from hypothesis import given, strategies as st
 
-from lakekit.lsm import merge_spec_options as rules
+from lakekit.lsm import merge
 from lakekit.model.table_schema import TableSchema
 from lakekit.options.table_options import TableOptions
-from lakekit.read import snapshot_diff
+from lakekit.read import sections
 from lakekit.types import Field, parse
 from spec_tests.models.loser_tree import Leaf, groups
 
@@ -79,8 +79,8 @@ def _java(before: dict[int, Any], after: dict[int, Any], *, by_field: bool, desc
 def test_changed_keys_are_those_the_tree_brings_last(before, after, by_field, descending):
     options = {"sequence.field": "s", "sequence.field.sort-order": "descending" if descending else "ascending"} if by_field else {}
     table = _table(options)
-    rule = rules.merge_spec_from_options(table.schema, options)
-    told = snapshot_diff.diff_frames(_frame(before), _frame(after), table, rule).collect()
+    rule = merge.merge_spec_from_options(table.schema, options)
+    told = sections.diff_frames(_frame(before), _frame(after), table, rule).collect()
     found = {(row["k"], row["v"], row["s"], row["_VALUE_KIND"], row["_SEQUENCE_NUMBER"]) for row in told.to_dicts()}
     assert found == _java(before, after, by_field=by_field, descending=descending)
     assert told.schema == pl.Schema(COLUMNS)
@@ -92,21 +92,21 @@ def test_buckets_are_compared_one_by_one(befores, afters):
     """A key may be in several buckets, as a deleted one of dynamic buckets may (case bucket_cross_partition_forgotten)."""
     table = _table({})
     before, after = (
-        pl.concat([_frame(rows).with_columns(pl.lit(bucket, pl.Int32).alias(snapshot_diff.BUCKET)) for bucket, rows in enumerate(side)])
+        pl.concat([_frame(rows).with_columns(pl.lit(bucket, pl.Int32).alias(sections.BUCKET)) for bucket, rows in enumerate(side)])
         for side in (befores, afters)
     )
-    told = snapshot_diff.diff_frames(before, after, table, rules.merge_spec_from_options(table.schema, {})).collect()
+    told = sections.diff_frames(before, after, table, merge.merge_spec_from_options(table.schema, {})).collect()
     for bucket in (0, 1):
-        here = told.filter(pl.col(snapshot_diff.BUCKET) == bucket)
+        here = told.filter(pl.col(sections.BUCKET) == bucket)
         found = {(row["k"], row["v"], row["s"], row["_VALUE_KIND"], row["_SEQUENCE_NUMBER"]) for row in here.to_dicts()}
         assert found == _java(befores[bucket], afters[bucket], by_field=False, descending=False)
 
 
 def test_maps_have_no_order():
     table = _table({})
-    rule = rules.merge_spec_from_options(table.schema, {})
+    rule = merge.merge_spec_from_options(table.schema, {})
     entries = [{"key": "x", "value": 1}, {"key": "y", "value": None}]
     some, other = (pl.LazyFrame([(1, "a", 0, listed, 0, number)], schema=COLUMNS, orient="row") for listed, number in ((entries, 1), (entries[::-1], 2)))
-    assert snapshot_diff.diff_frames(some, other, table, rule).collect().is_empty()
+    assert sections.diff_frames(some, other, table, rule).collect().is_empty()
     less = pl.LazyFrame([(1, "a", 0, entries[:1], 0, 2)], schema=COLUMNS, orient="row")
-    assert snapshot_diff.diff_frames(some, less, table, rule).collect()["m"].to_list() == [entries[:1]]
+    assert sections.diff_frames(some, less, table, rule).collect()["m"].to_list() == [entries[:1]]

@@ -14,8 +14,7 @@ from PIL import Image
 
 from lakekit.draw import humanize, manifests, timeline
 from lakekit.draw.manifests import EntryFact, IndexFact, ListFact, ManifestFact, ManifestTree
-from lakekit.draw.png import png
-from lakekit.draw.shapes import WIDTH, Marker, Rect, Stroke, svg
+from lakekit.draw.shapes import WIDTH, Marker, Rect, Stroke, svg, to_png
 from lakekit.draw.timeline import FileCounts, History, SnapshotMark
 
 SIDE = 12
@@ -142,7 +141,7 @@ def test_nothing_leaves_the_drawing(history, by_time, selected):
 
 
 def test_a_picture_has_the_colours_of_its_kinds():
-    found = Image.open(io.BytesIO(png(timeline.drawing(plain(40), timeline.lay_out(plain(40)), selected=3)))).convert("RGB")
+    found = Image.open(io.BytesIO(to_png(timeline.drawing(plain(40), timeline.lay_out(plain(40)), selected=3)))).convert("RGB")
     colors = {color for _, color in found.getcolors(1 << 24)}
     assert {(0x3B, 0x82, 0xC4), (0x75, 0x70, 0xB3)} <= colors
 

@@ -13,9 +13,9 @@ from lakekit.codec import hashing, index_files
 from lakekit.data_file.paths import partition_path
 from lakekit.errors import Corrupt, ValueOutOfRange
 from lakekit.model.index_manifest import HASH, IndexManifestEntry
-from lakekit.write import dynamic_bucket, key_hashes, router
+from lakekit.write import bucket_assigners, dynamic_bucket, router
+from lakekit.write.bucket_assigners import KeyHashes
 from lakekit.write.dynamic_bucket import NO_IDENTIFIER, AssignmentRule, DynamicBuckets, PartitionHashIndex
-from lakekit.write.key_hashes import KeyHashes
 from spec_tests.laws.write_front import table
 
 EMPTY = bytes(12)
@@ -60,7 +60,7 @@ class Told:
 
 
 def rules(**given: int) -> AssignmentRule:
-    return replace(AssignmentRule(target=3, most=key_hashes._MOST_BUCKETS - 1, bounded=False, channels=1, assigners=1), **given)
+    return replace(AssignmentRule(target=3, most=bucket_assigners._MOST_BUCKETS - 1, bounded=False, channels=1, assigners=1), **given)
 
 
 @st.composite
@@ -105,9 +105,9 @@ def test_every_key_goes_where_the_rule_says(rule, batches, loaded):
 )
 def test_the_map_is_a_dict(files, added, piece, held):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(key_hashes, "PIECE", piece)
-        patch.setattr(key_hashes, "_MIN_RECENT_HASHES", piece)
-        patch.setattr(key_hashes, "_LARGE_HASH_COUNT", held)
+        patch.setattr(bucket_assigners, "PIECE", piece)
+        patch.setattr(bucket_assigners, "_MIN_RECENT_HASHES", piece)
+        patch.setattr(bucket_assigners, "_LARGE_HASH_COUNT", held)
         made = KeyHashes.of_files((bucket, np.array(hashes, np.int32)) for bucket, hashes in enumerate(files))
         told = {one: bucket for bucket, hashes in enumerate(files) for one in hashes}
         for at in range(0, len(added), 7):

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import polars as pl
 import pytest
 
-from lakekit.bucket.expired import expiry
+from lakekit.bucket.merge_read import expiry_rule
 from lakekit.columns import KIND, SEQUENCE
 from lakekit.data_file.paths import file_names
 from lakekit.data_file.rolling_writer import WriteTarget, write_run
@@ -46,7 +46,7 @@ def test_rows_before_the_oldest_second_go(kind: str, times: list, gone: int, tmp
     written = kind.replace("TIMESTAMP_LTZ(6)", "TIMESTAMP(6) WITH LOCAL TIME ZONE")
     monkeypatch.setattr(histories, "FIELDS", [("k", "INT NOT NULL"), ("s", "STRING NOT NULL"), ("t", written)])
     bucket = histories.created(tmp_path / "t", {"record-level.expire-time": f"{SPAN_S} s", "record-level.time-field": "t"})
-    due = expiry(bucket.ctx, NOW_MS)
+    due = expiry_rule(bucket.ctx, NOW_MS)
     assert due is not None
     assert due.oldest_s == OLDEST_S
     count = len(times)
@@ -65,4 +65,4 @@ def test_rows_before_the_oldest_second_go(kind: str, times: list, gone: int, tmp
 
 
 def test_nothing_expires_where_nothing_is_said(tmp_path) -> None:
-    assert expiry(histories.created(tmp_path / "t", {}).ctx, NOW_MS) is None
+    assert expiry_rule(histories.created(tmp_path / "t", {}).ctx, NOW_MS) is None

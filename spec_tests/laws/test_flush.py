@@ -98,13 +98,13 @@ def test_deletes_reach_level_0(engine, monkeypatch):
 
 
 def next_rule(engine):
-    from lakekit.lsm import merge_spec_options as rules
+    from lakekit.lsm import merge
     from lakekit.model.table_schema import TableSchema
     from lakekit.types import Field, parse
 
     fields = (Field("k", parse("INT NOT NULL"), id=0), Field("v", parse("BIGINT"), id=1))
     options = {"merge-engine": engine, "fields.v.aggregate-function": "sum"}
-    return rules.merge_spec_from_options(TableSchema(version=3, id=0, fields=fields, highest_field_id=1, primary_keys=("k",), options=options))
+    return merge.merge_spec_from_options(TableSchema(version=3, id=0, fields=fields, highest_field_id=1, primary_keys=("k",), options=options))
 
 
 @FEW

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from lakekit import plugins
-from lakekit.codec import arrow_values
 from lakekit.errors import LakekitError
 from lakekit.file_index import container as index_container
 from lakekit.file_index.evaluator import Containers, evaluate, rule_out_files
 from lakekit.predicate import And, Leaf, Or
-from lakekit.types import parse
+from lakekit.types import arrow, parse
 from spec_tests.laws.test_indexes import OPTIONS, TYPES, leaves, values
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ SAYS = [(name, options) for name in ASKED for options in OPTIONS[name]]
 
 def container(name: str, column: list[Any], t: DataType, options: dict[str, str]) -> bytes:
     index: Any = plugins.load("file_index", name)
-    return index_container.encode({"c": {name: index.build(arrow_values.array_of(column, t), t, options)}})
+    return index_container.encode({"c": {name: index.build(arrow.array_of(column, t), t, options)}})
 
 
 def many_of(containers: Sequence[bytes], counts: Sequence[int]) -> Containers:

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings, strategies as st
 
 from lakekit.columns import LEVEL
 from lakekit.errors import LakekitError
-from lakekit.lsm import merge_spec_options as rules
+from lakekit.lsm import merge as lsm_merge
 from lakekit.lsm.merge import merge, selects_rows, winner_mask
 from lakekit.testing import oracle
 from lakekit.testing.strategies import DRAWN_ENGINES, SYSTEM, canonical_rows, merges, to_dicts
@@ -105,7 +105,7 @@ def test_a_projection_reads_what_the_whole_says(case, data):
     whole = merged(case)
     assume(not isinstance(whole, LakekitError))
     wanted = data.draw(st.lists(st.sampled_from([one.name for one in case.fields]), unique=True))
-    needed = rules.required_columns(case.rule, wanted)
+    needed = lsm_merge.required_columns(case.rule, wanted)
     frame = case.frame().select(*(name for name in case.frame().columns if name in needed or name in SYSTEM))
     part = merged(case, frame)
     assert not isinstance(part, LakekitError), part

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from lakekit.lsm import key_codes as keyed, row_versions
+from lakekit.lsm import numpy_columns as keyed, row_versions
 from lakekit.lsm.merge_spec import MergeSpec
 from lakekit.lsm.row_versions import version_rounds
 from lakekit.testing.strategies import field_of

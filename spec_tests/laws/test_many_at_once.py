@@ -10,7 +10,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.codec import binary_row
-from lakekit.commit import partition_ranges
+from lakekit.commit import manifest_writer
 from lakekit.data_file import paths
 from lakekit.errors import Corrupt
 from lakekit.model import manifest_entries
@@ -32,13 +32,13 @@ def test_manifests_that_may_hold_one_of_many_partitions(types):
 
     files = []
     for at in range(120):
-        stats = partition_ranges.stats_of_partitions({row(): 1 for _ in range(luck.randrange(1, 4))}, fields)
+        stats = manifest_writer.stats_of_partitions({row(): 1 for _ in range(luck.randrange(1, 4))}, fields)
         stats = replace(stats, null_counts=None) if luck.random() < 0.2 else stats
         files.append(ManifestFileMeta(name=f"m-{at}", size_bytes=1, num_added_files=1, num_deleted_files=0, partition_stats=stats, schema_id=0))
     for count in (0, 1, 2, 5):
-        asked = partition_ranges.values_of([row() for _ in range(count)], fields)
-        assert partition_ranges.filter_manifests(files, asked, fields) == [file for file in files if partition_ranges.may_hold(file, asked, fields)]
-    assert partition_ranges.filter_manifests(files, [], []) == files
+        asked = manifest_writer.partition_values_of([row() for _ in range(count)], fields)
+        assert manifest_writer.filter_manifests(files, asked, fields) == [file for file in files if manifest_writer.may_hold(file, asked, fields)]
+    assert manifest_writer.filter_manifests(files, [], []) == files
 
 
 @pytest.fixture(scope="module")

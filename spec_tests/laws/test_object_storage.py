@@ -18,9 +18,9 @@ from lakekit.storage import object_store as objects, object_store_options
 from lakekit.storage.atomic_write import create_exclusive
 from lakekit.storage.object_store_options import Secret
 from lakekit.storage.protocol import FileMissing, Storage
-from lakekit.testing.storage_suite import LAWS
 from spec_tests.longer import some
 from spec_tests.reliability.s3_server import ACCESS_KEY, SECRET_KEY, Asked, S3Server
+from spec_tests.storage_suite import LAWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

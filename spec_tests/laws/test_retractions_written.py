@@ -15,7 +15,7 @@ from lakekit.errors import InvalidOption
 from lakekit.model.data_file import KIND_TEXTS
 from lakekit.testing import oracle
 from lakekit.testing.strategies import DRAWN_ENGINES, merges
-from lakekit.write.row_validation import check_retractions
+from lakekit.write.row_conversion import check_retractions
 
 FEW = settings(max_examples=settings.default.max_examples // 2, deadline=None)
 COLUMNS = {"k": "INT", "v": "INT", "s": "INT"}

@@ -15,11 +15,11 @@ from hypothesis import given, settings, strategies as st
 from polars.testing import assert_frame_equal
 
 import lakekit as lk
+from lakekit.bucket import sort_order
 from lakekit.bucket.restore import SnapshotBuckets
 from lakekit.commit.committer import commit_changes
 from lakekit.data_file.paths import data_file_path
 from lakekit.errors import Conflict, InvalidOption
-from lakekit.lsm import space_filling_curves
 from lakekit.maintenance import rewrite
 from lakekit.metadata import snapshots
 from lakekit.model.snapshot import BATCH_IDENTIFIER
@@ -87,7 +87,7 @@ def test_rows_stay_and_stand_in_order(tmp_path, strategy, options):
     if strategy == "order":
         assert_frame_equal(after.select("a", "b"), before.select("a", "b").sort("a", "b", nulls_last=False))
     else:
-        keys = (space_filling_curves.z_order if strategy == "zorder" else space_filling_curves.hilbert)(after.select("a", "b"))
+        keys = (sort_order.z_order if strategy == "zorder" else sort_order.hilbert)(after.select("a", "b"))
         assert keys.is_sorted()
 
 
@@ -263,12 +263,12 @@ CURVE: list[tuple[pl.DataType, Any, pl.DataType, Any, str]] = [
 
 @pytest.mark.parametrize("dtype, value, key", RECORDED, ids=lambda found: str(found)[:20])
 def test_z_order_bytes_of_the_reference(dtype, value, key):
-    assert space_filling_curves.z_order(pl.DataFrame({"c": pl.Series([value, None], dtype=dtype)})).bin.encode("hex").to_list() == [key, "0" * 16]
+    assert sort_order.z_order(pl.DataFrame({"c": pl.Series([value, None], dtype=dtype)})).bin.encode("hex").to_list() == [key, "0" * 16]
 
 
 @pytest.mark.parametrize("one, a, other, b, key", CURVE)
 def test_hilbert_bytes_of_the_reference(one, a, other, b, key):
-    made = space_filling_curves.hilbert(pl.DataFrame({"a": pl.Series([a], dtype=one), "b": pl.Series([b], dtype=other)}))
+    made = sort_order.hilbert(pl.DataFrame({"a": pl.Series([a], dtype=one), "b": pl.Series([b], dtype=other)}))
     assert made.bin.encode("hex").to_list() == [key.zfill(126)]
 
 
@@ -386,12 +386,12 @@ def frames(draw: st.DrawFn, least: int) -> pl.DataFrame:
 def test_z_order_keys_follow_the_rule(frame, size):
     texts = [dtype in (pl.String, pl.Binary) for dtype in frame.dtypes]
     expected = [interleaved([z_bytes(value, is_text=is_text, size=size) for value, is_text in zip(row, texts, strict=True)]) for row in frame.iter_rows()]
-    assert space_filling_curves.z_order(frame, size).to_list() == expected
+    assert sort_order.z_order(frame, size).to_list() == expected
 
 
 @given(frames(2))
 @settings(max_examples=300 if DEEP else 15, deadline=None)
 def test_hilbert_keys_lead_back_to_their_points(frame):
-    for key, row in zip(space_filling_curves.hilbert(frame).to_list(), frame.iter_rows(), strict=True):
+    for key, row in zip(sort_order.hilbert(frame).to_list(), frame.iter_rows(), strict=True):
         assert len(key) == max(63, -(-63 * frame.width // 8))
         assert curve_point(int.from_bytes(key, "big"), frame.width) == [coordinate(value, dtype) for value, dtype in zip(row, frame.dtypes, strict=True)]

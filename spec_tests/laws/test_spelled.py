@@ -8,8 +8,8 @@ from hypothesis import given, strategies as st
 
 import lakekit as lk
 from lakekit.predicate import TRUE
-from lakekit.read.filter_text import pyarrow_text, pyarrow_text_of_expr
 from lakekit.read.polars_pushdown import filters_of, parse_exact, predicate_of
+from lakekit.read.row_groups import pyarrow_text, pyarrow_text_of_expr
 
 SCHEMA = {"a": pl.String(), "b": pl.Int64(), "t": pl.Boolean()}
 A, B = pl.col("a"), pl.col("b")

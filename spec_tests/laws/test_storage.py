@@ -18,8 +18,8 @@ from lakekit.storage.atomic_write import DeferredSync, defer_sync, sync_all, wri
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.memory import MemoryStorage
 from lakekit.storage.protocol import FileMissing, Storage
-from lakekit.testing.storage_suite import LAWS
 from spec_tests.reliability.power import Power
+from spec_tests.storage_suite import LAWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

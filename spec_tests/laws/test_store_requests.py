@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from lakekit.errors import CommitStateUnknown, StorageFailed
-from lakekit.storage import object_store, object_store as objects
+from lakekit.storage import object_store
 from lakekit.storage.atomic_write import create_exclusive
 from spec_tests.reliability.s3_server import Asked, S3Server
 
@@ -22,11 +22,11 @@ RETRIES = 3
 CLAIM = "t/snapshot/snapshot-1"
 
 
-def opened(server: S3Server, **more: object) -> objects.ObjectStorage:
-    return objects.open(server.url(), {**server.options, "max_retries": RETRIES, **more})[0]
+def opened(server: S3Server, **more: object) -> object_store.ObjectStorage:
+    return object_store.open(server.url(), {**server.options, "max_retries": RETRIES, **more})[0]
 
 
-def probed(server: S3Server, **more: object) -> objects.ObjectStorage:
+def probed(server: S3Server, **more: object) -> object_store.ObjectStorage:
     storage = opened(server, **more)
     assert storage.put_if_absent(server.url("t/probed"), b"")
     return storage
@@ -163,7 +163,7 @@ def shared() -> Iterator[S3Server]:
 # ---- other requests --------------------------------------------------------------------------------------------------------
 
 
-def requests(storage: objects.ObjectStorage, server: S3Server) -> dict[str, Callable[[], object]]:
+def requests(storage: object_store.ObjectStorage, server: S3Server) -> dict[str, Callable[[], object]]:
     return {
         "read": lambda: storage.read(server.url("d/x")),
         "read a part": lambda: storage.read(server.url("d/x"), 1, 2),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from lakekit.codec import orc_runs, orc_tail
-from lakekit.codec.varints import append_varint, append_zigzag, read_varint, read_zigzag
+from lakekit.codec.cursor import append_varint, append_zigzag, read_varint, read_zigzag
 from lakekit.errors import Corrupt
 from lakekit.format import thrift
 

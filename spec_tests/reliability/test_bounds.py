@@ -19,7 +19,7 @@ from pyroaring import BitMap
 import lakekit as lk
 from lakekit.catalog import views
 from lakekit.codec import avro_columns, avro_container, avro_schema, avro_values
-from lakekit.commit import commit_history
+from lakekit.commit import abort
 from lakekit.errors import Corrupt, InvalidOption, LakekitError, LimitExceeded
 from lakekit.lsm.aggregates import roaring
 from lakekit.maintenance.check.metadata import describe_ranges, missing_ranges
@@ -292,7 +292,7 @@ def test_numbers_above_a_gap_are_walked_and_the_gap_is_one_step(tmp_path):
     found = table(tmp_path)
     copy_snapshot(found, 2, 2_000_000_000)
     handle = lk.open(tmp_path / "t").handle()
-    steps = list(commit_history.iter_since(handle, 0, snapshots.read(handle, 2_000_000_000)))
+    steps = list(abort.iter_since(handle, 0, snapshots.read(handle, 2_000_000_000)))
     assert [(number, None if one is None else one.id) for number, one in steps] == [(1, 1), (2, 2), (3, None), (2_000_000_000, 2_000_000_000)]
 
 

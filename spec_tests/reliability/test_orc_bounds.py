@@ -13,7 +13,7 @@ from pyarrow import orc
 
 import lakekit as lk
 from lakekit.codec import orc_runs, orc_tail
-from lakekit.codec.varints import append_varint
+from lakekit.codec.cursor import append_varint
 from lakekit.errors import Corrupt
 from lakekit.format import orc as orc_files
 from lakekit.types import Field, parse

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from lakekit import plugins
-from lakekit.codec import arrow_values, index_files, roaring
+from lakekit.codec import index_files, roaring
 from lakekit.codec.cursor import Cursor, jutf
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported, ValueOutOfRange
 from lakekit.file_index import container
@@ -20,7 +20,7 @@ from lakekit.file_index.evaluator import evaluate
 from lakekit.model import commit_message, split
 from lakekit.predicate import OPERATORS, And, Leaf
 from lakekit.testing.fixtures import fixtures
-from lakekit.types import parse
+from lakekit.types import arrow, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,9 +45,9 @@ def ask(index: Any, payload: bytes, t: Any, leaf: Leaf) -> None:
 
 def sample(name: str) -> list[bytes]:
     index: Any = plugins.load("file_index", name)
-    texts = [] if name == "bsi" else [index.build(arrow_values.array_of(["b", "a", None, "ccc", "b"], TEXT), TEXT, {"items": "5", "chunk-size": "20b"})]
+    texts = [] if name == "bsi" else [index.build(arrow.array_of(["b", "a", None, "ccc", "b"], TEXT), TEXT, {"items": "5", "chunk-size": "20b"})]
     options = [{"items": "5"}, {"version": "1"}, {"index-block-size": "20b", "chunk-size": "8b"}]
-    return [*texts, *(index.build(arrow_values.array_of([7, -3, None, 2, 7], INT), INT, said) for said in options)]
+    return [*texts, *(index.build(arrow.array_of([7, -3, None, 2, 7], INT), INT, said) for said in options)]
 
 
 def stored(*names: str) -> list[bytes]:

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lakekit.draw import cards, html
+from lakekit.draw import cards
 from lakekit.draw.humanize import escape_controls, format_cell, plural
 from lakekit.errors import InvalidOption, LakekitError, LocationNotAllowed, Unsupported, ValueOutOfRange
 from lakekit.format import external_reader
-from lakekit.model.locations import ALLOWED_LOCATIONS
+from lakekit.model.table_paths import ALLOWED_LOCATIONS
 from lakekit.storage.protocol import FileMissing
 from lakekit.write.value_casting import format_raw_count
 
@@ -104,9 +104,9 @@ class Report:
         return "\n".join(escape_controls(line) for line in lines)
 
     def _repr_html_(self) -> str:
-        card = html.card(f"{self.table} · check", [("verdict", self.line)])
+        card = cards.html_card(f"{self.table} · check", [("verdict", self.line)])
         rows = self.rows()
-        return card if not rows else card + html.table(NAMES, rows)
+        return card if not rows else card + cards.html_table(NAMES, rows)
 
 
 _MAX_SHOWN = 8

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from lakekit.bucket import merge_read
 from lakekit.data_file.paths import bucket_id_at, partition_path
 from lakekit.draw.humanize import format_count, format_size, plural
-from lakekit.lsm import key_codes
+from lakekit.lsm import numpy_columns
 from lakekit.maintenance.check.findings import RESTORE, REWRITE, format_value
 from lakekit.model.table_paths import POSTPONE_BUCKET
 
@@ -64,7 +64,7 @@ def bucket_codes(entries: ManifestEntries) -> Ints:
 
 def ranks(frame: pl.DataFrame) -> Ints:
     """Return a number for each key that compares as the keys do."""
-    order = key_codes.order(frame, frame.columns)
+    order = numpy_columns.order(frame, frame.columns)
     placed = frame[order]
     changed = placed.select(pl.any_horizontal(pl.all().ne_missing(pl.all().shift(1)))).to_series().to_numpy().copy()
     changed[:1] = False

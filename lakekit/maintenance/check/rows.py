@@ -50,7 +50,7 @@ from lakekit.file_index import container, evaluator
 from lakekit.format import parquet_pages
 from lakekit.format.encoder import has_bounds
 from lakekit.format.polars_types import polars_type
-from lakekit.lsm import key_codes
+from lakekit.lsm import numpy_columns
 from lakekit.maintenance.check.findings import INDEX_ANEW, RESTORE, REWRITE, Findings, format_value
 from lakekit.maintenance.check.levels import ranks
 from lakekit.metadata import schemas
@@ -418,7 +418,7 @@ def _versions(checked_file: FileUnderCheck) -> None:
 def _keys(checked_file: FileUnderCheck) -> None:
     """Check the order, uniqueness and range of the keys."""
     frame = checked_file.frame.select(cols(checked_file.ctx.schema.trimmed_primary_keys))
-    order = key_codes.order(frame, frame.columns)
+    order = numpy_columns.order(frame, frame.columns)
     fallen = np.flatnonzero(order != np.arange(len(order)))
     if fallen.size:
         checked_file.wrong(
@@ -426,7 +426,7 @@ def _keys(checked_file: FileUnderCheck) -> None:
             f"row {format_count(int(fallen[0]))} is out of order: merges give wrong rows",
             "_MIN_KEY",
         )
-    repeated = frame.height - len(key_codes.blocks(key_codes.encode_keys(frame, frame.columns))[1])
+    repeated = frame.height - len(numpy_columns.blocks(numpy_columns.encode_keys(frame, frame.columns))[1])
     if repeated:
         checked_file.wrong(
             "a key is twice in a file", f"{plural(repeated, 'row')} repeat a key of the same file", "_MIN_KEY"

@@ -5,7 +5,7 @@
     the answer, anything else is a failure: {"result": "SUCCESS"}
 
 The URL and the parameters may hold tokens: messages have no more of the URL than host and path, and nothing of the
-parameters. Redirections are not followed. A URL that only the table names is not used (`model.locations`).
+parameters. Redirections are not followed. A URL that only the table names is not used (`model.table_paths`).
 
 Source: `HttpReportMarkDoneAction`.
 """
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from lakekit.errors import InvalidOption, StorageFailed
-from lakekit.model.locations import REPORT_URL as _URL
+from lakekit.model.table_paths import REPORT_URL as _URL
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult

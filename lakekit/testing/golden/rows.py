@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from lakekit.codec import arrow_values, binary_row, binary_value, hashing
+from lakekit.codec import binary_row, binary_value, hashing
 from lakekit.columns import col
 from lakekit.data_file.schema_evolution import evolve_column, is_same_type as same_type
 from lakekit.errors import Unsupported, ValueOutOfRange
@@ -22,7 +22,7 @@ from lakekit.format.polars_types import polars_type
 from lakekit.testing.expectations import Read, canonical_value, difference, series_of, values_of
 from lakekit.testing.fixtures import fixtures
 from lakekit.testing.golden.comparison import Mismatch, check_equal
-from lakekit.types import DataType, Field, Instant, parse, part
+from lakekit.types import DataType, Field, Instant, arrow, parse, part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,7 +90,7 @@ def rows(facts: dict[str, Any], data: bytes) -> None:
 
 
 def _columns(what: str, row: bytes, types: list[DataType], values: tuple[Any, ...], *, is_canonical: bool) -> None:
-    columns = [arrow_values.array_of([value, None, value], t) for value, t in zip(values, types, strict=True)]
+    columns = [arrow.array_of([value, None, value], t) for value, t in zip(values, types, strict=True)]
     if any(value is not None and column.null_count > 1 for value, column in zip(values, columns, strict=True)):
         return  # a timestamp outside the int64 of its unit
     if types and is_canonical:
@@ -100,7 +100,7 @@ def _columns(what: str, row: bytes, types: list[DataType], values: tuple[Any, ..
     decoded = binary_row.decode_columns(
         pa.array([None, binary_row.with_arity(row, len(types))]), types, arity_exact=True
     )
-    read_values = [arrow_values.values_of(column, t) for column, t in zip(decoded, types, strict=True)]
+    read_values = [arrow.values_of(column, t) for column, t in zip(decoded, types, strict=True)]
     check_equal(f"{what}, a column read", repr(read_values), repr([[None, value] for value in values]))
 
 
@@ -122,7 +122,7 @@ def buckets(facts: dict[str, Any], data: bytes) -> None:
     for number, vector in enumerate(facts["vectors"]):
         types, what = [parse(text) for text in vector["types"]], f"key {number}"
         values = [value_of(value, t) for value, t in zip(vector["values"], types, strict=True)]
-        columns = [arrow_values.array_of([value], t) for value, t in zip(values, types, strict=True)]
+        columns = [arrow.array_of([value], t) for value, t in zip(values, types, strict=True)]
         if any(value is not None and column.null_count for value, column in zip(values, columns, strict=True)):
             # a timestamp outside the int64 of its unit: one value at a time
             check_equal(f"{what}, hash", hashing.hash_bytes(binary_row.encode(values, types)), vector["hash"])

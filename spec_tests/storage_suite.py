@@ -151,9 +151,7 @@ def only_empty_directories_go(storage: Storage, directory: str) -> None:
     for name in ("full/file", "empty/file"):
         storage.put(f"{directory}/{name}", b"x")
     storage.delete([f"{directory}/empty/file"])
-    storage.remove_directories(
-        [f"{directory}/full", f"{directory}/empty", f"{directory}/none", f"{directory}/full/file"]
-    )
+    storage.remove_directories([f"{directory}/full", f"{directory}/empty", f"{directory}/none", f"{directory}/full/file"])
     assert [stat.path for stat in storage.list(directory)] == [f"{directory}/full"]
     assert storage.read(f"{directory}/full/file") == b"x"
 
