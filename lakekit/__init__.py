@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         SystemTable as SystemTable,
         connect as connect,
     )
-    from lakekit.commit.result import Commit as Commit
+    from lakekit.commit.changes import Commit as Commit
     from lakekit.ddl.schema_changes import (
         add_column as add_column,
         drop_column as drop_column,
@@ -119,7 +119,7 @@ _HOMES = {
         add_column drop_column move_column rename_column reset_option set_comment set_option update_comment
         update_default update_nullability update_type
     """,
-    "lakekit.commit.result": "Commit",
+    "lakekit.commit.changes": "Commit",
     "lakekit.errors": """
         AlreadyExists BranchAlreadyExists BranchNotFound ColumnAlreadyExists ColumnNotFound CommitStateUnknown Conflict
         ConsumerAlreadyExists

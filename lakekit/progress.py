@@ -209,7 +209,7 @@ def _screen() -> Screen | None:
     """Return a notebook cell, a terminal, or None."""
     if _has_kernel():
         try:
-            bar: Screen = plugins.load("notebook", "progress").Bar()
+            bar: Screen = plugins.load("notebook", "panels").ProgressBar()
         except LakekitError:  # the extra is not installed: a notebook without widgets
             return None
         return bar

@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime, timedelta
 
+    from lakekit.catalog.catalog_core import CatalogOptions
     from lakekit.catalog.metastore import Define, Metastore, TableCatalog
-    from lakekit.catalog.options import CatalogOptions
     from lakekit.metadata.table_context import TableContext, TableLocation
     from lakekit.model.table_schema import TableSchema
     from lakekit.table import Table

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
     from lakekit.catalog.identifier import Identifier
     from lakekit.catalog.metastore import Metastore, TableCatalog
-    from lakekit.commit.result import Commit
+    from lakekit.commit.changes import Commit
 
 
 FEATURE = "catalog.views"

@@ -17,9 +17,9 @@ from lakekit.draw.hexdump import LINES, text as bytes_drawn
 from lakekit.errors import InvalidOption
 from lakekit.inspection import html_page, levels as picture, manifest_tree, timeline as history
 from lakekit.inspection.hexdump import hex as hex_of
-from lakekit.inspection.summary import health, totals
 from lakekit.maintenance.check.findings import NAMES
 from lakekit.model.table_paths import allowed_locations_option
+from lakekit.system_tables.frames import file_totals, merge_health
 from lakekit.system_tables.registry import features, versions
 from lakekit.testing.fixtures import fixtures
 
@@ -103,11 +103,11 @@ def card_facts(table: Table, at: int | str | None) -> list[tuple[str, object]]:
         )
     )
     files = table.files(at=at)
-    facts.append(("files" if at is None else f"files at {at}", totals(files)))
+    facts.append(("files" if at is None else f"files at {at}", file_totals(files)))
     if table.primary_keys:
         for (level,), part in sorted(files.group_by("level")):
-            facts.append((f"level {level}", totals(part)))
-        facts.append(("health", health(files)))
+            facts.append((f"level {level}", file_totals(part)))
+        facts.append(("health", merge_health(files)))
     return facts
 
 
@@ -152,7 +152,7 @@ def show_levels(table: Table, out: Output, at: int | str | None = None, buckets:
         part = files.filter((pl.col("partition") == location.partition) & (pl.col("bucket") == location.bucket))
         out.lines(
             levels.as_text(
-                f"{named}bucket {location.bucket} · {totals(part)}", [state], width=out.width, is_append=is_append
+                f"{named}bucket {location.bucket} · {file_totals(part)}", [state], width=out.width, is_append=is_append
             )
         )
     if len(every) > limit:

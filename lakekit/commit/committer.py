@@ -24,9 +24,8 @@ from operator import index
 from typing import TYPE_CHECKING, Any
 
 from lakekit.commit import abort, changes as gathered, contention, overwrite as overwrites, try_commit
-from lakekit.commit.changes import EMPTY_DELTA, CommitChanges, Delta
+from lakekit.commit.changes import EMPTY_DELTA, Commit, CommitChanges, Delta
 from lakekit.commit.manifest_writer import UncommittedFiles
-from lakekit.commit.result import Commit
 from lakekit.commit.try_commit import CommitRequest, CommitStep, CommittedSnapshot
 from lakekit.errors import InvalidOption, LakekitError
 from lakekit.metadata import manifest_reader as meta, snapshots, table_context

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from pyroaring import BitMap
 
     from lakekit.bucket.deletion_vector_writer import Positions
+    from lakekit.commit.changes import Commit
     from lakekit.commit.overwrite import Overwrite
-    from lakekit.commit.result import Commit
     from lakekit.dml.matching_rows import FileRows, TargetRows
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.index_manifest import IndexManifestEntry

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from lakekit.columns import col, prepare_series
-from lakekit.commit.result import Commit
+from lakekit.commit.changes import Commit
 from lakekit.data_file import rolling_writer
 from lakekit.data_file.paths import extension, file_names, partition_spec, partition_values
 from lakekit.errors import InvalidOption, StorageFailed, ValueOutOfRange

@@ -16,8 +16,8 @@ from lakekit.draw.humanize import format_size, plural
 from lakekit.draw.shapes import WIDTH, Rect
 from lakekit.errors import StorageFailed
 from lakekit.inspection import levels as picture, manifest_tree, timeline as history
-from lakekit.inspection.summary import health, totals
 from lakekit.system_tables import frames
+from lakekit.system_tables.frames import file_totals, merge_health
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -92,9 +92,9 @@ def _facts(table: TableCore) -> list[tuple[str, object]]:
     if schema.comment:
         facts.append(("comment", schema.comment))
     files = frames.list_at(frames.files, ctx, None)
-    facts.append(("files", totals(files)))
+    facts.append(("files", file_totals(files)))
     if schema.primary_keys:
-        facts.append(("health", health(files)))
+        facts.append(("health", merge_health(files)))
     return [*facts, ("location", table.location)]
 
 

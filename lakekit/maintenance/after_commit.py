@@ -23,7 +23,7 @@ from lakekit.runtime import warn_user
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lakekit.commit.result import Commit
+    from lakekit.commit.changes import Commit
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.commit_message import CommitMessage
 

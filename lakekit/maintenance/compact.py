@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from lakekit.bucket.compaction import CompactResult
     from lakekit.bucket.restore import RestoredBucket
     from lakekit.bucket.sort_order import SortOrder, Strategy
-    from lakekit.commit.result import Commit
+    from lakekit.commit.changes import Commit
     from lakekit.lsm.compaction_picker import CompactionUnit
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.data_file import DataFileMeta

@@ -39,7 +39,7 @@ from lakekit.runtime import wall_clock_ms
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakekit.commit.result import Commit
+    from lakekit.commit.changes import Commit
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.commit_message import CommitMessage
     from lakekit.model.snapshot import Snapshot

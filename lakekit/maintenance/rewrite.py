@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 
     from lakekit.bucket.restore import RestoredBucket
     from lakekit.bucket.sort_order import Strategy
-    from lakekit.commit.result import Commit
+    from lakekit.commit.changes import Commit
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.snapshot import Snapshot
     from lakekit.types import Field

@@ -39,7 +39,7 @@ from lakekit.storage.protocol import FileMissing
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from lakekit.commit.result import Commit
+    from lakekit.commit.changes import Commit
     from lakekit.data_file.file_metadata import IndexDefinition
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.data_file import DataFileMeta

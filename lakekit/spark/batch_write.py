@@ -61,8 +61,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType as SparkType, StructType
 
+    from lakekit.commit.changes import Commit
     from lakekit.commit.overwrite import Overwrite
-    from lakekit.commit.result import Commit
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.commit_message import CommitMessage
     from lakekit.types import DataType, Field

@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakekit.commit.result import Commit
+    from lakekit.commit.changes import Commit
     from lakekit.dml.merge_plan import Clause, MergePlan
     from lakekit.dml.row_change import RowChangeSpec
     from lakekit.metadata.table_context import TableContext

@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakekit.bucket.sort_order import Strategy
-    from lakekit.commit.result import Commit
+    from lakekit.commit.changes import Commit
     from lakekit.maintenance.compact import CompactRequest
     from lakekit.maintenance.result import Expired
     from lakekit.maintenance.rewrite import SortedPartitions

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakekit.catalog.catalog import Catalog
-    from lakekit.commit.result import Commit
+    from lakekit.commit.changes import Commit
     from lakekit.dml.merge_plan import Clause
     from lakekit.maintenance.result import Expired
     from lakekit.table.format_tables import ObjectTable

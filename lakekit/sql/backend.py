@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from lakekit.catalog.catalog import Catalog
-    from lakekit.commit.result import Commit
+    from lakekit.commit.changes import Commit
     from lakekit.dml.merge_plan import Clause
     from lakekit.maintenance.result import Expired
     from lakekit.sql.tokenizer import TokenStream

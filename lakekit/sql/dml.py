@@ -40,7 +40,7 @@ from lakekit.write.value_casting import instance
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from lakekit.commit.result import Commit
+    from lakekit.commit.changes import Commit
     from lakekit.dml.merge_plan import Clause
     from lakekit.model.table_schema import TableSchema
     from lakekit.sql.backend import Rows, Statement

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lakekit.catalog.catalog import Catalog
-    from lakekit.commit.result import Commit
+    from lakekit.commit.changes import Commit
     from lakekit.dml.merge_plan import Clause
     from lakekit.maintenance.result import Expired
     from lakekit.table.format_tables import ObjectTable

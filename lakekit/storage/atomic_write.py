@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from lakekit.errors import CommitStateUnknown, LakekitError, StorageFailed, Unsupported
 from lakekit.parallel import map_io
-from lakekit.storage import sync
+from lakekit.storage import confinement
 from lakekit.storage.local import LocalStorage, create_file
 from lakekit.storage.local_files import storage_failure, write_all
 from lakekit.storage.protocol import ClaimRefused, FileMissing, OutsideRoot
@@ -175,7 +175,7 @@ class DeferredSync(LocalStorage):
             try:
                 files = [*(stack.enter_context(io.FileIO(path)) for path in paths), *claimed]
                 try:
-                    sync.sync_files(files)
+                    confinement.sync_files(files)
                 except OSError:
                     self._lost.update(paths)  # the system may take their pages for written from here on
                     raise
@@ -186,7 +186,7 @@ class DeferredSync(LocalStorage):
 
     def _sync_names(self, directory: str) -> None:
         try:
-            sync.sync_directory(directory)
+            confinement.sync_directory(directory)
         except OSError as wrong:
             self._lost.update(path for path in self._waiting if path.startswith(directory))
             raise storage_failure(directory, wrong) from wrong

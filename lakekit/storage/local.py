@@ -18,7 +18,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar
 
 from lakekit.errors import CommitStateUnknown, StorageFailed, Unsupported
-from lakekit.storage import sync
+from lakekit.storage import confinement
 from lakekit.storage.confinement import NOT_FOLLOWED, ParentDirectory, check_file, check_path, is_inside
 from lakekit.storage.local_files import (
     Temporary,
@@ -301,7 +301,7 @@ class LocalStorage:
         with ExitStack() as stack:
             written = [stack.enter_context(self._temporary(path, data, stays_open=True)) for path, data in files]
             try:
-                sync.sync_files([temporary.file for temporary in written])
+                confinement.sync_files([temporary.file for temporary in written])
                 for temporary in written:
                     temporary.take()
                 for temporary in {
@@ -409,7 +409,7 @@ class LocalStorage:
     def _settle(self, claimed: Temporary | None) -> None:
         """Wait until the file about to be created is durable, with all pending files."""
         if claimed is not None:
-            sync.sync_files([claimed.file])
+            confinement.sync_files([claimed.file])
 
     @contextmanager
     def _temporary(self, path: str, data: bytes, *, stays_open: bool = False) -> Iterator[Temporary]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import StorageFailed
 from lakekit.runtime import new_id
-from lakekit.storage import sync
+from lakekit.storage import confinement
 from lakekit.storage.confinement import check_path
 from lakekit.storage.protocol import FileMissing, Stat
 
@@ -69,7 +69,7 @@ class EarlyFile(io.FileIO):
         count = super().write(data)
         self._written += count
         if self._written - self._started >= _EARLY_BYTES:
-            sync.start_sync(self, self._started, self._written - self._started)
+            confinement.start_sync(self, self._started, self._written - self._started)
             self._started = self._written
         return count
 

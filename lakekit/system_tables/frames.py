@@ -3,6 +3,8 @@
 The metadata of a table as small frames: one row a snapshot, schema, tag, branch, consumer.
 
 Newest last; times are UTC where they are instants.
+
+Summaries of a frame of data files in one line: how many there are, how much a read has to merge.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from lakekit.codec import binary_row
 from lakekit.columns import cols
 from lakekit.data_file import paths
 from lakekit.data_file.entry_damage import add_manifest_path
+from lakekit.draw import humanize
 from lakekit.format.polars_types import polars_schema
 from lakekit.metadata import (
     manifest_reader as manifest_files,
@@ -431,3 +434,33 @@ def _deleted_row_counts(ctx: TableContext, snapshot: Snapshot | None, names: pl.
     if not counts:
         return pl.Series([0]).new_from_index(0, len(names))
     return names.replace_strict(list(counts), list(counts.values()), default=0, return_dtype=pl.Int64)
+
+
+# ---- summary ------------------------------------------------------------
+
+
+_MANY_RUNS = 5
+"""The number of sorted runs in a bucket above which compaction is mentioned: Paimon's own compaction starts there by
+default.
+"""
+
+
+def file_totals(files: pl.DataFrame) -> str:
+    """Return how many files there are, their size, and how many rows are stored in them."""
+    size_bytes, row_count = (int(files[name].sum()) for name in ("size_bytes", "row_count"))
+    return (
+        f"{humanize.plural(files.height, 'file')}, {humanize.format_size(size_bytes)}, "
+        f"{humanize.plural(row_count, 'stored row')}"
+    )
+
+
+def merge_health(files: pl.DataFrame) -> str:
+    """Return how many sorted runs a read has to merge: level 0 counts by file, deeper levels once."""
+    if files.is_empty():
+        return "no files"
+    of_bucket = files.group_by("partition", "bucket").agg(
+        (pl.col("level") == 0).sum().alias("files"), pl.col("level").filter(pl.col("level") > 0).n_unique()
+    )
+    many = max(of_bucket["files"] + of_bucket["level"])
+    advice = "compaction would make reads faster" if many > _MANY_RUNS else "reads have little to merge"
+    return f"{humanize.plural(many, 'sorted run')} in the fullest bucket: {advice}"

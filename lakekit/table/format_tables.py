@@ -25,8 +25,7 @@ from lakekit.options.features import OBJECTS
 from lakekit.options.option import EMPTY, FrozenDict
 from lakekit.options.table_options import TableOptions
 from lakekit.read import polars_pushdown
-from lakekit.table.read_methods import statement
-from lakekit.table.schema import Schema
+from lakekit.table.schema import Schema, create_statement
 from lakekit.table.table import Table
 from lakekit.text_format.options import KEYS as TEXT_KEYS, lines_of
 
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import BinaryIO
 
-    from lakekit.commit.result import Commit
+    from lakekit.commit.changes import Commit
     from lakekit.ddl.table_definition import SchemaLike
     from lakekit.metadata.table_context import TableContext, TableLocation
 
@@ -168,7 +167,7 @@ class FormatTable(Table):
 
     def to_sql(self) -> str:
         """Return the CREATE TABLE statement that would make a table like this one."""
-        return statement(self.name, self.facts())
+        return create_statement(self.name, self.facts())
 
     def with_options(self, options: Mapping[str, Any]) -> Self:
         """Return the same table with dynamic options put over its own; None takes one away.

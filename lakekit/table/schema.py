@@ -1,9 +1,7 @@
-"""The public schema of a table.
+"""The schema of a table: as users see it, its changes, the difference of two, and the statement that makes it.
 
-Compare two schemas of a table: `t.schema_difference(0, 3)`.
-
-Columns are matched by their ids, as Paimon does, so that a renamed column is not one dropped and one added; fields of
-rows within columns too, by their path.
+In `t.schema_difference(0, 3)` columns are matched by their ids, as Paimon does, so that a renamed column is not one
+dropped and one added; fields of rows within columns too, by their path.
 """
 
 from __future__ import annotations
@@ -15,16 +13,23 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow as pa
 
+from lakekit.ddl import schema_writer
 from lakekit.draw import cards, humanize
 from lakekit.draw.humanize import plural
+from lakekit.errors import NotFound
 from lakekit.format.polars_types import polars_schema
+from lakekit.metadata import schemas as schema_files
 from lakekit.options.option import HIDDEN, is_secret
-from lakekit.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS
+from lakekit.read.table_scan import TableCore
+from lakekit.system_tables import frames
+from lakekit.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, quote
 from lakekit.types.arrow import to_arrow_field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from lakekit.ddl.schema_changes import TableChange
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.table_schema import TableSchema
     from lakekit.types import DataType, Field
 
@@ -277,3 +282,107 @@ def _is_lossless(wide: DataType, narrow: DataType) -> bool:
 def _max_length(t: DataType) -> float:
     """Return how long a string or how many bytes fit; infinite where the type names no length."""
     return float("inf") if t.length is None else t.length
+
+
+# ---- methods of a table ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SchemaMethods(TableCore):
+    """The newest schema and its changes."""
+
+    @property
+    def schema(self) -> Schema:
+        """The newest schema."""
+        return Schema.of(self.handle().schema)
+
+    @property
+    def primary_keys(self) -> tuple[str, ...]:
+        """The columns of the primary key; empty for an append table."""
+        return self.handle().schema.primary_keys
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        """The columns that partition the table."""
+        return self.handle().schema.partition_keys
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """The table's options with the dynamic ones put over them, as text."""
+        return dict(self.handle().all_options)
+
+    @property
+    def comment(self) -> str | None:
+        """The table's comment."""
+        return self.handle().schema.comment
+
+    @property
+    def uuid(self) -> str:
+        """The table's identity: its name and its creation time."""
+        ctx = self.handle()
+        return f"{self.name}.{schema_files.read(ctx, schema_files.ids(ctx)[0]).time_millis}"
+
+    def to_sql(self) -> str:
+        """Return the CREATE TABLE statement that would make a table like this one."""
+        return create_statement(self.name, self.handle())
+
+    def schemas(self) -> pl.DataFrame:
+        """Return every schema, one row each."""
+        return frames.schemas(self.handle())
+
+    def schema_difference(self, older: int, newer: int | None = None) -> SchemaDifference:
+        """Return what changed between two schemas; without `newer`, up to the newest.
+
+        Changes are columns added, dropped, renamed, widened or moved, options set and reset.
+
+        Raises: `NotFound` for a number that no schema has.
+        """
+        ctx = self.handle()
+        schema_ids = schema_files.ids(ctx)
+        wanted = (older, schema_ids[-1] if newer is None else newer)
+        if missing := [number for number in wanted if number not in schema_ids]:
+            msg = (
+                f"{self.name} has no schema {missing[0]}: its schemas are "
+                f"{', '.join(map(str, schema_ids[:12]))}{' …' if len(schema_ids) > 12 else ''}"
+            )
+            raise NotFound(msg, name=str(missing[0]))
+        return diff_schemas(self.name, schema_files.read(ctx, wanted[0]), schema_files.read(ctx, wanted[1]))
+
+    def alter(self, *changes: TableChange) -> Schema:
+        """Make changes to the schema, all of them in order, or none; return the new schema.
+
+        `t.alter(lk.add_column("c", "INT"), lk.set_option("bucket", 8))`. No data is rewritten. When another writer
+        changes the table at the same time, the changes are made to what that one left.
+
+        Raises: `ColumnNotFound`, `ColumnAlreadyExists`, `SchemaMismatch`, `InvalidOption` for what the reference engine
+        refuses too, `Unsupported` for what lakekit could not read.
+        """
+        if not changes:
+            msg = "t.alter needs changes, such as lk.add_column('c', 'INT')"
+            raise TypeError(msg)
+        return Schema.of(schema_writer.alter(self.handle(), changes))
+
+
+def create_statement(name: str, ctx: TableContext) -> str:
+    """Return the CREATE TABLE statement of a table."""
+    lines = [
+        f"  {quote(f.name)} {f.type}" + ("" if f.comment is None else f" COMMENT {_literal(f.comment)}")
+        for f in ctx.schema.fields
+    ]
+    if ctx.schema.primary_keys:
+        lines.append(f"  PRIMARY KEY ({', '.join(map(quote, ctx.schema.primary_keys))}) NOT ENFORCED")
+    text = f"CREATE TABLE {'.'.join(map(quote, name.split('.')))} (\n" + ",\n".join(lines) + "\n)"
+    if ctx.schema.comment:
+        text += f" COMMENT {_literal(ctx.schema.comment)}"
+    if ctx.schema.partition_keys:
+        text += f" PARTITIONED BY ({', '.join(map(quote, ctx.schema.partition_keys))})"
+    if ctx.schema.options:
+        pairs = ",\n".join(
+            f"  {_literal(key)} = {_literal(value)}" for key, value in sorted(ctx.schema.options.items())
+        )
+        text += f" WITH (\n{pairs}\n)"
+    return text
+
+
+def _literal(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"

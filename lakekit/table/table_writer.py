@@ -40,7 +40,7 @@ from lakekit.write.table_writers import BucketId, BucketWriters
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from lakekit.commit.result import Commit
+    from lakekit.commit.changes import Commit
     from lakekit.metadata.table_context import TableContext
 
 _MAGIC, _WITHOUT_NUMBERS, _VERSION = b"LKWS", 1, 2

@@ -1,8 +1,6 @@
-"""Writes to a table: rows appended, upserted, overwritten, and commits of other processes' messages.
+"""Methods of a table that write: rows appended, upserted, overwritten; rows deleted, updated, merged; commits.
 
-Schema changes of a table: `t.alter`.
-
-Row changes of a table: `t.delete`, `t.update`, `t.merge`.
+Messages of writers in other processes are committed here too.
 """
 
 from __future__ import annotations
@@ -24,7 +22,6 @@ from lakekit.metadata import table_context
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.read.table_scan import TableCore
-from lakekit.table.schema import Schema
 from lakekit.table.table_writer import Writer, partition_spec
 from lakekit.write import input_frames, row_conversion, value_casting
 
@@ -33,8 +30,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from lakekit.commit.result import Commit
-    from lakekit.ddl.schema_changes import TableChange
+    from lakekit.commit.changes import Commit
     from lakekit.dml.merge_plan import Clause
     from lakekit.dml.row_change import RowChangeResult
     from lakekit.metadata.table_context import TableContext
@@ -42,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Writing(TableCore):
+class WriteMethods(TableCore):
     """Methods that write rows.
 
     A frame is a Polars DataFrame or LazyFrame (streamed), anything with an Arrow stream, an iterator of those, or a
@@ -181,6 +177,49 @@ class Writing(TableCore):
             writer.write(rows, row_kind=row_kind, cast=cast)
             return writer.commit()
 
+    def delete(self, where: pl.Expr | str) -> Commit:
+        """Delete the rows of which `where` is true. Where it is null, rows stay.
+
+        `where`: a Polars expression or SQL text, `"dt < '2024-01-01' AND v IS NULL"`. Whole partitions, and everything,
+        go without reading rows. In key tables deletes are written as rows where the merge engine takes them; else, and
+        in append tables, the files concerned are rewritten, or their rows marked where `deletion-vectors.enabled` says
+        so. No such row: no commit, and `snapshot_ids` is empty.
+
+        Raises: `ColumnNotFound` and `SchemaMismatch` for the condition, `InvalidOption` where the table's options leave
+        no way to delete, `Conflict` where another commit changed the same files meanwhile.
+        """
+        ctx = self.handle()
+        return _run_after_commit(ctx, delete_update.delete(ctx, where))
+
+    def update(self, set: Mapping[str, Any], /, *, where: pl.Expr | str) -> Commit:  # noqa: A002 - as in SQL
+        """Set columns to new values in the rows of which `where` is true.
+
+        `t.update({"v": pl.col("v") + 1, "s": "upper(s)"}, where="k = 7")`. A value is a Polars expression over the old
+        row, SQL text (so that a text as value is `"'closed'"` or `pl.lit("closed")`), or any other value. In key tables
+        of the engines deduplicate and partial-update the rows are written again, in append tables the files concerned,
+        or, with deletion vectors, the new rows.
+
+        Raises: `InvalidOption` for other engines, and where merging would take a new value back, as NULL for a column
+        of partial-update or a `sequence.field` that falls; `SchemaMismatch` for a column of the primary key or a value
+        of another type, `ValueOutOfRange`, and what `delete` raises.
+        """
+        ctx = self.handle()
+        return _run_after_commit(ctx, delete_update.update(ctx, set, where))
+
+    def merge(self, source: object, *clauses: Clause, on: Sequence[str] | pl.Expr | str) -> Commit:
+        """Merge the rows of a source into the table.
+
+        `t.merge(new, lk.when_matched(update="all"), lk.when_not_matched(), on=["k"])`. `source` is any frame that
+        `append` takes; it is read once and held, the table is streamed. `on`: columns that are equal on both sides, or
+        a condition, `"t.k = s.k AND t.dt = '2024-03-31'"`, or `pl.col("k") == lk.source("k")`. Of the clauses of a kind
+        the first true one acts on a row. Key tables of the engines deduplicate and partial-update, and append tables.
+
+        Raises: `MergeConflict` where several source rows match a target row and there is a `when_matched` clause,
+        `ColumnNotFound`, `SchemaMismatch`, `ValueOutOfRange`, `InvalidOption`, and what `delete` raises.
+        """
+        ctx = self.handle()
+        return _run_after_commit(ctx, merging.merge(ctx, source, clauses, on))
+
 
 def _messages(argument: object) -> list[CommitMessage]:
     """Return the messages passed in, also those of an iterator, which gives them once.
@@ -229,79 +268,6 @@ def _grow(
                 raise
         else:
             return
-
-
-# ---- altering ------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Altering(TableCore):
-    """Methods that change columns and options."""
-
-    def alter(self, *changes: TableChange) -> Schema:
-        """Make changes to the schema, all of them in order, or none; return the new schema.
-
-        `t.alter(lk.add_column("c", "INT"), lk.set_option("bucket", 8))`. No data is rewritten. When another writer
-        changes the table at the same time, the changes are made to what that one left.
-
-        Raises: `ColumnNotFound`, `ColumnAlreadyExists`, `SchemaMismatch`, `InvalidOption` for what the reference engine
-        refuses too, `Unsupported` for what lakekit could not read.
-        """
-        if not changes:
-            msg = "t.alter needs changes, such as lk.add_column('c', 'INT')"
-            raise TypeError(msg)
-        return Schema.of(schemas.alter(self.handle(), changes))
-
-
-# ---- changing ------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Changing(TableCore):
-    """Methods that change rows by a condition, in one commit each."""
-
-    def delete(self, where: pl.Expr | str) -> Commit:
-        """Delete the rows of which `where` is true. Where it is null, rows stay.
-
-        `where`: a Polars expression or SQL text, `"dt < '2024-01-01' AND v IS NULL"`. Whole partitions, and everything,
-        go without reading rows. In key tables deletes are written as rows where the merge engine takes them; else, and
-        in append tables, the files concerned are rewritten, or their rows marked where `deletion-vectors.enabled` says
-        so. No such row: no commit, and `snapshot_ids` is empty.
-
-        Raises: `ColumnNotFound` and `SchemaMismatch` for the condition, `InvalidOption` where the table's options leave
-        no way to delete, `Conflict` where another commit changed the same files meanwhile.
-        """
-        ctx = self.handle()
-        return _run_after_commit(ctx, delete_update.delete(ctx, where))
-
-    def update(self, set: Mapping[str, Any], /, *, where: pl.Expr | str) -> Commit:  # noqa: A002 - as in SQL
-        """Set columns to new values in the rows of which `where` is true.
-
-        `t.update({"v": pl.col("v") + 1, "s": "upper(s)"}, where="k = 7")`. A value is a Polars expression over the old
-        row, SQL text (so that a text as value is `"'closed'"` or `pl.lit("closed")`), or any other value. In key tables
-        of the engines deduplicate and partial-update the rows are written again, in append tables the files concerned,
-        or, with deletion vectors, the new rows.
-
-        Raises: `InvalidOption` for other engines, and where merging would take a new value back, as NULL for a column
-        of partial-update or a `sequence.field` that falls; `SchemaMismatch` for a column of the primary key or a value
-        of another type, `ValueOutOfRange`, and what `delete` raises.
-        """
-        ctx = self.handle()
-        return _run_after_commit(ctx, delete_update.update(ctx, set, where))
-
-    def merge(self, source: object, *clauses: Clause, on: Sequence[str] | pl.Expr | str) -> Commit:
-        """Merge the rows of a source into the table.
-
-        `t.merge(new, lk.when_matched(update="all"), lk.when_not_matched(), on=["k"])`. `source` is any frame that
-        `append` takes; it is read once and held, the table is streamed. `on`: columns that are equal on both sides, or
-        a condition, `"t.k = s.k AND t.dt = '2024-03-31'"`, or `pl.col("k") == lk.source("k")`. Of the clauses of a kind
-        the first true one acts on a row. Key tables of the engines deduplicate and partial-update, and append tables.
-
-        Raises: `MergeConflict` where several source rows match a target row and there is a `when_matched` clause,
-        `ColumnNotFound`, `SchemaMismatch`, `ValueOutOfRange`, `InvalidOption`, and what `delete` raises.
-        """
-        ctx = self.handle()
-        return _run_after_commit(ctx, merging.merge(ctx, source, clauses, on))
 
 
 def _run_after_commit(ctx: TableContext, changed: RowChangeResult) -> Commit:

@@ -44,12 +44,11 @@ from lakekit import plugins
 from lakekit.draw import cards
 from lakekit.errors import InvalidOption, LakekitError, Unsupported
 from lakekit.table.open_create import open as open_table
-from lakekit.testing import adapters, scripts
+from lakekit.testing import adapters, fixtures as golden, scripts
 from lakekit.testing.adapters import Broken, NotThere, ReaderAdapter, Refusal, WriterAdapter
 from lakekit.testing.expectations import diff_rows, load
-from lakekit.testing.fixtures import fixtures
-from lakekit.testing.golden import checks, comparison as golden
-from lakekit.testing.golden.comparison import Mismatch
+from lakekit.testing.fixtures import Mismatch, fixtures
+from lakekit.testing.golden import checks
 from lakekit.testing.recorded_reads import DIFFERENT_ANSWERS, INCREMENTAL, answer, is_difference
 
 if TYPE_CHECKING:
@@ -351,8 +350,8 @@ def _outcome(case: ConformanceCase) -> Outcome:
 
 
 def _format_cases() -> Iterator[ConformanceCase]:
-    for name in golden.formats():
-        for path in golden.cases(name):
+    for name in golden.golden_formats():
+        for path in golden.golden_cases(name):
             if name in checks.UNSUPPORTED_FORMATS:
                 yield ConformanceCase(
                     area=f"formats/{name}",
@@ -372,7 +371,7 @@ def _broken_cases() -> Iterator[ConformanceCase]:
         yield ConformanceCase(
             area=f"broken/{path.parent.name}",
             name=path.stem,
-            ask=lambda path=path: checks.check_refusal(*golden.load(path)),  # type: ignore[misc]
+            ask=lambda path=path: checks.check_refusal(*golden.load_case(path)),  # type: ignore[misc]
         )
 
 

@@ -12,8 +12,8 @@ import pymysql
 import pytest
 
 import lakekit as lk
+from lakekit.catalog.catalog_core import CatalogOptions
 from lakekit.catalog.jdbc_session import JdbcLock, address, redact_uri
-from lakekit.catalog.options import CatalogOptions
 from lakekit.runtime import Runtime
 from lakekit.storage.local import LocalStorage
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakekit.testing.fixtures import broken_cases, load_case
 from lakekit.testing.golden.checks import READERS, check_refusal
-from lakekit.testing.golden.comparison import broken_cases, load
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ def cases() -> Sequence[Any]:
 
 @pytest.mark.parametrize("path", cases())
 def test_broken(path: Path) -> None:
-    check_refusal(*load(path))
+    check_refusal(*load_case(path))
 
 
 def test_every_format_is_read() -> None:

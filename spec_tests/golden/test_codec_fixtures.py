@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakekit.testing.golden import comparison as golden
+from lakekit.testing import fixtures as golden
+from lakekit.testing.fixtures import golden_formats
 from lakekit.testing.golden.checks import CHECKS, UNSUPPORTED_FORMATS, check
-from lakekit.testing.golden.comparison import formats
 from spec_tests.longer import some
 
 if TYPE_CHECKING:
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 def cases(*names: str) -> list[Any]:
     """The cases of some formats, one test each."""
-    return [pytest.param(path, id=f"{path.parent.name}/{path.stem}") for path in golden.cases(*names)]
+    return [pytest.param(path, id=f"{path.parent.name}/{path.stem}") for path in golden.golden_cases(*names)]
 
 
 def test_every_format_is_held_or_refused() -> None:
-    assert CHECKS.keys() | UNSUPPORTED_FORMATS.keys() == set(formats())
+    assert CHECKS.keys() | UNSUPPORTED_FORMATS.keys() == set(golden_formats())
     assert not CHECKS.keys() & UNSUPPORTED_FORMATS.keys()
 
 

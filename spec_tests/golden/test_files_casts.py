@@ -9,13 +9,13 @@ from lakekit.data_file.schema_evolution import evolve_column
 from lakekit.errors import Unsupported
 from lakekit.format.casts import CastTarget
 from lakekit.testing.expectations import series_of, values_of
+from lakekit.testing.fixtures import golden_cases
 from lakekit.testing.golden.checks import check
-from lakekit.testing.golden.comparison import cases
 from lakekit.types import parse
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("path", cases("cast"), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", golden_cases("cast"), ids=lambda path: path.stem)
 def test_casts_are_java_s(path):
     check(path)
 

@@ -9,14 +9,13 @@ import polars as pl
 import pytest
 
 from lakekit.errors import Corrupt, LakekitError, LimitExceeded, Unsupported, ValueOutOfRange
-from lakekit.testing.golden.checks import check
-from lakekit.testing.golden.comparison import broken_cases, cases
-from lakekit.testing.golden.rows import fields_of, scan
+from lakekit.testing.fixtures import broken_cases, golden_cases
+from lakekit.testing.golden.checks import check, fields_of, scan
 from lakekit.types import Field, parse
 from spec_tests.places import FIXTURES
 
 
-@pytest.mark.parametrize("path", cases("data_file_avro", "data_file_orc", "data_file_parquet"), ids=lambda path: f"{path.parent.name}-{path.stem}")
+@pytest.mark.parametrize("path", golden_cases("data_file_avro", "data_file_orc", "data_file_parquet"), ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_a_file_reads_as_the_reference_wrote_it(path):
     check(path)
 

@@ -20,8 +20,8 @@ from lakekit.model.data_file import DataFileMeta, Stats
 from lakekit.model.entry_files import ManifestBytes
 from lakekit.model.index_manifest import DeletionRange, GlobalIndex, IndexManifestEntry
 from lakekit.model.manifests import ManifestFileMeta
+from lakekit.testing import fixtures as golden
 from lakekit.testing.fixtures import fixtures
-from lakekit.testing.golden import comparison as golden
 from lakekit.testing.golden.checks import check
 from lakekit.testing.golden.metadata import read_container
 from spec_tests.longer import some
@@ -132,7 +132,7 @@ def test_worked_index_manifest() -> None:
 
 
 def cases(name: str) -> list[Any]:
-    return [pytest.param(path, id=path.stem) for path in golden.cases(name)]
+    return [pytest.param(path, id=path.stem) for path in golden.golden_cases(name)]
 
 
 @pytest.mark.parametrize("path", cases("manifest_list"))

@@ -12,8 +12,8 @@ from lakekit.errors import Corrupt, LimitExceeded, Unsupported
 from lakekit.model import snapshot
 from lakekit.model.snapshot import NO_WATERMARK, Snapshot, Tag
 from lakekit.model.table_schema import TableSchema, assign_ids, highest_id
+from lakekit.testing import fixtures as golden
 from lakekit.testing.fixtures import fixtures
-from lakekit.testing.golden import comparison as golden
 from lakekit.testing.golden.checks import check
 from lakekit.testing.golden.metadata import READERS, instant
 from lakekit.types import Field, parse
@@ -27,7 +27,7 @@ TABLES = sorted(path for path in (fixtures() / "tables").iterdir() if path.is_di
 
 
 def cases(name: str) -> list[Path]:
-    return golden.cases(name)
+    return golden.golden_cases(name)
 
 
 def metadata_files(table: Path) -> list[Path]:

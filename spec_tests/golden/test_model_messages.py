@@ -8,7 +8,7 @@ import pytest
 
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.model import commit_message, split
-from lakekit.testing.golden import comparison as golden
+from lakekit.testing import fixtures as golden
 from lakekit.testing.golden.checks import check
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ FORMATS = ("data_split", "commit_message", "manifest_committable")
 
 
 def cases(name: str) -> list[Any]:
-    return [pytest.param(path, id=path.stem) for path in golden.cases(name)]
+    return [pytest.param(path, id=path.stem) for path in golden.golden_cases(name)]
 
 
 def test_the_fixtures_are_there() -> None:

@@ -14,7 +14,7 @@ from lakekit.model.commit_message import CommitMessage
 from spec_tests.reliability import commits
 
 if TYPE_CHECKING:
-    from lakekit.commit.result import Commit
+    from lakekit.commit.changes import Commit
     from lakekit.commit.try_commit import CommitRequest
     from lakekit.metadata.table_context import TableContext
     from spec_tests.reliability.s3_server import S3Server

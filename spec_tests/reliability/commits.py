@@ -19,7 +19,7 @@ from lakekit.types import parse
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from lakekit.commit.result import Commit
+    from lakekit.commit.changes import Commit
     from lakekit.model.snapshot import Snapshot
     from lakekit.storage.memory import MemoryStorage
     from lakekit.storage.protocol import Storage

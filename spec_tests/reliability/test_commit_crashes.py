@@ -22,7 +22,7 @@ from spec_tests.reliability.faulty import DEATHS, KINDS, Crash, FaultyStorage, c
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakekit.commit.result import Commit
+    from lakekit.commit.changes import Commit
     from lakekit.metadata.table_context import TableContext
 
     Step = Callable[[TableContext], Commit]

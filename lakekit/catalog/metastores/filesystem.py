@@ -21,9 +21,9 @@ from lakekit.storage import confine, protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from lakekit.catalog.catalog_core import CatalogOptions
     from lakekit.catalog.identifier import Identifier
     from lakekit.catalog.metastore import Define
-    from lakekit.catalog.options import CatalogOptions
     from lakekit.model.table_schema import TableSchema
     from lakekit.storage.protocol import Stat, Storage
 

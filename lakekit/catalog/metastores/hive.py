@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
+    from lakekit.catalog.catalog_core import CatalogOptions
     from lakekit.catalog.hive_client import HiveClient
     from lakekit.catalog.metastore import Define
-    from lakekit.catalog.options import CatalogOptions
     from lakekit.metadata.table_context import HeldLock
     from lakekit.model.table_schema import TableSchema
     from lakekit.runtime import Runtime

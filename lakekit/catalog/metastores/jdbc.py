@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
+    from lakekit.catalog.catalog_core import CatalogOptions
     from lakekit.catalog.identifier import Identifier
     from lakekit.catalog.jdbc_session import JdbcSession
     from lakekit.catalog.metastore import Define
-    from lakekit.catalog.options import CatalogOptions
     from lakekit.metadata.table_context import HeldLock
     from lakekit.model.table_schema import TableSchema
     from lakekit.storage.protocol import Storage

@@ -22,7 +22,7 @@ from lakekit.model.entry_files import ManifestBytes
 from lakekit.model.partition import epoch_day
 from lakekit.model.snapshot import Consumer, Snapshot, Statistics, Tag
 from lakekit.model.table_schema import TableSchema
-from lakekit.testing.golden.comparison import Mismatch, check_equal
+from lakekit.testing.fixtures import Mismatch, check_equal
 from lakekit.types import DataType, Field, Instant, parse
 
 if TYPE_CHECKING:
