@@ -236,7 +236,7 @@ def warn_user(text: str) -> None:
     warnings.warn(text, UserWarning, stacklevel=depth)
 
 
-class _Birth:
+class _ProcessIdentity:
     """The process that first used the package; a forked child inherits the id, not the process."""
 
     process = os.getpid()
@@ -247,7 +247,7 @@ def refuse_fork() -> None:
 
     Polars' threads do not exist in it.
     """
-    if os.getpid() != _Birth.process:
+    if os.getpid() != _ProcessIdentity.process:
         raise ForkedProcess(
             "this process was forked from one that had loaded lakekit; Polars hangs in forked children. Start workers "
             'with multiprocessing.get_context("spawn")'

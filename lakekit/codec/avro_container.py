@@ -125,7 +125,7 @@ class Container:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
+class BlockRange:
     """The position of a block: its first byte, its compressed bytes, and the number of its values."""
 
     offset: int
@@ -140,7 +140,7 @@ class PackedBlocks:
 
     schema: AvroNode
     codec: str
-    frames: tuple[Frame, ...]
+    frames: tuple[BlockRange, ...]
     file: bytes
     limits: Limits = DATA
     path: str | None = None
@@ -150,7 +150,7 @@ class PackedBlocks:
         """The number of values in all blocks."""
         return sum(frame.count for frame in self.frames)
 
-    def inflate(self, frames: Iterable[Frame] | None = None) -> Iterator[tuple[Frame, Block]]:
+    def inflate(self, frames: Iterable[BlockRange] | None = None) -> Iterator[tuple[BlockRange, Block]]:
         """Yield the blocks that hold values, or those of some `frames`, each inflated when it is reached.
 
         Raises `Corrupt`, and `LimitExceeded` where they inflate beyond what a file of this size may.
@@ -317,7 +317,7 @@ def schema_of(metadata: Mapping[str, bytes]) -> AvroNode:
         raise type(error)(error.message, offset=len(MAGIC), field=error.field) from None
 
 
-def _frames(data: bytes, at: int, limits: Limits, marks: SpanRecorder | None, codec: str) -> Iterator[Frame]:
+def _frames(data: bytes, at: int, limits: Limits, marks: SpanRecorder | None, codec: str) -> Iterator[BlockRange]:
     """Yield the frame of each block; nothing is inflated. `codec` is its name in marks."""
     sync = data[at - SYNC_BYTES : at]
     values = limits.values(len(data))
@@ -339,13 +339,13 @@ def _frames(data: bytes, at: int, limits: Limits, marks: SpanRecorder | None, co
         if values < 0:
             problem = f"more than {limits.values(len(data))} values in a file of {len(data)} bytes"
             raise LimitExceeded(f"block at offset {start}: {problem}", offset=start, field="block count")
-        yield Frame(offset=start, start=at, end=at + size, count=count)
+        yield BlockRange(offset=start, start=at, end=at + size, count=count)
         at += size + SYNC_BYTES
 
 
 def _inflate(
-    data: bytes, frames: Iterable[Frame], codec: str, schema: AvroNode, budget: int
-) -> Iterator[tuple[Frame, Block]]:
+    data: bytes, frames: Iterable[BlockRange], codec: str, schema: AvroNode, budget: int
+) -> Iterator[tuple[BlockRange, Block]]:
     """Yield the blocks that hold values, inflated one at a time, `budget` bytes together at most."""
     inflate = _CODECS.get(codec)
     if inflate is None:

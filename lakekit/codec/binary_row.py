@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakekit.codec import binary_value
-from lakekit.codec.binary_value import Space, header_width, is_compact
+from lakekit.codec.binary_value import BoundedSlice, header_width, is_compact
 from lakekit.codec.cursor import PADDING_LABEL, Cursor
 from lakekit.errors import Corrupt, LimitExceeded
 from lakekit.types import BINARIES, STRINGS, TIMESTAMPS
@@ -291,7 +291,7 @@ def _decode_nested(rows: _Rows, at: NDArray[np.int64], ok: NDArray[np.bool_], t:
     data, values = rows.data.tobytes(), [None] * rows.count
     for i in np.flatnonzero(ok).tolist():  # scalar: nested columns carry no statistics and are no partition
         start = int(rows.starts[i])
-        space = binary_value.Space(data, start, start + int(rows.lengths[i]), rows.path)
+        space = binary_value.BoundedSlice(data, start, start + int(rows.lengths[i]), rows.path)
         values[i] = binary_value.get(space, int(at[i]), t, name)
     return array_of(values, t)
 
@@ -510,7 +510,7 @@ def decode(
     marks: SpanRecorder | None = None,
 ) -> tuple[Any, ...]:
     """Return the values of row bytes without arity. `names` name the fields in marks. Raises `Corrupt`."""
-    return binary_value.decode_row(Space(data, 0, len(data), path, marks), types, names)
+    return binary_value.decode_row(BoundedSlice(data, 0, len(data), path, marks), types, names)
 
 
 def with_arity(row: bytes, arity: int) -> bytes:
@@ -563,7 +563,7 @@ def decode_array(
     data: bytes, element: DataType, *, path: str | None = None, marks: SpanRecorder | None = None
 ) -> list[Any]:
     """Return the elements of a bare BinaryArray. Raises `Corrupt`."""
-    return binary_value.decode_array(Space(data, 0, len(data), path, marks), element)
+    return binary_value.decode_array(BoundedSlice(data, 0, len(data), path, marks), element)
 
 
 def encode_map(items: Sequence[tuple[Any, Any]], t: DataType) -> bytes:
@@ -575,7 +575,7 @@ def decode_map(
     data: bytes, t: DataType, *, path: str | None = None, marks: SpanRecorder | None = None
 ) -> list[tuple[Any, Any]]:
     """Return the entries of a bare BinaryMap. Raises `Corrupt`."""
-    return binary_value.decode_map(Space(data, 0, len(data), path, marks), t)
+    return binary_value.decode_map(BoundedSlice(data, 0, len(data), path, marks), t)
 
 
 __all__ = [

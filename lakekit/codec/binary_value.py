@@ -202,7 +202,7 @@ def encode_map(items: Sequence[tuple[Any, Any]], t: DataType) -> bytes:
 # ---- reading ---------------------------------------------------------------------------------------------------------
 
 
-class Space:
+class BoundedSlice:
     """The bytes of one row or array, `data[start:end]`; its parts together may not be longer than it."""
 
     __slots__ = ("data", "end", "left", "marks", "path", "start")
@@ -231,7 +231,7 @@ class Space:
         return begin
 
 
-def decode_row(space: Space, types: Sequence[DataType], names: Sequence[str] | None = None) -> tuple[Any, ...]:
+def decode_row(space: BoundedSlice, types: Sequence[DataType], names: Sequence[str] | None = None) -> tuple[Any, ...]:
     """Return the values of a row that fills its space."""
     if space.marks is not None:
         return _decode_marked_row(space, types, names, space.marks)
@@ -249,7 +249,7 @@ def decode_row(space: Space, types: Sequence[DataType], names: Sequence[str] | N
 
 
 def _decode_marked_row(
-    space: Space, types: Sequence[DataType], names: Sequence[str] | None, marks: SpanRecorder
+    space: BoundedSlice, types: Sequence[DataType], names: Sequence[str] | None, marks: SpanRecorder
 ) -> tuple[Any, ...]:
     """Decode a row field by field and record the row kind, the null bits, slots and parts."""
     data, start, width, since = space.data, space.start, header_width(len(types)), len(marks.found)
@@ -270,7 +270,7 @@ def _decode_marked_row(
     return tuple(values)
 
 
-def get(space: Space, at: int, t: DataType, field: str) -> Any:
+def get(space: BoundedSlice, at: int, t: DataType, field: str) -> Any:
     """Return the value of the slot at `at`, which is not null."""
     if space.marks is None:
         return _get(space, at, t, field)
@@ -289,7 +289,7 @@ def get(space: Space, at: int, t: DataType, field: str) -> Any:
     return value
 
 
-def _get(space: Space, at: int, t: DataType, field: str) -> Any:
+def _get(space: BoundedSlice, at: int, t: DataType, field: str) -> Any:
     form = FIXED_FORMATS.get(t.root)
     if form is not None:
         return form.unpack_from(space.data, at)[0]
@@ -320,7 +320,7 @@ def _get(space: Space, at: int, t: DataType, field: str) -> Any:
     if t.root in NESTED_TYPES or t.root == "VARIANT":
         length = slot & 0xFFFFFFFF
         begin = space.part(slot, length, field, at)
-        inner = Space(space.data, begin, begin + length, space.path, space.marks)
+        inner = BoundedSlice(space.data, begin, begin + length, space.path, space.marks)
         if space.marks is None:
             return _decode_part(inner, t)
         with space.marks.within(field):
@@ -329,7 +329,7 @@ def _get(space: Space, at: int, t: DataType, field: str) -> Any:
     raise Unsupported(msg, feature=f"type.{t.root.lower()}", path=space.path)
 
 
-def _text(space: Space, slot: int, at: int, field: str) -> bytes:
+def _text(space: BoundedSlice, slot: int, at: int, field: str) -> bytes:
     if slot >> 63:
         length = slot >> 56 & 0x7F
         if length > 7:
@@ -340,7 +340,7 @@ def _text(space: Space, slot: int, at: int, field: str) -> bytes:
     return space.data[begin : begin + length]
 
 
-def _decode_part(space: Space, t: DataType) -> Any:
+def _decode_part(space: BoundedSlice, t: DataType) -> Any:
     match t.root:
         case "ARRAY":
             return decode_array(space, part(t.element))
@@ -361,7 +361,7 @@ def _decode_part(space: Space, t: DataType) -> Any:
     return data[start + 4 : start + 4 + length], data[start + 4 + length : end]
 
 
-def decode_array(space: Space, element: DataType) -> list[Any]:
+def decode_array(space: BoundedSlice, element: DataType) -> list[Any]:
     """Return the elements of a BinaryArray that fills its space."""
     data, start, size, width = space.data, space.start, space.end - space.start, element_width(element)
     count = _I32.unpack_from(data, start)[0] if size >= 4 else -1
@@ -379,7 +379,9 @@ def decode_array(space: Space, element: DataType) -> list[Any]:
     ]
 
 
-def _decode_marked_array(space: Space, element: DataType, count: int, first: int, marks: SpanRecorder) -> list[Any]:
+def _decode_marked_array(
+    space: BoundedSlice, element: DataType, count: int, first: int, marks: SpanRecorder
+) -> list[Any]:
     """Decode an array element by element and record the span of each."""
     start, width, since = space.start, element_width(element), len(marks.found)
     nulls = {i for i in range(count) if space.data[start + 4 + (i >> 3)] >> (i & 7) & 1}
@@ -394,7 +396,7 @@ def _decode_marked_array(space: Space, element: DataType, count: int, first: int
     return values
 
 
-def decode_map(space: Space, t: DataType) -> list[tuple[Any, Any]]:
+def decode_map(space: BoundedSlice, t: DataType) -> list[tuple[Any, Any]]:
     """Return the entries of a BinaryMap that fills its space."""
     data, start, size = space.data, space.start, space.end - space.start
     length = _I32.unpack_from(data, start)[0] if size >= 4 else -1
@@ -405,9 +407,9 @@ def decode_map(space: Space, t: DataType) -> list[tuple[Any, Any]]:
     if marks is not None:
         marks.add(start, 4, "keys length", length, section="FORMAT 5.5")
     with nullcontext() if marks is None else marks.within("keys"):
-        keys = decode_array(Space(data, start + 4, start + 4 + length, space.path, marks), key)
+        keys = decode_array(BoundedSlice(data, start + 4, start + 4 + length, space.path, marks), key)
     with nullcontext() if marks is None else marks.within("values"):
-        values = decode_array(Space(data, start + 4 + length, space.end, space.path, marks), value)
+        values = decode_array(BoundedSlice(data, start + 4 + length, space.end, space.path, marks), value)
     if len(keys) != len(values):
         raise space.wrong(f"{len(keys)} keys and {len(values)} values", "map", start)
     return list(zip(keys, values, strict=True))

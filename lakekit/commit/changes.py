@@ -117,7 +117,7 @@ class CommitChanges:
 
 def collect_appended(ctx: TableContext, messages: Sequence[CommitMessage]) -> CommitChanges:
     """Collect what was written; the kind is OVERWRITE if files, or rows by deletion vectors, are removed."""
-    entries, changelog = _Gathered(ctx), _Gathered(ctx)
+    entries, changelog = _EntryCollector(ctx), _EntryCollector(ctx)
     index: list[IndexManifestEntry] = []
     for message in messages:
         entries.put(message, ADD, message.new_files)
@@ -151,7 +151,7 @@ def collect_appended(ctx: TableContext, messages: Sequence[CommitMessage]) -> Co
 
 def collect_compacted(ctx: TableContext, messages: Sequence[CommitMessage]) -> CommitChanges:
     """Collect the changes of compactions."""
-    entries, changelog = _Gathered(ctx), _Gathered(ctx)
+    entries, changelog = _EntryCollector(ctx), _EntryCollector(ctx)
     index: list[IndexManifestEntry] = []
     for message in messages:
         entries.put(message, DELETE, message.compact_before)
@@ -162,7 +162,7 @@ def collect_compacted(ctx: TableContext, messages: Sequence[CommitMessage]) -> C
     return CommitChanges(kind="COMPACT", delta=entries.all(), changelog=changelog.all(), index=tuple(index))
 
 
-class _Gathered:
+class _EntryCollector:
     """Collects the entries of messages in order."""
 
     def __init__(self, ctx: TableContext) -> None:

@@ -70,7 +70,7 @@ _ADVICE = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConflictParties:
+class ConflictUsers:
     """The two users of a conflict and a test for expired partitions; used in messages only."""
 
     table: str
@@ -99,7 +99,7 @@ CHECKED_COLUMNS = (
 def check_conflicts(
     base: ManifestEntries,
     delta: ManifestEntries,
-    parties: ConflictParties,
+    parties: ConflictUsers,
     *,
     key_types: Sequence[DataType],
     overwrites: bool,
@@ -135,7 +135,7 @@ def check_conflicts(
         check_key_ranges(after, delta, parties, key_types)
 
 
-def _check_expired(missing: ManifestEntries, parties: ConflictParties) -> None:
+def _check_expired(missing: ManifestEntries, parties: ConflictUsers) -> None:
     """Check 3a: raise `Conflict` if all partitions of the missing files expire."""
     if all(
         parties.is_expired(partition) for partition in missing.column("partition").unique().to_pylist()
@@ -159,7 +159,7 @@ def _has_repeats(delta: ManifestEntries, codes: NDArray[np.int64]) -> bool:
     return bool(((codes[order][1:] == codes[order][:-1]) & (kinds[order][1:] == kinds[order][:-1])).any())
 
 
-def check_bucket_counts(base: ManifestEntries, delta: ManifestEntries, parties: ConflictParties) -> None:
+def check_bucket_counts(base: ManifestEntries, delta: ManifestEntries, parties: ConflictUsers) -> None:
     """Check 1. Numbers below 1 (dynamic, unaware, postponed) are ignored."""
     both = columns_of.concat([base, delta.filter(delta.numbers("kind") == ADD)]).select(
         ("partition", "total_buckets", "file_name")
@@ -177,7 +177,7 @@ def check_bucket_counts(base: ManifestEntries, delta: ManifestEntries, parties: 
         raise make_buckets_conflict(int(before), int(after), parties)
 
 
-def make_buckets_conflict(before: int, after: int, parties: ConflictParties) -> Conflict:
+def make_buckets_conflict(before: int, after: int, parties: ConflictUsers) -> Conflict:
     """Return the error of check 1."""
     return Conflict(
         f"Total buckets of a partition of {parties.table} changed from {before} to {after} without overwrite. Nothing "
@@ -188,7 +188,7 @@ def make_buckets_conflict(before: int, after: int, parties: ConflictParties) -> 
 
 
 def check_key_ranges(
-    after: ManifestEntries, delta: ManifestEntries, parties: ConflictParties, key_types: Sequence[DataType]
+    after: ManifestEntries, delta: ManifestEntries, parties: ConflictUsers, key_types: Sequence[DataType]
 ) -> None:
     """Check 5 for the buckets and levels that `delta` adds files to.
 
@@ -243,7 +243,7 @@ def check_vectors(
     delta: ManifestEntries,
     live: Iterable[IndexManifestEntry],
     changes: Sequence[IndexManifestEntry],
-    parties: ConflictParties,
+    parties: ConflictUsers,
 ) -> None:
     """Check 4: deletion vectors. `live` are the index files of the newest snapshot.
 
@@ -302,7 +302,7 @@ def _select_shared(delta: ManifestEntries, base: ManifestEntries) -> ManifestEnt
     )
 
 
-def _conflict(reason: str, entries: ManifestEntries, parties: ConflictParties) -> Conflict:
+def _conflict(reason: str, entries: ManifestEntries, parties: ConflictUsers) -> Conflict:
     names = entries.column("file_name").to_pylist()
     parties_text = (
         ""
@@ -335,7 +335,7 @@ class _CachedBucketCounts(NamedTuple):
     totals: Mapping[bytes, int]
 
 
-def check_partition_bucket_counts(ctx: TableContext, latest: Snapshot, delta: Delta, parties: ConflictParties) -> None:
+def check_partition_bucket_counts(ctx: TableContext, latest: Snapshot, delta: Delta, parties: ConflictUsers) -> None:
     """Raise `Conflict` if added files have another number of buckets than their partition."""
     written_totals: dict[bytes, int] = {}
     for kind, partition, _, total, _ in delta.rows:

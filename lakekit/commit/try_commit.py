@@ -19,7 +19,7 @@ import numpy as np
 
 from lakekit.commit import abort, conflict_detection, contention, manifest_writer, overwrite as overwrites
 from lakekit.commit.changes import Delta
-from lakekit.commit.conflict_detection import ConflictParties
+from lakekit.commit.conflict_detection import ConflictUsers
 from lakekit.errors import CommitStateUnknown, Conflict, LakekitError, LimitExceeded, RetriesExhausted
 from lakekit.metadata import manifest_reader as meta, schemas, snapshots, table_context
 from lakekit.model import index_manifest, manifest_entries as columns_of, snapshot as hint
@@ -54,11 +54,11 @@ class CommitRequest:
     properties: Mapping[str, str] | None
     started_ms: float
 
-    def parties(self, latest: Snapshot | None) -> ConflictParties:
+    def parties(self, latest: Snapshot | None) -> ConflictUsers:
         """Return the two sides of a conflict with snapshot `latest`, for error messages."""
         user, snapshot_id = (None, None) if latest is None else (latest.commit_user, latest.id)
         is_expired = partial(manifest_writer.is_partition_expired, self.ctx)
-        return ConflictParties(
+        return ConflictUsers(
             table=self.ctx.name,
             user=self.commit_user,
             base_user=user or "nobody",

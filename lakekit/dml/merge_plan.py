@@ -277,7 +277,7 @@ def merge_plan(
         raise TypeError(msg)
     rows = _source(source, ctx)
     target = polars_schema(ctx.schema.fields)
-    sides = _Sides(ctx, target, _columns(rows))
+    sides = _MergeColumns(ctx, target, _columns(rows))
     match = sides.match(on)
     return MergePlan(
         source=rows,
@@ -337,7 +337,7 @@ def _source(source: object, ctx: TableContext) -> pl.DataFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sides:
+class _MergeColumns:
     """The columns of both sides; `theirs` are the source's."""
 
     ctx: TableContext

@@ -99,7 +99,7 @@ Places = dict[int, tuple[float, float]]
 
 
 @dataclass(slots=True)
-class _Sheet:
+class _LevelsDrawing:
     """A picture under construction."""
 
     axis: KeyAxis
@@ -132,7 +132,7 @@ def picture(
     every = [file for state in states for file in (*state.files, *state.removed)]
     axis = axis_of(key for file in every for key in (file.low, file.high) if key is not None)
     places = {id(file): _position_on_axis(file, axis) for file in every}
-    sheet = _Sheet(
+    sheet = _LevelsDrawing(
         axis=axis,
         places=places,
         asked=query,
@@ -267,7 +267,7 @@ def _position_on_axis(file: LevelFile, axis: KeyAxis) -> tuple[float, float]:
 # ---- lanes -----------------------------------------------------------------------------------------------------------
 
 
-def _state(sheet: _Sheet, state: BucketState, room: Mapping[tuple[int, bool], Groups], prefix: str) -> None:
+def _state(sheet: _LevelsDrawing, state: BucketState, room: Mapping[tuple[int, bool], Groups], prefix: str) -> None:
     """Draw the levels of one state, from the top."""
     if not room:
         sheet.word(LEFT, "no files")
@@ -313,7 +313,7 @@ def _lanes(places: Places, groups: Groups, *, stacked: bool) -> list[Groups]:
     return lanes
 
 
-def _lane(sheet: _Sheet, lane: Groups, pitch: float, *, state: BucketState, prefix: str) -> None:
+def _lane(sheet: _LevelsDrawing, lane: Groups, pitch: float, *, state: BucketState, prefix: str) -> None:
     """Draw one lane of boxes, from left to right.
 
     A box is wide enough to be seen where its neighbour leaves room.
@@ -356,7 +356,7 @@ def _look(state: BucketState, group: tuple[LevelFile, ...], *, removed: bool) ->
     return "added" if names & state.added else ""
 
 
-def _axis(sheet: _Sheet, begin: float, key_names: Sequence[str]) -> None:
+def _axis(sheet: _LevelsDrawing, begin: float, key_names: Sequence[str]) -> None:
     """Draw the axis under all levels, and the line of the probe across them."""
     span = 1 - LEFT - RIGHT
     sheet.marks.append(Stroke(x=LEFT, y=sheet.top, to_x=LEFT + span, to_y=sheet.top))

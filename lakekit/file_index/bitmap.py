@@ -62,7 +62,7 @@ _STORED_DTYPES = {width: np.dtype(f"<u{width}") for width in (1, 2, 4, 8)}
 # ---- building --------------------------------------------------------------------------------------------------------
 
 
-class _Bodies(NamedTuple):
+class _BitmapRanges(NamedTuple):
     """The bitmaps of all groups of rows: the bytes, and each group's offset and length in its entry."""
 
     data: bytes
@@ -96,7 +96,7 @@ def _i32(*numbers: int) -> bytes:
     return b"".join(number.to_bytes(4, "big", signed=True) for number in numbers)
 
 
-def _bodies(codes: NDArray[np.int64], count: int, start: int) -> _Bodies:
+def _bodies(codes: NDArray[np.int64], count: int, start: int) -> _BitmapRanges:
     valued = np.flatnonzero(codes >= 0)
     rows = valued[np.argsort(codes[valued], kind="stable")]
     sizes = np.bincount(codes[valued], minlength=count)
@@ -108,10 +108,10 @@ def _bodies(codes: NDArray[np.int64], count: int, start: int) -> _Bodies:
     entry_offsets[single] = -1 - rows[(ends - sizes)[single]]
     entry_offsets[~single] = start + offsets[:-1]
     lengths[~single] = np.diff(offsets)
-    return _Bodies(data.tobytes(), entry_offsets, lengths)
+    return _BitmapRanges(data.tobytes(), entry_offsets, lengths)
 
 
-def _blocks(keys: RaggedBytes, bodies: _Bodies, block_size: int) -> bytes:
+def _blocks(keys: RaggedBytes, bodies: _BitmapRanges, block_size: int) -> bytes:
     data, offsets = keys
     entries, ends = container.weave(keys, container.integers(bodies.offsets, bodies.lengths))
     heads, blocks = bytearray(), bytearray()

@@ -144,10 +144,10 @@ def open_object(ctx: TableContext, path: str) -> BinaryIO:
         raise NotFound(
             f"there is no object {relative[:200]!r} at {location}; t.refresh() lists what is there now", name=path
         ) from None
-    return io.BufferedReader(_Object(storage, f"{root}/{relative}", size_bytes))
+    return io.BufferedReader(_RangeReader(storage, f"{root}/{relative}", size_bytes))
 
 
-class _Object(io.RawIOBase):
+class _RangeReader(io.RawIOBase):
     """A file of a storage, read by ranges on demand."""
 
     def __init__(self, storage: Storage, path: str, size_bytes: int) -> None:

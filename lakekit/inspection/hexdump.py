@@ -26,7 +26,7 @@ from lakekit.options.option import EMPTY, FrozenDict
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lakekit.inspection.hexdump_formats import Region
+    from lakekit.inspection.hexdump_formats import CompressedRange
     from lakekit.storage import PathLike
     from lakekit.types import DataType, Field
 
@@ -53,7 +53,7 @@ class Hex:
     found: tuple[FieldSpan, ...]
     error: LakekitError | None = None
     error_at: int | None = None
-    regions: Mapping[int, Region] = field(default=EMPTY, compare=False)
+    regions: Mapping[int, CompressedRange] = field(default=EMPTY, compare=False)
     fields: Mapping[str, Sequence[Field]] = field(default=EMPTY, compare=False)
 
     @property
@@ -170,7 +170,7 @@ def hex(  # noqa: A001 - the name of a contract
     )
     fields, types = _read_table_types(path, storage_options)
     marks = SpanRecorder(section=how.section)
-    regions: dict[int, Region] = {}
+    regions: dict[int, CompressedRange] = {}
     error: LakekitError | None = None
     try:
         how.walk(

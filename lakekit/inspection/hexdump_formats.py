@@ -36,7 +36,7 @@ from lakekit.types import parse, part
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lakekit.codec.avro_container import Block, Frame, PackedBlocks
+    from lakekit.codec.avro_container import Block, BlockRange, PackedBlocks
     from lakekit.codec.cursor import SpanRecorder
     from lakekit.types import DataType, Field
 
@@ -54,14 +54,14 @@ INDEX_SECTIONS = {
 }
 
 
-class Region(NamedTuple):
+class CompressedRange(NamedTuple):
     """Compressed bytes of a file that open into others: an Avro block, and the number of its first record.
 
     The block stays compressed and is inflated whenever it is asked for.
     """
 
     packed: PackedBlocks
-    frame: Frame
+    frame: BlockRange
     first: int
 
     @property
@@ -82,7 +82,7 @@ class WalkRequest(NamedTuple):
     argument: str
     fields: Mapping[str, Sequence[Field]]
     types: Mapping[str, DataType]
-    regions: dict[int, Region]
+    regions: dict[int, CompressedRange]
     path: str | None
 
 
@@ -219,7 +219,7 @@ def _container(request: WalkRequest, limits: avro_container.Limits) -> None:
         packed = avro_container.open_blocks(request.data, limits=limits, marks=request.marks)
     first = 0
     for frame, block in packed.inflate():
-        region = Region(packed, frame, first)
+        region = CompressedRange(packed, frame, first)
         if packed.codec == "null" and len(request.data) <= MARKED_BYTES:
             mark_block(region, request.marks, request.fields, at=block.offset)
         else:
@@ -228,7 +228,7 @@ def _container(request: WalkRequest, limits: avro_container.Limits) -> None:
 
 
 def mark_block(
-    region: Region, marks: SpanRecorder, fields: Mapping[str, Sequence[Field]], *, at: int = 0
+    region: CompressedRange, marks: SpanRecorder, fields: Mapping[str, Sequence[Field]], *, at: int = 0
 ) -> list[dict[str, Any]]:
     """Return the records of a block, marked at their inflated bytes; serialized rows field by field."""
     since = len(marks.found)

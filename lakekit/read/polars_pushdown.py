@@ -80,7 +80,7 @@ class ScanFilter:
     on_key: tuple[pl.Expr, ...] = ()
 
 
-class _NotUnderstood(Exception):
+class _UnknownExpression(Exception):
     pass
 
 
@@ -139,7 +139,7 @@ def _condition(node: ast.expr) -> Predicate:
             return restrict(negate(_condition(operand)), _or_null) if _is_fully_understood(operand) else TRUE
     try:
         return _leaf(node)
-    except _NotUnderstood:
+    except _UnknownExpression:
         return TRUE
 
 
@@ -161,7 +161,7 @@ def _is_fully_understood(node: ast.expr) -> bool:
             return _is_fully_understood(operand)
     try:
         _leaf(node)
-    except _NotUnderstood:
+    except _UnknownExpression:
         return False
     return True
 
@@ -188,7 +188,7 @@ def _leaf(node: ast.expr) -> Predicate:
             return TRUE if value else FALSE
     if (column := _column(node)) is not None:
         return Leaf(column, "=", (True,))
-    raise _NotUnderstood
+    raise _UnknownExpression
 
 
 def _column(node: ast.expr) -> str | None:
@@ -223,20 +223,20 @@ def _value(node: ast.expr) -> Any:
         case ast.Call(ast.Name("to_py_datetime"), [ticks, ast.Constant(str(unit)), *_zone]) if unit in _UNIT_NS:
             millis, nanos = divmod(_parse_integer(ticks) * _UNIT_NS[unit], 1_000_000)
             return Instant(millis, nanos)
-    raise _NotUnderstood
+    raise _UnknownExpression
 
 
 def _date(days: int) -> date:
     try:
         return date(1970, 1, 1) + timedelta(days=days)
     except OverflowError:
-        raise _NotUnderstood from None
+        raise _UnknownExpression from None
 
 
 def _parse_integer(node: ast.expr) -> int:
     value = _value(node)
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) > 2**63:
-        raise _NotUnderstood
+        raise _UnknownExpression
     return value
 
 

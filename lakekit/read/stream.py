@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lakekit.model.snapshot import Snapshot
     from lakekit.read.planner import Plan
     from lakekit.read.polars_pushdown import ScanFilter
-    from lakekit.read.stream_start import Start
+    from lakekit.read.stream_start import StreamStart
     from lakekit.read.time_travel import Position
     from lakekit.types import Field
 
@@ -382,7 +382,7 @@ class StreamCursor:
                 self.place.reach(number + 1)
             number, self.passed = number + 1, snapshot
 
-    def begin(self) -> Start | None:
+    def begin(self) -> StreamStart | None:
         """Return where the stream begins, or continues; None while there is nothing to begin with.
 
         Raises:
@@ -393,7 +393,7 @@ class StreamCursor:
             self._check_table()
         return start
 
-    def _begun(self) -> Start | None:
+    def _begun(self) -> StreamStart | None:
         consumer = self.place.consumer
         start = None
         if consumer is not None and not self.ctx.options.consumer_ignore_progress:

@@ -62,7 +62,7 @@ _CHANGELOG_HINTS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
+class StreamStart:
     """A state to read first, or None; and the snapshot that comes next."""
 
     state: Position | None = None
@@ -124,7 +124,7 @@ def _check(ctx: TableContext) -> None:
         time_travel.millis(scan_options)
 
 
-def start_of_consumer(ctx: TableContext, consumer: str) -> Start | None:
+def start_of_consumer(ctx: TableContext, consumer: str) -> StreamStart | None:
     """Return where a consumer continues; None for one without progress.
 
     Snapshots that expired before it came to them are skipped, with a warning.
@@ -133,28 +133,28 @@ def start_of_consumer(ctx: TableContext, consumer: str) -> Start | None:
     return (
         None
         if progress is None
-        else Start(next_id=_clamp_to_oldest(ctx, progress.next_snapshot, f"consumer {consumer!r}"))
+        else StreamStart(next_id=_clamp_to_oldest(ctx, progress.next_snapshot, f"consumer {consumer!r}"))
     )
 
 
-def begin(ctx: TableContext, *, newest_at_call: int | None) -> Start | None:
+def begin(ctx: TableContext, *, newest_at_call: int | None) -> StreamStart | None:
     """Return where a stream begins; None while the table has nothing to begin with.
 
     `newest_at_call` is the newest snapshot when the stream was requested.
     """
     mode, scan_options = time_travel.scan_mode_of(ctx)
     if mode == "latest":
-        return Start(next_id=(newest_at_call or 0) + 1)
+        return StreamStart(next_id=(newest_at_call or 0) + 1)
     newest = snapshots.latest(ctx)
     if newest is None:
         return None
     match mode:
         case "from-snapshot":
-            return Start(
+            return StreamStart(
                 next_id=_clamp_to_oldest(ctx, time_travel.whole_number(scan_options, "scan.snapshot-id"), "the stream")
             )
         case "from-timestamp":
-            return Start(next_id=_first_change_since(ctx, time_travel.millis(scan_options), newest.id))
+            return StreamStart(next_id=_first_change_since(ctx, time_travel.millis(scan_options), newest.id))
         case "from-creation-timestamp":
             return _start_since_creation(
                 ctx, time_travel.whole_number(scan_options, "scan.creation-time-millis"), newest
@@ -180,19 +180,19 @@ def _state(ctx: TableContext, mode: str, scan_options: Mapping[str, str]) -> Pos
     return Position(snapshot=snapshots.latest(ctx))
 
 
-def _start_after(position: Position) -> Start | None:
-    return None if position.snapshot is None else Start(state=position, next_id=position.snapshot.id + 1)
+def _start_after(position: Position) -> StreamStart | None:
+    return None if position.snapshot is None else StreamStart(state=position, next_id=position.snapshot.id + 1)
 
 
-def _start_since_creation(ctx: TableContext, time_ms: int, newest: Snapshot) -> Start:
+def _start_since_creation(ctx: TableContext, time_ms: int, newest: Snapshot) -> StreamStart:
     """Return the start after the last snapshot, or long-lived changelog, before a time.
 
     Without one it is the files created since, and the snapshots after the newest.
     """
     earlier = snapshots.change_at_time(ctx, time_ms - 1)
     if earlier is not None and earlier.id < newest.id:
-        return Start(next_id=earlier.id + 1)
-    return Start(state=Position(snapshot=newest, created_since_ms=time_ms), next_id=newest.id + 1)
+        return StreamStart(next_id=earlier.id + 1)
+    return StreamStart(state=Position(snapshot=newest, created_since_ms=time_ms), next_id=newest.id + 1)
 
 
 def _first_change_since(ctx: TableContext, time_ms: int, newest_id: int) -> int:

@@ -368,7 +368,7 @@ class SharedScan:
 
 
 @dataclass(slots=True)
-class LastSeen:
+class LastContext:
     """The context a table was last opened with, and what is shown of it without opening it again.
 
     `files`, `health` and `checked` are texts; `shared` is a frame to reuse.
@@ -397,7 +397,7 @@ class TableCore:
     storage: Storage | None = field(default=None, repr=False)
     catalog_env: CatalogEnvironment | None = field(default=None, repr=False, compare=False)
     locations: Locations = field(default=Locations(), repr=False, compare=False)
-    _seen: LastSeen = field(default_factory=LastSeen, repr=False, compare=False)
+    _seen: LastContext = field(default_factory=LastContext, repr=False, compare=False)
 
     def handle(self) -> TableContext:
         """Open the table and return its context as of now.
@@ -424,4 +424,4 @@ class TableCore:
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "_seen", LastSeen())
+        object.__setattr__(self, "_seen", LastContext())

@@ -361,22 +361,22 @@ def write_job(
 
 
 @dataclass
-class TaskAnswers(WriterCommitMessage):
+class TaskResults(WriterCommitMessage):
     """The answers of a task, row by row."""
 
     answers: tuple[dict[str, Any], ...]
 
 
-def answer(job: write_task.WriteJob, batches: Iterator[pa.RecordBatch]) -> TaskAnswers:
+def answer(job: write_task.WriteJob, batches: Iterator[pa.RecordBatch]) -> TaskResults:
     """Write the rows of a task, and return its answers."""
-    return TaskAnswers(
+    return TaskResults(
         tuple(row for batch in write_task.write_rows(job, batches) for row in batch.to_pylist())
     )  # scalar: one a bucket
 
 
 def answers(written: Sequence[WriterCommitMessage | None]) -> list[dict[str, Any]]:
     """Return the answers of all tasks that returned some."""
-    return [row for message in written if isinstance(message, TaskAnswers) for row in message.answers]
+    return [row for message in written if isinstance(message, TaskResults) for row in message.answers]
 
 
 def drop(ctx: TableContext, written: Sequence[WriterCommitMessage | None]) -> None:
@@ -394,7 +394,7 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, job: write_task.WriteJob, overwrite: Overwrite | None) -> None:
         self.job, self.overwrite = job, overwrite
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskAnswers:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskResults:
         """Write the rows of a task."""
         return answer(self.job, iterator)
 

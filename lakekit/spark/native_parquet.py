@@ -368,7 +368,7 @@ _COMPARED = {
 }
 
 
-class _NotTheSame(Exception):
+class _DifferentEvaluation(Exception):
     """A condition that the two engines might evaluate differently."""
 
 
@@ -379,7 +379,7 @@ def column_of(predicates: Iterable[Predicate | None], types: Mapping[str, DataTy
     """
     try:
         return reduce(and_, [_to_column(predicate, types) for predicate in predicates], sql.lit(True))
-    except _NotTheSame:
+    except _DifferentEvaluation:
         return None
 
 
@@ -391,7 +391,7 @@ def _to_column(predicate: Predicate | None, types: Mapping[str, DataType]) -> Co
             return reduce(or_, [_to_column(part, types) for part in parts], sql.lit(False))
         case Leaf(name, op, literals) if name in types:
             return _leaf(sql.col(quote_identifier(name)), op, literals, types[name])
-    raise _NotTheSame
+    raise _DifferentEvaluation
 
 
 def _leaf(column: Column, op: str, literals: tuple[Any, ...], t: DataType) -> Column:
@@ -408,7 +408,7 @@ def _leaf(column: Column, op: str, literals: tuple[Any, ...], t: DataType) -> Co
             return column.startswith(values[0])
         case word if word in _COMPARED:
             return _COMPARED[word](column, values[0])
-    raise _NotTheSame
+    raise _DifferentEvaluation
 
 
 def _literal(value: object, t: DataType) -> Column:
@@ -425,7 +425,7 @@ def _literal(value: object, t: DataType) -> Column:
             return sql.expr(f"date'{value.isoformat()}'")
         case Instant() if t.root in TIMESTAMPS and (t.precision or 0) <= 6 and not value.nanos % 1000:
             return _instant(value, t)
-    raise _NotTheSame
+    raise _DifferentEvaluation
 
 
 def _instant(value: Instant, t: DataType) -> Column:
@@ -435,5 +435,5 @@ def _instant(value: Instant, t: DataType) -> Column:
     try:
         wall = _EPOCH + timedelta(microseconds=micros)
     except OverflowError:
-        raise _NotTheSame from None
+        raise _DifferentEvaluation from None
     return sql.expr(f"timestamp_ntz'{wall.isoformat(' ')}'")

@@ -78,7 +78,7 @@ def query(spark: SparkSession, statement: Statement, text: str) -> DataFrame:
     tree = expressions.parse_tree(text, "query", reads_texts=False)
     if not isinstance(tree, (exp.Query, exp.Values)):
         raise InvalidOption(f"no query that lakekit understands: {excerpt(text)}", key="sql")
-    rewritten = _Named(spark, statement, text)
+    rewritten = _StatementTables(spark, statement, text)
     own = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
     for node in tree.find_all(exp.Table):
         if isinstance(node.this, exp.Anonymous) and node.this.name.lower() in INCREMENTAL_FUNCTIONS:
@@ -117,7 +117,7 @@ def values(spark: SparkSession, statement: Statement, text: str, most: int) -> p
 
 
 @dataclass(slots=True)
-class _Named:
+class _StatementTables:
     """A query whose table names are replaced: `spans` of its text give way to `frames` of tables."""
 
     spark: SparkSession

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from lakekit.model.snapshot import Snapshot
     from lakekit.read.planner import Plan
     from lakekit.read.stream import StreamBatch, StreamCursor
-    from lakekit.spark.data_source import TaskAnswers
+    from lakekit.spark.data_source import TaskResults
     from lakekit.spark.write_task import WriteJob
     from lakekit.table.table import Table
     from lakekit.types import Field
@@ -377,7 +377,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, job: WriteJob, overwrite: Overwrite | None) -> None:
         self.job, self.overwrite = job, overwrite
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskAnswers:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskResults:
         """Write the rows of a task."""
         return data_source.answer(self.job, iterator)
 

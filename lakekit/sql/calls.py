@@ -28,7 +28,7 @@ from lakekit.metadata import refs
 from lakekit.options.features import find
 from lakekit.sql import dml
 from lakekit.sql.backend import ResultRows
-from lakekit.sql.expressions import Scope, Side, expression, parse_tree
+from lakekit.sql.expressions import Scope, TableScope, expression, parse_tree
 from lakekit.sql.tokenizer import TokenStream, quote_identifier
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ def rows_of(table: Table, partitions: str | None, where: str | None) -> pl.Expr 
             "partitions and where cannot be given at once: leave one out", key="partitions", value=partitions
         )
     if where is not None:
-        side = Side(
+        side = TableScope(
             called=(table.name.lower().rpartition(".")[2],), columns=dict(polars_schema(table.handle().schema.fields))
         )
         return expression(parse_tree(where, "condition"), Scope(sides=(side,)))

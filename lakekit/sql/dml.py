@@ -30,7 +30,7 @@ from lakekit.read.user_expressions import SOURCE
 from lakekit.sql import ddl, expressions, numeric_promotion, view_ddl
 from lakekit.sql.backend import ResultRows
 from lakekit.sql.ddl import names
-from lakekit.sql.expressions import Scope, Side, exp
+from lakekit.sql.expressions import Scope, TableScope, exp
 from lakekit.sql.tokenizer import TokenStream, quote_identifier
 from lakekit.table.format_tables import FormatTable
 from lakekit.table.open_create import create as create_table
@@ -77,7 +77,7 @@ def build_assigned_value(node: Node, scope: Scope, dtype: pl.DataType) -> pl.Exp
     return expr.cast(pl.String) if isinstance(dtype, pl.String) and have.is_integer() else expr
 
 
-def resolve_column_path(node: Node, target: Side) -> tuple[str, Path]:
+def resolve_column_path(node: Node, target: TableScope) -> tuple[str, Path]:
     """Return the column that is named, and the path of the field within it. Raises `ColumnNotFound`."""
     try:
         return Scope(sides=(target,)).column(node), ()
@@ -283,7 +283,7 @@ def merge(statement: Statement) -> ResultRows:
         source = statement.backend.renamed(source, names(tokens))
     called = (parts[-1].lower(), ".".join(parts).lower())
     columns = dict(polars_schema(statement.backend.fields(source), timestamp_unit="us"))
-    theirs = Side(called=called if alias is None else (alias.lower(),), columns=columns, prefix=SOURCE)
+    theirs = TableScope(called=called if alias is None else (alias.lower(),), columns=columns, prefix=SOURCE)
     tokens.expect("ON")
     tree = expressions.parse_tree(f"MERGE INTO t USING s ON {tokens.remaining_text}", "MERGE")
     _refuse_other_clauses(tree, "this", "using", "on", "whens")
@@ -294,7 +294,7 @@ def merge(statement: Statement) -> ResultRows:
     )
 
 
-def _scope(statement: Statement, *sides: Side) -> Scope:
+def _scope(statement: Statement, *sides: TableScope) -> Scope:
     """Return what names mean; the backend computes what names no column, each query once."""
     answers: dict[str, pl.Series] = {}
 
@@ -329,7 +329,7 @@ def _clause(node: Node, both: Scope) -> Clause:
     raise expressions.unsupported_node(then)
 
 
-def _parse_insert_action(then: Node, scope: Scope, target: Side) -> Any:
+def _parse_insert_action(then: Node, scope: Scope, target: TableScope) -> Any:
     if isinstance(then.this, exp.Star):
         return "all"
     if (
@@ -345,7 +345,7 @@ def _parse_insert_action(then: Node, scope: Scope, target: Side) -> Any:
     return {name: build_assigned_value(value, scope, target.columns[name]) for name, value in named}
 
 
-def _parse_assignments(pairs: Sequence[Node], scope: Scope, target: Side) -> Mapping[str, pl.Expr]:
+def _parse_assignments(pairs: Sequence[Node], scope: Scope, target: TableScope) -> Mapping[str, pl.Expr]:
     """Return the new value of each column, with new fields where fields of it are named."""
     by_column: dict[str, dict[tuple[str, ...], pl.Expr]] = {}
     for pair in pairs:
@@ -359,16 +359,16 @@ def _parse_assignments(pairs: Sequence[Node], scope: Scope, target: Side) -> Map
     return {name: new_value(name, target.columns[name], values) for name, values in by_column.items()}
 
 
-def _target(node: Node, target: Side) -> str:
+def _target(node: Node, target: TableScope) -> str:
     return Scope(sides=(target,)).column(node)
 
 
-def _side(statement: Statement, name: str) -> Side:
+def _side(statement: Statement, name: str) -> TableScope:
     """Return the target of a statement, under its alias if it has one."""
     alias = _alias(statement.tokens)
     own = statement.table(name).handle().schema
     called = (name.lower().partition(".")[2], name.lower()) if alias is None else (alias.lower(),)
-    return Side(called=called, columns=dict(polars_schema(own.fields)))
+    return TableScope(called=called, columns=dict(polars_schema(own.fields)))
 
 
 def _alias(tokens: TokenStream) -> str | None:

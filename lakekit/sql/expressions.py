@@ -74,7 +74,7 @@ _IGNORED_ARGS = frozenset({"safe", "typed", "coalesce", "_type", "quoted", "is_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class TableScope:
     """The columns of one table of a statement, under the names it may be called by.
 
     `prefix`: begins the names of its columns in the frame.
@@ -93,7 +93,7 @@ class Scope:
     the backend.
     """
 
-    sides: tuple[Side, ...]
+    sides: tuple[TableScope, ...]
     zone: str = "UTC"
     ask: Callable[[str], pl.Series] | None = None
     """Returns the values of the only column of a query, computed by the backend."""

@@ -37,7 +37,7 @@ from lakekit.storage.protocol import ClaimRefused, FileMissing, OutsideRoot
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from lakekit.storage.local_files import Temporary
+    from lakekit.storage.local_files import TemporaryFile
     from lakekit.storage.protocol import Storage
 
 
@@ -156,7 +156,7 @@ class DeferredSync(LocalStorage):
     def _gathered(self, path: str) -> None:
         self._waiting[path] = None
 
-    def _settle(self, claimed: Temporary | None) -> None:
+    def _settle(self, claimed: TemporaryFile | None) -> None:
         if self._lost:
             raise StorageFailed(
                 f"{min(self._lost)} could not be synced: its rows must be written again", path=min(self._lost)

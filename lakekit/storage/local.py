@@ -21,7 +21,7 @@ from lakekit.errors import CommitStateUnknown, StorageFailed, Unsupported
 from lakekit.storage import confinement
 from lakekit.storage.confinement import NOT_FOLLOWED, ParentDirectory, check_file, check_path, is_inside
 from lakekit.storage.local_files import (
-    Temporary,
+    TemporaryFile,
     early_file,
     read_all,
     stat_of,
@@ -406,18 +406,18 @@ class LocalStorage:
     def _gathered(self, path: str) -> None:
         """Register a file to be synced later."""
 
-    def _settle(self, claimed: Temporary | None) -> None:
+    def _settle(self, claimed: TemporaryFile | None) -> None:
         """Wait until the file about to be created is durable, with all pending files."""
         if claimed is not None:
             confinement.sync_files([claimed.file])
 
     @contextmanager
-    def _temporary(self, path: str, data: bytes, *, stays_open: bool = False) -> Iterator[Temporary]:
+    def _temporary(self, path: str, data: bytes, *, stays_open: bool = False) -> Iterator[TemporaryFile]:
         """Yield a file beside `path` with that content; it is deleted at the end unless it was taken."""
         try:
             directory, name, file = self._new(path, create_file)
             with closing(directory):
-                temporary = Temporary(name, path, file, directory)
+                temporary = TemporaryFile(name, path, file, directory)
                 try:
                     with file:
                         write_all(file, data)

@@ -31,7 +31,7 @@ _LOOK_AGAIN_S = 0.002
 
 
 @dataclass(slots=True, eq=False)
-class Temporary:
+class TemporaryFile:
     """A complete file without its final name, in its open directory; `name` is its temporary name."""
 
     name: str

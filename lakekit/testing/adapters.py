@@ -56,7 +56,7 @@ _MAX_LINE_LENGTH = 200
 Rows = list[tuple[str, tuple[Any, ...]]]
 
 
-class Broken(Exception):
+class ImplementationFailure(Exception):
     """An implementation that crashed, hangs, or returns what is no rows.
 
     It is a failure even where a refusal is expected.
@@ -67,7 +67,7 @@ class Refusal(Exception):
     """A refusal by an implementation, with its message."""
 
 
-class NotThere(Exception):
+class FeatureNotSupported(Exception):
     """A feature that an implementation does not support, with its message."""
 
 
@@ -158,8 +158,8 @@ def _call_adapter(function: Callable[..., Any], path: str, argument: dict[str, A
             return answer.collect()
         return list(answer) if isinstance(answer, Iterator) else answer
     except NotImplementedError as missing:
-        raise NotThere(_line(str(missing) or "NotImplementedError")) from missing
-    except (Broken, NotThere, Refusal):
+        raise FeatureNotSupported(_line(str(missing) or "NotImplementedError")) from missing
+    except (ImplementationFailure, FeatureNotSupported, Refusal):
         raise
     except Exception as refused:
         raise Refusal(_line(f"{type(refused).__name__}: {refused}")) from refused
@@ -185,7 +185,7 @@ def reader_command(template: str, *, timeout_s: float = TIMEOUT_S) -> ReaderAdap
             if "{output}" not in template:
                 return _lines(printed)
             if not output.is_file():
-                raise Broken("it ended well and wrote no {output}")
+                raise ImplementationFailure("it ended well and wrote no {output}")
             return _lines(output.read_bytes())
 
     return ReaderAdapter(name=command[0], answer=answer, takes_options="{options}" in template)
@@ -234,8 +234,8 @@ def _fill_placeholders(template: Sequence[str], values: Mapping[str, str]) -> li
 def _run_command(command: list[str], timeout_s: float) -> bytes:
     """Run a program and return what it printed.
 
-    Raises: `NotThere`, `Refusal` (another exit code than 0) or `Broken` (killed, or too slow: then it is ended with its
-    children).
+    Raises: `FeatureNotSupported`, `Refusal` (another exit code than 0) or `ImplementationFailure` (killed, or too slow:
+    then it is ended with its children).
     """
     with subprocess.Popen(  # noqa: S603 - the command is the user's own
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
@@ -245,12 +245,14 @@ def _run_command(command: list[str], timeout_s: float) -> bytes:
         except subprocess.TimeoutExpired as slow:
             os.killpg(running.pid, signal.SIGKILL)
             running.communicate()
-            raise Broken(f"no answer within {timeout_s:g} s; it was ended. --timeout waits longer") from slow
+            raise ImplementationFailure(
+                f"no answer within {timeout_s:g} s; it was ended. --timeout waits longer"
+            ) from slow
     last = _line((error_output.decode("utf-8", "replace").strip().splitlines() or [""])[-1])
     if running.returncode < 0:
-        raise Broken(f"killed by {signal.Signals(-running.returncode).name}{': ' if last else ''}{last}")
+        raise ImplementationFailure(f"killed by {signal.Signals(-running.returncode).name}{': ' if last else ''}{last}")
     if running.returncode == UNSUPPORTED:
-        raise NotThere(last or "exit code 3")
+        raise FeatureNotSupported(last or "exit code 3")
     if running.returncode:
         raise Refusal(f"exit code {running.returncode}{': ' if last else ''}{last}")
     return printed
@@ -266,7 +268,7 @@ def _lines(printed: bytes) -> list[dict[str, Any]]:
         except ValueError:
             row = None
         if not isinstance(row, dict):
-            raise Broken(
+            raise ImplementationFailure(
                 f'line {number} is no row but {_line(line.decode("utf-8", "replace"))!r}: a row is {{"_row_kind": '
                 f'"+I", "k": 1}}'
             )
@@ -286,7 +288,7 @@ def _line(text: str) -> str:
 def encode_answer(answer: Any, columns: Sequence[str], types: Sequence[DataType]) -> tuple[Rows, bool]:
     """Return the rows of an answer in the recording's encoding, and whether it has their kinds.
 
-    Raises: `Broken` where the answer is no such rows.
+    Raises: `ImplementationFailure` where the answer is no such rows.
     """
     if isinstance(answer, pl.DataFrame):
         answer = answer.to_arrow()
@@ -299,7 +301,7 @@ def encode_answer(answer: Any, columns: Sequence[str], types: Sequence[DataType]
     try:
         return _encode_dicts(answer, columns)
     except TypeError as wrong:
-        raise Broken(
+        raise ImplementationFailure(
             f"{type(answer).__name__} is no rows: anything Arrow, a Polars frame, or dicts by column"
         ) from wrong
 
@@ -311,7 +313,7 @@ def _encode_arrow(table: pa.Table, columns: Sequence[str], types: Sequence[DataT
     try:
         values = [values_of(table[name], t, name) for name, t in zip(columns, types, strict=True)]
     except TypeError as wrong:
-        raise Broken(str(wrong)) from wrong
+        raise ImplementationFailure(str(wrong)) from wrong
     rows = zip(*values, strict=True) if values else ((),) * table.num_rows
     return [(row_kind, tuple(row)) for row_kind, row in zip(kinds, rows, strict=True)], kind is not None
 
@@ -325,7 +327,7 @@ def _encode_dicts(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> tup
         _check_columns(list(row), columns)
         kind = row.get(KIND, "+I")
         if kind not in KINDS:
-            raise Broken(f"{KIND} is {kind!r}, which is none of +I, -U, +U, -D")
+            raise ImplementationFailure(f"{KIND} is {kind!r}, which is none of +I, -U, +U, -D")
         tells = tells or KIND in row
         encoded.append((kind, tuple(row[name] for name in columns)))
     return encoded, tells
@@ -333,4 +335,4 @@ def _encode_dicts(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> tup
 
 def _check_columns(names: Sequence[str], columns: Sequence[str]) -> None:
     if missing := [name for name in columns if name not in names]:
-        raise Broken(f"rows without {', '.join(missing)}: they have {', '.join(names) or 'no columns'}")
+        raise ImplementationFailure(f"rows without {', '.join(missing)}: they have {', '.join(names) or 'no columns'}")

@@ -45,7 +45,7 @@ from lakekit.draw import cards
 from lakekit.errors import InvalidOption, LakekitError, Unsupported
 from lakekit.table.open_create import open as open_table
 from lakekit.testing import adapters, fixtures as golden, scripts
-from lakekit.testing.adapters import Broken, NotThere, ReaderAdapter, Refusal, WriterAdapter
+from lakekit.testing.adapters import FeatureNotSupported, ImplementationFailure, ReaderAdapter, Refusal, WriterAdapter
 from lakekit.testing.expectations import diff_rows, load
 from lakekit.testing.fixtures import Mismatch, fixtures
 from lakekit.testing.golden import checks
@@ -141,7 +141,7 @@ LAKEKIT_WRITER = WriterAdapter(name="lakekit", play=adapters.writer_of(scripts.p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConformanceCase:
-    """One test case: `ask` raises `Mismatch`, `NotThere`, `Refusal` or `Broken` where it fails."""
+    """One test case: `ask` raises `Mismatch`, `FeatureNotSupported`, `Refusal` or `ImplementationFailure`."""
 
     area: str
     name: str
@@ -329,9 +329,9 @@ def _outcome(case: ConformanceCase) -> Outcome:
             expected=f"{wrong.what}: {wrong.expected}",
             found=str(wrong.found),
         )
-    except (NotThere, Unsupported) as missing:
+    except (FeatureNotSupported, Unsupported) as missing:
         return Outcome(area=case.area, case=case.name, outcome="unsupported", found=str(missing))
-    except Broken as wrong:
+    except ImplementationFailure as wrong:
         return Outcome(area=case.area, case=case.name, outcome="failed", expected="an answer", found=str(wrong))
     except Refusal as wrong:
         return Outcome(area=case.area, case=case.name, outcome="failed", expected="no refusal", found=str(wrong))
@@ -363,7 +363,7 @@ def _format_cases() -> Iterator[ConformanceCase]:
 
 
 def _raise_not_there(why: str) -> None:
-    raise NotThere(why)
+    raise FeatureNotSupported(why)
 
 
 def _broken_cases() -> Iterator[ConformanceCase]:
@@ -405,9 +405,9 @@ def _read(reader: ReaderAdapter, table: Table, read: Read) -> None:
         wrong = answer(table, read)
         own = DIFFERENT_ANSWERS.get((table.name, read.name))
         if wrong is None and own is not None and own.error is Unsupported:
-            raise NotThere(own.reason)
+            raise FeatureNotSupported(own.reason)
         if wrong is not None and wrong.startswith("Unsupported: "):
-            raise NotThere(wrong.removeprefix("Unsupported: "))
+            raise FeatureNotSupported(wrong.removeprefix("Unsupported: "))
         if wrong is not None:
             raise Mismatch("as the engine reads", read.error or f"{len(read.rows)} rows", wrong)
         return
@@ -428,7 +428,7 @@ def _read(reader: ReaderAdapter, table: Table, read: Read) -> None:
 
 def _rows(reader: ReaderAdapter, path: str, read: Read, options: dict[str, str]) -> tuple[adapters.Rows, bool]:
     if options and not reader.takes_options:
-        raise NotThere(f"its command has no {{options}}, and this needs {json.dumps(options)}")
+        raise FeatureNotSupported(f"its command has no {{options}}, and this needs {json.dumps(options)}")
     answer = reader.answer(path, options)
     if read.error is not None:
         return adapters.encode_answer(answer, (), ())

@@ -45,7 +45,7 @@ SYSTEM = {"_SEQUENCE_NUMBER": pl.Int64(), "_VALUE_KIND": pl.Int8(), LEVEL: pl.In
 
 
 @dataclass(frozen=True, kw_only=True)
-class Merging:
+class MergeCase:
     """A table and rows of it, in the order in which its files are read.
 
     `versions`: kind, sequence number, level, values.
@@ -239,7 +239,7 @@ def functions(
 
 
 @st.composite
-def merges(draw: st.DrawFn, engine: str | None = None, retractions: bool | None = None) -> Merging:
+def merges(draw: st.DrawFn, engine: str | None = None, retractions: bool | None = None) -> MergeCase:
     """Draw a table of some engine and 1 to 24 rows of at most four keys.
 
     `retractions`: whether rows of kind -U and -D are among them.
@@ -259,7 +259,7 @@ def merges(draw: st.DrawFn, engine: str | None = None, retractions: bool | None 
     if merge_engine != "first-row" and draw(st.integers(0, 3)) == 0:
         options["changelog-producer"] = "lookup"
     fields = (*keys, *columns)
-    return Merging(
+    return MergeCase(
         fields=fields,
         key=tuple(key_field.name for key_field in keys),
         options=options,

@@ -20,7 +20,7 @@ from lakekit.codec import hashing
 from lakekit.data_file.file_metadata import StatsCollector
 from lakekit.errors import InvalidOption
 from lakekit.testing import conformance, scripts
-from lakekit.testing.adapters import KIND, Broken, encode_answer
+from lakekit.testing.adapters import KIND, ImplementationFailure, encode_answer
 from lakekit.testing.conformance import damages
 from lakekit.testing.expectations import load
 from lakekit.testing.scripts import EVERY_TYPE
@@ -110,7 +110,7 @@ def test_kinds_are_told_beside_the_columns():
     ],
 )
 def test_what_is_no_rows_is_told(answer, words):
-    with pytest.raises(Broken, match=words.replace("+", r"\+")):
+    with pytest.raises(ImplementationFailure, match=words.replace("+", r"\+")):
         encode_answer(answer, ["k"], [parse("INT")])
 
 
@@ -346,7 +346,7 @@ def test_rows_may_come_in_a_file(tmp_path):
     reader = conformance.adapters.reader_command(f"{program(tmp_path, text)} {{path}} {{output}} {{options}}")
     assert reader.answer("somewhere", {}) == [{"k": 1, "v": "a"}]
     silent = conformance.adapters.reader_command(f"{program(tmp_path, '')} {{path}} {{output}}")
-    with pytest.raises(Broken, match="wrote no"):
+    with pytest.raises(ImplementationFailure, match="wrote no"):
         silent.answer("somewhere", {})
 
 

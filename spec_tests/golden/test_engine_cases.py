@@ -8,7 +8,7 @@ import pytest
 from lakekit.errors import InvalidOption, LakekitError, SchemaMismatch, Unsupported, ValueOutOfRange
 from lakekit.lsm import merge as lsm_merge
 from lakekit.lsm.merge import merge
-from lakekit.testing.strategies import Merging, field_of, to_dicts
+from lakekit.testing.strategies import MergeCase, field_of, to_dicts
 
 KINDS = {"+I": 0, "-U": 1, "+U": 2, "-D": 3}
 N = None
@@ -24,7 +24,7 @@ def table(columns, *, engine, key="k", **options):
 def merging(definition, rows):
     fields, key, options = definition
     versions = tuple((KINDS[row[0]], number, row[2] if len(row) > 2 else 0, tuple(row[1])) for number, row in enumerate(rows))
-    return Merging(fields=fields, key=key, options=options, versions=versions)
+    return MergeCase(fields=fields, key=key, options=options, versions=versions)
 
 
 def result(definition, rows, *, keep_deletes=True):
@@ -208,7 +208,7 @@ def test_conflicting_options(kinds):
         more["fields.g.sequence-group"] = "a"
     fields, key, options = table("k INT NOT NULL; a INT; g INT", engine="partial-update", more=more)
     with pytest.raises(InvalidOption, match="have conflicting behavior so should not be enabled at the same time"):
-        lsm_merge.merge_spec_from_options(Merging(fields=fields, key=key, options=options, versions=()).schema)
+        lsm_merge.merge_spec_from_options(MergeCase(fields=fields, key=key, options=options, versions=()).schema)
 
 
 # ---- 3.4 aggregation --------------------------------------------------------------------------------------------------------------------
@@ -426,7 +426,7 @@ def test_a_type_that_a_function_does_not_take():
 def test_an_unknown_engine_is_refused_by_name():
     fields, key, options = table("k INT NOT NULL", engine="newest-wins")
     with pytest.raises(Unsupported, match="merge-engine 'newest-wins'; lakekit merges aggregation, deduplicate, first-row, partial-update"):
-        lsm_merge.merge_spec_from_options(Merging(fields=fields, key=key, options=options, versions=()).schema)
+        lsm_merge.merge_spec_from_options(MergeCase(fields=fields, key=key, options=options, versions=()).schema)
 
 
 # ---- 2.7, 3.1 and 3.5 -------------------------------------------------------------------------------------------------------------------

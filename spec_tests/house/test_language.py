@@ -37,7 +37,7 @@ def test_docstrings_are_in_the_imperative():
 
 def test_files_are_full():
     counts = {measure.what: measure for measure in language.measure_files()}
-    assert counts["median lines of files with content"].holds
+    assert [name for name, measure in counts.items() if not measure.holds and name != "lines"] == []
 
 
 def test_no_function_takes_more_than_ten_parameters():

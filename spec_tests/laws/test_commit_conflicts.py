@@ -10,14 +10,14 @@ import pytest
 import lakekit as lk
 from lakekit.commit import conflict_detection, manifest_writer
 from lakekit.commit.changes import KnownHashes
-from lakekit.commit.conflict_detection import ConflictParties
+from lakekit.commit.conflict_detection import ConflictUsers
 from lakekit.errors import Conflict
 from lakekit.model import manifest_entries as columns_of
 from lakekit.model.index_manifest import ADD as INDEX_ADD, DELETE as INDEX_DELETE, DELETION_VECTORS, HASH, DeletionRange, IndexManifestEntry
 from lakekit.model.manifest_entries import ADD, DELETE
 from spec_tests.reliability.commits import INT, file, part
 
-PARTIES = ConflictParties(table="t", user="me", base_user="you", snapshot_id=7)
+PARTIES = ConflictUsers(table="t", user="me", base_user="you", snapshot_id=7)
 A = part("a")
 FILES = {
     "x": file("x", 0, 4, level=0),

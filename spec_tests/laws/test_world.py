@@ -127,7 +127,7 @@ def test_each_says_what_is_done_in_order_and_in_the_thread_that_asked() -> None:
 
 def test_a_forked_child_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     runtime.refuse_fork()
-    monkeypatch.setattr(runtime._Birth, "process", -1)
+    monkeypatch.setattr(runtime._ProcessIdentity, "process", -1)
     with pytest.raises(ForkedProcess, match="spawn"):
         runtime.refuse_fork()
 

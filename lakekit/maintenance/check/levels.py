@@ -141,7 +141,7 @@ def _key_ranges(ctx: TableContext, live: ManifestEntries, at: list[str], notes: 
     ]  # scalar: one a file
     key_ranks = ranks(pl.concat(ends))
     low, high = key_ranks[: len(indices)], key_ranks[len(indices) :]
-    shown = [_Shown(frame) for frame in ends]
+    shown = [_KeyTexts(frame) for frame in ends]
     for i in np.flatnonzero(low > high):
         message = (
             f"the smallest key {shown[0](i)} is above the largest {shown[1](i)}: reads by key may pass the file over"
@@ -169,7 +169,7 @@ def _key_ranges(ctx: TableContext, live: ManifestEntries, at: list[str], notes: 
         notes.wrong("files of a level overlap", message, path=at[indices[current]], field="_MIN_KEY", remedy=REWRITE)
 
 
-class _Shown:
+class _KeyTexts:
     """The keys of a frame as text, one at a time."""
 
     def __init__(self, frame: pl.DataFrame) -> None:

@@ -17,7 +17,11 @@ may be killed between any two steps, or within one, and started again.
 files that landed.
 """
 
-from lakekit.spark.pipeline.events import Feed as Feed, Lake as Lake, land as land
+from lakekit.spark.pipeline.events import (
+    EventSelection as EventSelection,
+    PipelineLocation as PipelineLocation,
+    land as land,
+)
 from lakekit.spark.pipeline.stages import (
     Totals as Totals,
     bronze as bronze,

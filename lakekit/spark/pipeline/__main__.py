@@ -11,7 +11,7 @@ import sys
 from datetime import date
 
 from lakekit.errors import LakekitError
-from lakekit.spark.pipeline.events import FIRST_DAY, Feed
+from lakekit.spark.pipeline.events import FIRST_DAY, EventSelection
 from lakekit.spark.pipeline.stages import run
 from lakekit.spark.session import start
 
@@ -29,7 +29,7 @@ def main(argv: list[str] | None = None) -> int:
         print("pipeline: --root says where the tables are, or shall be", file=sys.stderr)
         return 2
     try:
-        feed = Feed(first=arguments.first, days=arguments.days, flights=arguments.flights)
+        feed = EventSelection(first=arguments.first, days=arguments.days, flights=arguments.flights)
         spark = start(config={"spark.ui.showConsoleProgress": "false"})
         spark.sparkContext.setLogLevel("WARN")  # spark-submit tells every task otherwise
         totals = run(spark, arguments.root, feed, say=lambda text: print(text, flush=True))

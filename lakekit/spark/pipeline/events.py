@@ -69,7 +69,7 @@ _MINUTE_MS, _DAY_MS = 60_000, 86_400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Feed:
+class EventSelection:
     """A selection of flights: those of `days` days from `first` on, at most `flights` of each day."""
 
     first: date = FIRST_DAY
@@ -97,7 +97,7 @@ MANUAL_EXPIRY = {"snapshot.num-retained.min": "1000", "snapshot.time-retained": 
 
 
 @dataclass(frozen=True)
-class Lake:
+class PipelineLocation:
     """The location of the pipeline: the landing folder, which every executor reads, and three tables.
 
     A table is created when it is first used.
@@ -161,7 +161,7 @@ class Lake:
         )
 
 
-def land(lake: Lake, feed: Feed) -> list[date]:
+def land(lake: PipelineLocation, feed: EventSelection) -> list[date]:
     """Write the files of those days to the landing folder; return the days that it has then.
 
     A file that is there stays as it is.
@@ -231,7 +231,7 @@ def flights() -> pl.DataFrame:
     return year.with_columns(day=pl.date("year", "month", "day")).sort(KEY).with_row_index("number")
 
 
-def events(feed: Feed) -> pl.DataFrame:
+def events(feed: EventSelection) -> pl.DataFrame:
     """Return the events of a feed, one row each, in the order of a file.
 
     A row has what is known at that time, `before` as it was, `op`, `ts_ms`, and the day it `landed`.

@@ -28,7 +28,17 @@ from lakekit.errors import SnapshotNotFound
 from lakekit.spark.batch_read import KIND, changes, read
 from lakekit.spark.batch_write import write
 from lakekit.spark.maintenance import compact
-from lakekit.spark.pipeline.events import ADDED_COLUMN, DEBEZIUM, KEY, KEYS, PAYLOAD, PLAIN, Feed, Lake, land
+from lakekit.spark.pipeline.events import (
+    ADDED_COLUMN,
+    DEBEZIUM,
+    KEY,
+    KEYS,
+    PAYLOAD,
+    PLAIN,
+    EventSelection,
+    PipelineLocation,
+    land,
+)
 from lakekit.spark.types import paimon_type, spark_type
 from lakekit.sql.tokenizer import quote_identifier
 from lakekit.types import INTEGERS, DataType
@@ -71,7 +81,7 @@ class Totals:
             return text if self.different.is_empty() else f"{text}; in gold these are different:\n{self.different}"
 
 
-def landed_events(lake: Lake) -> pl.DataFrame:
+def landed_events(lake: PipelineLocation) -> pl.DataFrame:
     """Return all lines of all files, one row each: feed, `is_deleted`, `ts_ms`, and the flight's columns."""
     schema = {
         "day": pl.Date,
@@ -119,7 +129,7 @@ def sums(flights: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def totals(lake: Lake) -> Totals:
+def totals(lake: PipelineLocation) -> Totals:
     """Return the totals of the landed files beside those of the tables, without Spark."""
     landed = landed_events(lake)
     want = _normalize_sums(sums(known_flights(landed)))
@@ -163,7 +173,9 @@ RETAINED_SNAPSHOTS = 10
 # ---- steps -----------------------------------------------------------------------------------------------------------
 
 
-def run(spark: SparkSession, root: str | PathLike[str], feed: Feed, *, say: Callable[[str], None] = print) -> Totals:
+def run(
+    spark: SparkSession, root: str | PathLike[str], feed: EventSelection, *, say: Callable[[str], None] = print
+) -> Totals:
     """Run the whole pipeline, and compare the tables with the files.
 
     It lands the feed's files and takes every landed day through all steps. Days that are through, which their tag on
@@ -171,7 +183,7 @@ def run(spark: SparkSession, root: str | PathLike[str], feed: Feed, *, say: Call
 
     Raises: what `land`, reading and writing raise; then the same call again goes on where this one ended.
     """
-    lake = Lake(root)
+    lake = PipelineLocation(root)
     days = land(lake, feed)
     ended = set(lake.gold.tags()["tag"])
     through = [day for day in days if day.isoformat() in ended]
@@ -190,7 +202,7 @@ def run(spark: SparkSession, root: str | PathLike[str], feed: Feed, *, say: Call
     return totals(lake)
 
 
-def bronze(spark: SparkSession, lake: Lake, day: date) -> None:
+def bronze(spark: SparkSession, lake: PipelineLocation, day: date) -> None:
     """Append the events that landed that day, from both feeds, in one commit.
 
     Columns that the files have and the table lacks are added to it.
@@ -233,7 +245,7 @@ def _unwrap_envelopes(envelopes: DataFrame) -> DataFrame:
     )
 
 
-def silver(spark: SparkSession, lake: Lake, day: date) -> None:
+def silver(spark: SparkSession, lake: PipelineLocation, day: date) -> None:
     """Apply the events that landed that day to the flights.
 
     A withdrawn flight is deleted, and stays deleted.
@@ -256,7 +268,7 @@ def silver(spark: SparkSession, lake: Lake, day: date) -> None:
         compact(spark, lake.silver)
 
 
-def gold(spark: SparkSession, lake: Lake) -> None:
+def gold(spark: SparkSession, lake: PipelineLocation) -> None:
     """Add what changed in silver since the last call to the sums; subtract the values of replaced rows.
 
     Raises: `SnapshotNotFound` where those changes have expired.
@@ -285,13 +297,13 @@ def gold(spark: SparkSession, lake: Lake) -> None:
     write(rows, lake.gold, mode="upsert", row_kind=KIND, commit_user=USER, identifier=until)
 
 
-def tag(lake: Lake, day: date) -> None:
+def tag(lake: PipelineLocation, day: date) -> None:
     """Tag the end of the day, on gold last: a day that has its tag there is through."""
     for table in (lake.silver, lake.gold):
         table.create_tag(day.isoformat(), if_not_exists=True)
 
 
-def care(spark: SparkSession, lake: Lake, day: date) -> None:
+def care(spark: SparkSession, lake: PipelineLocation, day: date) -> None:
     """Compact the day's partition of bronze and all of silver and gold, then expire old snapshots.
 
     What is left are few large files, and few snapshots.
@@ -316,7 +328,7 @@ def _newest_snapshot_id(table: Table) -> int:
     return max(table.snapshots()["snapshot_id"], default=0)
 
 
-def _last_applied_snapshot_id(lake: Lake) -> int:
+def _last_applied_snapshot_id(lake: PipelineLocation) -> int:
     """Return the snapshot of silver up to which gold has its changes."""
     snapshots = lake.gold.snapshots()
     own = snapshots.filter(commit_user=USER)["commit_identifier"]

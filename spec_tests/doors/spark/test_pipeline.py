@@ -16,7 +16,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.errors import InvalidOption, SnapshotNotFound, Unsupported
-from lakekit.spark.pipeline import Feed, Lake, __main__ as program, events, land, run, stages, totals
+from lakekit.spark.pipeline import EventSelection, PipelineLocation, __main__ as program, events, land, run, stages, totals
 from spec_tests.conftest import DEEP
 
 if TYPE_CHECKING:
@@ -25,29 +25,29 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-FEED = Feed(days=7) if DEEP else Feed(days=2, flights=120)
+FEED = EventSelection(days=7) if DEEP else EventSelection(days=2, flights=120)
 WORDS = ["--days", "7"] if DEEP else ["--days", "2", "--flights", "120"]
 FIRST, SECOND = "2013-02-07", "2013-02-08"
 TABLES = ("bronze", "silver", "gold")
 
 
 @pytest.fixture(scope="module")
-def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> PipelineLocation:
     """A lake after one run. Tests leave it as it is."""
     root = tmp_path_factory.mktemp("undisturbed")
     told: list[str] = []
     found = run(spark, root, FEED, say=told.append)
     assert found.agree, str(found)
     assert [line[:10] for line in told] == [day.isoformat() for day in FEED.each()]
-    return Lake(root)
+    return PipelineLocation(root)
 
 
-def rows(lake: Lake) -> list[list[tuple]]:
+def rows(lake: PipelineLocation) -> list[list[tuple]]:
     """What readers of the three tables see."""
     return [table.scan().collect().sort(pl.all()).rows() for table in (lake.bronze, lake.silver, lake.gold)]
 
 
-def ids(lake: Lake) -> dict[str, list[int]]:
+def ids(lake: PipelineLocation) -> dict[str, list[int]]:
     return {name: getattr(lake, name).snapshots()["snapshot_id"].to_list() for name in TABLES}
 
 
@@ -55,7 +55,7 @@ def ids(lake: Lake) -> dict[str, list[int]]:
 
 
 def test_the_feeds_hold_what_makes_feeds_hard() -> None:
-    found = events.events(Feed(days=3))
+    found = events.events(EventSelection(days=3))
     key = [*events.KEY, "ts_ms"]
     assert found.height - found.unique(key).height > 300, "lines that come twice"
     assert found.unique(key).height == found.unique([*key, "op", *events.PAYLOAD, events.ADDED_COLUMN, "before"]).height, "and say the same"
@@ -74,9 +74,9 @@ def test_the_feeds_hold_what_makes_feeds_hard() -> None:
 
 
 def test_files_are_the_same_each_time_and_each_day_stands_for_itself(undisturbed, tmp_path):
-    first, more = Lake(tmp_path / "a"), Lake(tmp_path / "b")
-    assert land(first, Feed(days=1, flights=50)) == [date(2013, 2, 7)]
-    assert land(more, Feed(days=2, flights=50)) == land(more, Feed(days=1, flights=50)) == [date(2013, 2, 7), date(2013, 2, 8)]
+    first, more = PipelineLocation(tmp_path / "a"), PipelineLocation(tmp_path / "b")
+    assert land(first, EventSelection(days=1, flights=50)) == [date(2013, 2, 7)]
+    assert land(more, EventSelection(days=2, flights=50)) == land(more, EventSelection(days=1, flights=50)) == [date(2013, 2, 7), date(2013, 2, 8)]
     for name in (events.PLAIN, events.DEBEZIUM):
         assert (first.landing / FIRST / name).read_bytes() == (more.landing / FIRST / name).read_bytes()
         assert events.ADDED_COLUMN.encode() not in (more.landing / FIRST / name).read_bytes()
@@ -84,13 +84,13 @@ def test_files_are_the_same_each_time_and_each_day_stands_for_itself(undisturbed
     envelope = pl.read_ndjson(more.landing / SECOND / events.DEBEZIUM).group_by("op").agg(pl.col("before", "after").is_null().mean()).sort("op")
     assert envelope.rows() == [("c", 1.0, 0.0), ("d", 0.0, 1.0), ("u", 0.0, 0.0)]
     with pytest.raises(InvalidOption, match="holds other events"):
-        land(first, Feed(days=1, flights=60))
+        land(first, EventSelection(days=1, flights=60))
 
 
 def test_what_cannot_be_asked_for(tmp_path, monkeypatch, capsys):
     for feed in ({"days": 0}, {"first": date(2012, 12, 31)}, {"first": date(2013, 12, 30), "days": 3}, {"flights": 0}):
         with pytest.raises(InvalidOption, match="least"):
-            Feed(**feed)
+            EventSelection(**feed)
     assert program.main(["--root", str(tmp_path), "--days", "0"]) == 2
     assert "pipeline: 0 days" in capsys.readouterr().err
     assert program.main([]) == 2
@@ -99,7 +99,7 @@ def test_what_cannot_be_asked_for(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out.strip() == program.__file__
     monkeypatch.setattr(events, "find_spec", lambda name: None)
     with pytest.raises(Unsupported, match=r"pip install 'lakekit\[pipeline\]'"):
-        land(Lake(tmp_path), FEED)
+        land(PipelineLocation(tmp_path), FEED)
 
 
 # ---- a run ---------------------------------------------------------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ def test_another_run_does_nothing(undisturbed, spark):
 
 def test_totals_that_differ_are_said(undisturbed, spark, tmp_path, monkeypatch, capsys):
     shutil.copytree(undisturbed.root, tmp_path / "lake")
-    lake = Lake(tmp_path / "lake")
+    lake = PipelineLocation(tmp_path / "lake")
     lake.gold.upsert(pl.DataFrame({"day": [date(2013, 2, 7)], "carrier": ["UA"], "flights": [1]}), cast=True)
     found = totals(lake)
     assert not found.agree
@@ -140,11 +140,11 @@ def test_totals_that_differ_are_said(undisturbed, spark, tmp_path, monkeypatch, 
 
 
 def test_gold_that_does_not_know_how_far_it_is_stays_as_it_is(spark, tmp_path):
-    lake = Lake(tmp_path)
+    lake = PipelineLocation(tmp_path)
     lake.gold.upsert(pl.DataFrame({"day": [date(2013, 2, 7)], "carrier": ["UA"], "flights": [1]}), cast=True)
     with pytest.raises(SnapshotNotFound, match="someone else fills it"):
         stages.gold(spark, lake)
-    other = Lake(tmp_path / "other")
+    other = PipelineLocation(tmp_path / "other")
     row = pl.DataFrame({"day": [date(2013, 2, 7)], "carrier": ["UA"], "flight": [1], "origin": ["EWR"], "ts_ms": [1]})
     for _ in range(2):
         other.silver.upsert(row, cast=True)
@@ -184,13 +184,13 @@ def test_stopped_after_every_commit_and_tag_and_run_again(undisturbed, spark, tm
     found = None
     while found is None:
         try:
-            found = run(spark, tmp_path, Feed(days=2), say=lambda text: None)
+            found = run(spark, tmp_path, EventSelection(days=2), say=lambda text: None)
         except Stopped:
             assert len(stops) < 100
     days = [day.isoformat() for day in FEED.each()]
     assert stops == [part for day in days for part in (*TABLES, f"{day} of silver", f"{day} of gold")]
     assert found.agree, str(found)
-    assert rows(Lake(tmp_path)) == rows(undisturbed)
+    assert rows(PipelineLocation(tmp_path)) == rows(undisturbed)
 
 
 def killed(root: Path, landmark: Path) -> None:
@@ -215,4 +215,4 @@ def test_killed_twice_and_run_again(undisturbed, spark, tmp_path):
     assert not (tmp_path / "gold" / "tag" / f"tag-{SECOND}").exists()
     found = run(spark, tmp_path, FEED, say=lambda text: None)
     assert found.agree, str(found)
-    assert rows(Lake(tmp_path)) == rows(undisturbed)
+    assert rows(PipelineLocation(tmp_path)) == rows(undisturbed)
