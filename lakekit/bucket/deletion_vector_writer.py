@@ -154,8 +154,8 @@ class BucketDeletionVectors:
     def write_rolled(self) -> tuple[tuple[IndexFileMeta, ...], tuple[IndexFileMeta, ...]]:
         """Write the vectors of a table without buckets; return the new index files and those they replace.
 
-        A file has about `deletion-vector.index-file.target-size` bytes; there is none if no vector is left. Raises
-        `StorageFailed`; then no new file is left.
+        A file ends as soon as it is longer than `deletion-vector.index-file.target-size`, its version counted; there is
+        none if no vector is left. Raises `StorageFailed`; then no new file is left.
         """
         if not self.changed:
             return (), ()
@@ -166,14 +166,14 @@ class BucketDeletionVectors:
         )
         written: list[IndexFileMeta] = []
         group: dict[str, Positions] = {}
-        size = 0
+        size = index_files.VERSION_BYTES
         try:
             for name, positions in self.positions.items():
                 group[name] = positions
                 size += len(index_files.encode_entry(positions, bits))
                 if size > limit:
                     written.append(write_index(self.ctx, self.partition, self.bucket, group))
-                    group, size = {}, 0
+                    group, size = {}, index_files.VERSION_BYTES
             if group:
                 written.append(write_index(self.ctx, self.partition, self.bucket, group))
         except BaseException:

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from lakekit.codec.cursor import SpanRecorder
 
 
-VERSION = 1
+VERSION, VERSION_BYTES = 1, 1
+"""The version of a file of deletion vectors, and the length of what says it."""
 MAGIC_32 = bytes.fromhex("5e43f2d0")
 MAGIC_64 = bytes.fromhex("d1d33964")
 ENTRY_EXTRA = 8

@@ -98,3 +98,20 @@ def test_vectors_of_both_sides(judge, tmp_path):
     assert same(judge, table) == before - 2
     judge.delete(table.location, [(1, 9)])
     assert same(judge, table) == before - 3
+
+
+@pytest.mark.parametrize("bits", ["true", "false"])
+def test_vectors_roll_where_those_of_the_engine_roll(judge, tmp_path, bits):
+    for limit in (1, 29, 30, 31, 44, 60, 61, 62, 90, 91, 120, 121, 1000):
+        counts = []
+        for name in ("engine", "ours"):
+            options = {"deletion-vectors.enabled": "true", "deletion-vectors.bitmap64": bits, "deletion-vector.index-file.target-size": f"{limit} b"}
+            table = lk.create(tmp_path / f"{name}{limit}", {"k": "INT"}, options=options)
+            for first in range(0, 50, 10):
+                table.append([{"k": first + at} for at in range(10)])
+            if name == "engine":
+                judge.delete(table.location, [(at, 3) for at in range(5)])
+            else:
+                table.delete("k % 10 = 3")
+            counts.append(sorted(lk.open(table.location).indexes()["row_count"]))
+        assert counts[0] == counts[1], limit

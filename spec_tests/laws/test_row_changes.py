@@ -167,6 +167,17 @@ def test_vectors_roll_into_files_of_their_size(tmp_path):
     assert len(table.scan().collect()) == 44
 
 
+@pytest.mark.parametrize(("limit", "counts"), [(30, [1] * 5), (31, [1, 2, 2]), (60, [1, 2, 2]), (61, [2, 3]), (90, [2, 3]), (91, [1, 4])])
+def test_the_version_of_an_index_file_counts(tmp_path, limit, counts):
+    """A vector of one row has 30 bytes, the version before them one: a file ends once it is longer than the limit, as the engine ends it."""
+    options = {"deletion-vectors.enabled": "true", "deletion-vector.index-file.target-size": f"{limit} b"}
+    table = lk.create(tmp_path / "t", {"k": "INT"}, options=options)
+    for first in range(0, 50, 10):
+        table.append([{"k": first + at} for at in range(10)])
+    table.delete("k % 10 = 3")
+    assert sorted(table.indexes()["row_count"]) == counts
+
+
 @pytest.mark.parametrize("bits", ["true", "false"])
 def test_vectors_that_outlive_a_compaction_roll_too(tmp_path, bits):
     """Those that are left of index files with others that go are written again in files of the size asked for."""
