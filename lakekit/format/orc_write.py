@@ -5,8 +5,8 @@ which every reader of ORC reads as either. Instants are true ones, in UTC: a Jav
 `orc.timestamp-ltz.legacy.type=true` takes them for wall clocks of its own zone, and has to run in UTC (FORMAT 7.5).
 
 Arrow's writer cannot write a map with a null key. A file whose first rows have one is written with lists of entries
-into memory, and goes to its sink as a file of maps (`orc_values`); where a null key comes later, `can_add` says that it
-belongs into another file.
+into memory, and goes to its sink as a file of maps (`orc_rewrite`); where a null key comes later, `can_add` says that
+it belongs into another file. So it is with times before 1970 that have parts of a millisecond.
 
 Source: FORMAT.md 7.5 and 7.8, `OrcFileFormat`, `OrcTypeUtil`.
 """
@@ -16,12 +16,12 @@ from __future__ import annotations
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import orc
 
-from lakekit.codec.binary_row import fixed_values, nulls_of
 from lakekit.errors import InvalidOption, Unsupported, ValueOutOfRange
-from lakekit.format import orc_values
+from lakekit.format import orc_rewrite
 from lakekit.format.encoder import (
     ArrowTarget,
     arrow_type,
@@ -37,12 +37,15 @@ from lakekit.types import TIMESTAMPS, part
 from lakekit.types.arrow import timestamp_unit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import polars as pl
+    from numpy.typing import NDArray
 
     from lakekit.format.encoder import Encoding
     from lakekit.types import DataType, Field
+
+    Ticks = NDArray[np.int64]
 
 CODECS = {
     "none": "uncompressed",
@@ -153,24 +156,43 @@ class OrcEncoder:
             "batch_size": max(1024, encoding.batch_rows),
         }
         self._maps = tuple(field for field in fields if field.type.holds(_MAPS))
+        self._timed = tuple(field for field in fields if field.type.holds(TIMESTAMPS))
         self._memory: _CountingSink | None = None
+        self._times: list[list[Ticks] | None] | None = None
         self._begin(_FORM)
         self._raw_bytes = self._told_bytes = self._told_size = 0
 
-    def _begin(self, form: ArrowTarget) -> None:
-        """Begin the file; in memory where its maps are written as lists of entries."""
+    def _begin(self, form: ArrowTarget, *, fractions: bool = False) -> None:
+        """Begin the file; in memory where its maps are written as lists of entries, or times before 1970 change."""
         self._form = form
+        if fractions:
+            self._times = [[] if per > 1 else None for field in self._timed for per in _ticks_per_milli(field.type)]
         self._schema = pa.schema([_field_with_id(field, form) for field in self._fields])
         self._buffer = BytesIO()
-        self._memory = _CountingSink(self._buffer) if form.pairs else None
+        self._memory = _CountingSink(self._buffer) if form.pairs or fractions else None
         self._writer = orc.ORCWriter(self._memory or self._sink, **self._how)
 
     def can_add(self, frame: pl.DataFrame) -> bool:
-        """Return whether the file may have these rows: null keys of maps only where its first rows have some."""
-        return self._form.pairs or not self._raw_bytes or not self._has_null_keys(frame)
+        """Return whether the file may have these rows.
+
+        Null keys of maps, and times before 1970 with parts of a millisecond, only where its first rows have some.
+        """
+        return not self._raw_bytes or (
+            (self._form.pairs or not self._has_null_keys(frame))
+            and (self._times is not None or not self._has_old_fractions(frame))
+        )
 
     def _has_null_keys(self, frame: pl.DataFrame) -> bool:
         return any(_has_null_keys(frame.get_column(field.name).to_arrow(), field.type) for field in self._maps)
+
+    def _has_old_fractions(self, frame: pl.DataFrame) -> bool:
+        return any(
+            orc_rewrite.is_old_fraction(ticks, per).any()
+            for field in self._timed
+            if max(_ticks_per_milli(field.type)) > 1
+            for ticks, per in _times_of(series_to_arrow(frame.get_column(field.name), field, _ENTRIES), field.type)
+            if per > 1
+        )
 
     @property
     def size_bytes(self) -> int:
@@ -183,8 +205,10 @@ class OrcEncoder:
 
     def write(self, frame: pl.DataFrame) -> None:
         """Add rows; full stripes go to the sink at once."""
-        if self._maps and not self._raw_bytes and frame.height and self._has_null_keys(frame):
-            self._begin(_ENTRIES)
+        if frame.height and not self._raw_bytes:
+            pairs, fractions = self._has_null_keys(frame), self._has_old_fractions(frame)
+            if pairs or fractions:
+                self._begin(_ENTRIES if pairs else _FORM, fractions=fractions)
         for start in range(0, frame.height, ROWS_AT_ONCE):
             self._add(frame.slice(start, ROWS_AT_ONCE))
 
@@ -198,18 +222,35 @@ class OrcEncoder:
         self._writer.close()
         if self._memory is not None:
             self._memory = None
-            self._sink.write(orc_values.with_maps(self._buffer.getvalue()))
+            self._sink.write(self._rewritten())
         self._told_bytes = self._raw_bytes
+
+    def _rewritten(self) -> bytes:
+        """Return the file that is in memory as it is to be stored."""
+        data = orc_rewrite.with_maps(self._buffer.getvalue()) if self._form.pairs else self._buffer.getvalue()
+        if self._times is None:
+            return data
+        per_milli = [per for field in self._timed for per in _ticks_per_milli(field.type)]
+        times = [
+            None if parts is None else orc_rewrite.Times(np.concatenate(parts), per)
+            for parts, per in zip(self._times, per_milli, strict=True)
+        ]
+        return orc_rewrite.with_fractions(data, times)
 
     def _add(self, frame: pl.DataFrame) -> None:
         arrays = []
+        times: list[Ticks] = []
         for field, arrow_field in zip(self._fields, self._schema, strict=True):
             array = series_to_arrow(frame.get_column(field.name), field, self._form)
             if field.type.holds(TIMESTAMPS):
-                _refuse_old_fractions(array, field.type, field.name)
+                times += _writable_times(array, field)
             if field.type.is_nested:
                 array = copy_array(array)  # Arrow's writer takes no account of where a part of a struct begins
             arrays.append(array.cast(arrow_field.type))
+        if self._times is not None:
+            for kept, ticks in zip(self._times, times, strict=True):
+                if kept is not None:
+                    kept.append(ticks)
         before = self._written_bytes()
         self._writer.write(pa.Table.from_arrays(arrays, schema=self._schema))
         if self._written_bytes() > before and self._raw_bytes:
@@ -217,31 +258,56 @@ class OrcEncoder:
         self._raw_bytes += max(1, int(frame.estimated_size()))
 
 
-def _refuse_old_fractions(array: pa.Array, t: DataType, name: str) -> None:
-    """Raise `ValueOutOfRange` for times before 1970 that are no whole milliseconds.
+def _writable_times(array: pa.Array, field: Field) -> list[Ticks]:
+    """Return the ticks of each column of times in a column of the table, those that are not null.
 
-    Arrow writes them so that the reference cannot read them (case types_timestamps_orc).
+    Raises `ValueOutOfRange` for times in the last second before 1970 that are no whole milliseconds: the reference
+    reads its own a second late, and fails for those of Arrow.
+    """
+    found = []
+    for ticks, per in _times_of(array, field.type):
+        found.append(ticks)
+        if (orc_rewrite.is_last_second(ticks, per) & orc_rewrite.is_old_fraction(ticks, per)).any():
+            msg = f"column {field.name} holds a time in the last second before 1970 with parts of a millisecond"
+            raise ValueOutOfRange(
+                f"{msg}, which readers of ORC files take for one a second later; choose another file.format",
+                column=field.name,
+            )
+    return found
+
+
+def _times_of(array: pa.Array, t: DataType) -> Iterator[tuple[Ticks, int]]:
+    """Yield ticks, and how many are a millisecond, of each TIMESTAMP in a type, in the order of columns.
+
+    What lies below a null is no value.
     """
     if t.root in TIMESTAMPS:
-        ticks = fixed_values(array, "<i8")
-        per = {"ms": 1, "us": 1000, "ns": 1_000_000}[timestamp_unit(t.precision)]
-        is_old_fraction = (ticks < 0) & (ticks % per != 0)
-        if is_old_fraction.any() and (is_old_fraction & ~nulls_of(array)).any():
-            msg = f"column {name} holds a time before 1970 with parts of a millisecond"
-            raise ValueOutOfRange(
-                f"{msg}, which ORC files of lakekit do not hold; choose another file.format", column=name
-            )
-    elif t.root == "ARRAY":
-        _refuse_old_fractions(array.values, part(t.element), name)
-    elif t.root in ("MAP", "MULTISET"):
-        parts = (
-            (array.keys, array.items) if pa.types.is_map(array.type) else (array.values.field(0), array.values.field(1))
-        )
-        for inner, of_inner in zip(parts, map_types(t), strict=True):
-            _refuse_old_fractions(inner, of_inner, name)
+        yield array.drop_null().cast(pa.int64()).to_numpy(zero_copy_only=False), _per_milli(t)
     elif t.root == "ROW":
-        for i, field in enumerate(t.fields):
-            _refuse_old_fractions(array.field(i), field.type, f"{name}.{field.name}")
+        for inner, part_of_row in zip(array.flatten(), t.fields, strict=True):
+            yield from _times_of(inner, part_of_row.type)
+    elif t.root == "ARRAY":
+        yield from _times_of(array.flatten(), part(t.element))
+    elif t.root in _MAPS:
+        if pa.types.is_map(array.type):
+            maps = copy_array(array.drop_null())
+            parts = [maps.keys, maps.items]
+        else:
+            parts = array.flatten().flatten()
+        for inner, inner_type in zip(parts, map_types(t), strict=True):
+            yield from _times_of(inner, inner_type)
+
+
+def _ticks_per_milli(t: DataType) -> list[int]:
+    """Return for each TIMESTAMP in a type, in the order of columns, how many ticks are a millisecond."""
+    if t.root in TIMESTAMPS:
+        return [_per_milli(t)]
+    inner = map_types(t) if t.root in _MAPS else [part(t.element)] if t.root == "ARRAY" else [f.type for f in t.fields]
+    return [per for one in inner for per in _ticks_per_milli(one)]
+
+
+def _per_milli(t: DataType) -> int:
+    return {"ms": 1, "us": 1000, "ns": 1_000_000}[timestamp_unit(t.precision)]
 
 
 def _has_null_keys(array: pa.Array, t: DataType) -> bool:
@@ -286,7 +352,7 @@ def _with_id(name: str, t: DataType, field_id: int, parent: tuple[int, int], for
                 _with_id("value", value, ids[1], below, form),
             )
             arrow = (
-                pa.list_(pa.field("entries", pa.struct(fields), nullable=False, metadata={orc_values.MARK: "1"}))
+                pa.list_(pa.field("entries", pa.struct(fields), nullable=False, metadata={orc_rewrite.MARK: "1"}))
                 if form.pairs
                 else pa.map_(*fields)
             )

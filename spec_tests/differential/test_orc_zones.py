@@ -12,7 +12,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.errors import Unsupported
-from lakekit.format import orc_values
+from lakekit.format import orc_times
 from lakekit.testing import expectations
 
 pytestmark = pytest.mark.reference
@@ -48,7 +48,7 @@ def test_offsets_of_every_zone_are_those_of_java(judge):
         low, high = VERSIONS.get(zone, (0, 0))
         seconds = [one for one in seconds if not low <= one < high]
         try:
-            ours = orc_values.utc_offsets(np.array(seconds, np.int64), zone) * 1000
+            ours = orc_times.utc_offsets(np.array(seconds, np.int64), zone) * 1000
         except Unsupported:
             unknown.append(zone)
             continue
@@ -132,11 +132,13 @@ def test_rows_of_lakekit_are_read_alike_wherever_the_engine_runs(judge, tmp_path
     path = tmp_path / "t"
     table = lk.create(path, {"k": "INT", "t3": "TIMESTAMP(3)", "t6": "TIMESTAMP(6)"}, options={"file.format": "orc"})
     millis = [max(second, -12_000_000_000) * 1000 for second in moments(draw, 100)]
-    frame = pl.DataFrame({"k": range(100), "t3": millis, "t6": [one * 1000 for one in millis]}).with_columns(
+    parts = [0 if one == -1000 else draw.choice((0, 1, 999, 1000, 500_500, 999_000, 999_999)) for one in millis]
+    frame = pl.DataFrame({"k": range(100), "t3": millis, "t6": [one * 1000 + part for one, part in zip(millis, parts, strict=True)]}).with_columns(
         pl.col("k").cast(pl.Int32), pl.col("t3").cast(pl.Datetime("ms")), pl.col("t6").cast(pl.Datetime("us"))
     )
     table.append(frame)
     in_utc = judge.read(path)
+    assert expectations.difference(frame, in_utc) is None
     assert expectations.difference(table.scan().collect(), in_utc) is None
     for zone in ZONES:
         with judge.in_zone(zone):

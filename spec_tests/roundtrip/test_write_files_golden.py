@@ -23,10 +23,7 @@ from lakekit.storage.memory import MemoryStorage
 from lakekit.testing.fixtures import fixtures
 
 TABLES = fixtures() / "tables"
-NOT_HERE = {
-    "types_timestamps_orc": "parts of milliseconds before 1970 are not written to ORC",
-}
-CASES = sorted(path.name for path in TABLES.iterdir() if path.is_dir() and path.name.startswith("types_") and path.name not in NOT_HERE)
+CASES = sorted(path.name for path in TABLES.iterdir() if path.is_dir() and path.name.startswith("types_"))
 MORE = [
     *("append_partitioned", "dedup_avro", "dedup_orc", "files_path_directory", "files_suffix_compression", "files_rolling", "index_keyed", "index_map_keys"),
     *("files_thin_mode_avro", "files_thin_mode_orc", "files_thin_mode_parquet", "index_several", "old_1_2_0_key", "vectors_keyed_buckets"),
