@@ -5,7 +5,7 @@ which every reader of ORC reads as either. Instants are true ones, in UTC: a Jav
 `orc.timestamp-ltz.legacy.type=true` takes them for wall clocks of its own zone, and has to run in UTC (FORMAT 7.5).
 
 Arrow's writer cannot write a map with a null key. A file whose first rows have one is written with lists of entries
-into memory, and goes to its sink as a file of maps (`orc_rewrite`); where a null key comes later, `can_add` says that
+into memory, and goes to its sink as a file of maps (`orc_values`); where a null key comes later, `can_add` says that
 it belongs into another file. So it is with times before 1970 that have parts of a millisecond.
 
 Source: FORMAT.md 7.5 and 7.8, `OrcFileFormat`, `OrcTypeUtil`.
@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyarrow import orc
 
 from lakekit.errors import InvalidOption, Unsupported, ValueOutOfRange
-from lakekit.format import orc_rewrite
+from lakekit.format import orc_values
 from lakekit.format.encoder import (
     ArrowTarget,
     arrow_type,
@@ -187,7 +187,7 @@ class OrcEncoder:
 
     def _has_old_fractions(self, frame: pl.DataFrame) -> bool:
         return any(
-            orc_rewrite.is_old_fraction(ticks, per).any()
+            orc_values.is_old_fraction(ticks, per).any()
             for field in self._timed
             if max(_ticks_per_milli(field.type)) > 1
             for ticks, per in _times_of(series_to_arrow(frame.get_column(field.name), field, _ENTRIES), field.type)
@@ -227,15 +227,15 @@ class OrcEncoder:
 
     def _rewritten(self) -> bytes:
         """Return the file that is in memory as it is to be stored."""
-        data = orc_rewrite.with_maps(self._buffer.getvalue()) if self._form.pairs else self._buffer.getvalue()
+        data = orc_values.with_maps(self._buffer.getvalue()) if self._form.pairs else self._buffer.getvalue()
         if self._times is None:
             return data
         per_milli = [per for field in self._timed for per in _ticks_per_milli(field.type)]
         times = [
-            None if parts is None else orc_rewrite.Times(np.concatenate(parts), per)
+            None if parts is None else orc_values.TimestampColumn(np.concatenate(parts), per)
             for parts, per in zip(self._times, per_milli, strict=True)
         ]
-        return orc_rewrite.with_fractions(data, times)
+        return orc_values.with_fractions(data, times)
 
     def _add(self, frame: pl.DataFrame) -> None:
         arrays = []
@@ -267,7 +267,7 @@ def _writable_times(array: pa.Array, field: Field) -> list[Ticks]:
     found = []
     for ticks, per in _times_of(array, field.type):
         found.append(ticks)
-        if (orc_rewrite.is_last_second(ticks, per) & orc_rewrite.is_old_fraction(ticks, per)).any():
+        if (orc_values.is_last_second(ticks, per) & orc_values.is_old_fraction(ticks, per)).any():
             msg = f"column {field.name} holds a time in the last second before 1970 with parts of a millisecond"
             raise ValueOutOfRange(
                 f"{msg}, which readers of ORC files take for one a second later; choose another file.format",
@@ -352,7 +352,7 @@ def _with_id(name: str, t: DataType, field_id: int, parent: tuple[int, int], for
                 _with_id("value", value, ids[1], below, form),
             )
             arrow = (
-                pa.list_(pa.field("entries", pa.struct(fields), nullable=False, metadata={orc_rewrite.MARK: "1"}))
+                pa.list_(pa.field("entries", pa.struct(fields), nullable=False, metadata={orc_values.MARK: "1"}))
                 if form.pairs
                 else pa.map_(*fields)
             )

@@ -1,4 +1,4 @@
-"""Rewrite ORC files of Arrow's writer into what it cannot write: maps with null keys, times before 1970.
+"""Values of ORC files that Arrow's reader or writer does not handle: maps with null keys, times of other forms.
 
     LIST<STRUCT<key, value>>, the STRUCT marked   ->   MAP<key, value>                    `with_maps`
     -1.0005 s  seconds -1, nanos -500 000         ->   seconds -1, nanos 999 500 000      `with_fractions`
@@ -13,19 +13,33 @@ milliseconds and fails for otherwise. The two streams of such columns are replac
 indexes and the bounds of these columns are dropped: they would give other places and other times. A time in the last
 second before 1970 keeps Arrow's form: the reference reads its own a second late.
 
+An ORC TIMESTAMP is a wall clock. Its file stores the instant at which a clock in the zone of the writer showed it, as
+whole seconds since 2015-01-01 in that zone, cut toward zero, and nanoseconds. A reader subtracts the second that was
+cut by the sign of the *instant*, and then looks up the offset of the zone, by the rules of `java.util.TimeZone`
+(`utc_offsets`):
+
+    stored (seconds s, nanos n)     s = s + base;  s = s - 1 where s < 0 and n > 999 999;  wall clock = s + offset(s), n
+
+`java.util.TimeZone` has no offset before 1900: it returns today's standard time. Its names are those of the tz
+database, three letters for some of them, and `GMT+08:00`.
+
 Source: the ORC specification v1, "File Tail", "Stripes", "Map Columns" (a present stream of the key column is all that
-a null key needs), "Timestamp Columns", "Run Length Encoding" (direct); ORC's `TimestampTreeWriter`.
+a null key needs), "Timestamp Columns", "Run Length Encoding" (direct); ORC's `TimestampTreeReader`,
+`TimestampTreeWriter`, `SerializationUtils.convertBetweenTimezones`; `sun.util.calendar.ZoneInfo`.
 """
 
 from __future__ import annotations
 
+import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import polars as pl
 
 from lakekit.codec import orc_tail
 from lakekit.codec.orc_tail import DATA, LIST, MAP, SECONDARY, STRUCT, TIMESTAMP, TIMESTAMP_INSTANT, Column, Part
-from lakekit.format.orc_times import EPOCH_2015
+from lakekit.errors import Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
@@ -35,7 +49,9 @@ if TYPE_CHECKING:
     from lakekit.codec.orc_tail import Stripe, Tail
 
     Ticks = NDArray[np.int64]
+    Seconds = NDArray[np.int64]
 
+EPOCH_2015 = 1_420_070_400
 MARK = "lakekit.map"
 """The attribute of a STRUCT that is an entry of a map."""
 INDEX_STREAMS = frozenset({6, 7, 8})
@@ -49,7 +65,7 @@ _WIDTHS = np.array([*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64])
 _RUN = 512
 
 
-class StripePieces(NamedTuple):
+class RewrittenStripe(NamedTuple):
     """One stripe: its index streams, its data streams, the message that is its footer, its number of rows."""
 
     indexes: bytes
@@ -76,7 +92,7 @@ def stripe_statistics(tail: Tail) -> list[list[bytes]]:
 
 def build_file(
     tail: Tail,
-    stripes: Iterable[StripePieces],
+    stripes: Iterable[RewrittenStripe],
     root: Column,
     statistics: Sequence[bytes],
     by_stripe: Sequence[Sequence[bytes]],
@@ -142,7 +158,7 @@ def _is_marked(column: Column) -> bool:
     return column.kind == STRUCT and any(isinstance(text, bytes) and MARK.encode() in text for text in texts)
 
 
-def _map_stripe(tail: Tail, stripe: Stripe, columns: Sequence[Column], numbers: dict[int, int]) -> StripePieces:
+def _map_stripe(tail: Tail, stripe: Stripe, columns: Sequence[Column], numbers: dict[int, int]) -> RewrittenStripe:
     """Return a stripe without what belongs to dropped columns."""
     footer = orc_tail.footer_of(tail, stripe)
     index, body = bytearray(), bytearray()
@@ -159,7 +175,7 @@ def _map_stripe(tail: Tail, stripe: Stripe, columns: Sequence[Column], numbers: 
     encodings = [Part(2, encoding) for encoding in _reorder_columns(orc_tail.bytes_members(footer, 2), columns)]
     other_members = [part for part in footer if part.number not in (1, 2)]
     message = orc_tail.build_message([*streams, *encodings, *other_members])
-    return StripePieces(bytes(index), bytes(body), message, stripe.row_count)
+    return RewrittenStripe(bytes(index), bytes(body), message, stripe.row_count)
 
 
 def _reorder_columns(texts: Sequence[bytes], columns: Sequence[Column]) -> list[bytes]:
@@ -167,10 +183,10 @@ def _reorder_columns(texts: Sequence[bytes], columns: Sequence[Column]) -> list[
     return [texts[column.number] for column in columns if column.number < len(texts)]
 
 
-# ---- times ------------------------------------------------------------
+# ---- times before 1970 ------------------------------------------------------------
 
 
-class Times(NamedTuple):
+class TimestampColumn(NamedTuple):
     """The values of one column of a file that are not null, in their order: ticks, of which a millisecond has some."""
 
     ticks: Ticks
@@ -187,7 +203,7 @@ def is_last_second(ticks: Ticks, per_milli: int) -> NDArray[np.bool_]:
     return (ticks < 0) & (ticks >= -999 * per_milli)
 
 
-def with_fractions(data: bytes | bytearray, times: Sequence[Times | None]) -> bytes:
+def with_fractions(data: bytes | bytearray, times: Sequence[TimestampColumn | None]) -> bytes:
     """Return the file with other streams for its timestamps. Raises what `orc_tail.parse` raises.
 
     Args:
@@ -226,7 +242,7 @@ def _without_bounds(statistics: Sequence[bytes], changed: Container[int]) -> lis
     ]
 
 
-def _times_stripe(tail: Tail, stripe: Stripe, changed: dict[tuple[int, int], bytes]) -> StripePieces:
+def _times_stripe(tail: Tail, stripe: Stripe, changed: dict[tuple[int, int], bytes]) -> RewrittenStripe:
     """Return a stripe with the changed streams (by column and kind) and without its indexes."""
     footer = orc_tail.footer_of(tail, stripe)
     body = bytearray()
@@ -244,7 +260,7 @@ def _times_stripe(tail: Tail, stripe: Stripe, changed: dict[tuple[int, int], byt
         body += stream
         streams.append(Part(1, orc_tail.build_message([Part(1, kind), Part(2, number), Part(3, len(stream))])))
     message = orc_tail.build_message([*streams, *(part for part in footer if part.number != 1)])
-    return StripePieces(b"", bytes(body), message, stripe.row_count)
+    return RewrittenStripe(b"", bytes(body), message, stripe.row_count)
 
 
 def encode(ticks: Ticks, per_milli: int) -> tuple[bytes, bytes]:
@@ -275,3 +291,143 @@ def _run(values: NDArray[np.uint64]) -> bytes:
     bits = np.unpackbits(values.astype(">u8").view(np.uint8)).reshape(-1, 64)[:, 64 - int(_WIDTHS[code]) :]
     head = 1 << 14 | code << 9 | len(values) - 1
     return head.to_bytes(2, "big") + np.packbits(bits.ravel()).tobytes()
+
+
+# ---- wall clocks ------------------------------------------------------------
+
+_FIRST_SECOND = -2_208_988_800
+"""1900-01-01T00:00Z: `java.util.TimeZone` has no transitions before it."""
+_RULE_SECOND = 4_102_444_800
+"""2100-01-01T00:00Z: Polars' tz database has no transitions after it."""
+_RULE_YEARS = range(2072, 2100)
+"""Years of every kind (leap or not, by the weekday of its first day), under the last rules of each zone."""
+_YEAR_2036 = (2_082_758_400, 2_114_380_800)
+_UTC = frozenset(
+    {
+        "",
+        "UTC",
+        "GMT",
+        "Z",
+        "UCT",
+        "Zulu",
+        "Universal",
+        "Greenwich",
+        "GMT0",
+        "Etc/UTC",
+        "Etc/GMT",
+        "Etc/UCT",
+        "Etc/Zulu",
+        "Etc/Universal",
+    }
+)
+_GMT_OFFSET = re.compile(r"GMT([+-])(\d{1,2})(?::?(\d{2}))?", re.ASCII)
+_SHORT_IDS = {
+    "ACT": "Australia/Darwin", "AET": "Australia/Sydney", "AGT": "America/Argentina/Buenos_Aires",
+    "ART": "Africa/Cairo", "AST": "America/Anchorage", "BET": "America/Sao_Paulo", "BST": "Asia/Dhaka",
+    "CAT": "Africa/Harare", "CNT": "America/St_Johns", "CST": "America/Chicago", "CTT": "Asia/Shanghai",
+    "EAT": "Africa/Addis_Ababa", "ECT": "Europe/Paris", "IET": "America/Indiana/Indianapolis", "IST": "Asia/Kolkata",
+    "JST": "Asia/Tokyo", "MIT": "Pacific/Apia", "NET": "Asia/Yerevan", "NST": "Pacific/Auckland",
+    "PLT": "Asia/Karachi", "PNT": "America/Phoenix", "PRT": "America/Puerto_Rico",
+    "PST": "America/Los_Angeles", "SST": "Pacific/Guadalcanal", "VST": "Asia/Ho_Chi_Minh",
+}  # fmt: skip
+"""Names that `java.util.TimeZone` has for some zones."""
+_FIXED_OFFSETS = {"EST": -18_000, "MST": -25_200, "HST": -36_000}
+
+
+def is_utc(zone: str) -> bool:
+    """Return whether wall clocks of a zone are instants; a file that names no zone counts as UTC."""
+    return zone in _UTC or zone in {"Etc/GMT+0", "Etc/GMT-0", "Etc/GMT0", "Etc/Greenwich"}
+
+
+def base_seconds(zone: str) -> int:
+    """Return the instant of 2015-01-01T00:00 on a clock of the zone.
+
+    Raises `Unsupported` for a zone without rules.
+    """
+    wall = np.array([EPOCH_2015], np.int64)
+    return int(EPOCH_2015 - utc_offsets(wall - utc_offsets(wall, zone), zone)[0])
+
+
+def utc_offsets(seconds: Seconds, zone: str) -> Seconds:
+    """Return the offset of a zone from UTC, in seconds, at each instant (int64[n], epoch seconds).
+
+    Raises `Unsupported` for a zone that has no rules here.
+    """
+    fixed, name = _resolve(zone)
+    if name is None:
+        return np.full(len(seconds), fixed, np.int64)
+    known_seconds = _into_known_years(np.maximum(seconds, _FIRST_SECOND))
+    offsets = _offsets(known_seconds, name)
+    return np.where(seconds < _FIRST_SECOND, _standard_offset(name), offsets)
+
+
+@lru_cache(maxsize=64)
+def _resolve(zone: str) -> tuple[int, str | None]:
+    """Return a fixed offset in seconds, or the name of a zone of the tz database."""
+    if is_utc(zone) or zone in _FIXED_OFFSETS:
+        return _FIXED_OFFSETS.get(zone, 0), None
+    custom = _GMT_OFFSET.fullmatch(zone)
+    if custom is not None and int(custom.group(2)) < 24 and int(custom.group(3) or 0) < 60:
+        seconds = int(custom.group(2)) * 3600 + int(custom.group(3) or 0) * 60
+        return -seconds if custom.group(1) == "-" else seconds, None
+    name = _SHORT_IDS.get(zone, zone)
+    try:
+        _offsets(np.zeros(1, np.int64), name)
+    except pl.exceptions.PolarsError:
+        raise Unsupported(
+            f"the writer of an ORC file names its time zone {zone[:60]!r}, which the tz database does not have; "
+            "its TIMESTAMP columns are wall clocks there. "
+            "Read other columns, or have the engine that wrote it rewrite it in UTC",
+            feature="file.format.orc",
+        ) from None
+    return 0, name
+
+
+def _offsets(seconds: Seconds, name: str) -> Seconds:
+    clock = pl.Series(seconds * 1000).cast(pl.Datetime("ms", "UTC")).dt.convert_time_zone(name)
+    return (clock.dt.base_utc_offset() + clock.dt.dst_offset()).cast(pl.Int64).to_numpy() // 1000
+
+
+@lru_cache(maxsize=64)
+def _standard_offset(name: str) -> int:
+    """Return the standard offset of a zone under its last rules.
+
+    It is the least offset of a year, whatever the database calls summer time.
+    """
+    return int(_offsets(np.arange(*_YEAR_2036, 86_400, dtype=np.int64), name).min())
+
+
+def _into_known_years(seconds: Seconds) -> Seconds:
+    """Move instants after 2099 into years of the same calendar, for which zones have the same rules."""
+    late = seconds >= _RULE_SECOND
+    if not late.any():
+        return seconds
+    moved = seconds.copy()
+    years = seconds[late].astype("datetime64[s]").astype("datetime64[Y]")
+    distinct, indexes = np.unique(years, return_inverse=True)
+    shifts = np.array([_shift(int(year)) for year in distinct.astype(np.int64) + 1970], np.int64)
+    moved[late] -= shifts[indexes]
+    return moved
+
+
+@lru_cache(maxsize=512)
+def _shift(year: int) -> int:
+    """Return the seconds between the start of `year` and of the `_RULE_YEARS` year with its calendar."""
+    first = _first_second(year)
+    kind = _kind(year)
+    same = next(candidate for candidate in reversed(_RULE_YEARS) if _kind(candidate) == kind)
+    return first - _first_second(same)
+
+
+def _first_second(year: int) -> int:
+    return _days_before(year) * 86_400
+
+
+def _days_before(year: int) -> int:
+    """Return the days from 1970-01-01 to the first day of a year."""
+    years_before = year - 1
+    return years_before * 365 + years_before // 4 - years_before // 100 + years_before // 400 - 719_162
+
+
+def _kind(year: int) -> tuple[bool, int]:
+    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0), _days_before(year) % 7
