@@ -20,7 +20,6 @@ struct, list, map; `["null", X]` is X with nulls. Logical types (dates, decimals
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakekit.codec.avro_schema import record_of
-from lakekit.codec.avro_values import reader
+from lakekit.codec.avro_values import reader, span_reader
 from lakekit.codec.avro_vectors import VectorColumn, VectorReader
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported
 
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from lakekit.codec.avro_schema import AvroNode
     from lakekit.codec.avro_values import Read
     from lakekit.codec.avro_vectors import Ints
-    from lakekit.codec.cursor import SpanRecorder
+    from lakekit.codec.cursor import Cursor
 
     Guess = Callable[[VectorReader], Ints]
     Where = tuple[str, Callable[[pa.Array], NDArray[np.bool_]]]
@@ -50,7 +49,6 @@ MAX_BUFFER_BYTES = (1 << 31) - (1 << 20)
 BATCH_BYTES = 64 << 20
 """Inflated bytes that are best decoded at once."""
 FEW_RECORDS = 16
-_NO_NAME = nullcontext()
 FEW_BYTES = 64 << 10
 _PRIMITIVE_TYPES = {
     "null": pa.null(),
@@ -170,28 +168,41 @@ def read_records(container: Container) -> list[dict[str, Any]]:
     return rows
 
 
-def mark_records(schema: AvroNode, block: Block, marks: SpanRecorder, *, first: int = 0) -> list[dict[str, Any]]:
-    """Return the records of one block as dicts, and record the span of each value.
+def read_spans(schema: AvroNode, cursor: Cursor, count: int, *, first: int = 0) -> list[dict[str, Any]]:
+    """Return the records of one block, the cursor's data, as dicts; the cursor records the span of each value.
 
-    Their numbers count from `first`. Offsets count from the start of the block's inflated bytes.
+    The numbers of the records count from `first`.
     """
-    return _block_records(reader(schema, marks=marks), block, marks, first)
+    read = span_reader(schema)
+    rows: list[dict[str, Any]] = []
+    for i in range(count):
+        with cursor.within(f"[{first + i}]"):
+            if (row := read(cursor)) is None:
+                raise _no_record(cursor.at)
+            rows.append(row)
+    _check_end(count, cursor.at, cursor.end)
+    return rows
 
 
-def _block_records(read: Read, block: Block, marks: SpanRecorder | None = None, first: int = 0) -> list[dict[str, Any]]:
+def _block_records(read: Read, block: Block) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     at = 0
-    for i in range(block.count):
-        with _NO_NAME if marks is None else marks.within(f"[{first + i}]"):
-            row, at = read(block.data, at)
+    for _ in range(block.count):
+        row, at = read(block.data, at)
         if row is None:
-            raise Corrupt(f"a null where a record must be, before byte {at}", offset=at, field="record")
+            raise _no_record(at)
         rows.append(row)
-    if at != len(block.data):
-        raise Corrupt(
-            f"{block.count} records end at byte {at} of a block of {len(block.data)}", offset=at, field="block count"
-        )
+    _check_end(block.count, at, len(block.data))
     return rows
+
+
+def _no_record(at: int) -> Corrupt:
+    return Corrupt(f"a null where a record must be, before byte {at}", offset=at, field="record")
+
+
+def _check_end(count: int, at: int, size: int) -> None:
+    if at != size:
+        raise Corrupt(f"{count} records end at byte {at} of a block of {size}", offset=at, field="block count")
 
 
 def with_block_offset(error: Corrupt, container: Container, block: Block) -> Corrupt:

@@ -27,13 +27,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from lakekit.codec import avro_schema
+from lakekit.codec.cursor import Cursor
 from lakekit.errors import Corrupt, LakekitError, LimitExceeded, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from lakekit.codec.avro_schema import AvroNode
-    from lakekit.codec.cursor import SpanRecorder
 
 try:
     from compression import zstd  # type: ignore[import-not-found, unused-ignore] # Python 3.14
@@ -167,35 +167,38 @@ def is_avro(data: bytes) -> bool:
     return data[:4] == MAGIC
 
 
-def open_blocks(
-    data: bytes, *, path: str | None = None, limits: Limits = DATA, marks: SpanRecorder | None = None
-) -> PackedBlocks:
-    """Return schema and compressed blocks of an Avro data file. `marks` records the framing.
+def open_blocks(data: bytes, *, path: str | None = None, limits: Limits = DATA) -> PackedBlocks:
+    """Return schema and compressed blocks of an Avro data file.
 
     Raises `Corrupt` where the framing is broken, `LimitExceeded` for more values than a file of this size may hold,
     `Unsupported` for an unknown codec.
     """
     with _name_file_in_failures(path):
-        metadata, at = read_header(data, marks)
-        codec = _codec_of(metadata)
-        schema = schema_of(metadata)
-        frames = tuple(_frames(data, at, limits, marks, codec))
-        return PackedBlocks(schema=schema, codec=codec, frames=frames, file=data, limits=limits, path=path)
+        return read_blocks(Cursor(data, path=path), limits)
 
 
-def open_container(
-    data: bytes, *, path: str | None = None, limits: Limits = METADATA, marks: SpanRecorder | None = None
-) -> Container:
-    """Return a container's header and inflated blocks. `marks` records the framing; a block is one span.
+def read_blocks(cursor: Cursor, limits: Limits) -> PackedBlocks:
+    """Return what `open_blocks` returns of the file at the cursor; each block is one read."""
+    metadata = _read_header(cursor)
+    codec = _codec_of(metadata)
+    schema = schema_of(metadata)
+    frames = tuple(_frames(cursor, limits, codec))
+    data = bytes(cursor.data)
+    return PackedBlocks(schema=schema, codec=codec, frames=frames, file=data, limits=limits, path=cursor.path)
+
+
+def open_container(data: bytes, *, path: str | None = None, limits: Limits = METADATA) -> Container:
+    """Return a container's header and inflated blocks.
 
     Raises `Corrupt` where the framing is broken, `LimitExceeded` where the file would inflate beyond `limits`,
     `Unsupported` for a codec unknown to Avro.
     """
     with _name_file_in_failures(path):
-        metadata, at = read_header(data, marks)
+        cursor = Cursor(data)
+        metadata = _read_header(cursor)
         schema = schema_of(metadata)
         codec = _codec_of(metadata)
-        frames = _frames(data, at, limits, marks, codec)
+        frames = _frames(cursor, limits, codec)
         inflated = _inflate(data, frames, codec, schema, limits.inflated_bytes(len(data)))
         blocks = tuple(block for _, block in inflated)
     return Container(schema=schema, codec=codec, blocks=blocks, metadata=metadata, path=path)
@@ -217,7 +220,7 @@ def _codec_of(metadata: Mapping[str, bytes]) -> str:
     return metadata.get("avro.codec", b"null").decode("utf-8", "replace")
 
 
-def read_long(data: bytes, at: int, field: str) -> tuple[int, int]:
+def read_long(data: bytes | memoryview, at: int, field: str) -> tuple[int, int]:
     """Return the zig-zag varint at `at`, and the offset after it."""
     raw = shift = 0
     start = at
@@ -246,60 +249,62 @@ def put_long(out: bytearray, value: int) -> None:
     out.append(raw)
 
 
-def _read_long(data: bytes, at: int, field: str, marks: SpanRecorder | None) -> tuple[int, int]:
-    """Read one of the few numbers of the framing by `read_long` and record its span."""
-    value, after = read_long(data, at, field)
-    if marks is not None:
-        marks.add(at, after - at, field, value)
-    return value, after
+def _read_long(cursor: Cursor, field: str) -> int:
+    """Read one of the few numbers of the framing."""
+    value, after = read_long(cursor.data, cursor.at, field)
+    cursor.advance(after, field, value)
+    return value
 
 
-def _read_bytes(data: bytes, at: int, field: str, marks: SpanRecorder | None) -> tuple[bytes, int]:
+def _read_bytes(cursor: Cursor, field: str) -> bytes:
+    data, at = cursor.data, cursor.at
     length, start = read_long(data, at, field)
     if not 0 <= length <= len(data) - start:
         raise Corrupt(
             f"{field} at offset {at}: a length of {length}, {len(data) - start} bytes left", offset=at, field=field
         )
-    value = data[start : start + length]
-    if marks is not None:
-        marks.add(at, start - at, f"{field} length", length)
-        marks.add(start, length, field, value)
-    return value, start + length
+    value = bytes(data[start : start + length])
+    if cursor.spans is not None:
+        cursor.advance(start, f"{field} length", length)
+    cursor.advance(start + length, field, value)
+    return value
 
 
-def read_header(data: bytes, marks: SpanRecorder | None = None) -> tuple[dict[str, bytes], int]:
+def read_header(data: bytes) -> tuple[dict[str, bytes], int]:
     """Return the metadata, and the offset after the sync marker. Raises `Corrupt`, `LimitExceeded`."""
+    cursor = Cursor(data)
+    return _read_header(cursor), cursor.tell
+
+
+def _read_header(cursor: Cursor) -> dict[str, bytes]:
+    data = cursor.data
     if data[:4] != MAGIC:
         raise Corrupt(f"not an Avro file: it begins with {data[:4].hex(' ') or 'nothing'}", offset=0, field="magic")
     metadata: dict[str, bytes] = {}
-    at = 4
-    if marks is not None:
-        marks.add(0, 4, "magic", MAGIC)
+    cursor.advance(4, "magic", MAGIC)
     while True:
-        count, at = _read_long(data, at, "metadata count", marks)
+        count = _read_long(cursor, "metadata count")
         if count < 0:
             count = -count
-            _, at = _read_long(data, at, "metadata size", marks)
+            _read_long(cursor, "metadata size")
         if count == 0:
             break
         if count + len(metadata) > _MAX_METADATA:
             raise LimitExceeded(
-                f"more than {_MAX_METADATA} metadata entries at offset {at}", offset=at, field="metadata count"
+                f"more than {_MAX_METADATA} metadata entries at offset {cursor.at}",
+                offset=cursor.at,
+                field="metadata count",
             )
         for _ in range(count):
-            key, at = _read_bytes(data, at, "metadata key", marks)
-            name = key.decode("utf-8", "replace")
-            if marks is not None:
-                marks.means(name)
-            value, at = _read_bytes(data, at, "metadata value" if marks is None else name, marks)
-            if marks is not None:
-                marks.means(value.decode("utf-8", "replace"))
-            metadata[name] = value
-    if len(data) - at < SYNC_BYTES:
-        raise Corrupt(f"the header ends inside its sync marker at offset {at}", offset=at, field="sync")
-    if marks is not None:
-        marks.add(at, SYNC_BYTES, "sync", data[at : at + SYNC_BYTES])
-    return metadata, at + SYNC_BYTES
+            name = _read_bytes(cursor, "metadata key").decode("utf-8", "replace")
+            cursor.means(name)
+            metadata[name] = value = _read_bytes(cursor, "metadata value" if cursor.spans is None else name)
+            if cursor.spans is not None:
+                cursor.means(value.decode("utf-8", "replace"))
+    if cursor.left < SYNC_BYTES:
+        raise Corrupt(f"the header ends inside its sync marker at offset {cursor.at}", offset=cursor.at, field="sync")
+    cursor.raw(SYNC_BYTES, "sync")
+    return metadata
 
 
 def schema_of(metadata: Mapping[str, bytes]) -> AvroNode:
@@ -317,14 +322,16 @@ def schema_of(metadata: Mapping[str, bytes]) -> AvroNode:
         raise type(error)(error.message, offset=len(MAGIC), field=error.field) from None
 
 
-def _frames(data: bytes, at: int, limits: Limits, marks: SpanRecorder | None, codec: str) -> Iterator[BlockRange]:
-    """Yield the frame of each block; nothing is inflated. `codec` is its name in marks."""
-    sync = data[at - SYNC_BYTES : at]
+def _frames(cursor: Cursor, limits: Limits, codec: str) -> Iterator[BlockRange]:
+    """Yield the frame of each block after the header; nothing is inflated. `codec` is its name in spans."""
+    data = cursor.data
+    sync = data[cursor.at - SYNC_BYTES : cursor.at]
     values = limits.values(len(data))
-    while at < len(data):
-        start = at
-        count, at = _read_long(data, at, "block count", marks)
-        size, at = _read_long(data, at, "block size", marks)
+    while cursor.left:
+        start = cursor.at
+        count = _read_long(cursor, "block count")
+        size = _read_long(cursor, "block size")
+        at = cursor.at
         left = max(0, len(data) - at - SYNC_BYTES)
         if count < 0 or not 0 <= size <= len(data) - at - SYNC_BYTES:
             problem = f"{count} values in {size} bytes, {left} bytes left"
@@ -332,15 +339,15 @@ def _frames(data: bytes, at: int, limits: Limits, marks: SpanRecorder | None, co
         if data[at + size : at + size + SYNC_BYTES] != sync:
             problem = f"no sync marker after its {size} bytes"
             raise Corrupt(f"block at offset {start}: {problem}", offset=start, field="sync")
-        if marks is not None:
-            marks.add(at, size, "block", f"{count} values by {codec}")
-            marks.add(at + size, SYNC_BYTES, "sync", sync)
+        if cursor.spans is not None:
+            cursor.record(at, size, "block", f"{count} values by {codec}")
+        cursor.at = at + size
+        cursor.advance(at + size + SYNC_BYTES, "sync", sync)
         values -= count
         if values < 0:
             problem = f"more than {limits.values(len(data))} values in a file of {len(data)} bytes"
             raise LimitExceeded(f"block at offset {start}: {problem}", offset=start, field="block count")
         yield BlockRange(offset=start, start=at, end=at + size, count=count)
-        at += size + SYNC_BYTES
 
 
 def _inflate(

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakekit.codec.avro_schema import AvroNode
-    from lakekit.codec.cursor import SpanRecorder
+    from lakekit.codec.cursor import Cursor
 
     Read = Callable[[bytes, int], tuple[Any, int]]
+    ReadSpans = Callable[[Cursor], Any]
     Skip = Callable[[bytes, int], int]
     Write = Callable[[bytearray, Any], None]
 
@@ -45,23 +46,21 @@ def _invalid_value(why: str, at: int, field: str) -> Corrupt:
 # ---- reading ---------------------------------------------------------------------------------------------------------
 
 
-def reader(node: AvroNode, field: str = "", marks: SpanRecorder | None = None) -> Read:
+def reader(node: AvroNode, field: str = "") -> Read:
     """Return a function `read(data, at)` that returns a value of that type and the offset after it.
 
-    It raises `Corrupt` with the offset and the name of the field. With `marks` it records the span of each value,
-    length, branch and count.
+    It raises `Corrupt` with the offset and the name of the field.
     """
     match node.kind:
         case "null":
             return lambda _data, at: (None, at)
         case "record":
-            return _record_reader(node, field, marks)
+            return _record_reader(node, field)
         case "union":
-            return _union_reader(node, field, marks)
+            return _union_reader(node, field)
         case "array" | "map":
-            return _array_reader(node, field, marks)
-    read = _leaf_reader(node, field)
-    return read if marks is None else _marking_reader(read, field, marks, prefixed=node.kind in ("bytes", "string"))
+            return _array_reader(node, field)
+    return _leaf_reader(node, field)
 
 
 def _leaf_reader(node: AvroNode, field: str) -> Read:
@@ -73,21 +72,6 @@ def _leaf_reader(node: AvroNode, field: str) -> Read:
         case "bytes" | "string":
             return _bytes_reader(field, text=node.kind == "string")
     return _fixed_reader(node, field)
-
-
-def _marking_reader(read: Read, field: str, marks: SpanRecorder, *, prefixed: bool) -> Read:
-    """Return the same reader, recording the span of its value, and of the length before it, if any."""
-
-    def read_marked(data: bytes, at: int) -> tuple[Any, int]:
-        value, after = read(data, at)
-        start = at
-        if prefixed:
-            length, start = read_long(data, at, field)
-            marks.add(at, start - at, f"{field} length", length)
-        marks.add(start, after - start, field, value)
-        return value, after
-
-    return read_marked
 
 
 def _int_reader(field: str) -> Read:
@@ -139,9 +123,9 @@ def _fixed_reader(node: AvroNode, field: str) -> Read:
     return read
 
 
-def _record_reader(node: AvroNode, field: str, marks: SpanRecorder | None) -> Read:
+def _record_reader(node: AvroNode, field: str) -> Read:
     prefix = field + "." if field else ""
-    fields = [(name, reader(part, prefix + name, marks)) for name, part in zip(node.names, node.parts, strict=True)]
+    fields = [(name, reader(part, prefix + name)) for name, part in zip(node.names, node.parts, strict=True)]
 
     def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         record = {}
@@ -152,15 +136,13 @@ def _record_reader(node: AvroNode, field: str, marks: SpanRecorder | None) -> Re
     return read
 
 
-def _union_reader(node: AvroNode, field: str, marks: SpanRecorder | None) -> Read:
-    branches = [reader(part, field, marks) for part in node.parts]
+def _union_reader(node: AvroNode, field: str) -> Read:
+    branches = [reader(part, field) for part in node.parts]
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
         number, after = read_long(data, at, field)
         if not 0 <= number < len(branches):
             raise _invalid_value(f"branch {number} of a union of {len(branches)}", at, field)
-        if marks is not None:
-            marks.add(at, after - at, f"{field} branch", node.parts[number].kind)
         return branches[number](data, after)
 
     return read
@@ -182,9 +164,7 @@ def _check_blocks(block_count: int, item_count: int, at: int, field: str) -> Non
         raise LimitExceeded(f"{field} at offset {at}: {problem}", offset=at, field=field)
 
 
-def _array_reader(node: AvroNode, field: str, marks: SpanRecorder | None) -> Read:
-    if marks is not None:
-        return _marking_array_reader(node, field, marks)
+def _array_reader(node: AvroNode, field: str) -> Read:
     value = reader(node.parts[0], field)
     key = _bytes_reader(field, text=True) if node.kind == "map" else None
     least = max(1, node.parts[0].min_bytes + (key is not None))
@@ -214,46 +194,94 @@ def _array_reader(node: AvroNode, field: str, marks: SpanRecorder | None) -> Rea
     return read
 
 
-def _marking_array_reader(node: AvroNode, field: str, marks: SpanRecorder) -> Read:
-    """Return an array reader that records each count, and the index of each item in its name."""
+# ---- reading with spans ----------------------------------------------------------------------------------------------
+
+
+def span_reader(node: AvroNode, field: str = "") -> ReadSpans:
+    """Return a function `read(cursor)` that returns what `reader` returns; the cursor records each part of a value.
+
+    Those are values, lengths, branches and counts.
+    """
+    match node.kind:
+        case "null":
+            return lambda _cursor: None
+        case "record":
+            return _record_span_reader(node, field)
+        case "union":
+            return _union_span_reader(node, field)
+        case "array" | "map":
+            return _array_span_reader(node, field)
+    return _leaf_span_reader(_leaf_reader(node, field), field, prefixed=node.kind in ("bytes", "string"))
+
+
+def _leaf_span_reader(read: Read, field: str, *, prefixed: bool) -> ReadSpans:
+    def read_spans(cursor: Cursor) -> Any:
+        data = bytes(cursor.data)
+        value, after = read(data, cursor.at)
+        if prefixed:
+            length, start = read_long(data, cursor.at, field)
+            cursor.advance(start, f"{field} length", length)
+        cursor.advance(after, field, value)
+        return value
+
+    return read_spans
+
+
+def _record_span_reader(node: AvroNode, field: str) -> ReadSpans:
+    prefix = field + "." if field else ""
+    fields = [(name, span_reader(part, prefix + name)) for name, part in zip(node.names, node.parts, strict=True)]
+    return lambda cursor: {name: read(cursor) for name, read in fields}
+
+
+def _union_span_reader(node: AvroNode, field: str) -> ReadSpans:
+    branches = [span_reader(part, field) for part in node.parts]
+
+    def read_spans(cursor: Cursor) -> Any:
+        number, after = read_long(cursor.data, cursor.at, field)
+        if not 0 <= number < len(branches):
+            raise _invalid_value(f"branch {number} of a union of {len(branches)}", cursor.at, field)
+        cursor.advance(after, f"{field} branch", node.parts[number].kind)
+        return branches[number](cursor)
+
+    return read_spans
+
+
+def _array_span_reader(node: AvroNode, field: str) -> ReadSpans:
+    """Return an array reader that gives each item its index in its name."""
     item = f"{field}[]"
-    value = reader(node.parts[0], item, marks)
-    key = (
-        _marking_reader(_bytes_reader(item, text=True), f"{item} key", marks, prefixed=True)
-        if node.kind == "map"
-        else None
-    )
+    value = span_reader(node.parts[0], item)
+    key = None
+    if node.kind == "map":
+        key = _leaf_span_reader(_bytes_reader(item, text=True), f"{item} key", prefixed=True)
     least = max(1, node.parts[0].min_bytes + (key is not None))
 
-    def number(data: bytes, at: int, name: str) -> tuple[int, int]:
-        integer, after = read_long(data, at, field)
-        marks.add(at, after - at, f"{field} {name}", integer)
-        return integer, after
+    def number(cursor: Cursor, name: str) -> int:
+        integer, after = read_long(cursor.data, cursor.at, field)
+        cursor.advance(after, f"{field} {name}", integer)
+        return integer
 
-    def read(data: bytes, at: int) -> tuple[list[Any], int]:
+    def read_spans(cursor: Cursor) -> list[Any]:
         items: list[Any] = []
         block_count = 0
         while True:
-            start = at
+            start = cursor.at
             _check_blocks(block_count, len(items), start, field)
             block_count += 1
-            count, at = number(data, at, "count")
+            count = number(cursor, "count")
             if count < 0:
                 count = -count
-                _, at = number(data, at, "size")
+                number(cursor, "size")
             if count == 0:
-                return items, at
-            if count > (len(data) - at) // least:
-                raise _invalid_value(f"{count} items do not fit into {len(data) - at} bytes", start, field)
+                return items
+            if count > cursor.left // least:
+                raise _invalid_value(f"{count} items do not fit into {cursor.left} bytes", start, field)
             for _ in range(count):
-                since, name = len(marks.found), None
-                if key is not None:
-                    name, at = key(data, at)
-                element, at = value(data, at)
-                marks.rename(since, item, f"{field}[{len(items)}]")
+                with cursor.renaming(item, f"{field}[{len(items)}]"):
+                    name = None if key is None else key(cursor)
+                    element = value(cursor)
                 items.append(element if key is None else (name, element))
 
-    return read
+    return read_spans
 
 
 # ---- skipping --------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from lakekit.codec import binary_value
 from lakekit.codec.binary_value import BoundedSlice, header_width, is_compact
-from lakekit.codec.cursor import PADDING_LABEL, Cursor
+from lakekit.codec.cursor import Cursor
 from lakekit.errors import Corrupt, LimitExceeded
 from lakekit.types import BINARIES, STRINGS, TIMESTAMPS
 from lakekit.types.arrow import array_of, timestamp_unit, to_arrow, to_contiguous, values_of
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lakekit.codec.cursor import SpanRecorder
     from lakekit.types import DataType
 
 
@@ -501,16 +500,9 @@ def encode(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
     return binary_value.encode_row(values, types)
 
 
-def decode(
-    data: bytes,
-    types: Sequence[DataType],
-    *,
-    path: str | None = None,
-    names: Sequence[str] | None = None,
-    marks: SpanRecorder | None = None,
-) -> tuple[Any, ...]:
-    """Return the values of row bytes without arity. `names` name the fields in marks. Raises `Corrupt`."""
-    return binary_value.decode_row(BoundedSlice(data, 0, len(data), path, marks), types, names)
+def decode(data: bytes, types: Sequence[DataType], *, path: str | None = None) -> tuple[Any, ...]:
+    """Return the values of row bytes without arity. Raises `Corrupt`."""
+    return binary_value.decode_row(BoundedSlice(data, 0, len(data), path), types)
 
 
 def with_arity(row: bytes, arity: int) -> bytes:
@@ -518,40 +510,22 @@ def with_arity(row: bytes, arity: int) -> bytes:
     return arity.to_bytes(4, "big") + row
 
 
-def strip_arity(data: bytes, *, path: str | None = None, marks: SpanRecorder | None = None) -> tuple[int, bytes]:
-    """Return (arity, row bytes) of a row stored in a manifest.
+def strip_arity(data: bytes, *, path: str | None = None) -> tuple[int, bytes]:
+    """Return (arity, row bytes) of a row stored in a manifest. Raises as `read_arity`."""
+    return read_arity(Cursor(data, path=path)), data[4:]
+
+
+def read_arity(cursor: Cursor) -> int:
+    """Read the arity of a row stored in a manifest; the row is what is left then.
 
     Raises:
         Corrupt: the row is shorter than its slots.
     """
-    cursor = Cursor(data, path=path, marks=marks)
     arity = cursor.i32be("arity")
     least = binary_value.header_width(arity) + 8 * arity
     if arity < 0 or cursor.left < least:
         raise cursor.wrong(f"{arity} fields in {cursor.left} bytes", "arity", at=0)
-    return arity, data[4:]
-
-
-def mark_untyped(row: bytes, arity: int, marks: SpanRecorder) -> None:
-    """Record the spans of a row of unknown types.
-
-    Row kind, null bits, slots as numbers, the rest as bytes.
-    """
-    width, nulls = binary_value.header_width(arity), (arity + 7) // 8
-    marks.add(0, 1, "row kind", row[0], section=binary_value.ROWS)
-    marks.add(
-        1,
-        nulls,
-        "null bits",
-        [i for i in range(arity) if row[(i + 8) >> 3] >> ((i + 8) & 7) & 1],
-        section=binary_value.ROWS,
-    )
-    for i in range(arity):
-        at = width + 8 * i
-        marks.add(at, 8, f"slot {i}", row[at : at + 8], section=binary_value.SLOTS)
-    end = width + 8 * arity
-    marks.add(1 + nulls, width - 1 - nulls, PADDING_LABEL, None)
-    marks.add(end, len(row) - end, "variable part", row[end:], section=binary_value.SLOTS)
+    return arity
 
 
 def encode_array(values: Sequence[Any], element: DataType) -> bytes:
@@ -559,11 +533,9 @@ def encode_array(values: Sequence[Any], element: DataType) -> bytes:
     return binary_value.encode_array(values, element)
 
 
-def decode_array(
-    data: bytes, element: DataType, *, path: str | None = None, marks: SpanRecorder | None = None
-) -> list[Any]:
+def decode_array(data: bytes, element: DataType, *, path: str | None = None) -> list[Any]:
     """Return the elements of a bare BinaryArray. Raises `Corrupt`."""
-    return binary_value.decode_array(BoundedSlice(data, 0, len(data), path, marks), element)
+    return binary_value.decode_array(BoundedSlice(data, 0, len(data), path), element)
 
 
 def encode_map(items: Sequence[tuple[Any, Any]], t: DataType) -> bytes:
@@ -571,11 +543,9 @@ def encode_map(items: Sequence[tuple[Any, Any]], t: DataType) -> bytes:
     return binary_value.encode_map(items, t)
 
 
-def decode_map(
-    data: bytes, t: DataType, *, path: str | None = None, marks: SpanRecorder | None = None
-) -> list[tuple[Any, Any]]:
+def decode_map(data: bytes, t: DataType, *, path: str | None = None) -> list[tuple[Any, Any]]:
     """Return the entries of a bare BinaryMap. Raises `Corrupt`."""
-    return binary_value.decode_map(BoundedSlice(data, 0, len(data), path, marks), t)
+    return binary_value.decode_map(BoundedSlice(data, 0, len(data), path), t)
 
 
 __all__ = [
@@ -589,7 +559,7 @@ __all__ = [
     "encode_array",
     "encode_columns",
     "encode_map",
-    "mark_untyped",
+    "read_arity",
     "strip_arity",
     "with_arity",
 ]

@@ -27,7 +27,7 @@ from lakekit.types.arrow import from_unscaled, to_unscaled
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakekit.codec.cursor import SpanRecorder
+    from lakekit.codec.cursor import Cursor, SpanRecorder
 
 ROWS, SLOTS, ARRAYS = "FORMAT 5.1", "FORMAT 5.2", "FORMAT 5.4"
 """Sections of FORMAT.md that describe the recorded spans."""
@@ -205,11 +205,17 @@ def encode_map(items: Sequence[tuple[Any, Any]], t: DataType) -> bytes:
 class BoundedSlice:
     """The bytes of one row or array, `data[start:end]`; its parts together may not be longer than it."""
 
-    __slots__ = ("data", "end", "left", "marks", "path", "start")
+    __slots__ = ("data", "end", "left", "path", "spans", "start")
 
-    def __init__(self, data: bytes, start: int, end: int, path: str | None, marks: SpanRecorder | None = None) -> None:
-        self.data, self.start, self.end, self.path, self.marks = data, start, end, path, marks
+    def __init__(self, data: bytes, start: int, end: int, path: str | None, spans: SpanRecorder | None = None) -> None:
+        self.data, self.start, self.end, self.path, self.spans = data, start, end, path, spans
         self.left = end - start
+
+    @classmethod
+    def read_remaining(cls, cursor: Cursor) -> BoundedSlice:
+        """Return what is left at a cursor as the bytes of one row or array, and move the cursor to its end."""
+        start, cursor.at = cursor.at, cursor.end
+        return cls(bytes(cursor.data), start, cursor.end, cursor.path, cursor.spans)
 
     def wrong(self, why: str, field: str, at: int) -> Corrupt:
         """Return the error for the bytes at `at`."""
@@ -224,17 +230,17 @@ class BoundedSlice:
         self.left -= length
         if self.left < 0:
             raise self.wrong("its parts overlap", field, at)
-        if self.marks is not None:
-            self.marks.add(at, 4, f"{field} length", slot & 0xFFFFFFFF, section=SLOTS)
-            self.marks.add(at + 4, 4, f"{field} offset", slot >> 32, section=SLOTS)
-            self.marks.add(begin, length, field, None, section=SLOTS)
+        if self.spans is not None:
+            self.spans.add(at, 4, f"{field} length", slot & 0xFFFFFFFF, section=SLOTS)
+            self.spans.add(at + 4, 4, f"{field} offset", slot >> 32, section=SLOTS)
+            self.spans.add(begin, length, field, None, section=SLOTS)
         return begin
 
 
 def decode_row(space: BoundedSlice, types: Sequence[DataType], names: Sequence[str] | None = None) -> tuple[Any, ...]:
     """Return the values of a row that fills its space."""
-    if space.marks is not None:
-        return _decode_marked_row(space, types, names, space.marks)
+    if space.spans is not None:
+        return _decode_recorded_row(space, types, names)
     data, start, width = space.data, space.start, header_width(len(types))
     if space.end - start < width + 8 * len(types):
         raise space.wrong(
@@ -248,44 +254,46 @@ def decode_row(space: BoundedSlice, types: Sequence[DataType], names: Sequence[s
     )
 
 
-def _decode_marked_row(
-    space: BoundedSlice, types: Sequence[DataType], names: Sequence[str] | None, marks: SpanRecorder
+def _decode_recorded_row(
+    space: BoundedSlice, types: Sequence[DataType], names: Sequence[str] | None
 ) -> tuple[Any, ...]:
     """Decode a row field by field and record the row kind, the null bits, slots and parts."""
-    data, start, width, since = space.data, space.start, header_width(len(types)), len(marks.found)
+    spans = space.spans
+    assert spans is not None
+    data, start, width, since = space.data, space.start, header_width(len(types)), len(spans.found)
     if space.end - start < width + 8 * len(types):
         raise space.wrong(
             f"{width + 8 * len(types)} bytes wanted for {len(types)} fields, {space.end - start} there", "row", start
         )
     nulls = [i for i in range(len(types)) if data[start + ((i + 8) >> 3)] >> ((i + 8) & 7) & 1]
-    marks.add(start, 1, "row kind", data[start], section=ROWS)
-    marks.add(start + 1, (len(types) + 7) // 8, "null bits", [names[i] if names else i for i in nulls], section=ROWS)
+    spans.add(start, 1, "row kind", data[start], section=ROWS)
+    spans.add(start + 1, (len(types) + 7) // 8, "null bits", [names[i] if names else i for i in nulls], section=ROWS)
     values: list[Any] = []
     for i, t in enumerate(types):
         at, field = start + width + 8 * i, names[i] if names else f"field {i}"
         if i in nulls:
-            marks.add(at, 8, field, None, section="FORMAT 5.3")
+            spans.add(at, 8, field, None, section="FORMAT 5.3")
         values.append(None if i in nulls else get(space, at, t, field))
-    marks.fill(start, space.end, since=since)
+    spans.fill(start, space.end, since=since)
     return tuple(values)
 
 
 def get(space: BoundedSlice, at: int, t: DataType, field: str) -> Any:
     """Return the value of the slot at `at`, which is not null."""
-    if space.marks is None:
+    if space.spans is None:
         return _get(space, at, t, field)
-    since = len(space.marks.found)
+    since = len(space.spans.found)
     value = _get(space, at, t, field)
     if t.root in NESTED_TYPES or t.root == "VARIANT":
         return value
-    if len(space.marks.found) > since:
-        space.marks.means(value)  # the part, which was marked last
+    if len(space.spans.found) > since:
+        space.spans.means(value)  # the part, which was marked last
     elif t.root in STRINGS or t.root in BINARIES:
         length = space.data[at + 7] & 0x7F
-        space.marks.add(at, length, field, value, section=SLOTS)
-        space.marks.add(at + 7, 1, f"{field} length", length, section=SLOTS)
+        space.spans.add(at, length, field, value, section=SLOTS)
+        space.spans.add(at + 7, 1, f"{field} length", length, section=SLOTS)
     else:
-        space.marks.add(at, element_width(t), field, value, section=SLOTS)
+        space.spans.add(at, element_width(t), field, value, section=SLOTS)
     return value
 
 
@@ -320,10 +328,10 @@ def _get(space: BoundedSlice, at: int, t: DataType, field: str) -> Any:
     if t.root in NESTED_TYPES or t.root == "VARIANT":
         length = slot & 0xFFFFFFFF
         begin = space.part(slot, length, field, at)
-        inner = BoundedSlice(space.data, begin, begin + length, space.path, space.marks)
-        if space.marks is None:
+        inner = BoundedSlice(space.data, begin, begin + length, space.path, space.spans)
+        if space.spans is None:
             return _decode_part(inner, t)
-        with space.marks.within(field):
+        with space.spans.within(field):
             return _decode_part(inner, t)
     msg = f"type {t} has no binary form in lakekit"
     raise Unsupported(msg, feature=f"type.{t.root.lower()}", path=space.path)
@@ -352,10 +360,10 @@ def _decode_part(space: BoundedSlice, t: DataType) -> Any:
     length = _I32.unpack_from(data, start)[0] if end - start >= 4 else -1
     if not 0 <= length <= end - start - 4:
         raise space.wrong(f"a value of {length} bytes in {end - start}", "variant", start)
-    if space.marks is not None:
-        space.marks.add(start, 4, "value length", length, section=SLOTS)
-        space.marks.add(start + 4, length, "value", data[start + 4 : start + 4 + length], section=SLOTS)
-        space.marks.add(
+    if space.spans is not None:
+        space.spans.add(start, 4, "value length", length, section=SLOTS)
+        space.spans.add(start + 4, length, "value", data[start + 4 : start + 4 + length], section=SLOTS)
+        space.spans.add(
             start + 4 + length, end - start - 4 - length, "metadata", data[start + 4 + length : end], section=SLOTS
         )
     return data[start + 4 : start + 4 + length], data[start + 4 + length : end]
@@ -368,8 +376,8 @@ def decode_array(space: BoundedSlice, element: DataType) -> list[Any]:
     first = start + 4 + (count + 31) // 32 * 4
     if count < 0 or first + count * width > space.end:
         raise space.wrong(f"{count} elements of {width} bytes in {size} bytes", "array", start)
-    if space.marks is not None:
-        return _decode_marked_array(space, element, count, first, space.marks)
+    if space.spans is not None:
+        return _decode_recorded_array(space, element, count, first)
     form = FIXED_FORMATS.get(element.root)
     if form is not None and not any(data[start + 4 : first]):
         return [value for (value,) in form.iter_unpack(data[first : first + count * width])]
@@ -379,20 +387,20 @@ def decode_array(space: BoundedSlice, element: DataType) -> list[Any]:
     ]
 
 
-def _decode_marked_array(
-    space: BoundedSlice, element: DataType, count: int, first: int, marks: SpanRecorder
-) -> list[Any]:
+def _decode_recorded_array(space: BoundedSlice, element: DataType, count: int, first: int) -> list[Any]:
     """Decode an array element by element and record the span of each."""
-    start, width, since = space.start, element_width(element), len(marks.found)
+    spans = space.spans
+    assert spans is not None
+    start, width, since = space.start, element_width(element), len(spans.found)
     nulls = {i for i in range(count) if space.data[start + 4 + (i >> 3)] >> (i & 7) & 1}
-    marks.add(start, 4, "count", count, section=ARRAYS)
-    marks.add(start + 4, first - start - 4, "null bits", sorted(nulls), section=ARRAYS)
+    spans.add(start, 4, "count", count, section=ARRAYS)
+    spans.add(start + 4, first - start - 4, "null bits", sorted(nulls), section=ARRAYS)
     values: list[Any] = []
     for i in range(count):
         if i in nulls:
-            marks.add(first + width * i, width, f"element {i}", None, section=ARRAYS)
+            spans.add(first + width * i, width, f"element {i}", None, section=ARRAYS)
         values.append(None if i in nulls else get(space, first + width * i, element, f"element {i}"))
-    marks.fill(start, space.end, since=since)
+    spans.fill(start, space.end, since=since)
     return values
 
 
@@ -403,13 +411,13 @@ def decode_map(space: BoundedSlice, t: DataType) -> list[tuple[Any, Any]]:
     if not 0 <= length <= size - 4:
         raise space.wrong(f"keys of {length} bytes in {size}", "map", start)
     key, value = map_types(t)
-    marks = space.marks
-    if marks is not None:
-        marks.add(start, 4, "keys length", length, section="FORMAT 5.5")
-    with nullcontext() if marks is None else marks.within("keys"):
-        keys = decode_array(BoundedSlice(data, start + 4, start + 4 + length, space.path, marks), key)
-    with nullcontext() if marks is None else marks.within("values"):
-        values = decode_array(BoundedSlice(data, start + 4 + length, space.end, space.path, marks), value)
+    spans = space.spans
+    if spans is not None:
+        spans.add(start, 4, "keys length", length, section="FORMAT 5.5")
+    with nullcontext() if spans is None else spans.within("keys"):
+        keys = decode_array(BoundedSlice(data, start + 4, start + 4 + length, space.path, spans), key)
+    with nullcontext() if spans is None else spans.within("values"):
+        values = decode_array(BoundedSlice(data, start + 4 + length, space.end, space.path, spans), value)
     if len(keys) != len(values):
         raise space.wrong(f"{len(keys)} keys and {len(values)} values", "map", start)
     return list(zip(keys, values, strict=True))

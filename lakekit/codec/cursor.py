@@ -12,8 +12,9 @@ The spans of fields that decoders read, for hex views.
     0       1       version                1          FORMAT 8.1
     1       4       vectors[0].length      24         FORMAT 8.1
 
-A `SpanRecorder` is passed down to decoders for a hex view, and is None everywhere else. A value decoded from bytes that
-were recorded before lies inside their span; `leaves` keeps the innermost spans, so that each byte has one.
+A cursor records them itself where a hex view gives it a `SpanRecorder`; decoders take a cursor, and know nothing of it.
+A value decoded from bytes that were recorded before lies inside their span; `leaves` keeps the innermost spans, so that
+each byte has one.
 
 Integers of variable length.
 
@@ -30,13 +31,14 @@ Thrift compact protocol; the ORC specification v1, "Integer Run Length Encoding"
 from __future__ import annotations
 
 import struct
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakekit.errors import Corrupt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
 
 
 PADDING_LABEL = "padding"
@@ -153,6 +155,7 @@ def leaves(marks: Sequence[FieldSpan], size: int) -> list[FieldSpan]:
 # ---- cursor ------------------------------------------------------------
 
 
+_UNRECORDED = nullcontext()
 _I16BE, _I32BE, _I32LE = struct.Struct(">h"), struct.Struct(">i"), struct.Struct("<i")
 _I64BE, _I64LE, _U16LE, _F64BE = struct.Struct(">q"), struct.Struct("<q"), struct.Struct("<H"), struct.Struct(">d")
 
@@ -160,11 +163,11 @@ _I64BE, _I64LE, _U16LE, _F64BE = struct.Struct(">q"), struct.Struct("<q"), struc
 class Cursor:
     """Reads of `data[at:end]` from front to back.
 
-    Any read past `end` raises `Corrupt`; `marks`, if requested, records what was read. Every read takes the field's
-    name, which errors and marks use, and `part`: the name of the bytes where a field has several parts.
+    Any read past `end` raises `Corrupt`. Every read takes the field's name, which errors and spans use, and `part`: the
+    name of the bytes where a field has several parts. `spans` records what was read, for hex views; None elsewhere.
     """
 
-    __slots__ = ("at", "data", "end", "marks", "path")
+    __slots__ = ("at", "data", "end", "path", "spans")
 
     def __init__(
         self,
@@ -173,15 +176,26 @@ class Cursor:
         path: str | None = None,
         at: int = 0,
         end: int | None = None,
-        marks: bool | SpanRecorder | None = None,
+        spans: SpanRecorder | None = None,
     ) -> None:
         self.data = data
         self.path = path
         self.at = at
         self.end = len(data) if end is None else end
-        self.marks: SpanRecorder | None = (SpanRecorder() if marks is True else marks) or None
+        self.spans = spans
         if not 0 <= self.at <= self.end <= len(data):
             raise self.wrong(f"bytes {at} to {self.end} wanted, {len(data)} there", "range")
+
+    def region(self, at: int, end: int | None = None) -> Cursor:
+        """Return a cursor over other bytes of the same data, which records where this one does."""
+        return Cursor(self.data, path=self.path, at=at, end=end, spans=self.spans)
+
+    def nested(self, data: bytes | memoryview) -> Cursor:
+        """Return a cursor over bytes that were read here, which records where this one does.
+
+        `within(at=…)` says where in `self.data` they begin.
+        """
+        return Cursor(data, path=self.path, spans=self.spans)
 
     @property
     def tell(self) -> int:
@@ -211,16 +225,16 @@ class Cursor:
     def _number(self, form: struct.Struct, field: str, part: str) -> int:
         start = self._take(form.size, field)
         value: int = form.unpack_from(self.data, start)[0]
-        if self.marks is not None:
-            self.marks.add(start, form.size, part_of(field, part), value)
+        if self.spans is not None:
+            self.spans.add(start, form.size, part_of(field, part), value)
         return value
 
     def u8(self, field: str) -> int:
         """Read one unsigned byte."""
         start = self._take(1, field)
         value = self.data[start]
-        if self.marks is not None:
-            self.marks.add(start, 1, field, value)
+        if self.spans is not None:
+            self.spans.add(start, 1, field, value)
         return value
 
     def i8(self, field: str) -> int:
@@ -266,31 +280,31 @@ class Cursor:
         """Read a double, big endian."""
         start = self._take(8, field)
         value: float = _F64BE.unpack_from(self.data, start)[0]
-        if self.marks is not None:
-            self.marks.add(start, 8, field, value)
+        if self.spans is not None:
+            self.spans.add(start, 8, field, value)
         return value
 
     def raw(self, length: int, field: str, part: str = "") -> bytes:
         """Read the next `length` bytes."""
         start = self._take(length, field)
         value = bytes(self.data[start : start + length])
-        if self.marks is not None:
-            self.marks.add(start, length, part_of(field, part), value)
+        if self.spans is not None:
+            self.spans.add(start, length, part_of(field, part), value)
         return value
 
     def view(self, length: int, field: str) -> memoryview:
         """Read the next `length` bytes without copying them."""
         start = self._take(length, field)
         value = memoryview(self.data)[start : start + length]
-        if self.marks is not None:
-            self.marks.add(start, length, field, bytes(value))
+        if self.spans is not None:
+            self.spans.add(start, length, field, bytes(value))
         return value
 
     def skip(self, length: int, field: str, part: str = "") -> int:
         """Skip `length` bytes without copying them and return where they begin."""
         start = self._take(length, field)
-        if self.marks is not None:
-            self.marks.add(start, length, part_of(field, part), None)
+        if self.spans is not None:
+            self.spans.add(start, length, part_of(field, part), None)
         return start
 
     def count(self, field: str, *, each: int) -> int:
@@ -323,17 +337,31 @@ class Cursor:
 
     def means(self, value: object) -> None:
         """Record what the bytes read last mean, if their plain value does not say it."""
-        if self.marks is not None:
-            self.marks.means(value)
+        if self.spans is not None:
+            self.spans.means(value)
+
+    def record(self, offset: int, length: int, field: str, value: object, *, section: str = "") -> None:
+        """Record the span of bytes that were decoded without a read of their own."""
+        if self.spans is not None:
+            self.spans.add(offset, length, field, value, section=section)
+
+    def advance(self, to: int, field: str, value: object) -> None:
+        """Move to an offset, the end of a value that was decoded from here on."""
+        if self.spans is not None:
+            self.spans.add(self.at, to - self.at, field, value)
+        self.at = to
 
     @contextmanager
-    def within(self, name: str = "", *, section: str = "") -> Iterator[None]:
-        """Prefix marks made inside by `name.`, and assign them to that section of the format."""
-        if self.marks is None:
-            yield
-        else:
-            with self.marks.within(name, section=section):
-                yield
+    def renaming(self, old: str, new: str) -> Iterator[None]:
+        """Replace `old` by `new` in the names of spans recorded inside."""
+        since = 0 if self.spans is None else len(self.spans.found)
+        yield
+        if self.spans is not None:
+            self.spans.rename(since, old, new)
+
+    def within(self, name: str = "", *, at: int = 0, section: str = "") -> AbstractContextManager[None]:
+        """Prefix spans recorded inside by `name.`, count their offsets from `at`, and set their section."""
+        return _UNRECORDED if self.spans is None else self.spans.within(name, at=at, section=section)
 
     def finish(self, what: str) -> None:
         """Raise `Corrupt` unless everything was read."""

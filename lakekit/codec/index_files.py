@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lakekit.codec.cursor import SpanRecorder
-
 
 VERSION, VERSION_BYTES = 1, 1
 """The version of a file of deletion vectors, and the length of what says it."""
@@ -56,13 +54,16 @@ class DeletionVectorRange(NamedTuple):
 
 
 def decode_deletion_vector(
-    data: bytes, *, limit: int | None = None, path: str | None = None, marks: SpanRecorder | None = None
+    data: bytes, *, limit: int | None = None, path: str | None = None
 ) -> NDArray[np.uint32] | NDArray[np.uint64]:
     """Return the ascending positions of an entry's data, magic included.
 
     `limit` as in `roaring.decode`. Raises `Corrupt`.
     """
-    cursor = Cursor(data, path=path, marks=marks)
+    return _read_positions(Cursor(data, path=path), limit)
+
+
+def _read_positions(cursor: Cursor, limit: int | None) -> NDArray[np.uint32] | NDArray[np.uint64]:
     magic = cursor.raw(4, "magic")
     if magic == MAGIC_32:
         with cursor.within(section="FORMAT 0.2"):
@@ -84,7 +85,7 @@ def decode_deletion_vector(
             layouts.append((high, roaring.read_layout(cursor, "positions", above=high << 32)))
     cursor.finish("deletion vector")
     sizes = [sum(layout.cards) for _, layout in layouts]
-    roaring.check_count(sum(sizes), len(data), limit, width=8, path=path)
+    roaring.check_count(sum(sizes), len(cursor.data), limit, width=8, path=cursor.path)
     out, at = np.empty(sum(sizes), np.uint64), 0
     for (high, layout), size in zip(layouts, sizes, strict=True):
         out[at : at + size] = roaring.positions_of(layout, limit=size)
@@ -126,10 +127,8 @@ def read_entry(cursor: Cursor, *, limit: int | None = None) -> NDArray[np.uint32
             "crc",
             at=start + 4 + length,
         )
-    if cursor.marks is None:
-        return decode_deletion_vector(data, limit=limit, path=cursor.path)
-    with cursor.marks.within(at=start + 4):
-        return decode_deletion_vector(data, limit=limit, path=cursor.path, marks=cursor.marks)
+    with cursor.within(at=start + 4):
+        return _read_positions(cursor.nested(data), limit)
 
 
 def decode_entry(
@@ -169,21 +168,23 @@ def _entry(data: bytes) -> bytes:
     return len(data).to_bytes(4, "big") + data + zlib.crc32(data).to_bytes(4, "big")
 
 
-def read_file(
-    data: bytes, *, path: str | None = None, marks: SpanRecorder | None = None
-) -> list[NDArray[np.uint32] | NDArray[np.uint64]]:
-    """Return every vector of an index file, in file order.
+def read_file(data: bytes, *, path: str | None = None) -> list[NDArray[np.uint32] | NDArray[np.uint64]]:
+    """Return every vector of an index file, as `read_vectors`."""
+    return read_vectors(Cursor(data, path=path))
+
+
+def read_vectors(cursor: Cursor) -> list[NDArray[np.uint32] | NDArray[np.uint64]]:
+    """Return every vector of the index file at the cursor, in file order.
 
     Raises:
         Corrupt: the file is damaged.
         Unsupported: the file is of a later version.
     """
-    cursor = Cursor(data, path=path, marks=marks)
     version = cursor.u8("version")
     if version != VERSION:
-        where = "" if path is None else f"{path}: "
+        where = "" if cursor.path is None else f"{cursor.path}: "
         msg = f"{where}deletion vector files of version {version} are newer than lakekit; version 1 is known"
-        raise Unsupported(msg, feature="file.deletion-vectors", path=path)
+        raise Unsupported(msg, feature="file.deletion-vectors", path=cursor.path)
     vectors: list[NDArray[np.uint32] | NDArray[np.uint64]] = []
     while cursor.left:
         with cursor.within(f"vector {len(vectors)}"):
@@ -211,16 +212,13 @@ def write_file(
 # ---- hash index ------------------------------------------------------------
 
 
-def decode_hash_index(data: bytes, *, path: str | None = None, marks: SpanRecorder | None = None) -> NDArray[np.int32]:
+def decode_hash_index(data: bytes, *, path: str | None = None) -> NDArray[np.int32]:
     """Return the hashes in file order.
 
     Raises:
         Corrupt: the file is no whole number of hashes.
     """
     hashes = np.frombuffer(data[: len(data) & ~3], ">i4").astype(np.int32)
-    if marks is not None:
-        for i, value in enumerate(hashes.tolist()):
-            marks.add(4 * i, 4, f"hash {i}", value)
     if len(data) % 4:
         where = "" if path is None else f"{path}: "
         msg = f"{where}a HASH index of {len(data)} bytes: hashes have 4 bytes each, the last one is cut"

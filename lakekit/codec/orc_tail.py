@@ -35,7 +35,7 @@ from lakekit.types import MAX_DEPTH
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from lakekit.codec.cursor import SpanRecorder
+    from lakekit.codec.cursor import Cursor
 
 LONG, TIMESTAMP, LIST, MAP, STRUCT, TIMESTAMP_INSTANT = 4, 9, 10, 11, 12, 18
 PRESENT, DATA, SECONDARY = 0, 1, 5
@@ -116,32 +116,36 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
         raise Corrupt("a number in the file's tail does not end", field="tail") from None
 
 
-def parse_members(data: bytes, marks: SpanRecorder | None = None, names: Mapping[int, str] | None = None) -> list[Part]:
-    """Return the members of a message, in order; `names` are their names in marks."""
+def parse_members(data: bytes) -> list[Part]:
+    """Return the members of a message, in order; without those of a fixed width, which a tail does not have."""
     members: list[Part] = []
     at = 0
     while at < len(data):
-        start = at
-        tag, at = _number(data, at)
-        wire = tag & 7
-        if wire == 0:
-            value, at = _number(data, at)
-            members.append(Part(tag >> 3, value))
-            _mark_member(marks, names, start, at, members[-1])
-            continue
-        length, at = _number(data, at) if wire == 2 else ({1: 8, 5: 4}.get(wire, -1), at)
-        if not 0 <= length <= len(data) - at:
-            raise Corrupt(f"member {tag >> 3} of the file's tail does not fit", field="tail")
-        if wire == 2:
-            members.append(Part(tag >> 3, data[at : at + length]))
-        at += length
-        _mark_member(marks, names, start, at, members[-1] if wire == 2 else Part(tag >> 3, data[at - length : at]))
+        part, at, has_fixed_width = _read_member(data, at)
+        if not has_fixed_width:
+            members.append(part)
     return members
 
 
-def _mark_member(marks: SpanRecorder | None, names: Mapping[int, str] | None, start: int, end: int, part: Part) -> None:
-    if marks is not None:
-        marks.add(start, end - start, (names or {}).get(part.number, f"member {part.number}"), part.value)
+def _read_member(data: bytes, at: int) -> tuple[Part, int, bool]:
+    """Return the member at an offset, the offset after it, and whether its value has a fixed width."""
+    tag, at = _number(data, at)
+    wire = tag & 7
+    if wire == 0:
+        value, at = _number(data, at)
+        return Part(tag >> 3, value), at, False
+    length, at = _number(data, at) if wire == 2 else ({1: 8, 5: 4}.get(wire, -1), at)
+    if not 0 <= length <= len(data) - at:
+        raise Corrupt(f"member {tag >> 3} of the file's tail does not fit", field="tail")
+    return Part(tag >> 3, data[at : at + length]), at + length, wire != 2
+
+
+def _record_members(cursor: Cursor, names: Mapping[int, str]) -> None:
+    """Read the members of the message that is the cursor's data; `names` are theirs in spans."""
+    data = bytes(cursor.data)
+    while cursor.left:
+        part, after, _ = _read_member(data, cursor.at)
+        cursor.advance(after, names.get(part.number, f"member {part.number}"), part.value)
 
 
 def build_message(parts: list[Part]) -> bytes:
@@ -394,44 +398,46 @@ _STREAMS = (
 )
 
 
-def mark(data: bytes, marks: SpanRecorder) -> Tail:
-    """Parse the tail of a whole file and record the spans of the file: streams of stripes, and the tail.
+def mark(cursor: Cursor) -> Tail:
+    """Parse the tail of the file that is the cursor's data, which records streams of stripes, and the tail.
 
     Raises as `parse`.
     """
+    data = bytes(cursor.data)
     size = len(data)
     if data[-1:] and size > data[-1]:
-        marks.add(size - 1, 1, "postscript length", data[-1])
-        with marks.within("postscript", at=size - 1 - data[-1]):
-            parse_members(data[size - 1 - data[-1] : -1], marks, _POSTSCRIPT)
+        cursor.record(size - 1, 1, "postscript length", data[-1])
+        with cursor.within("postscript", at=size - 1 - data[-1]):
+            _record_members(cursor.nested(data[size - 1 - data[-1] : -1]), _POSTSCRIPT)
     tail = parse(data)
     end = size - 1 - data[-1]
     length, metadata = integer_member(tail.postscript, 1), integer_member(tail.postscript, 5)
-    marks.add(end - length, length, "footer", f"{len(tail.stripes)} stripes, {integer_member(tail.footer, 6)} rows")
+    cursor.record(end - length, length, "footer", f"{len(tail.stripes)} stripes, {integer_member(tail.footer, 6)} rows")
     if tail.codec == "none":
-        with marks.within("footer", at=end - length):
-            parse_members(data[end - length : end], marks, _FOOTER)
+        with cursor.within("footer", at=end - length):
+            _record_members(cursor.nested(data[end - length : end]), _FOOTER)
     if 0 < metadata <= end - length:
-        marks.add(end - length - metadata, metadata, "metadata", None)
-    marks.add(0, 3, "magic", data[:3])
+        cursor.record(end - length - metadata, metadata, "metadata", None)
+    cursor.record(0, 3, "magic", data[:3])
     for number, stripe in enumerate(tail.stripes):
-        with marks.within(f"stripe {number}"):
-            _mark_stripe(tail, stripe, marks)
+        with cursor.within(f"stripe {number}"):
+            _record_stripe(cursor, tail, stripe)
     return tail
 
 
-def _mark_stripe(tail: Tail, stripe: Stripe, marks: SpanRecorder) -> None:
+def _record_stripe(cursor: Cursor, tail: Tail, stripe: Stripe) -> None:
     begin, end = stripe.offset, stripe.offset + stripe.index_bytes + stripe.data_bytes
-    marks.add(end, stripe.footer_bytes, "footer", f"{stripe.row_count} rows")
+    cursor.record(end, stripe.footer_bytes, "footer", f"{stripe.row_count} rows")
     at = begin
     for stream in bytes_members(footer_of(tail, stripe), 1):
         members = parse_members(stream)
         kind, column, length = integer_member(members, 1), integer_member(members, 2), integer_member(members, 3)
         if at + length > end:
             raise Corrupt(f"a stream of {length} bytes at {at} reaches beyond its stripe", offset=at, field="stream")
-        marks.add(at, length, f"column {column} {_STREAMS[kind] if kind < len(_STREAMS) else f'stream {kind}'}", None)
+        stream_name = _STREAMS[kind] if kind < len(_STREAMS) else f"stream {kind}"
+        cursor.record(at, length, f"column {column} {stream_name}", None)
         at += length
-    marks.add(at, end - at, PADDING_LABEL, None)
+    cursor.record(at, end - at, PADDING_LABEL, None)
 
 
 # ---- the same streams under other types ------------------------------------------------------------------------------

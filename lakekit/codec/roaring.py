@@ -37,8 +37,6 @@ from lakekit.errors import LimitExceeded
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lakekit.codec.cursor import SpanRecorder
-
 
 COOKIE_NO_RUNS, COOKIE_WITH_RUNS = 12346, 12347
 ARRAY, BITMAP, RUN = 0, 1, 2
@@ -76,7 +74,7 @@ def layout(data: bytes, *, path: str | None = None) -> RoaringLayout:
 def read_layout(cursor: Cursor, field: str, *, above: int = 0) -> RoaringLayout:
     """Return the containers of the bitmap at the cursor, checked, and advance the cursor past it.
 
-    `above` is added to the positions in marks.
+    `above` is added to the positions in spans.
     """
     begin = cursor.tell
     cookie = cursor.i32le(field, "cookie") & 0xFFFFFFFF
@@ -111,9 +109,9 @@ def read_layout(cursor: Cursor, field: str, *, above: int = 0) -> RoaringLayout:
             field,
             at=containers.starts[unsound],
         )
-    if cursor.marks is not None:
-        _mark_containers(
-            cursor.marks,
+    if cursor.spans is not None:
+        _record_containers(
+            cursor,
             containers,
             field,
             heads=heads,
@@ -131,7 +129,7 @@ def read_many(cursor: Cursor, count: int, field: str) -> tuple[list[int], list[i
     ends, cards = [cursor.tell], list[int]()
     while len(cards) < count:
         begin, many = cursor.tell, len(cards)
-        if cursor.marks is None and _is_dense(cursor):
+        if cursor.spans is None and _is_dense(cursor):
             dense = read_dense(cursor, count - many).tolist()
             cards += dense
             ends += [begin + (cursor.tell - begin) // len(dense) * nth for nth in range(1, len(dense) + 1)]
@@ -163,7 +161,7 @@ def read_dense(cursor: Cursor, most: int) -> NDArray[np.int64]:
     head = 8 + 8 * count
     size = head + 8192 * count
     many = min(most, cursor.left // size)
-    if cursor.marks is not None or not 0 < count <= 65536 or many < 2:
+    if cursor.spans is not None or not 0 < count <= 65536 or many < 2:
         return np.zeros(0, np.int64)
     bitmaps = np.frombuffer(cursor.data, np.uint8, many * size, begin).reshape(many, size)
     numbers = np.ascontiguousarray(bitmaps[:, :head]).view("<u2")
@@ -205,19 +203,19 @@ def _counts(rows: NDArray[np.uint8], count: int) -> NDArray[np.uint32]:
     return counts
 
 
-def _mark_containers(
-    marks: SpanRecorder, containers: RoaringLayout, field: str, *, heads: int, offsets: list[int] | None, above: int
+def _record_containers(
+    cursor: Cursor, containers: RoaringLayout, field: str, *, heads: int, offsets: list[int] | None, above: int
 ) -> None:
     """Record the headers, offsets and positions of containers one by one."""
     count = len(containers.starts)
     for i, (high, card, kind, start) in enumerate(
         zip(containers.highs, containers.cards, containers.kinds, containers.starts, strict=True)
     ):
-        with marks.within(f"{field} container {i}"):
-            marks.add(heads + 4 * i, 2, "key", high)
-            marks.add(heads + 4 * i + 2, 2, "cardinality", card)
+        with cursor.within(f"{field} container {i}"):
+            cursor.record(heads + 4 * i, 2, "key", high)
+            cursor.record(heads + 4 * i + 2, 2, "cardinality", card)
             if offsets is not None:
-                marks.add(heads + 4 * (count + i), 4, "offset", offsets[i])
+                cursor.record(heads + 4 * (count + i), 4, "offset", offsets[i])
             positions = (
                 positions_of(RoaringLayout(containers.data, [high], [card], [kind], [start]), limit=card).astype(
                     np.uint64
@@ -226,10 +224,10 @@ def _mark_containers(
             ).tolist()
             if kind == RUN:
                 runs = int.from_bytes(containers.data[start : start + 2], "little")
-                marks.add(start, 2, "runs", runs)
-                marks.add(start + 2, 4 * runs, "positions as runs", positions)
+                cursor.record(start, 2, "runs", runs)
+                cursor.record(start + 2, 4 * runs, "positions as runs", positions)
             else:
-                marks.add(
+                cursor.record(
                     start,
                     2 * card if kind == ARRAY else 8192,
                     "positions" if kind == ARRAY else "positions as bits",
@@ -240,9 +238,9 @@ def _mark_containers(
 def _starts(cursor: Cursor, kinds: list[int], sizes: NDArray[np.int64], field: str) -> NDArray[np.int64]:
     """Skip every container and return where each starts; only a run container stores its own length."""
     ends = np.cumsum(sizes)
-    if cursor.marks is None and RUN not in kinds and len(sizes) and ends[-1] <= cursor.left:  # all at once
+    if cursor.spans is None and RUN not in kinds and len(sizes) and ends[-1] <= cursor.left:  # all at once
         return ends - sizes + cursor.skip(int(ends[-1]), field, "container")
-    if cursor.marks is None and set(kinds) == {RUN} and 6 * len(kinds) <= cursor.left:  # all rows, mostly: one run each
+    if cursor.spans is None and set(kinds) == {RUN} and 6 * len(kinds) <= cursor.left:  # all rows, mostly: one run each
         heads = np.frombuffer(cursor.data, np.uint8, 6 * len(kinds), cursor.tell).reshape(-1, 6)[:, :2]
         if (heads == (1, 0)).all():
             return np.arange(len(kinds)) * 6 + cursor.skip(6 * len(kinds), field, "container")
@@ -389,7 +387,7 @@ def read_all(cursor: Cursor, row_count: int) -> BitMap | None:
 
     Else return None and read nothing.
     """
-    if cursor.marks is not None or row_count <= 0:
+    if cursor.spans is not None or row_count <= 0:
         return None
     serialized, bitmap = _every_row(row_count)
     if cursor.data[cursor.tell : cursor.tell + len(serialized)] != serialized or len(serialized) > cursor.left:

@@ -233,7 +233,7 @@ def _rows(cursor: Cursor, body: int, entry: _Entry, row_count: int) -> BitMap:
     else:
         at = min(body + entry.offset, len(payload))
         end = len(payload) if entry.length < 0 else min(at + entry.length, len(payload))
-        positions = roaring.read_roaring(Cursor(payload, at=at, end=end, marks=cursor.marks), "bitmap")
+        positions = roaring.read_roaring(cursor.region(at, end), "bitmap")
     if positions and positions.max() >= row_count:
         raise Cursor(payload).wrong(f"row {positions.max()} of {row_count}", "bitmap", at=max(entry.offset, 0) + body)
     return positions
@@ -248,7 +248,7 @@ def _take(
         raise cursor.wrong(f"{count} entries in {cursor.left} bytes", "entries")
     if width is None:
         pairs: list[tuple[Key, tuple[int, ...]]] = []
-        if wanted and cursor.marks is None and not _may_hold(cursor, wanted):
+        if wanted and cursor.spans is None and not _may_hold(cursor, wanted):
             return pairs
         for _ in range(count):
             key = container.read_key(cursor, t, "value")
@@ -259,7 +259,7 @@ def _take(
         return pairs
     begin = cursor.tell
     data = cursor.view(count * (width + 4 * numbers), "entries")
-    if cursor.marks is None and (
+    if cursor.spans is None and (
         len(wanted) <= _MAX_SEARCHED_KEYS if wanted is not None else count <= _MAX_UNPACKED_ENTRIES
     ):
         form = _form(width, numbers)
@@ -272,12 +272,12 @@ def _take(
     keys = table["value"].astype(np.int64)
     if t.root in ("FLOAT", "DOUBLE"):
         keys = container.order_float_bits(keys, width)
-    if cursor.marks is not None:
+    if cursor.spans is not None:
         for i, key in enumerate(keys.tolist()):
             start = begin + i * (width + 4 * numbers)
-            cursor.marks.add(start, width, "value", key)
+            cursor.record(start, width, "value", key)
             for j in range(numbers):
-                cursor.marks.add(start + width + 4 * j, 4, ("offset", "length")[j], int(table["numbers"][i][j]))
+                cursor.record(start + width + 4 * j, 4, ("offset", "length")[j], int(table["numbers"][i][j]))
     at = (
         np.arange(count)
         if wanted is None
@@ -367,7 +367,7 @@ def _block(
     if not 0 <= offset <= length:
         raise cursor.wrong(f"a block at {offset} of {length}", "block offset", at=start)
     end = following if following is not None and offset <= following <= length else length
-    inside = Cursor(cursor.data, path=cursor.path, at=start + offset, end=start + end, marks=cursor.marks)
+    inside = cursor.region(start + offset, start + end)
     return [_Entry(*numbers) for _, numbers in _take(inside, t, inside.i32be("entries"), 2, wanted)]
 
 

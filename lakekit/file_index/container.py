@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyroaring import BitMap
 
-    from lakekit.codec.cursor import SpanRecorder
     from lakekit.predicate import Predicate
     from lakekit.types import DataType
 
@@ -86,52 +85,53 @@ class Payloads(NamedTuple):
         return len(self.begins)
 
 
-def head_length(data: bytes | memoryview, *, path: str | None = None, marks: SpanRecorder | None = None) -> int:
+def head_length(data: bytes | memoryview, *, path: str | None = None) -> int:
     """Return how many bytes of a container come before its payloads, from its first 16 bytes.
 
     Raises `Corrupt`, `Unsupported`.
     """
-    cursor = Cursor(data, path=path, marks=marks)
+    return _read_head_length(Cursor(data, path=path))
+
+
+def _read_head_length(cursor: Cursor) -> int:
     if cursor.i64be("magic") != MAGIC:
         raise cursor.wrong("no file index: 00054e4ed01a35ae wanted", "magic", at=0)
     version = cursor.i32be("version")
     if version != VERSION:
-        where = "" if path is None else f"{path}: "
+        where = "" if cursor.path is None else f"{cursor.path}: "
         msg = f"{where}file indexes of version {version} are newer than lakekit; version 1 is known"
-        raise Unsupported(msg, feature="file-index.embedded", path=path)
+        raise Unsupported(msg, feature="file-index.embedded", path=cursor.path)
     length = cursor.i32be("head length")
     if length < HEAD + 8:
         raise cursor.wrong(f"a head of {length} bytes", "head length", at=12)
     return length
 
 
-def contents(
-    data: bytes | memoryview, *, path: str | None = None, marks: SpanRecorder | None = None
-) -> Mapping[str, Mapping[str, PayloadRange | None]]:
+def contents(data: bytes | memoryview, *, path: str | None = None) -> Mapping[str, Mapping[str, PayloadRange | None]]:
     """Return column -> index type -> range of its payload (None: known to be empty).
 
     Only the head is needed. Raises `Corrupt`, `Unsupported`.
     """
     length = int.from_bytes(data[HEAD - 4 : HEAD], "big")
-    if marks is None and HEAD < length <= len(data):
-        with suppress(Corrupt, Unsupported):  # raised below, with the path and the marks
+    if HEAD < length <= len(data):
+        with suppress(Corrupt, Unsupported):  # raised below, with the path
             return _read_cached(bytes(data[:length]))
-    return _read(data, path, marks)
+    return read_contents(Cursor(data, path=path))
 
 
 @lru_cache(256)
 def _read_cached(head: bytes) -> Mapping[str, Mapping[str, PayloadRange | None]]:
     """Return the contents of a head; files of one table often have heads of the same bytes."""
-    return _read(head, None, None)
+    return read_contents(Cursor(head))
 
 
-def _read(
-    data: bytes | memoryview, path: str | None, marks: SpanRecorder | None
-) -> dict[str, dict[str, PayloadRange | None]]:
-    length = head_length(data[:HEAD], path=path, marks=marks)
-    if length > len(data):
-        raise Cursor(data, path=path).wrong(f"a head of {length} bytes, {len(data)} there", "head length", at=12)
-    cursor = Cursor(data, path=path, at=HEAD, end=length, marks=marks)
+def read_contents(container: Cursor) -> dict[str, dict[str, PayloadRange | None]]:
+    """Return what `contents` returns of the container that is the cursor's data."""
+    size = len(container.data)
+    length = _read_head_length(container.region(0, min(HEAD, size)))
+    if length > size:
+        raise container.wrong(f"a head of {length} bytes, {size} there", "head length", at=12)
+    cursor = container.region(HEAD, length)
     ranges: dict[str, dict[str, PayloadRange | None]] = {}
     for number in range(cursor.count("columns", each=6)):
         with cursor.within(f"column {number}"):

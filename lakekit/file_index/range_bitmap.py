@@ -20,7 +20,7 @@ Sources: FORMAT.md 9.7; `RangeBitmap`, `ChunkedDictionary`, `BitSliceIndexBitmap
 from __future__ import annotations
 
 from bisect import bisect_left
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from lakekit.codec.cursor import SpanRecorder
     from lakekit.file_index.container import KeyQuery
     from lakekit.predicate import Leaf
     from lakekit.types import DataType
@@ -163,7 +162,7 @@ def rows(payload: bytes | memoryview, t: DataType, query: KeyQuery, row_count: i
         return roaring.rows(row_count) if query.kind == "null" else BitMap()
     if query.kind == "equal":
         return _equal(payload, t, head, query, row_count)
-    slices = _BitSlices(payload, head.slices, row_count)
+    slices = _BitSlices(Cursor(payload), head.slices, row_count)
     match query.kind:
         case "null":
             return roaring.rows(row_count) - slices.existence()
@@ -186,18 +185,18 @@ def walk(cursor: Cursor, t: DataType | None) -> None:
         cursor.i32be("distinct values")
         cursor.raw(cursor.left, "bounds, dictionary and slices")
         return
-    payload, marks = cursor.data, cursor.marks
+    size = len(cursor.data)
     head = _read_head(cursor, t, None)
     with cursor.within("dictionary"):
-        inside = Cursor(payload, at=min(head.dictionary, len(payload)), end=min(head.slices, len(payload)), marks=marks)
+        inside = cursor.region(min(head.dictionary, size), min(head.slices, size))
         chunks, heads, body = _read_dictionary(inside, head)
-        following = Cursor(payload, at=min(heads, len(payload)), marks=marks)
+        following = cursor.region(min(heads, size))
         for number in range(chunks):
             with cursor.within(f"chunk {number}"):
                 chunk = _read_chunk(following, t)
-                _keys(Cursor(payload, at=min(body + chunk.offset, len(payload)), marks=marks), t, chunk)
+                _keys(cursor.region(min(body + chunk.offset, size)), t, chunk)
     with cursor.within("slices"):
-        slices = _BitSlices(payload, head.slices, head.rows, marks)
+        slices = _BitSlices(cursor, head.slices, head.rows)
         slices.existence()
         slices.all()
 
@@ -228,8 +227,8 @@ def _check_version(cursor: Cursor) -> None:
 class _BitSlices:
     """The bit-sliced half of the index, read as far as a query needs it."""
 
-    def __init__(self, payload: bytes | memoryview, at: int, row_count: int, marks: SpanRecorder | None = None) -> None:
-        cursor = Cursor(payload, at=min(at, len(payload)), marks=marks)
+    def __init__(self, payload: Cursor, at: int, row_count: int) -> None:
+        cursor = payload.region(min(at, len(payload.data)))
         length = cursor.i32be("slices head length")
         _check_version(cursor)
         self.n = cursor.u8("slices")
@@ -237,16 +236,16 @@ class _BitSlices:
         if cursor.i32be("indexes length") != 8 * self.n or length != 10 + 8 * self.n or self.existence_length < 0:
             raise cursor.wrong(f"a head of {length} bytes for {self.n} slices", "slices", at=at)
         self.places = [(cursor.i32be("slice offset"), cursor.i32be("slice length")) for _ in range(self.n)]
-        self.payload, self.body, self.row_count, self.marks = payload, cursor.tell, row_count, marks
+        self.cursor, self.payload, self.body, self.row_count = payload, payload.data, cursor.tell, row_count
         self.kept: roaring.Slices | None = None
 
     def _bitmap(self, offset: int, length: int, field: str, *, is_sound: bool = False) -> BitMap:
-        cursor = Cursor(self.payload, at=min(max(self.body + offset, 0), len(self.payload)), marks=self.marks)
+        cursor = self.cursor.region(min(max(self.body + offset, 0), len(self.payload)))
         start = cursor.tell
         data = cursor.raw(length, field)
         bitmap = roaring.as_set(data) if is_sound else roaring.roaring(data)
-        if self.marks is not None:
-            roaring.read_layout(Cursor(self.payload, at=start, end=cursor.tell, marks=self.marks), field)
+        if cursor.spans is not None:
+            roaring.read_layout(cursor.region(start, cursor.tell), field)
         if bitmap and bitmap.max() >= self.row_count:
             raise cursor.wrong(f"row {bitmap.max()} of {self.row_count}", field)
         return bitmap
@@ -267,7 +266,7 @@ class _BitSlices:
         begin = self.body + self.existence_length
         ends = [begin + offset + length for offset, length in self.places]
         if (
-            self.marks is not None
+            self.cursor.spans is not None
             or not ends
             or [begin + offset for offset, _ in self.places] != [begin, *ends[:-1]]
             or not begin <= ends[-1] <= len(self.payload)
@@ -280,7 +279,7 @@ class _BitSlices:
     def _one_by_one(self) -> list[BitMap]:
         bitmaps = []
         for number in range(self.n):
-            with nullcontext() if self.marks is None else self.marks.within(f"slice {number}"):
+            with self.cursor.within(f"slice {number}"):
                 bitmaps.append(self.slice(number))
         return bitmaps
 
@@ -314,7 +313,7 @@ def _equal(
     codes = [code for code, is_present in inside if is_present]
     if not codes:
         return BitMap()
-    slices = _BitSlices(payload, head.slices, row_count)
+    slices = _BitSlices(Cursor(payload), head.slices, row_count)
     existence = slices.existence()
     return BitMap.union(*(roaring.equal(existence, slices.all(), key_code) for key_code in codes))
 
@@ -427,7 +426,7 @@ def _read_dictionary(cursor: Cursor, head: _RangeBitmapHeader) -> tuple[int, int
     if offsets_length != 4 * chunks or chunks < (head.distinct > 0) or heads_length < 0:
         raise cursor.wrong(f"{chunks} chunks with {offsets_length} bytes of offsets", "chunks")
     offsets = cursor.tell
-    if cursor.marks is not None:
+    if cursor.spans is not None:
         for number in range(chunks):
             cursor.i32be(f"chunk {number} offset")
     heads = offsets + offsets_length
@@ -455,9 +454,9 @@ def _keys(cursor: Cursor, t: DataType, chunk: _DictionaryChunk) -> list[Key]:
             if _is_real(t)
             else _integers(data, width)
         )
-        if cursor.marks is not None:
+        if cursor.spans is not None:
             for number, key in enumerate(keys):
-                cursor.marks.add(begin + width * number, width, "key", key)
+                cursor.record(begin + width * number, width, "key", key)
         return keys
     cursor.raw(4 * chunk.others, "key offsets")
     return [container.read_key(cursor, t, "key") for _ in range(chunk.others)]

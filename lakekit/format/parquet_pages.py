@@ -49,7 +49,6 @@ from lakekit.types import MAX_DEPTH
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lakekit.codec.cursor import SpanRecorder
     from lakekit.format.parquet_footer import ColumnChunk, RowGroup
     from lakekit.format.thrift import Struct
 
@@ -401,31 +400,31 @@ _VARINTS = frozenset({4, 5, 6})
 _LISTS = frozenset({9, 10})
 
 
-def walk_footer(data: bytes, marks: SpanRecorder, *, path: str | None = None) -> dict[str, Any]:
-    """Return the footer's members as nested dicts, and record the spans of the file.
+def walk_footer(cursor: Cursor) -> dict[str, Any]:
+    """Return the footer's members of the file that is the cursor's data, as nested dicts; its spans are recorded.
 
     Raises `Corrupt`, and `Unsupported` for an encrypted footer.
     """
-    cursor = Cursor(data, path=path, marks=marks)
+    data, path = cursor.data, cursor.path
     if cursor.raw(4, "magic") != MAGIC:
         cursor.at = 0
         if data[:4] == ENCRYPTED_MAGIC:
             raise Unsupported("a Parquet file with an encrypted footer", feature="parquet.encryption", path=path)
         raise cursor.wrong(f"50415231 (PAR1) wanted, {data[:4].hex()} found", "magic")
-    tail = Cursor(data, path=path, at=max(4, len(data) - 8), marks=marks)
+    tail = cursor.region(max(4, len(data) - 8))
     length = tail.i32le("footer length")
     if tail.raw(4, "magic") != MAGIC:
         raise tail.wrong("no PAR1 at the end", "magic", at=len(data) - 4)
     if not 0 <= length <= len(data) - 12:
         raise tail.wrong(f"a footer of {length} bytes in a file of {len(data)}", "footer length", at=len(data) - 8)
-    inside = Cursor(data, path=path, at=len(data) - 8 - length, end=len(data) - 8, marks=marks)
+    inside = cursor.region(len(data) - 8 - length, len(data) - 8)
     with inside.within("footer"):
         footer = _struct(inside, "footer", 0)
         inside.finish("footer")
     for number, group in enumerate(_list_members(footer, "row_groups")):
         for column in _list_members(group, "columns"):
-            with marks.within(f"row group {number}"):
-                _walk_chunk(data, column, marks, path)
+            with cursor.within(f"row group {number}"):
+                _walk_chunk(cursor, column)
     return footer
 
 
@@ -439,11 +438,11 @@ def _integer_member(members: dict[str, Any], name: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _walk_chunk(data: bytes, column: dict[str, Any], marks: SpanRecorder, path: str | None) -> None:
+def _walk_chunk(file: Cursor, column: dict[str, Any]) -> None:
     """Record the pages of one column in one row group, and its indexes."""
     facts = column.get("meta_data")
     if not isinstance(facts, dict):
-        raise Corrupt("a column chunk without metadata", path=path, field="meta_data")
+        raise Corrupt("a column chunk without metadata", path=file.path, field="meta_data")
     named = ".".join(
         part.decode("utf-8", "replace") for part in facts.get("path_in_schema", ()) if isinstance(part, bytes)
     )
@@ -452,8 +451,9 @@ def _walk_chunk(data: bytes, column: dict[str, Any], marks: SpanRecorder, path: 
         default=0,
     )
     size = _integer_member(facts, "total_compressed_size")
-    with marks.within(f"column {named}"):
-        cursor = Cursor(data, path=path, at=_clamp(begin, data), end=_clamp(begin + size, data), marks=marks)
+    data = file.data
+    with file.within(f"column {named}"):
+        cursor = file.region(_clamp(begin, data), _clamp(begin + size, data))
         number = 0
         while cursor.left:
             with cursor.within(f"page {number}"):
@@ -465,14 +465,12 @@ def _walk_chunk(data: bytes, column: dict[str, Any], marks: SpanRecorder, path: 
         for name in ("column_index", "offset_index"):
             at, length = _integer_member(column, f"{name}_offset"), _integer_member(column, f"{name}_length")
             if at:
-                Cursor(data, path=path, at=_clamp(at, data), marks=marks).skip(length, name)
+                file.region(_clamp(at, data)).skip(length, name)
         if at := _integer_member(facts, "bloom_filter_offset"):
-            Cursor(data, path=path, at=_clamp(at, data), marks=marks).skip(
-                _integer_member(facts, "bloom_filter_length"), "bloom_filter"
-            )
+            file.region(_clamp(at, data)).skip(_integer_member(facts, "bloom_filter_length"), "bloom_filter")
 
 
-def _clamp(at: int, data: bytes) -> int:
+def _clamp(at: int, data: bytes | memoryview) -> int:
     return min(max(at, 0), len(data))
 
 
@@ -501,8 +499,7 @@ def _take(cursor: Cursor, length: int, field: str) -> bytes:
 
 
 def _mark(cursor: Cursor, start: int, field: str, value: object) -> None:
-    if cursor.marks is not None:
-        cursor.marks.add(start, cursor.at - start, field, value)
+    cursor.record(start, cursor.at - start, field, value)
 
 
 def _struct(cursor: Cursor, shape: str, depth: int) -> dict[str, Any]:

@@ -96,13 +96,13 @@ class Hex:
             raise NotFound(
                 f"{self.name}: no compressed block at byte {offset}; their offsets are {offsets}", name=str(offset)
             )
-        marks = SpanRecorder(section=hexdump_formats.FORMATS[self.format].section)
+        spans = SpanRecorder(section=hexdump_formats.FORMATS[self.format].section)
         error: LakekitError | None = None
         try:
-            hexdump_formats.mark_block(region, marks, self.fields)
+            hexdump_formats.mark_block(region, spans, self.fields)
         except LakekitError as wrong:
             error = wrong
-        return _build_hex(f"{self.name} block at {wanted}", None, self.format, region.block.data, marks, error)
+        return _build_hex(f"{self.name} block at {wanted}", None, self.format, region.block.data, spans, error)
 
     def __hash__(self) -> int:
         return hash((self.name, self.path, self.format, self.data))
@@ -169,18 +169,18 @@ def hex(  # noqa: A001 - the name of a contract
         hexdump_formats.detect_format(data, path or "") if format is None else format
     )
     fields, types = _read_table_types(path, storage_options)
-    marks = SpanRecorder(section=how.section)
+    spans = SpanRecorder(section=how.section)
     regions: dict[int, CompressedRange] = {}
     error: LakekitError | None = None
     try:
         how.walk(
             WalkRequest(
-                data=data, marks=marks, argument=argument, fields=fields, types=types, regions=regions, path=path
+                data=data, spans=spans, argument=argument, fields=fields, types=types, regions=regions, path=path
             )
         )
     except (Corrupt, Unsupported) as wrong:
         error = wrong
-    view = _build_hex(name, path, short, data, marks, error)
+    view = _build_hex(name, path, short, data, spans, error)
     return Hex(
         name=name,
         path=path,
@@ -195,20 +195,20 @@ def hex(  # noqa: A001 - the name of a contract
 
 
 def _build_hex(
-    name: str, path: str | None, short: str, data: bytes, marks: SpanRecorder, error: LakekitError | None
+    name: str, path: str | None, short: str, data: bytes, spans: SpanRecorder, error: LakekitError | None
 ) -> Hex:
-    spans = leaves(marks.found, len(data))
-    at = marks.wrong_at
+    found = leaves(spans.found, len(data))
+    at = spans.wrong_at
     if at is None and isinstance(error, Corrupt):
         at = error.offset
-        if at is None and error.field:  # a member of JSON: errors name it, marks know where it is
-            at = next((mark.offset for mark in spans if mark.field == error.field), None)
+        if at is None and error.field:  # a member of JSON: errors name it, spans know where it is
+            at = next((mark.offset for mark in found if mark.field == error.field), None)
     return Hex(
         name=name,
         path=path,
         format=short,
         data=data,
-        found=tuple(spans),
+        found=tuple(found),
         error=error,
         error_at=None if at is None else min(max(at, 0), len(data)),
     )

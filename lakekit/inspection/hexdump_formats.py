@@ -1,12 +1,12 @@
 """The formats of `lk.hex`: one name and decoder for each, and how a file's format is recognized.
 
-    manifest            the decoder of manifests, with marks
+    manifest            the decoder of manifests, with spans
     commit_message: 11  a format whose bytes do not say their version, or their type, takes it after a colon
     binary_row: ROW<day DATE, id BIGINT>
 
-Every walker is the decoder that tables are read with, which marks the fields it reads. Three formats are decoded by C
-and Rust libraries that report no offsets: JSON, Parquet and (in part) ORC have walkers of their own, which tests
-compare with those libraries.
+Every walker is the decoder that tables are read with, over a cursor that records the fields it reads. Three formats are
+decoded by C and Rust libraries that report no offsets: JSON, Parquet and (in part) ORC have walkers of their own, which
+tests compare with those libraries.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lakekit import plugins
-from lakekit.codec import avro_columns, avro_container, binary_row, index_files, orc_tail
-from lakekit.codec.cursor import Cursor
+from lakekit.codec import avro_columns, avro_container, binary_row, binary_value, index_files, orc_tail
+from lakekit.codec.binary_value import BoundedSlice
+from lakekit.codec.cursor import PADDING_LABEL, Cursor
 from lakekit.errors import Corrupt, InvalidOption, LakekitError, Unsupported
 from lakekit.file_index import container
 from lakekit.format import parquet_pages
@@ -73,17 +74,21 @@ class CompressedRange(NamedTuple):
 class WalkRequest(NamedTuple):
     """The input of a walker.
 
-    It holds bytes, the recorder of marks, the text after the colon, the fields of rows (by `ROWS`), and the regions to
+    It holds bytes, the recorder of spans, the text after the colon, the fields of rows (by `ROWS`), and the regions to
     fill.
     """
 
     data: bytes
-    marks: SpanRecorder
+    spans: SpanRecorder
     argument: str
     fields: Mapping[str, Sequence[Field]]
     types: Mapping[str, DataType]
     regions: dict[int, CompressedRange]
     path: str | None
+
+    def cursor(self) -> Cursor:
+        """Return a cursor over the bytes that records what it reads."""
+        return Cursor(self.data, spans=self.spans)
 
 
 class HexFormat(NamedTuple):
@@ -179,7 +184,7 @@ def _json(decode: Callable[[bytes, str | None], object]) -> Walk:
     def walk(request: WalkRequest) -> None:
         unread: Corrupt | None = None
         try:
-            json_codec.walk(request.data, request.marks)
+            json_codec.walk(request.cursor())
         except Corrupt as error:
             unread = error
         decode(request.data, request.path)  # its error says more
@@ -193,7 +198,7 @@ def _hint(request: WalkRequest) -> None:
     snapshot_id = snapshot.decode(request.data)
     if snapshot_id is None:
         raise Corrupt("no number of a snapshot: readers list the folder instead", offset=0, field="hint")
-    request.marks.add(0, len(request.data), "snapshot", snapshot_id)
+    request.spans.add(0, len(request.data), "snapshot", snapshot_id)
 
 
 # ---- Avro ------------------------------------------------------------------------------------------------------------
@@ -215,57 +220,58 @@ def _records(decode: Callable[[bytes, str | None], object] | None) -> Walk:
 
 def _container(request: WalkRequest, limits: avro_container.Limits) -> None:
     """Mark the frame, and the records of blocks that are not compressed; the others become regions."""
-    with request.marks.within(section="FORMAT 4.1"):
-        packed = avro_container.open_blocks(request.data, limits=limits, marks=request.marks)
+    with request.spans.within(section="FORMAT 4.1"):
+        packed = avro_container.read_blocks(request.cursor(), limits)
     first = 0
     for frame, block in packed.inflate():
         region = CompressedRange(packed, frame, first)
         if packed.codec == "null" and len(request.data) <= MARKED_BYTES:
-            mark_block(region, request.marks, request.fields, at=block.offset)
+            mark_block(region, request.spans, request.fields, at=block.offset)
         else:
             request.regions[block.offset] = region
         first += block.count
 
 
 def mark_block(
-    region: CompressedRange, marks: SpanRecorder, fields: Mapping[str, Sequence[Field]], *, at: int = 0
+    region: CompressedRange, spans: SpanRecorder, fields: Mapping[str, Sequence[Field]], *, at: int = 0
 ) -> list[dict[str, Any]]:
     """Return the records of a block, marked at their inflated bytes; serialized rows field by field."""
-    since = len(marks.found)
-    with marks.within(at=at):
-        records = avro_columns.mark_records(region.packed.schema, region.block, marks, first=region.first)
-    mark_rows(marks, since, fields)
+    since, block = len(spans.found), region.block
+    with spans.within(at=at):
+        cursor = Cursor(block.data, spans=spans)
+        records = avro_columns.read_spans(region.packed.schema, cursor, block.count, first=region.first)
+    mark_rows(spans, since, fields)
     return records
 
 
-def mark_rows(marks: SpanRecorder, since: int, fields: Mapping[str, Sequence[Field]]) -> None:
-    """Mark the fields of serialized rows and file indexes among the marks from number `since` on.
+def mark_rows(spans: SpanRecorder, since: int, fields: Mapping[str, Sequence[Field]]) -> None:
+    """Mark the fields of serialized rows and file indexes among the spans from number `since` on.
 
     One that cannot be understood stays as it is.
     """
-    stats = _stats_fields(marks, since, fields)
-    for mark in marks.found[since:]:
+    stats = _stats_fields(spans, since, fields)
+    for mark in spans.found[since:]:
         outer, _, last = mark.field.rpartition(".")
         if not isinstance(mark.value, bytes) or last not in (*ROWS, "_EMBEDDED_FILE_INDEX"):
             continue
-        before, wrong_at = len(marks.found), marks.wrong_at
+        before, wrong_at, cursor = len(spans.found), spans.wrong_at, Cursor(mark.value, spans=spans)
         try:
-            with marks.within(
+            with spans.within(
                 mark.field, at=mark.offset, section="FORMAT 9.2" if last == "_EMBEDDED_FILE_INDEX" else "FORMAT 5.6"
             ):
                 if last == "_EMBEDDED_FILE_INDEX":
-                    _mark_container(mark.value, marks, {})
+                    _mark_container(cursor, {})
                 else:
                     row_fields = fields.get(
                         outer.rpartition(".")[2] if last in ("_MIN_VALUES", "_MAX_VALUES") else last
                     )
-                    mark_row(mark.value, marks, stats.get(outer, row_fields))
+                    mark_row(cursor, stats.get(outer, row_fields))
         except LakekitError:
-            del marks.found[before:]
-            marks.wrong_at = wrong_at
+            del spans.found[before:]
+            spans.wrong_at = wrong_at
 
 
-def _stats_fields(marks: SpanRecorder, since: int, fields: Mapping[str, Sequence[Field]]) -> dict[str, Sequence[Field]]:
+def _stats_fields(spans: SpanRecorder, since: int, fields: Mapping[str, Sequence[Field]]) -> dict[str, Sequence[Field]]:
     """Return the columns of each `_VALUE_STATS`, by its name.
 
     These are the ones that its file lists, else all, of the schema that its file has.
@@ -273,11 +279,11 @@ def _stats_fields(marks: SpanRecorder, since: int, fields: Mapping[str, Sequence
     by_stats: dict[str, Sequence[Field]] = {}
     if fields:
         listed: dict[str, list[Any]] = {}
-        for mark in marks.found[since:]:
+        for mark in spans.found[since:]:
             outer, _, last = mark.field.rpartition(".")
             if last.startswith("_VALUE_STATS_COLS[") and last.endswith("]"):
                 listed.setdefault(outer, []).append(mark.value)
-        for mark in marks.found[since:]:
+        for mark in spans.found[since:]:
             outer, _, last = mark.field.rpartition(".")
             if last == "_SCHEMA_ID" and (
                 columns := {field.name: field for field in fields.get(f"schema {mark.value}", ())}
@@ -288,19 +294,37 @@ def _stats_fields(marks: SpanRecorder, since: int, fields: Mapping[str, Sequence
     return by_stats
 
 
-def mark_row(data: bytes, marks: SpanRecorder, fields: Sequence[Field] | None) -> None:
+def mark_row(cursor: Cursor, fields: Sequence[Field] | None) -> None:
     """Mark a serialized row (with arity), by its types where they are known and as many as it has.
 
     Raises: `Corrupt`.
     """
-    arity, row = binary_row.strip_arity(data, marks=marks)
-    with marks.within(at=4):
+    arity = binary_row.read_arity(cursor)
+    with cursor.within(at=cursor.tell):
+        row = cursor.nested(cursor.data[cursor.tell :])
         if fields is not None and len(fields) == arity:
-            binary_row.decode(
-                row, [field.type for field in fields], names=[field.name for field in fields], marks=marks
-            )
+            _read_fields(row, fields)
         else:
-            binary_row.mark_untyped(row, arity, marks)
+            _mark_untyped(row, arity)
+
+
+def _read_fields(cursor: Cursor, fields: Sequence[Field]) -> None:
+    """Read row bytes without arity."""
+    names = [field.name for field in fields]
+    binary_value.decode_row(BoundedSlice.read_remaining(cursor), [field.type for field in fields], names)
+
+
+def _mark_untyped(cursor: Cursor, arity: int) -> None:
+    """Mark row bytes of unknown types: row kind, null bits, slots as numbers, the rest as bytes."""
+    row, width = bytes(cursor.data), binary_value.header_width(arity)
+    nulls, end = (arity + 7) // 8, width + 8 * arity
+    null_fields = [i for i in range(arity) if row[(i + 8) >> 3] >> ((i + 8) & 7) & 1]
+    cursor.record(0, 1, "row kind", row[0], section=binary_value.ROWS)
+    cursor.record(1, nulls, "null bits", null_fields, section=binary_value.ROWS)
+    for i, at in enumerate(range(width, end, 8)):
+        cursor.record(at, 8, f"slot {i}", row[at : at + 8], section=binary_value.SLOTS)
+    cursor.record(1 + nulls, width - 1 - nulls, PADDING_LABEL, None)
+    cursor.record(end, len(row) - end, "variable part", row[end:], section=binary_value.SLOTS)
 
 
 # ---- rows ------------------------------------------------------------------------------------------------------------
@@ -326,20 +350,19 @@ def _parse_type(text: str) -> DataType:
 
 
 def _row(request: WalkRequest) -> None:
-    t = _type(request, "ROW")
-    binary_row.decode(request.data, [f.type for f in t.fields], names=[f.name for f in t.fields], marks=request.marks)
+    _read_fields(request.cursor(), _type(request, "ROW").fields)
 
 
 def _serialized_row(request: WalkRequest) -> None:
-    mark_row(request.data, request.marks, _type(request, "ROW").fields if request.argument else None)
+    mark_row(request.cursor(), _type(request, "ROW").fields if request.argument else None)
 
 
 def _array(request: WalkRequest) -> None:
-    binary_row.decode_array(request.data, part(_type(request, "ARRAY").element), marks=request.marks)
+    binary_value.decode_array(BoundedSlice.read_remaining(request.cursor()), part(_type(request, "ARRAY").element))
 
 
 def _map(request: WalkRequest) -> None:
-    binary_row.decode_map(request.data, _type(request, "MAP", "MULTISET"), marks=request.marks)
+    binary_value.decode_map(BoundedSlice.read_remaining(request.cursor()), _type(request, "MAP", "MULTISET"))
 
 
 # ---- indexes ---------------------------------------------------------------------------------------------------------
@@ -348,80 +371,89 @@ def _map(request: WalkRequest) -> None:
 def _index(kind: str) -> Walk:
     def walk(request: WalkRequest) -> None:
         plugins.load("file_index", kind).walk(
-            Cursor(request.data, marks=request.marks), _parse_type(request.argument) if request.argument else None
+            request.cursor(), _parse_type(request.argument) if request.argument else None
         )
 
     return walk
 
 
-def _mark_container(data: bytes, marks: SpanRecorder, types: Mapping[str, DataType]) -> None:
+def _mark_container(cursor: Cursor, types: Mapping[str, DataType]) -> None:
     """Mark a file index container and the payloads of known index kinds.
 
     Raises: `Corrupt`.
     """
-    since = len(marks.found)
-    for column, kinds in container.contents(data, marks=marks).items():
+    spans, data = cursor.spans, bytes(cursor.data)
+    assert spans is not None
+    since = len(spans.found)
+    for column, kinds in container.read_contents(cursor).items():
         for kind, span in kinds.items():
             if span is not None:
                 payload = container.payload(data, span)
-                marks.add(span.start, span.length, f"{column} {kind}", payload)
-                _mark_payload(kind, payload, span.start, f"{column} {kind}", marks, types.get(column))
-    marks.fill(0, len(data), since=since)  # bytes that no column points at
+                spans.add(span.start, span.length, f"{column} {kind}", payload)
+                _mark_payload(kind, payload, span.start, f"{column} {kind}", spans, types.get(column))
+    spans.fill(0, len(data), since=since)  # bytes that no column points at
 
 
-def _mark_payload(kind: str, payload: bytes, at: int, name: str, marks: SpanRecorder, t: DataType | None) -> None:
-    before, wrong_at = len(marks.found), marks.wrong_at
+def _mark_payload(kind: str, payload: bytes, at: int, name: str, spans: SpanRecorder, t: DataType | None) -> None:
+    before, wrong_at = len(spans.found), spans.wrong_at
     try:
         walk = getattr(plugins.load("file_index", kind), "walk", None)
-        with marks.within(name, at=at, section=INDEX_SECTIONS.get(kind, "")):
+        with spans.within(name, at=at, section=INDEX_SECTIONS.get(kind, "")):
             if walk is not None:
-                walk(Cursor(payload, marks=marks), t)
+                walk(Cursor(payload, spans=spans), t)
     except LakekitError as error:  # one index that cannot be read leaves the others: its bytes stay one mark
-        del marks.found[before:]
-        marks.wrong_at = wrong_at
-        marks.means(f"cannot be read: {error}")
+        del spans.found[before:]
+        spans.wrong_at = wrong_at
+        spans.means(f"cannot be read: {error}")
 
 
 def _indexes(request: WalkRequest) -> None:
-    _mark_container(request.data, request.marks, request.types)
+    _mark_container(request.cursor(), request.types)
 
 
 def _hashes(request: WalkRequest) -> None:
-    index_files.decode_hash_index(request.data, marks=request.marks)
+    cursor = request.cursor()
+    for i in range(cursor.left // 4):
+        cursor.i32be(f"hash {i}")
+    index_files.decode_hash_index(request.data)
 
 
 def _deletions(request: WalkRequest) -> None:
-    index_files.read_file(request.data, marks=request.marks)
+    index_files.read_vectors(request.cursor())
 
 
 # ---- data files, messages --------------------------------------------------------------------------------------------
 
 
 def _parquet(request: WalkRequest) -> None:
-    parquet_pages.walk_footer(request.data, request.marks)
+    parquet_pages.walk_footer(request.cursor())
 
 
 def _orc(request: WalkRequest) -> None:
-    orc_tail.mark(request.data, request.marks)
+    orc_tail.mark(request.cursor())
 
 
-def _message(decode: Callable[..., object], newest: int) -> Walk:
+def _message(read: Callable[[Cursor, int], object], newest: int, what: str) -> Walk:
     def walk(request: WalkRequest) -> None:
         if request.argument and not request.argument.isdecimal():
             raise InvalidOption(f"{request.argument!r} is no version", key="format", value=request.argument)
+        cursor = request.cursor()
         try:
-            decode(request.data, int(request.argument or newest), marks=request.marks)
+            read(cursor, int(request.argument or newest))
+            cursor.finish(what)
         finally:
-            mark_rows(request.marks, 0, request.fields)
+            mark_rows(request.spans, 0, request.fields)
 
     return walk
 
 
 def _split(request: WalkRequest) -> None:
+    cursor = request.cursor()
     try:
-        split.decode(request.data, marks=request.marks)
+        split.read_split(cursor)
+        cursor.finish("split")
     finally:
-        mark_rows(request.marks, 0, request.fields)
+        mark_rows(request.spans, 0, request.fields)
 
 
 def _entries(data: bytes, path: str | None) -> object:
@@ -455,8 +487,12 @@ FORMATS: dict[str, HexFormat] = {
     "parquet": HexFormat("FORMAT 7.4", _parquet),
     "orc": HexFormat("FORMAT 7.5", _orc),
     "data_split": HexFormat("FORMAT 12", _split),
-    "commit_message": HexFormat("FORMAT 12", _message(commit_message.decode_message, commit_message.MESSAGE_VERSION)),
-    "manifest_committable": HexFormat("FORMAT 12", _message(commit_message.decode, commit_message.COMMITTABLE_VERSION)),
+    "commit_message": HexFormat(
+        "FORMAT 12", _message(commit_message.read_message, commit_message.MESSAGE_VERSION, "commit message")
+    ),
+    "manifest_committable": HexFormat(
+        "FORMAT 12", _message(commit_message.read_committable, commit_message.COMMITTABLE_VERSION, "committable")
+    ),
 }
 """The formats of `lk.hex`, by the name that its `format=` takes."""
 

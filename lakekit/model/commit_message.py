@@ -46,7 +46,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
-from lakekit.codec import binary_row
+from lakekit.codec import binary_row, binary_value
 from lakekit.codec.cursor import Cursor, jutf
 from lakekit.errors import Unsupported
 from lakekit.model.data_file import DataFileMeta, Stats
@@ -58,8 +58,6 @@ from lakekit.types import Instant, parse
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import TypeVar
-
-    from lakekit.codec.cursor import SpanRecorder
 
     T = TypeVar("T")
 
@@ -179,10 +177,10 @@ def read_file(cursor: Cursor, shape: MessageVersion) -> DataFileMeta:
 
 def _decode_row(cursor: Cursor, at: int, row: bytes, types: Sequence[Any], names: Sequence[str]) -> tuple[Any, ...]:
     try:
-        if cursor.marks is None:
+        if cursor.spans is None:
             return binary_row.decode(row, types)
-        with cursor.marks.within(at=at):
-            return binary_row.decode(row, types, names=names, marks=cursor.marks)
+        with cursor.within(at=at):
+            return binary_value.decode_row(binary_value.BoundedSlice.read_remaining(cursor.nested(row)), types, names)
     except ValueError as error:
         raise cursor.wrong(str(error), "row", at=at) from None
 
@@ -464,11 +462,9 @@ def _i32(number: int) -> bytes:
     return number.to_bytes(4, "big", signed=True)
 
 
-def decode_message(
-    data: bytes, version: int = MESSAGE_VERSION, *, path: str | None = None, marks: SpanRecorder | None = None
-) -> CommitMessage:
+def decode_message(data: bytes, version: int = MESSAGE_VERSION, *, path: str | None = None) -> CommitMessage:
     """Decode a message of version 1 to 11. Raises `Corrupt`, `Unsupported`."""
-    cursor = Cursor(data, path=path, marks=marks)
+    cursor = Cursor(data, path=path)
     message = read_message(cursor, version)
     cursor.finish("commit message")
     return message
@@ -548,14 +544,19 @@ def encode(committable: Committable) -> bytes:
     return b"".join([*out, _i32(MESSAGE_VERSION), write_list(committable.messages, encode_message)])
 
 
-def decode(
-    data: bytes, version: int = COMMITTABLE_VERSION, *, path: str | None = None, marks: SpanRecorder | None = None
-) -> Committable:
+def decode(data: bytes, version: int = COMMITTABLE_VERSION, *, path: str | None = None) -> Committable:
     """Decode a committable of version 1 to 5. Raises `Corrupt`, `Unsupported`."""
+    cursor = Cursor(data, path=path)
+    committable = read_committable(cursor, version)
+    cursor.finish("committable")
+    return committable
+
+
+def read_committable(cursor: Cursor, version: int) -> Committable:
+    """Read the committable at the cursor. Raises `Corrupt`, `Unsupported`."""
     if not 1 <= version <= COMMITTABLE_VERSION:
         msg = f"a committable of version {version}: lakekit reads versions 1 to {COMMITTABLE_VERSION}"
-        raise Unsupported(msg, feature="file.commit-message", path=path)
-    cursor = Cursor(data, path=path, marks=marks)
+        raise Unsupported(msg, feature="file.commit-message", path=cursor.path)
     identifier = cursor.i64be("identifier")
     watermark = None if cursor.flag("no watermark") else cursor.i64be("watermark")
     if version <= 4:
@@ -568,5 +569,4 @@ def decode(
     )
     message_version = cursor.i32be("message version")
     messages = tuple(read_message(cursor, message_version) for _ in range(cursor.count("messages", each=36)))
-    cursor.finish("committable")
     return Committable(identifier=identifier, watermark=watermark, properties=FrozenDict(properties), messages=messages)

@@ -33,7 +33,7 @@ from lakekit.types import first_duplicate
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lakekit.codec.cursor import SpanRecorder
+    from lakekit.codec.cursor import Cursor
 
 
 T = TypeVar("T")
@@ -369,25 +369,25 @@ _TOKEN = re.compile(
 _BLANK = re.compile(rb"[ \t\r\n]*")
 
 
-def walk(data: bytes, marks: SpanRecorder) -> Any:
-    """Return the value of a JSON text and record the span of each member.
+def walk(cursor: Cursor) -> Any:
+    """Return the value of the JSON text that is the cursor's data; the cursor records the span of each member.
 
     Raises `Corrupt` at the offset of a syntax error.
     """
-    walker = _JsonWalk(data, marks)
+    walker = _JsonWalk(cursor)
     value = walker.value(walker.token(), "", 0)
     end = walker.blank()
-    if end != len(data):
+    if end != cursor.end:
         raise walker.wrong("more after the end")
-    walker.dead(len(data))
+    walker.dead(end)
     return value
 
 
 class _JsonWalk:
-    """A walk over JSON text. `at` is the next byte, `marked_end` the end of the recorded spans."""
+    """A walk over JSON text. `at` is the next byte, the cursor stands at the end of what it has recorded."""
 
-    def __init__(self, data: bytes, marks: SpanRecorder) -> None:
-        self.data, self.marks, self.at, self.marked_end = data, marks, 0, 0
+    def __init__(self, cursor: Cursor) -> None:
+        self.cursor, self.data, self.at = cursor, bytes(cursor.data), 0
 
     def wrong(self, why: str) -> Corrupt:
         return Corrupt(f"not JSON at byte {self.at} of {len(self.data)}: {why}", offset=self.at, field=SYNTAX)
@@ -408,15 +408,13 @@ class _JsonWalk:
 
     def dead(self, end: int) -> None:
         """Record everything unrecorded before `end` as punctuation."""
-        if end > self.marked_end:
-            self.marks.add(self.marked_end, end - self.marked_end, PUNCTUATION, None)
-        self.marked_end = max(self.marked_end, end)
+        if end > self.cursor.at:
+            self.cursor.advance(end, PUNCTUATION, None)
 
     def mark(self, token: bytes, field: str, value: object) -> None:
         """Record the span of the token that ends here."""
         self.dead(self.at - len(token))
-        self.marks.add(self.at - len(token), len(token), field, value)
-        self.marked_end = self.at
+        self.cursor.advance(self.at, field, value)
 
     def value(self, token: bytes, path: str, depth: int) -> Any:
         """Return the value that begins with a token."""

@@ -40,7 +40,6 @@ from lakekit.options.option import EMPTY, FrozenDict
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lakekit.codec.cursor import SpanRecorder
     from lakekit.model.data_file import DataFileMeta
 
 
@@ -144,29 +143,35 @@ def _write_deletion(deletion: DeletionFile | None) -> bytes:
     return b"".join([b"\1", jutf(deletion.path), _i64(deletion.offset), _i64(deletion.length), _i64(count)])
 
 
-def decode(data: bytes, *, path: str | None = None, marks: SpanRecorder | None = None) -> Split:
+def decode(data: bytes, *, path: str | None = None) -> Split:
     """Decode a split of version 1 to 8.
 
     Raises `Corrupt`; `Unsupported` for a later version and for changes as pairs of splits.
     """
-    cursor = Cursor(data, path=path, marks=marks)
+    cursor = Cursor(data, path=path)
+    split = read_split(cursor)
+    cursor.finish("split")
+    return split
+
+
+def read_split(cursor: Cursor) -> Split:
+    """Read the split at the cursor. Raises as `decode`."""
     first = cursor.i64be("magic or snapshot")
     version = cursor.i32be("version") if first == MAGIC else 1
     shape = _SHAPES.get(version)
     if shape is None or (version == 1 and first == MAGIC):
         msg = f"a split of version {version}: lakekit reads versions 1 to {VERSION}"
-        raise Unsupported(msg, feature="file.split", path=path)
+        raise Unsupported(msg, feature="file.split", path=cursor.path)
     snapshot = first if version == 1 else cursor.i64be("snapshot")
     partition, bucket, bucket_path = read_partition(cursor), cursor.i32be("bucket"), cursor.jutf("bucket path")
     total = cursor.i32be("total buckets") if version >= 6 and cursor.flag("has total buckets") else None
     if cursor.i32be("files before") or cursor.flag("has deletions before"):
         msg = "a split that holds the files before a change and those after it: engines stopped writing them with 1.4"
-        raise Unsupported(msg, feature="file.split", path=path)
+        raise Unsupported(msg, feature="file.split", path=cursor.path)
     with cursor.within("files"):
         files = read_list(cursor, read_file, shape)
     deletions = _read_deletions(cursor, files, version) if cursor.flag("has deletions") else {}
     streaming, raw = cursor.flag("streaming"), cursor.flag("raw")
-    cursor.finish("split")
     return Split(
         snapshot_id=snapshot,
         partition=partition,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from spec_tests.house import language
-from spec_tests.house.source import modules
+from spec_tests.house.source import PACKAGE, functions, modules, name, tree
 
 
 def test_a_class_name_stands_in_one_file():
@@ -42,6 +44,19 @@ def test_files_are_full():
 
 def test_no_function_takes_more_than_ten_parameters():
     assert language.most_parameters() <= 10
+
+
+DECODING = {"codec", "model", "metadata", "format", "file_index", "lsm", "data_file", "bucket", "read"}
+RECORDING = {"lakekit/codec/cursor.py", "lakekit/codec/binary_value.py"}
+"""The cursor, and the cursor of one row: what they read they record where a hex view gives them a recorder."""
+
+
+def test_decoders_do_not_know_of_spans():
+    """A decoder takes bytes or a cursor; who is to see which bytes it read gives it a cursor that records them."""
+    decoders = [path for path in modules() if path.is_relative_to(PACKAGE) and path.relative_to(PACKAGE).parts[0] in DECODING]
+    takers = {name(path) for path in decoders for function in functions(tree(path)) if "SpanRecorder" in ast.unparse(function.args)}
+    assert decoders
+    assert takers == RECORDING
 
 
 @pytest.mark.long

@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from pyroaring import BitMap
 
 from lakekit.codec import roaring
-from lakekit.codec.cursor import Cursor
+from lakekit.codec.cursor import Cursor, SpanRecorder
 from lakekit.errors import Corrupt
 from lakekit.file_index import bsi
 from lakekit.types import parse
@@ -134,10 +134,10 @@ def test_the_first_that_is_not_sound_ends_them(first: int, second: int) -> None:
 
 def test_marks_are_those_of_one_by_one() -> None:
     payload = bsi.build(pa.array([5, -3, None, 70_000] * 9), parse("BIGINT"), {})
-    cursor = Cursor(payload, marks=True)
+    cursor = Cursor(payload, spans=SpanRecorder())
     bsi.walk(cursor, None)
-    assert cursor.marks is not None
-    names = [mark.field for mark in cursor.marks]
+    assert cursor.spans is not None
+    names = [mark.field for mark in cursor.spans]
     assert "positive.slice 16.slice cookie" in names
     assert "negative.slice 1.slice cookie" in names
 

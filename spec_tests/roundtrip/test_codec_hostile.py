@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 from lakekit import plugins
 from lakekit.codec import index_files, roaring
-from lakekit.codec.cursor import Cursor, jutf
+from lakekit.codec.cursor import Cursor, SpanRecorder, jutf
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported, ValueOutOfRange
 from lakekit.file_index import container
 from lakekit.file_index.evaluator import evaluate
@@ -215,8 +215,8 @@ def test_positions_beyond_32_bits_need_64() -> None:
         index_files.encode_deletion_vector(np.array([2**32], np.uint64), 32)
 
 
-def test_a_cursor_marks_what_it_read() -> None:
-    cursor = Cursor(b"\0\0\0\3abc\1", marks=True)
+def test_a_cursor_records_what_it_read() -> None:
+    cursor = Cursor(b"\0\0\0\3abc\1", spans=SpanRecorder())
     cursor.raw(cursor.i32be("length"), "body")
     cursor.u8("tail")
-    assert [tuple(mark)[:4] for mark in cursor.marks or ()] == [(0, 4, "length", 3), (4, 3, "body", b"abc"), (7, 1, "tail", 1)]
+    assert [tuple(mark)[:4] for mark in cursor.spans or ()] == [(0, 4, "length", 3), (4, 3, "body", b"abc"), (7, 1, "tail", 1)]
