@@ -29,7 +29,7 @@ from polars.series import series, string, utils
 from lakekit.types import INTERNAL_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from polars._typing import PolarsDataType
 
@@ -58,7 +58,9 @@ __all__ = [
     "prepare_series",
     "select_by_name",
     "series_field",
+    "split_by_chunk",
     "struct_field",
+    "without_empty_chunks",
 ]
 
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
@@ -151,6 +153,38 @@ def drop_columns(frame: Frame, names: Iterable[str], *, strict: bool = True) -> 
 def cast_columns(frame: Frame, types: Mapping[str, PolarsDataType]) -> Frame:
     """Return the frame with exactly these columns cast to these types."""
     return frame.with_columns(col(name).cast(dtype) for name, dtype in types.items())
+
+
+def without_empty_chunks(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the same rows in chunks of which none is empty; no row is copied.
+
+    Polars 2.1 keeps a chunk of which a filter left no row, and panics over it in some functions: `list.set_union` and
+    its kind, `format`. A frame that was filtered comes through here before an expression of the caller runs over it.
+    """
+    if all(0 not in column.chunk_lengths() for column in frame):
+        return frame
+    return pl.DataFrame([_join_chunks(column) for column in frame]) if frame.height else frame.clear()
+
+
+def split_by_chunk(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Yield the rows in frames of one chunk each; no row is copied where the columns are cut alike.
+
+    A source of Polars yields such frames, as a filter of the query that goes on would leave empty chunks of others.
+    """
+    frame, start = without_empty_chunks(frame), 0
+    lengths = max((column.chunk_lengths() for column in frame), key=len, default=[frame.height])
+    if any(column.n_chunks() > 1 and column.chunk_lengths() != lengths for column in frame):
+        frame, lengths = frame.rechunk(), [frame.height]
+    for length in lengths:
+        yield frame.slice(start, length)
+        start += length
+
+
+def _join_chunks(column: pl.Series) -> pl.Series:
+    filled = [chunk for chunk in column.get_chunks() if chunk.len()]
+    for chunk in filled[1:]:
+        filled[0].append(chunk)
+    return filled[0]
 
 
 def series_field(struct: pl.Series, name: str) -> pl.Series:

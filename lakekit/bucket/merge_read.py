@@ -34,7 +34,7 @@ from polars.io.plugins import register_io_source
 
 from lakekit import parallel
 from lakekit.codec import binary_row
-from lakekit.columns import KIND, LEVEL, ROW, SEQUENCE, col, cols, drop_columns
+from lakekit.columns import KIND, LEVEL, ROW, SEQUENCE, col, cols, drop_columns, split_by_chunk, without_empty_chunks
 from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.data_file.row_kinds import is_counted
 from lakekit.errors import Corrupt, InvalidOption, ValueOutOfRange
@@ -251,8 +251,9 @@ def merge_lazily(tasks: Sequence[MergeTask], fields: Sequence[Field], *, system:
     ) -> Iterator[pl.DataFrame]:
         names = list(schema) if with_columns is None else with_columns
         frames = _merge_tasks(tasks, names or tasks[0].rule.key[:1], predicate, n_rows)
-        # without columns the rows are still counted: a frame keeps its height when its last column is dropped
-        yield from frames if names else (drop_columns(frame, frame.columns) for frame in frames)
+        for frame in frames:
+            # without columns the rows are still counted: a frame keeps its height when its last column is dropped
+            yield from split_by_chunk(frame) if names else (drop_columns(frame, frame.columns),)
 
     return register_io_source(source, schema=schema, is_pure=True)
 
@@ -324,7 +325,7 @@ def _merge_first_rows(
     for piece in pieces:
         merged = rows(piece, used, None).head(n_rows)
         n_rows -= merged.height
-        yield (merged if predicate is None else merged.filter(predicate)).select(cols(names))
+        yield _filter(merged, predicate).select(cols(names))
         if n_rows == 0:
             return
 
@@ -360,14 +361,18 @@ def _merge_section(
         check_kinds(versions[KIND], task.paths)
         with add_file_path(task.paths):
             merged = merge.merge(versions, task.rule, keep_deletes=task.keeps_deletes)
-        return (merged if condition is None else merged.filter(condition)).select(cols(names))
+        return _filter(merged, condition).select(cols(names))
     kinds = _has_kinds(task)
     if kinds:
         check_kinds(versions[KIND], task.paths)
     mask = merge.winner_mask(versions, task.rule, keep_deletes=task.keeps_deletes or not kinds)
     filter_columns = [] if condition is None else condition.meta.root_names()
     winners = versions.select(cols(dict.fromkeys((*names, *filter_columns)))).filter(pl.Series(mask))
-    return (winners if condition is None else winners.filter(condition)).select(cols(names))
+    return _filter(winners, condition).select(cols(names))
+
+
+def _filter(merged: pl.DataFrame, condition: pl.Expr | None) -> pl.DataFrame:
+    return merged if condition is None else without_empty_chunks(merged).filter(condition)
 
 
 def _has_kinds(task: MergeTask) -> bool:

@@ -41,7 +41,7 @@ import numpy as np
 import polars as pl
 from pyroaring import BitMap
 
-from lakekit.columns import KIND, ROW, SEQUENCE, col, cols, internal
+from lakekit.columns import KIND, ROW, SEQUENCE, col, cols, internal, without_empty_chunks
 from lakekit.commit.overwrite import Overwrite
 from lakekit.dml.matching_rows import TargetRows
 from lakekit.dml.row_change import RowChange, RowChangeSpec, delete_rows, drop, mark
@@ -349,7 +349,7 @@ def key_changed(old: pl.DataFrame, new: pl.DataFrame, ctx: TableContext) -> None
 def compute_rows(rows: pl.DataFrame, values: list[pl.Expr], ctx: TableContext) -> pl.DataFrame:
     """Rows with new values, held to the table's types. Raises `SchemaMismatch`, `ValueOutOfRange`."""
     with translate_compute_errors(ctx.name):
-        made = rows.with_columns(values)
+        made = without_empty_chunks(rows).with_columns(values)
     return pl.concat(
         [
             row_conversion.empty_frame(ctx),

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 from pyroaring import BitMap
 
-from lakekit.columns import KIND, ROW, cols, internal
+from lakekit.columns import KIND, ROW, cols, internal, without_empty_chunks
 from lakekit.dml.delete_update import (
     COMPUTED_VALUE_HINTS,
     as_deletes,
@@ -232,7 +232,7 @@ class _MergeRun:
 
 def split_by_action(rows: pl.DataFrame, actions: Sequence[MergeAction]) -> list[tuple[MergeAction, pl.DataFrame]]:
     """Return the rows that each clause acts on, without those of no clause."""
-    return list(_parts(_with_action_number(rows.lazy(), actions).collect(), actions))
+    return list(_parts(_with_action_number(without_empty_chunks(rows).lazy(), actions).collect(), actions))
 
 
 def _with_action_number(rows: pl.LazyFrame, actions: Sequence[MergeAction]) -> pl.LazyFrame:
@@ -246,7 +246,7 @@ def _with_action_number(rows: pl.LazyFrame, actions: Sequence[MergeAction]) -> p
 def _parts(batch: pl.DataFrame, actions: Sequence[MergeAction]) -> Iterator[tuple[MergeAction, pl.DataFrame]]:
     """Yield the rows that each clause acts on."""
     for number, action in enumerate(actions):
-        rows = batch.filter(pl.col(_ACTION) == number)
+        rows = without_empty_chunks(batch.filter(pl.col(_ACTION) == number))
         if rows.height:
             yield action, rows
 

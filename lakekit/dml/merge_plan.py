@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
 
-from lakekit.columns import col, internal
+from lakekit.columns import col, internal, without_empty_chunks
 from lakekit.dml.delete_update import assignments
 from lakekit.errors import ColumnNotFound, SchemaMismatch
 from lakekit.format.polars_types import polars_schema
@@ -324,7 +324,7 @@ def _source(source: object, ctx: TableContext) -> pl.DataFrame:
     frames = input_frames.open_input(source, ctx)
     pieces = list(frames.pieces(ctx))
     schema = polars_schema(ctx.schema.fields) if frames.schema is None else frames.schema
-    frame = pl.concat(pieces) if pieces else pl.DataFrame(schema=schema)
+    frame = without_empty_chunks(pl.concat(pieces)) if pieces else pl.DataFrame(schema=schema)
     zoned = [
         name
         for name, dtype in frame.schema.items()

@@ -33,7 +33,7 @@ from polars.io.plugins import register_io_source
 
 from lakekit import parallel, runtime, storage as storages
 from lakekit.codec import binary_row
-from lakekit.columns import col, cols
+from lakekit.columns import col, cols, split_by_chunk
 from lakekit.data_file import verification
 from lakekit.errors import Corrupt, InvalidOption, SchemaMismatch, Unsupported
 from lakekit.format import orc, parquet
@@ -410,7 +410,7 @@ class TextFiles:
             if left is not None:
                 selected = selected.head(left)
                 left -= selected.height
-            yield selected
+            yield from split_by_chunk(selected)
             if left == 0:
                 return
 
