@@ -4,10 +4,9 @@
     file_counts(table, mark)        files of one snapshot: reads its two lists
     format_read_call(table, mark)   the Python that reads the table as of a mark
     condition(table, "amount > 3")  a filter as it is typed
+    locate_file(…)                  the manifest that added a data file, its partition and its bucket
 
 Only metadata is read, and of one snapshot at a time. `inspection.manifest_tree` has the manifests of a snapshot.
-
-The location of a data file of a snapshot: the manifest that added it, its partition and its bucket.
 """
 
 from __future__ import annotations

@@ -1,26 +1,20 @@
-"""Universal compaction: which runs of a bucket to merge next, and into which level.
+"""Universal compaction: the levels of a bucket, and which runs to merge next, into which level.
 
     pick(levels, options, now_ms=…)     what a writer compacts after a flush
     pick_full(levels, options, …)       everything into the last level, or, if all is there, the files that need it
     force_up_level_0(levels, options)   level 0, whether or not a rule asks for it
-
-The runs picked are always neighbours, from the newest on: older versions of a key never overtake newer ones. Sizes
-decide as in engine 1.4.2. (Later engines also include a big run of level 1 once another rule triggered a compaction;
-1.4.2 does not.)
-
-Source: ENGINE.md 2.2 to 2.4, `UniversalCompaction`, `EarlyFullCompaction`, `ForceUpLevel0Compaction`,
-`CompactStrategy.pickFullCompaction`, `OffPeakHours`.
-
-The levels of one bucket's LSM tree and the sorted runs they hold.
 
     level 0   |-c-|  |--d--|         every file is a run of its own, newest first
     level 4   |--a--| |---b---|      the files of a higher level are one run: their keys do not overlap
     level 5   |------------e------|
 
 A run of a smaller number is newer than all runs after it, but files of level 0 that several writers made at once may
-have sequence numbers in common.
+have sequence numbers in common. The runs picked are always neighbours, from the newest on: older versions of a key
+never overtake newer ones. Sizes decide as in engine 1.4.2 (later engines also include a big run of level 1 once another
+rule triggered a compaction).
 
-Source: ENGINE.md 2.1, `LsmLevels`, `LevelSortedRun`.
+Source: ENGINE.md 2.1 to 2.4, `LsmLevels`, `LevelSortedRun`, `UniversalCompaction`, `EarlyFullCompaction`,
+`ForceUpLevel0Compaction`, `CompactStrategy.pickFullCompaction`, `OffPeakHours`.
 """
 
 from __future__ import annotations

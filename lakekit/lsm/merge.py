@@ -1,20 +1,16 @@
-"""The merge of a section's rows by the rule of its table.
+"""The merge of a section's rows, the merge spec from options, the changelog between two states.
 
-A changelog as the difference of two states: for each key at most a row before and a row after.
-
-    before          after           changelog
+    before          after           changelog: for each key at most a row before and a row after
     – or retract    add             +I after
     – or retract    – or retract    nothing
     add             – or retract    -D before
     add             add             -U before, +U after; nothing if both are equal and equal rows are to be left out
 
-Source: ENGINE.md 4.1, `FullChangelogMergeFunctionWrapper`, `LookupChangelogMergeFunctionWrapper`,
-`ValueEqualiserSupplier`.
+Start from `merge`, `merge_spec_from_options` and `changelog_between`.
 
-The merge rule of a table: engine, key, order of versions, and the function of each column.
-
-Source: ENGINE.md 1.3, 3 and 6.6; `PrimaryKeyTableUtils`, `PartialUpdateMergeFunction.Factory`,
-`AggregateMergeFunction.Factory`, `CoreOptions`.
+Source: ENGINE.md 1.3, 3, 4.1 and 6.6; `PrimaryKeyTableUtils`, `PartialUpdateMergeFunction.Factory`,
+`AggregateMergeFunction.Factory`, `CoreOptions`, `FullChangelogMergeFunctionWrapper`,
+`LookupChangelogMergeFunctionWrapper`, `ValueEqualiserSupplier`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a merge needs to know about a table: its engine, its key, its sequence fields, the functions of its columns.
+"""What a merge needs to know of a table: engine, key, sequence fields, functions of columns.
 
 `merge_spec_from_options` builds it from the options of a schema.
 """

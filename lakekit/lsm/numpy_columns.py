@@ -1,14 +1,12 @@
-"""Polars columns as numpy arrays and back: values, null masks, and integers that compare as the values do.
+"""Polars columns as numpy arrays: values, null masks, integers that compare alike, codes of keys.
 
-Integer codes for keys, by which equal keys are found without comparing rows one by one.
-
-    BIGINT, DATE, BOOLEAN, DOUBLE …          the number itself: exact
+    BIGINT, DATE, BOOLEAN, DOUBLE …          the key code is the number itself: exact
     (INT, DATE) and other short numbers      one number of mixed radix: exact
     STRING, DECIMAL(38), wide composites     a hash; rows with equal hashes have their keys compared
 
-Exact integers of a small range are addressed directly (`is_dense`); others are sorted, which costs little as each run
-is sorted already. Hashes are sorted together with their row numbers as one integer each, so that rows of a key come out
-in their own order.
+By key codes equal keys are found without comparing rows one by one. Exact ones of a small range are addressed directly
+(`is_dense`); others are sorted, which costs little as each run is sorted already. Hashes are sorted together with their
+row numbers as one integer each, so that rows of a key come out in their own order.
 """
 
 from __future__ import annotations

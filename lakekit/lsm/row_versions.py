@@ -1,4 +1,4 @@
-"""All versions of many keys, laid out so that a fold loops over the versions and not over the keys.
+"""All versions of many keys, laid out for a fold that loops over versions, not keys; their order.
 
     keys with three versions first, then those with two …        rows (row numbers of the section)
       first versions      a0 b0 c0 d0                            heights = (4, 4, 2)
@@ -8,18 +8,15 @@
 One step of a fold is one operation on arrays: the state of the first `height` keys and the next version of each. Keys
 without a further version are not touched any more.
 
-The order of versions of a key: sequence fields, sequence number, retract before add.
+Versions are ordered by sequence fields, sequence number, retract before add; equal ones keep their order in the
+section. Nulls of a sequence field lose in both directions of `sequence.field.sort-order`: descending reverses the
+comparison of two values, not of a value and a null.
 
-Nulls of a sequence field lose, in both directions of `sequence.field.sort-order`: descending reverses the comparison of
-two values, not of a value and a null. Rows that are equal in all of this keep the order they have in the section.
+A section comes oldest run first, so that the newest version is nearly always the last row of its key. `mask_newest`
+assumes that and verifies it with the sequence numbers; if it is wrong, one round of versions after another is compared,
+all keys at once.
 
 Source: ENGINE.md 0.1, 1.3 and 6.6; `UserDefinedSeqComparator`, `SortMergeReaderWithLoserTree`.
-
-The winning row of each key: the newest of its versions, or the oldest.
-
-A section comes oldest run first, so that the winner is nearly always the last row of its key. That is assumed, then
-verified with the sequence numbers. If it is wrong, the versions of each key are compared: one round of versions after
-another, all keys at once.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ warning, and the next commit tries again. Expiry also runs when there was nothin
 `write-only` tables and writers skip all of it except for marking partitions done (`partition.end-input-to-done`), since
 only the writer knows which partitions its batch has completed. Writers that postpone rows leave the expiry of snapshots
 to the compaction job.
+
 Source: ENGINE.md 5.7; `TableCommitImpl.maintain`, `PrimaryKeyFileStoreTable.newExpireRunnable`,
 `PartitionMarkDoneListener`.
 """

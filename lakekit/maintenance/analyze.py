@@ -2,20 +2,18 @@
 
     rows of the newest snapshot ─▶ statistics/stat-<uuid>-0 ─▶ snapshot ANALYZE: nothing added, nothing removed
 
-Later snapshots carry the file on while the schema stays the same. Rows are counted after merging; distinct values by a
-sketch, as engines do (`maintenance.analyze`). Rows are summarized in batches, and parts of the table can be summarized
-independently and combined. `t.explain()` estimates row counts from the statistics, Spark gets sizes from them
-(`read.explain`), planners of other engines use them too; `t.system("statistics")` shows them.
-Source: ENGINE.md 5.12, FORMAT.md 3.6, `StatsFileHandler`, `FileStoreCommitImpl.commitStatistics`.
-
-An estimate of the number of distinct values of a column: a sketch that can be made of parts and combined.
-
     hash of a value    1 1 0 … 0 0 0 1 0 1 1      the last 12 bits: its register; the leading zeros: its rank
     register           the greatest rank of any value of it, from 1; 0: no value
 
-HyperLogLog with 4096 registers, off by 1.6 % (standard error); few values are counted by the registers that are empty,
-almost exactly. Source: Flajolet, Fusy, Gandouet, Meunier, HyperLogLog (2007). Polars counts by such a sketch too, but
-does not expose it.
+Later snapshots carry the file on while the schema stays the same. Rows are counted after merging, in batches; parts of
+the table can be summarized independently and combined. `t.explain()` estimates row counts from the statistics, Spark
+gets sizes from them (`read.explain`), planners of other engines use them too; `t.system("statistics")` shows them.
+
+Distinct values are estimated by a HyperLogLog sketch with 4096 registers, off by 1.6 % (standard error); few values are
+counted by the registers that are empty, almost exactly. Polars counts by such a sketch too, but does not expose it.
+
+Source: ENGINE.md 5.12, FORMAT.md 3.6, `StatsFileHandler`, `FileStoreCommitImpl.commitStatistics`; Flajolet, Fusy,
+Gandouet, Meunier, HyperLogLog (2007).
 """
 
 from __future__ import annotations

@@ -1,13 +1,6 @@
-"""Create a table in one step where none is: its schemas and one snapshot appear after all of its files.
+"""Tables created in one step, schemas and one snapshot after all of their files; and copies of tables.
 
-Where the storage has directories, everything is written to `.<what>-<id>` beside the tables, which is not taken for a
-table, and then moved to its place in one step. In object stores the schemas come after all files and the snapshot last:
-a process that dies before the schemas leaves no table, one that dies between schemas and snapshot an empty table. A
-call that fails removes what it made.
-
-Copy a table: its schemas, options and the files of one snapshot, as another table that shares nothing with it.
-
-    schema/schema-0 … schema-2     as made now, without options that lead to places of the source
+    schema/schema-0 … schema-2     of a copy: as made now, without options that lead to places of the source
                                    (`path`, `data-file.external-paths…`)
     manifest/…                     new, for one snapshot 1 of kind APPEND that adds every live file
     dt=…/bucket-0/data-….parquet   the live files under their names, with their extra files (file indexes),
@@ -16,12 +9,16 @@ Copy a table: its schemas, options and the files of one snapshot, as another tab
     left behind                    older snapshots, tags, branches, consumers, and changelog files;
                                    a stream of the clone begins with its snapshot
 
+Where the storage has directories, everything is written to `.<what>-<id>` beside the tables, which is not taken for a
+table, and then moved to its place in one step. In object stores the schemas come after all files and the snapshot last:
+a process that dies before the schemas leaves no table, one that dies between schemas and snapshot an empty table. A
+call that fails removes what it made.
+
 Java's CloneAction up to 1.1 copied files likewise, those of all schemas and of the newest snapshot; since 1.2 it reads
 and writes rows, and key tables become ones with `bucket` -2. No row is decoded here, so that buckets, levels and
 sequence numbers stay.
 
-Where the copy is written, and when it appears, is decided by `atomic_create`. Source: ENGINE.md 11; `CloneAction`,
-`CopyFileOperator`.
+Source: ENGINE.md 11; `CloneAction`, `CopyFileOperator`.
 """
 
 from __future__ import annotations

@@ -1,30 +1,24 @@
-"""Branches created, renamed and deleted, and main fast-forwarded to a branch.
+"""Branches created, renamed, deleted and fast-forwarded to; rollback; repair of the hints of a table.
 
     create(ctx, "dev")               branch/branch-dev/schema/…                 every schema, no rows
     create(ctx, "dev", tag="v1")     and snapshot/snapshot-3, tag/tag-v1        the rows of the tag
     fast_forward(ctx, "dev")         main from the branch's first snapshot on is what the branch is
+    rollback to 5                    LATEST = 5 ─▶ snapshot 9 … 6, newest first ─▶ changelogs after 5 ─▶ tags after 5
+    repair                           snapshots 3, 5, 6; LATEST 4, EARLIEST –   ->   LATEST 6, EARLIEST 5
 
 A branch is metadata of its own over shared data files: deleting it leaves its data files to the removal of orphan
 files. A branch exists once it has a schema, which is therefore written last and deleted first.
-Source: ENGINE.md 5.11, FORMAT.md 3.5; `FileSystemBranchManager`, `BranchManager`.
 
-Rollback to an older state: the snapshots, long-lived changelogs and tags after it are removed.
-
-    LATEST = 5 ─▶ snapshot 9 … 6, newest first ─▶ changelogs after 5 ─▶ tags after 5
-
-Each step leaves a consistent table in a state between: the hint is not believed while snapshot 6 exists. Data files
-stay: they are orphans, and removed as such. A snapshot that only a tag keeps is written again first; a gap follows it
-then, so that the hint is written at the end. Where main was fast-forwarded to a branch, a tag may be of another
-snapshot than the one that has its id now, which it replaces.
-Source: ENGINE.md 5.13; `RollbackHelper`, `RollbackToWatermarkProcedure`.
-
-Repair of the hints of a table: `LATEST` and `EARLIEST` come to name what exists.
-
-    snapshot-3  snapshot-5  snapshot-6   LATEST 4  EARLIEST –      ->      LATEST 6  EARLIEST 5
+Each step of a rollback leaves a consistent table in a state between: the hint is not believed while snapshot 6 exists.
+Data files stay: they are orphans, and removed as such. A snapshot that only a tag keeps is written again first; a gap
+follows it then, so that the hint is written at the end. Where main was fast-forwarded to a branch, a tag may be of
+another snapshot than the one that has its id now, which it replaces.
 
 Readers of lakekit verify hints; other engines believe EARLIEST, so that after a gap (a snapshot that was lost, or
-removed by hand) it must name the first of the unbroken sequence that ends with the newest. Source: FORMAT.md 1.6,
-ENGINE.md 11, `RepairEarliestSnapshotProcedure`.
+removed by hand) it must name the first of the unbroken sequence that ends with the newest.
+
+Source: ENGINE.md 5.11, 5.13, 11, FORMAT.md 1.6, 3.5; `FileSystemBranchManager`, `BranchManager`, `RollbackHelper`,
+`RollbackToWatermarkProcedure`, `RepairEarliestSnapshotProcedure`.
 """
 
 from __future__ import annotations

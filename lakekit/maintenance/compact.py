@@ -1,44 +1,26 @@
-"""Dedicated compaction: every bucket of a table, or of some partitions, in one commit.
+"""Dedicated compaction of all buckets, or of some partitions, in one commit; merge of manifests.
 
     request -> (partition, bucket) of one snapshot -> messages of some of them, here or in other processes -> one commit
 
+    append tables without buckets   small files are packed by partition and rewritten, without the deleted rows and
+                                    their deletion vectors; or clustered: the due runs of a partition are sorted
+    postponed rows of bucket -2     w1-0, w1-1, w2-0 are replayed in write order into as many buckets as their partition
+                                    has, and compacted away in the commit that adds the new files
+    manifests                       m1 m2 … m40 -> m41, in a COMPACT snapshot of the same rows
+
 `write-only` writers leave compaction to this; it may run beside them, since it only replaces existing files, and a
-writer that only adds files conflicts with nothing (ENGINE 2.11, 5.5). Two concurrent compactions of one bucket
-conflict: the second raises `Conflict` and changes nothing.
+writer that only adds files conflicts with nothing (ENGINE 2.11, 5.5). Rows appended while files are clustered stay in
+level 0. Two concurrent compactions of one bucket conflict: the second raises `Conflict` and changes nothing.
 
-Source: ENGINE.md 2.4, 2.11, 8.2 and 8.6; `CompactProcedure`, `CompactAction`.
+Where the caller chooses partitions to cluster, `clustering.history-partition.idle-to-full-sort` adds others that were
+not written to for so long, the longest idle first, up to `clustering.history-partition.limit`: all their rows are
+sorted. Every commit merges small manifests once there are many; `compact_manifests` does it now, and drops the entries
+of deleted files.
 
-Compaction of append tables without buckets: small files are packed by partition and rewritten.
-
-Rows stay; deleted rows go together with their deletion vectors.
-
-Source: ENGINE.md 8.2; `AppendCompactCoordinator`, `AppendCompactTask`, `AppendDeleteFileMaintainer`.
-
-Incremental clustering of append tables without buckets.
-
-The due runs of each partition are sorted, in one COMPACT snapshot. Rows appended meanwhile stay in level 0. Where the
-caller chooses partitions, `clustering.history-partition.idle-to-full-sort` adds others that were not written to for so
-long, the longest idle first, up to `clustering.history-partition.limit`: all their rows are sorted.
-
-Source: ENGINE.md 8.6; `IncrementalClusterManager`, `HistoryPartitionCluster`, `CompactProcedure`.
-
-Moving postponed rows to their buckets.
-
-The rows of bucket -2 are replayed in write order into as many buckets as their partition has.
-
-    bucket -2   w1-0, w1-1, w2-0      ->      bucket 0: data-…-0, data-…-1      bucket 1: data-…-0
-                └ compacted away, in the commit that adds these
-
-Source: ENGINE.md 7.6, ENGINE_1.4.2.md B (`postpone.default-bucket-num` is 1; the options `postpone.target-…` are of
-later engines); `CompactAction`, `RewritePostponeBucketCommittableOperator`.
-
-Full merge of manifests: a COMPACT snapshot with the same rows whose plans open fewer files.
-
-    base + delta of the newest snapshot   m1 m2 m3 … m40   ->   base of the next one   m41        delta: nothing
-
-Every commit merges small manifests once there are many; this does it now, and drops the entries of deleted files.
-
-Source: ENGINE.md 5.3; `FileStoreCommitImpl.compactManifest`, `ManifestFileMerger`.
+Source: ENGINE.md 2.4, 2.11, 5.3, 7.6, 8.2, 8.6, ENGINE_1.4.2.md B (`postpone.default-bucket-num` is 1; the options
+`postpone.target-…` are of later engines); `CompactProcedure`, `CompactAction`, `AppendCompactCoordinator`,
+`AppendCompactTask`, `AppendDeleteFileMaintainer`, `IncrementalClusterManager`, `HistoryPartitionCluster`,
+`RewritePostponeBucketCommittableOperator`, `FileStoreCommitImpl.compactManifest`, `ManifestFileMerger`.
 """
 
 from __future__ import annotations

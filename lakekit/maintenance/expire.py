@@ -4,19 +4,16 @@
        1 ─── 2 ─── 3 ─── 4 ─── 5 ─── 6 ─── 7 ─── 8 ─── 9
        └───── expired ─────────────┘ └─ retain_min, consumers, time ─┘
 
-Where changelogs outlive snapshots (`changelog.num-retained.*`, `changelog.time-retained`), a snapshot leaves
-`changelog/changelog-N` behind.
-Source: ENGINE.md 5.9, ENGINE_1.4.2.md (a snapshot's own time decides), FORMAT.md 3.8, 3.9; `ExpireSnapshotsImpl`,
-`ExpireChangelogImpl`.
-
-Removal of roots, together with the files that nothing else needs.
-
-    read all roots ─▶ what only removed ones need ─▶ root files go ─▶ all roots again ─▶ files go
+    read all roots ─▶ what only removed ones need ─▶ root files go ─▶ all roots again ─▶ files go      (`remove`)
                       fails: nothing was deleted                      fails: they are orphans
 
-Root files go first (RELIABILITY D4): a process that dies leaves files that nothing refers to, never a snapshot without
-its files. Roots are read again after that, because a tag or a branch may have been created meanwhile: its creator
-checks afterwards that the source still exists, so that one of the two sees the other.
+Where changelogs outlive snapshots (`changelog.num-retained.*`, `changelog.time-retained`), a snapshot leaves
+`changelog/changelog-N` behind. Root files go first (RELIABILITY D4): a process that dies leaves files that nothing
+refers to, never a snapshot without its files. Roots are read again after that, because a tag or a branch may have been
+created meanwhile: its creator checks afterwards that the source still exists, so that one of the two sees the other.
+
+Source: ENGINE.md 5.9, ENGINE_1.4.2.md (a snapshot's own time decides), FORMAT.md 3.8, 3.9; `ExpireSnapshotsImpl`,
+`ExpireChangelogImpl`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Expired partitions, dropped in commits of their own; and partitions marked as complete.
+"""Partitions: expired ones dropped in commits of their own, complete ones marked, idle ones found.
 
     values-time     dt=2024-01-01 is as old as its values say (`partition.timestamp-pattern`,
                     `partition.timestamp-formatter`); without a time it stays
@@ -6,8 +6,6 @@
 
 Source: ENGINE.md 5.12; `PartitionExpire`, `PartitionValuesTimeExpireStrategy`, `PartitionUpdateTimeExpireStrategy`,
 `SuccessFileMarkDoneAction`.
-
-The partitions that a maintenance task works on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Make a table of data files that other engines wrote: they become its files unchanged, in one snapshot.
+"""A table of data files that other engines wrote: they become its files unchanged, in one snapshot.
 
     dt=…/bucket-0/data-<uuid>-0.parquet   a copy of each file under a new name,
                                           or a hard link to it where it is to be moved anyway
@@ -9,8 +9,7 @@
 
 A copy is never a hard link: a program that goes on writing the source in place would change the table. Bounds come from
 footers where these are reliable, else from the rows, read a column at a time. A partition column that a file lacks has
-no statistics, which tells readers so (`data_file.partition_constants`); a file that has it must have its folder's value
-in every row.
+no statistics, which tells readers so; a file that has it must have its folder's value in every row.
 
 Source: ENGINE.md 11; `FileMetaUtils`, `Migrator`.
 """

@@ -1,33 +1,24 @@
-"""Reachability of files: which files only some roots need, and may be deleted with them.
+"""The roots of garbage collection, and the files that only some of them need.
 
     reachable_only_from(ctx, removed, retained)     files that a root of `removed` refers to and no root of `retained`
 
-What a root needs:
-
-    snapshot    both manifest lists, their manifests and live files; changelog list, its manifests and files;
+    snapshot    needs both manifest lists, their manifests and live files; changelog list, its manifests and files;
                 index manifest and index files; statistics
     tag         the same without the changelog
     changelog   the changelog list and what is in it; where the table has no changelog producer, base and delta list,
                 and the files of the delta that a flush made, which are the changelog
 
+The roots are every snapshot, tag and long-lived changelog of every branch; a branch is any directory that could be one,
+complete or not. Code that deletes reads all roots first: a root of `retained` that cannot be read, or that vanished
+since it was listed, stops the deletion (RELIABILITY D5). Files of a removed root that are already deleted are ignored.
+
 A chain of snapshots, each built on the one before, is examined in steps: a file that was removed is named by a DELETE
 of the next snapshot, and the files of later ones are live at the first or added since. A snapshot is built on another
 if its base list names exactly the manifests of that one; ids prove nothing: main may have been fast-forwarded to a
-branch whose first snapshots had expired. Each list and each manifest is read once, many concurrently. A root of
-`retained` that cannot be read raises; files of a removed root that are already deleted are ignored.
-Source: FORMAT.md 3.8, 3.9, ENGINE.md 5.9, 5.10; RELIABILITY.md D4, D5; `SnapshotDeletion`, `TagDeletion`,
-`ChangelogDeletion`, `FileDeletionBase`.
+branch whose first snapshots had expired. Each list and each manifest is read once, many concurrently.
 
-The roots of garbage collection: every snapshot, tag and long-lived changelog of every branch.
-
-A file that no root needs may be deleted.
-
-    branch main    snapshot 4, snapshot 5, tag v1, changelog 3
-    branch dev     snapshot 4, tag v1
-
-A branch is any directory that could be one, complete or not. Code that deletes reads all roots first; a root that
-cannot be read, or that vanished since it was listed, stops the deletion (RELIABILITY D5). Source: FORMAT.md 3,
-`OrphanFilesClean.validBranches`.
+Source: FORMAT.md 3, ENGINE.md 5.9, 5.10; RELIABILITY.md D4, D5; `SnapshotDeletion`, `TagDeletion`, `ChangelogDeletion`,
+`FileDeletionBase`, `OrphanFilesClean.validBranches`.
 """
 
 from __future__ import annotations

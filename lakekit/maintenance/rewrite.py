@@ -1,30 +1,22 @@
-"""Change of the number of buckets: every row of the chosen partitions is rewritten, in one OVERWRITE snapshot.
+"""Rewrites of all rows of some partitions: into another number of buckets, or sorted.
 
-Writers should pause meanwhile. A row that another commit adds to such a partition is not lost: the rewrite is refused
-then.
-Source: ENGINE.md 7.7 and 5.8; `RescaleAction`.
-
-The rows of a snapshot under the table's current schema, for tasks that rewrite them.
-
-    schema then   k  a  b          rows rewritten   k  b  c          c is null, a is dropped
-    schema now    k  b  c
-
-A plain read of that snapshot would return its columns of then, and substitute rows of a fallback branch; neither
-belongs in new files.
-Source: ENGINE.md 6.8, 7.7.
-
-Compaction that sorts: the rows of a partition in an order that lets reads of some columns skip files.
-
+    rescale         every row to as many buckets as the option says, in one OVERWRITE snapshot
+    sort            in an order that lets reads of some columns skip files:
     append tables   files [9 2 7] [1 8] [5 3 6 4]   ->   [1 2 3] [4 5 6] [7 8 9]
                     the files that were read go, rows appended meanwhile stay
     key tables      dynamic buckets, rows in order fill bucket 0, then bucket 1 …
                     in a bucket files are sorted by key, as ever; hash indexes say where
 
-In key tables all rows of the partitions are rewritten, merged, and every bucket and hash index there is replaced: a key
-is in one bucket, as before. Rows that another commit adds meanwhile are not lost: the commit is refused. In 1.4.2 too
-the snapshot is an OVERWRITE, but one that takes every live file.
+`current_rows` reads the rows under the current schema (of k a b, written when it was k b c: b stays, c is null, a is
+dropped): a plain read of that snapshot would return its columns of then, and substitute rows of a fallback branch.
 
-Source: ENGINE.md 8.6; `CompactProcedure`, `SortCompactAction`, `SimpleHashBucketAssigner`.
+Writers should pause meanwhile: a row that another commit adds to a rescaled partition, or to a sorted one of a key
+table, is not lost, as the rewrite is refused then. Sorting a key table merges all rows of the partitions and replaces
+every bucket and hash index there: a key is in one bucket, as before. In 1.4.2 too that snapshot is an OVERWRITE, but
+one that takes every live file.
+
+Source: ENGINE.md 5.8, 6.8, 7.7, 8.6; `RescaleAction`, `CompactProcedure`, `SortCompactAction`,
+`SimpleHashBucketAssigner`.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@
 An index that a file has and should have is kept, unless all are rebuilt; only the columns of missing ones are read. A
 lost or unreadable index counts as missing: it is built from the rows. The new entry of a file replaces the old one; an
 index too big for it is written to a new file beside the data.
+
 Source: ENGINE.md 6.7 and 11, `RewriteFileIndexProcedure`, `FileIndexProcessor`.
 """
 

@@ -1,23 +1,20 @@
-"""Tags created, moved, renamed and deleted.
+"""Tags created, moved, renamed and deleted; those made by the clock or by a batch job; their expiry.
 
     create(ctx, "v1", at=3, retain_ms=…)           tag/tag-v1 = snapshot 3
     create(ctx, "v1", since_ms=1711843200000)      the first snapshot made then or later;
                                                    watermark=… is the first that is as far
     delete(ctx, ["v1"])                            its file, and the files that only it needed
-
-A tag keeps its snapshot readable after that expired. Source: ENGINE.md 5.10 and 11, FORMAT.md 3.4; `TagManager`,
-`TagDeletion`, `SuccessFileTagCallback`, `CreateTagFromTimestampProcedure`, `CreateTagFromWatermarkProcedure`.
-
-Tags made by the clock or by a batch job, and the expiry of tags.
-
-    process-time, watermark     each snapshot since the last automatic tag has a time;
-                                the first one of a new period is named after the period before
+    process-time, watermark     each snapshot since the last automatic tag has a time; the first one of a new period is
+                                named after the period before: daily, 7 at 2024-03-31 00:05 -> tag 2024-03-30 = snapshot
+                                    7
     batch                       a batch commit names its snapshot batch-write-2024-03-31, or as the option says,
                                 and moves the tag if it exists
 
-    daily, snapshot 7 at 2024-03-31 00:05     ->   tag 2024-03-30 = snapshot 7
+A tag keeps its snapshot readable after that expired.
 
-Source: ENGINE.md 5.10; `TagAutoCreation`, `TagBatchCreation`, `TagTimeExpire`, `TriggerTagAutomaticCreationProcedure`.
+Source: ENGINE.md 5.10 and 11, FORMAT.md 3.4; `TagManager`, `TagDeletion`, `SuccessFileTagCallback`,
+`CreateTagFromTimestampProcedure`, `CreateTagFromWatermarkProcedure`, `TagAutoCreation`, `TagBatchCreation`,
+`TagTimeExpire`, `TriggerTagAutomaticCreationProcedure`.
 """
 
 from __future__ import annotations

@@ -6,11 +6,11 @@
     read_live_entries(ctx, [m for m in manifests if is_needed(m)])      only of some manifests
     read_live_entries(ctx, snapshot, keep_manifest=…, keep_entries=…)
 
-Metadata files never change, so decoded ones are cached by path (`runtime.metadata_cache`) within a byte budget: a
-plan after one
-more commit reads only the new lists and manifests. Manifests that are not cached are read and decoded together. A file
-of another size than its list says is torn, and nothing of it is used. Sources: FORMAT.md 4, ENGINE.md 6.4, UX.md 8;
-`ManifestsReader`, `AbstractFileStoreScan`.
+Metadata files never change, so decoded ones are cached by path (`runtime.metadata_cache`) within a byte budget: a plan
+after one more commit reads only the new lists and manifests. Manifests that are not cached are read and decoded
+together. A file of another size than its list says is torn, and nothing of it is used.
+
+Source: FORMAT.md 4, ENGINE.md 6.4, UX.md 8; `ManifestsReader`, `AbstractFileStoreScan`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""The branches of a table: separate metadata over shared data files.
+"""The branches, consumers, statistics and tags of a table.
 
-The consumers of a table: the progress of named streaming readers.
-
-Read the statistics that an ANALYZE attached to a snapshot.
-
-The tags of a table: names that keep a snapshot readable after it expired.
+branch       separate metadata over shared data files
+consumer     the progress of a named streaming reader
+statistics   what an ANALYZE attached to a snapshot
+tag          a name that keeps a snapshot readable after it expired
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 The hint files are advice. LATEST is believed only with proof: the snapshot it names can be read and the next one does
 not exist; else the directory is listed. Snapshots may vanish between two calls, by expiry or rollback, so what was just
 listed is looked up again before anything is called missing.
+
 Source: FORMAT.md 1.6 and 3, ENGINE.md 6.2, `SnapshotManager`.
 """
 

@@ -1,33 +1,27 @@
-"""The context of an opened table: schema, options, paths and storage.
+"""The context of an opened table: schema, options, paths and storage; its catalog; its feature check.
 
     ctx = open_context("warehouse/shop.db/orders")
     ctx.schema, ctx.options, ctx.layout, ctx.storage
 
-Opening reads the newest schema and nothing else. A context does not change; `with_schema` and `with_options` return
-another.
-
-What a catalog provides for a table: a lock for new schemas and snapshots, schema notifications.
-
-    with catalog_lock(ctx) as lock:
+    with catalog_lock(ctx) as lock:              what a catalog provides: a lock for new schemas and snapshots
         lock.check()                             the lock is still ours
         storage.put_if_absent(path, data)        makes a commit safe; the lock keeps out engines that need one
-    schema_changed(ctx, schema)
+    schema_changed(ctx, schema)                  and schema notifications
 
-A table opened by its path has no catalog environment. Source: ENGINE.md 9.3; `CatalogLock`, `RenamingSnapshotCommit`.
+    check_writable(ctx)      before rows, compaction, statistics, manifests: everything that ends in a commit
+    check_removable(ctx)     before expiry, rollback, deletion of tags and branches, orphans: all that removes files
 
-Refuse changes to tables with features that lakekit does not know, before any file changes.
+Opening reads the newest schema and nothing else. A context does not change; `with_schema` and `with_options` return
+another. A table opened by its path has no catalog environment.
 
-    check_writable(ctx)      rows, compaction, statistics, manifests: everything that ends in a commit
-    check_removable(ctx)     expiry, rollback, deletion of tags and branches, orphans: everything that removes files
+The checks refuse features that lakekit does not know, those that reading refuses too: files could be rewritten without
+parts that lakekit does not understand, or taken for orphans. The table's stored options decide: options that a caller
+puts over them switch nothing off. Writing also refuses features that only writers implement, such as Iceberg metadata,
+indexes of key tables and callbacks. Operations that only add metadata files check nothing: creating or renaming tags
+and branches, consumer progress, `t.alter`, `t.repair`, `t.check`, `t.mark_partition_done`; nor does dropping a whole
+table, since no file of it has to stay.
 
-A feature that reading refuses is refused here too. Files that lakekit does not understand could be rewritten without
-their parts, and files that it does not know could be taken for orphans. The table's stored options decide: options that
-a caller puts over them switch nothing off. Writing also refuses features that only writers implement, such as Iceberg
-metadata, indexes of key tables and callbacks.
-
-Operations that only add metadata files check nothing: creating or renaming tags and branches, consumer progress,
-`t.alter`, `t.repair`, `t.check`, `t.mark_partition_done`. Dropping a whole table checks nothing either, since no file
-of it has to stay.
+Source: ENGINE.md 9.3; `CatalogLock`, `RenamingSnapshotCommit`.
 """
 
 from __future__ import annotations

@@ -1,43 +1,32 @@
-"""A commit message: the changes of one writer to one bucket, for a commit to publish.
+"""A commit message, which holds the changes of one writer to one bucket; committables.
 
-It holds no secret.
+    message      i32 4 + size | i32 arity | partition row | i32 bucket
+                 u8 has total buckets | [i32]                          from version 7 on
+                 new, deleted, changelog files | new, deleted index files     index files: from version 10 on
+                 compacted before, after, changelog files | new, deleted index files
+                 new | deleted index files                             up to version 9; no deleted ones before version 3
+    to_bytes     "LKCM" | u8 1 | i32 message version | i32 length | message | u8 has base | [i32 count | J-UTF names]
+                 | u8 has keys known at | [i64] | u32 CRC-32 of all before
+    committable  i64 identifier | u8 no watermark | [i64 watermark]
+                 i32 count | count × (i32, i64)                    offsets of a log system, up to version 4
+                 i32 count | count × (J-UTF key | J-UTF value)     from version 4 on
+                 i32 message version | i32 count | messages
+    list         i32 BE count | items
+    file         i32 BE length | binary row of the fields of `_FILE` (FORMAT 4.3), in their order
+    index        i32 BE length | binary row of _INDEX_TYPE, _FILE_NAME, _FILE_SIZE, _ROW_COUNT, ranges ARRAY<ROW>,
+                                 _EXTERNAL_PATH, _GLOBAL_INDEX ROW
 
-message        i32 4 + size | i32 arity | partition row | i32 bucket
-               u8 has total buckets | [i32]                          from version 7 on
-               new, deleted, changelog files | new, deleted index files     index files: from version 10 on
-               compacted before, after, changelog files | new, deleted index files
-               new | deleted index files                             up to version 9; no deleted ones before version 3
-to_bytes       "LKCM" | u8 1 | i32 message version | i32 length | message | u8 has base | [i32 count | J-UTF names]
-               | u8 has keys known at | [i64] | u32 CRC-32 of all before
+All is big endian, and files and messages are lists. The version of a message, or of a committable, travels beside its
+bytes; engine 1.4 writes messages of version 11 and committables of version 5. An engine writes the fields it knows:
+each version of a message fixes how many fields a file has. Keys and statistics are rows with arity within a field of
+type BYTES. Index files of versions up to 9 belong to the compaction, if there is one.
 
-Every list begins with its count; items as in `model.commit_message`; big endian. The version of a message travels
-beside
-its bytes; engine 1.4 writes version 11. Index files of versions up to 9 belong to the compaction, if there is one.
-Sources: FORMAT.md 12; `CommitMessageImpl`, `CommitMessageSerializer`, `DataIncrement`, `CompactIncrement`. `to_bytes`
-is lakekit's own.
+A message holds no secret. A committable passes between the processes of a job, and is stored in its savepoints.
+`to_bytes` is lakekit's own.
 
-Data files and index files as binary rows, as splits and commit messages carry them.
-
-    file    i32 BE length | binary row of the fields of `_FILE` (FORMAT 4.3), in their order
-    index   i32 BE length | binary row of _INDEX_TYPE, _FILE_NAME, _FILE_SIZE, _ROW_COUNT, ranges ARRAY<ROW>,
-                            _EXTERNAL_PATH, _GLOBAL_INDEX ROW
-    list    i32 BE count | items
-
-An engine writes the fields it knows: each version of a message fixes how many. Keys and statistics are rows with arity
-within a field of type BYTES.
-Sources: FORMAT.md 12; `DataFileMetaSerializer`, `DataFileMeta08Serializer` and its successors,
-`IndexFileMetaSerializer`, `IndexFileMetaV1Deserializer`.
-
-A committable as bytes: passed between the processes of a job, and stored in its savepoints.
-
-committable    i64 identifier | u8 no watermark | [i64 watermark]
-               i32 count | count × (i32, i64)                    offsets of a log system, up to version 4
-               i32 count | count × (J-UTF key | J-UTF value)     from version 4 on
-               i32 message version | i32 count | messages
-
-Every list begins with its count; messages as in `model.commit_message`; big endian. The version of a committable
-travels beside its bytes. Engine 1.4 writes committables of version 5. Sources: FORMAT.md 12;
-`ManifestCommittableSerializer`.
+Source: FORMAT.md 12; `CommitMessageImpl`, `CommitMessageSerializer`, `DataIncrement`, `CompactIncrement`,
+`DataFileMetaSerializer`, `DataFileMeta08Serializer` and its successors, `IndexFileMetaSerializer`,
+`IndexFileMetaV1Deserializer`, `ManifestCommittableSerializer`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Metadata of one data file, for files that are read, written or shown.
+"""Metadata of one data file, for files that are read, written or shown; and the four kinds of a row.
 
-Plans keep whole columns of them (`model.manifest_entries`). Source: FORMAT.md 4.3 and 7.2, `DataFileMeta`.
+Plans keep whole columns of metadata (`model.manifest_entries`). Kinds are a byte `_VALUE_KIND` in files, `_row_kind` in
+frames, `rowkind` in system tables.
 
-The four kinds of a row.
-
-They are a byte `_VALUE_KIND` in files, `_row_kind` in frames, `rowkind` in system tables.
+Source: FORMAT.md 4.3 and 7.2, `DataFileMeta`.
 """
 
 from __future__ import annotations

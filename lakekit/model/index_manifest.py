@@ -1,14 +1,11 @@
-"""Index manifests: the complete list of live index files of a snapshot (FORMAT 4.4).
+"""Index manifests: all live index files (hash indexes, deletion vectors) of a snapshot.
 
     02 02 18 00…00 00 20 44454c45… 12 696e6465… 3e 02 | 02 02 02 20 646174612d… 02 2c 02 02 00 | 00 00
     version 1, kind, partition, bucket, DELETION_VECTORS, index-a-0, size, rows
         | its ranges: data-a-0.parquet at 1, 22 bytes, 1 deleted | path, global index
 
-Source: FORMAT.md 4.4 and 4.7, `IndexManifestEntry`, `IndexManifestEntrySerializer`, `GlobalIndexMeta`.
-
-Index files of buckets (hash indexes, deletion vectors), as in messages and index manifests.
-
-Source: FORMAT.md 4.4 and 8.2, `IndexFileMeta`, `IndexManifestEntry`.
+Source: FORMAT.md 4.4, 4.7 and 8.2, `IndexFileMeta`, `IndexManifestEntry`, `IndexManifestEntrySerializer`,
+`GlobalIndexMeta`.
 """
 
 from __future__ import annotations

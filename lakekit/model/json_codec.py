@@ -2,20 +2,17 @@
 
     {"nextSnapshot" : 5}   <->   Consumer(next_snapshot=5)
 
+    { "version" : 3 }        `walk`: punctuation `{ `, name of version `"version"`, punctuation ` : `, version `3`,
+                             punctuation ` }`
+
 A record is a frozen dataclass whose fields declare with `member(...)` which JSON member they are. Unknown members are
 kept in `extra`, members written as `null` are listed in `nulls`, so a file that is read and written back keeps its
 contents.
 
 Reading accepts what the format allows and nothing else: duplicate members, NaN, lone surrogates, other types, numbers
 outside their range and nesting deeper than 200 levels raise `Corrupt` or `LimitExceeded` with the path and the member.
-
-Find the byte span of each member of a JSON file.
-
-    { "version" : 3 }        punctuation `{ `, name of version `"version"`, punctuation ` : `, version `3`,
-                             punctuation ` }`
-
-`json_codec` reads with Python's own parser, which is written in C and reports no positions; this walker reads the same
-text a second time, for displays. Tests compare its values with those of `json_codec.loads`.
+It uses Python's own parser, which is written in C and reports no positions; `walk` reads the same text a second time,
+for displays. Tests compare its values with those of `loads`.
 """
 
 from __future__ import annotations

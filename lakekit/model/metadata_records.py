@@ -1,30 +1,22 @@
 """Records of manifest lists, manifests and index manifests, in Avro, ORC or Parquet.
 
-The first bytes of a file identify its format.
+    4f 62 6a 01 …      Avro      every table by default
+    4f 52 43 …         ORC       "ORC", footer at the end: engines up to 1.4 with `manifest.format` = `orc`
+    50 41 52 31 …      Parquet   "PAR1" … "PAR1", footer at the end: the same with `parquet`
 
-    4f 62 6a 01   Avro      every table by default
-    4f 52 43      ORC       tables of engines up to 1.4 with `manifest.format` = `orc`
-    50 41 52 31   Parquet   the same with `parquet`
+The first bytes of a file identify its format. Fields are looked up by name. A missing field reads as null: files of
+older engines lack the last ones. Unknown fields are returned by `others` and kept: their declarations follow the last
+field that the reference knows.
 
-Fields are looked up by name. A missing field reads as null: files of older engines lack the last ones. Unknown fields
-are returned by `others`. Source: FORMAT 4.1, ENGINE_1.4.2.
+Avro schemas are those of the reference: the root record is `record` in `org.apache.paimon.avro.generated`; a nested
+record is named after its parent and its field, `record__FILE__KEY_STATS`. A nullable field is `["null", X]` in this
+order with default null. `schema_text(LIST)` returns the bytes in a file's header, `arrow(LIST)` the columns of the same
+records in ORC or Parquet.
 
-Read and write small ORC and Parquet files: manifests of tables whose `manifest.format` is not Avro.
+ORC and Parquet are decoded by Arrow, which checks pages of Parquet files against the CRC-32 that Java writes before
+each; this module limits what a file may allocate and turns Arrow's errors into `Corrupt`.
 
-    "ORC" …            ORC      footer at the end
-    "PAR1" … "PAR1"    Parquet  footer at the end
-
-Arrow decodes the bytes, and checks pages of Parquet files against the CRC-32 that Java writes before each; this module
-limits what a file may allocate and turns Arrow's errors into `Corrupt`. Source: FORMAT 4.1, ENGINE_1.4.2.
-
-Avro schemas of manifest lists, manifests and index manifests, as in the reference (FORMAT 4.1).
-
-The root record is `record` in `org.apache.paimon.avro.generated`; a nested record is named after its parent and its
-field, `record__FILE__KEY_STATS`. A nullable field is `["null", X]` in this order with default null. `schema_text(LIST)`
-returns the bytes in a file's header. Tables of engines up to 1.4 may hold the same records as ORC or Parquet
-(`manifest.format`): `arrow(LIST)` returns their columns.
-
-Fields that a newer writer added are kept: their declarations follow the last field that the reference knows.
+Source: FORMAT 4.1, ENGINE_1.4.2.
 """
 
 from __future__ import annotations

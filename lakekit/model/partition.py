@@ -1,22 +1,21 @@
-"""Convert partition values to directory names and back (FORMAT 1.4).
+"""Partition values as directory names and back (FORMAT 1.4), and the time of a partition.
 
     values (20240101 as DATE, None)   ->   texts ("19723", "__DEFAULT_PARTITION__")
                                       ->   "dt=19723/hr=__DEFAULT_PARTITION__/"
-
-A directory does not distinguish a null from a blank text; a manifest's row does. Two spellings exist: the legacy one
-(the option `partition.legacy-name`, true by default) prints internal values, the other one SQL text.
-Source: `PartitionPathUtils`, `InternalRowPartitionComputer`, `DateTimeUtils`, `Float.toString`.
-
-The time of a partition, from `partition.timestamp-pattern` and `partition.timestamp-formatter`.
-
     dt=2024-02-29/hr=7    pattern "$dt $hr:00:00"    ->   "2024-02-29 7:00:00"    ->   1709190000000 (local ms)
     dt=20240229           formatter "yyyyMMdd"       ->   1709164800000
 
-Without a pattern the first column is the text; without a formatter it is year-month-day, or that with
-hour:minute:second and a fraction, numbers beyond their range carried over (2024-13-01 is 2025-01-01). A formatter has
-the letters y u M d H m s S, text between quotes, optional parts in brackets, and other characters that are not letters;
-a repeated letter must have the same value again.
-Source: `PartitionTimeExtractor`, `DateTimeFormatter`.
+A directory does not distinguish a null from a blank text; a manifest's row does. Two spellings exist: the legacy one
+(the option `partition.legacy-name`, true by default) prints internal values, the other one SQL text.
+
+The time comes from `partition.timestamp-pattern` and `partition.timestamp-formatter`. Without a pattern the first
+column is the text; without a formatter it is year-month-day, or that with hour:minute:second and a fraction, numbers
+beyond their range carried over (2024-13-01 is 2025-01-01). A formatter has the letters y u M d H m s S, text between
+quotes, optional parts in brackets, and other characters that are not letters; a repeated letter must have the same
+value again.
+
+Source: `PartitionPathUtils`, `InternalRowPartitionComputer`, `DateTimeUtils`, `Float.toString`,
+`PartitionTimeExtractor`, `DateTimeFormatter`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The snapshot file `snapshot/snapshot-<id>`: one committed state of the table.
+"""The files of snapshots, long-lived changelogs, consumers, hints, statistics and tags.
 
-Also the file of a long-lived changelog.
-
+    snapshot/snapshot-<id>, changelog/changelog-<id>: one committed state of the table
     {
       "version" : 3,
       "id" : 1,
@@ -14,40 +13,26 @@ Also the file of a long-lived changelog.
       "timeMillis" : 1795282714096,
       "totalRecordCount" : 4, "deltaRecordCount" : 4, …
     }
-
-Members that are not set are left out by today's writers and were `null` in old ones; both are read, and written back as
-they were.
-Source: FORMAT.md 3.1, ENGINE_1.4.2.md B, `Snapshot`, `Changelog`.
-
-The consumer file `consumer/consumer-<id>`: the snapshot that a streaming reader reads next.
-
+    consumer/consumer-<id>: the snapshot that a streaming reader reads next
     { "nextSnapshot" : 5 }
-
-Source: FORMAT.md 3.7, `Consumer`.
-
-A hint file, `LATEST` or `EARLIEST`: a snapshot id in ASCII digits, and nothing else.
-
+    snapshot/LATEST, EARLIEST: a snapshot id in ASCII digits, and nothing else; advice that needs proof
     33 31                 "31"
-
-Both are advice that needs proof (`metadata.snapshots`). Source: FORMAT.md 1.6, `HintFileUtils`.
-
-The statistics file `statistics/stat-<uuid>-<n>` that ANALYZE writes.
-
+    statistics/stat-<uuid>-<n>: what ANALYZE writes; `min` and `max` are texts
     { "snapshotId" : 1, "schemaId" : 0, "mergedRecordCount" : 1, "mergedRecordSize" : 100,
       "colStats" : { "dec" : { "colId" : 4, "distinctCount" : 1, "min" : "1.50", "max" : "1.50",
                                "nullCount" : 0, "avgLen" : 8, "maxLen" : 8 } } }
-
-`min` and `max` are texts (FORMAT 3.6). Source: FORMAT.md 3.6, `Statistics`, `ColStats`.
-
-The tag file `tag/tag-<name>`: the JSON of the tagged snapshot, and the tag's lifetime.
-
+    tag/tag-<name>: the JSON of the tagged snapshot, and the tag's lifetime
     { …every member of the snapshot…,
       "tagCreateTime" : [ 2026, 11, 21, 9, 25, 49, 880283283 ],     local time; trailing zero seconds and nanoseconds
                                                                     are left out; ISO text is read too
       "tagTimeRetained" : 129600.000000000                          seconds; ISO text such as PT36H is read too
     }
 
-Source: FORMAT.md 3.4, ENGINE.md 5.10, `Tag`.
+Members that are not set are left out by today's writers and were `null` in old ones; both are read, and written back as
+they were.
+
+Source: FORMAT.md 1.6, 3.1, 3.4, 3.6, 3.7, ENGINE.md 5.10, ENGINE_1.4.2.md B; `Snapshot`, `Changelog`, `Consumer`,
+`HintFileUtils`, `Statistics`, `ColStats`, `Tag`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,4 @@
-"""A split: files of one bucket that one task reads together.
-
-It refers to no table and holds no secret.
-
-Source: ENGINE.md 6.5, FORMAT.md 12, `DataSplit`, `DeletionFile`.
-
-Splits as bytes, as the engines of a cluster exchange them; never stored in a table.
+"""A split, files of one bucket that one task reads together; its bytes as engines exchange them.
 
     dec3d2302c19ec66 | i32 version       from version 2 on (engine 0.9); version 1 begins with the snapshot
     i64 snapshot | i32 4 + size | i32 arity | partition row | i32 bucket | J-UTF path of the bucket
@@ -15,8 +9,10 @@ Splits as bytes, as the engines of a cluster exchange them; never stored in a ta
         | count × (u8 has | [J-UTF path | i64 offset | i64 length | i64 cardinality, -1: unknown])]
     u8 streaming | u8 raw
 
-Big endian; no cardinality before version 4. Engine 1.4 writes version 8. Sources: FORMAT.md 12; `DataSplit`,
-`DeletionFile`.
+Big endian; no cardinality before version 4. Engine 1.4 writes version 8. A split refers to no table, holds no secret,
+and is never stored in a table.
+
+Source: ENGINE.md 6.5, FORMAT.md 12, `DataSplit`, `DeletionFile`.
 """
 
 from __future__ import annotations

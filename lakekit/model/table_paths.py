@@ -1,4 +1,4 @@
-"""The path of every file of a table, as strings (FORMAT 1.2).
+"""The path of every file of a table, as strings, and the locations outside its folder that it may use.
 
     <root>/schema/schema-0                                 metadata of branch main
     <root>/branch/branch-dev/schema/schema-0               metadata of branch dev
@@ -6,11 +6,8 @@
     <root>/[<directory>/]dt=2024-01-01/bucket-0/data-….parquet
 
 Names from metadata files are untrusted: `checked_name` accepts only a plain file name, so no path leaves its directory.
-
-Decide which locations outside its folder a table may use.
-
-Every reader, writer, cleaner and reporter asks here. A table's own bytes (schema, manifests, messages) are untrusted:
-they can name a location, not allow it. A location is allowed if it is
+So are schema, manifests and messages: they can name a location, not allow it. Every reader, writer, cleaner and
+reporter asks `Locations.check`, which allows a location
 
     below the table's own folder
     at or below a location that the caller names      a location option in `options=`, or `lakekit.allowed-locations`
@@ -18,7 +15,9 @@ they can name a location, not allow it. A location is allowed if it is
     below the catalog's warehouse, outside the folder of any database (`*.db`): those belong to tables
 
 Locations are compared part by part after `normalize_location`, so `/lake-old` is not below `/lake` and no `..` leads
-out. Start from `Locations.check`.
+out.
+
+Source: FORMAT.md 1.2.
 """
 
 from __future__ import annotations

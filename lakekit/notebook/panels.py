@@ -1,36 +1,21 @@
-"""The snapshots of a table as a line of marks to click: `Timeline`.
-
-Many clickable boxes as one widget: a `ToggleButtons` positioned by a style sheet.
+"""What widgets are made of: clickable boxes, output without widgets, `Timeline`, a progress bar.
 
     Canvas ── HTML (style sheet, text, lines)
            └─ ToggleButtons: button k is box k         one model for a thousand boxes; Tab and Enter reach each,
                                                        hints and names come with the buttons
-
-A button each of its own would be three models a box, which a notebook server drops beyond some hundreds (measured).
-
-The output of every widget in a notebook: the widget, a PNG picture and a table.
-
-So something stays where no widget can be shown.
 
     widget view   JupyterLab, Notebook, VS Code, Colab while a kernel runs
     text/html     <img data:image/png> and the table below it: unrun, untrusted, exported, on a code host; marimo
     image/png     the picture alone, for hosts that know no HTML
     text/plain    the picture in characters
 
+A button each of its own would be three models a box, which a notebook server drops beyond some hundreds (measured).
+
 JupyterLab ranks text/html (50) above image/png (90), and so does nbconvert: a table alone would hide the picture from
 readers who do not run the notebook. Hence the HTML begins with the same picture. Counted in JupyterLab 4.6, untrusted,
-and in nbconvert 7.17:
-
-    in the output beside the view    picture  table
-    table, image/png                 no       yes
-    picture and table, image/png     yes      yes     <- this
-    image/png                        yes      no
-
-Both keep an image whose address is `data:`. Only nbconvert's `sanitize_html`, off by default, does not.
-
-The progress of long work under a notebook's cell: an IntProgress and a line.
-
-Both are removed when the work is done.
+and in nbconvert 7.17: beside the view, "table, image/png" shows no picture but a table, "image/png" a picture but no
+table, "picture and table, image/png" both. Both hosts keep an image whose address is `data:`; only nbconvert's
+`sanitize_html`, off by default, does not.
 """
 
 from __future__ import annotations

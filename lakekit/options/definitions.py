@@ -1,6 +1,7 @@
 """Definitions of all options: one field for each, which is parser, default and documentation at once.
 
-An option is added here, by a line. `table_options.py` reads them from the texts of a schema file.
+An option is added here, by a line. `table_options` reads them from the texts of a schema file.
+
 Source: ENGINE.md 12, ENGINE_1.4.2.md B, `CoreOptions`.
 """
 

@@ -1,19 +1,12 @@
-"""What lakekit supports: one list of named features.
+"""What lakekit supports: one list of named features, of everything that Paimon's documents name.
 
     area | specified
     feature | read | write | words
 
-It feeds refusals, `lk.features()`, the documents and the conformance tests. `read` and `write` are `yes`, `refused` (by
-name, with `Unsupported`) or `-` (does not concern that side). Options that only tune another engine are `-` on both
-sides: they are kept, listed and written back, and have no effect here. The lists themselves are in `feature_list.py`
-and in `option.py`.
-
-The lists behind `features`: everything that Paimon's documents name.
-
-That is formats, types, engines, functions, options, system tables, procedures and scenarios.
-
-area | specified
-feature | read | write | words
+Those are formats, types, engines, functions, options, system tables, procedures and scenarios; the options are listed
+in `option`. The list feeds refusals, `lk.features()`, the documents and the conformance tests. `read` and `write` are
+`yes`, `refused` (by name, with `Unsupported`) or `-` (does not concern that side). Options that only tune another
+engine are `-` on both sides: they are kept, listed and written back, and have no effect here.
 """
 
 from __future__ import annotations

@@ -1,25 +1,19 @@
-"""One option: its key, parser, default and description; and the options of a dataclass.
+"""One option: its key, parser, default, description, and what lakekit does with it.
 
     merge_engine: str = choice("merge-engine", "deduplicate", "How versions of a key become one row.", ENGINES,
         fixed=True)
+    (read, write, words)      keys                          the option lists behind `features`
 
 The attribute is the key with underscores, and `_ms` after durations, `_bytes` after sizes. Texts are parsed as the
 reference does: memory sizes in powers of 1024 (`64 mb`), durations (`1 h`, `5min`, `PT5M`; a bare number is
 milliseconds), choices without regard to case, `-` and `_`.
 
-An immutable mapping, with which records can be hashed, shared and pickled.
-
-Options whose secrets are never shown.
-
-What lakekit does with each option: the option lists behind `features`.
-
-    (read, write, words)      keys
-
 `words` of an option that is `-` on both sides explain why it has no effect here; it is kept, listed and written back.
-
 An option with one side refused is refused by name wherever a caller gives it: at create, at alter and among the options
 of a read (`features.check_supported`). Tables of other engines with an option whose write side alone is refused are
 read as without it.
+
+`FrozenDict` is an immutable mapping, with which records can be hashed, shared and pickled.
 """
 
 from __future__ import annotations

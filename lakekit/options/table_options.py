@@ -1,33 +1,27 @@
-"""The options of a table, parsed from the texts of its schema file; `definitions.py` declares them.
+"""The options of a table, parsed from the texts of its schema file; `definitions` declares them.
 
     options = TableOptions.parse({"bucket": "4", "fields.v.aggregate-function": "sum"}, kind="key")
     options.bucket                            4
     options.write_buffer_size_bytes           268435456
     options.fields["v"].aggregate_function    "sum"
 
+    cannot change once there are rows, neither by an alter nor for one call (`immutable_reason`):
+        bucket                      2 -> -1, -1 -> 2                rows would be looked up in the wrong bucket
+        deletion-vectors.enabled    false -> true, true -> false    rows that wait for compaction would be left out,
+                                                                    or deleted ones come back
+        ignore-delete               true -> false                   rows that were dropped are lost
+    a renamed column is renamed in keys and values that mention it (`rename_columns`):
+        bucket-key=a,b                 ->  c,b                      a column list
+        fields.a.aggregate-function    ->  fields.c.…               an option of the column
+        fields.a,g.sequence-group=x,a  ->  fields.c,g.…=x,c         both
+        file-index.bsi.a.max           ->  file-index.bsi.c.max
+
 Options of a schema file are taken as they are: an invalid text raises when, and only when, that option is read, as in
-the reference. A caller's options are checked at once (`changed`). Unknown keys are kept.
-Source: ENGINE.md 12, ENGINE_1.4.2.md B, `CoreOptions`.
+the reference. A caller's options are checked at once (`changed`). Unknown keys are kept. The reference renames in fewer
+options (and then refuses the rename, or leaves them dangling).
 
-Options that cannot change once there are rows, neither by an alter nor for one call.
-
-    bucket                        2 -> -1, -1 -> 2                rows would be looked up in the wrong bucket
-    deletion-vectors.enabled      false -> true, true -> false    rows that wait for compaction would be left out,
-                                                                  or deleted ones come back
-    ignore-delete                 true -> false                   rows that were dropped are lost
-
-Source: ENGINE.md 1.5, `SchemaManager.checkAlterTableOption`, which `AbstractFileStoreTable.checkImmutability` calls for
-the options of a call too.
-
-Rename a column in options: keys and values that mention it follow.
-
-    bucket-key=a,b                 ->  c,b                        a column list
-    fields.a.aggregate-function    ->  fields.c.…                 an option of the column
-    fields.a,g.sequence-group=x,a  ->  fields.c,g.…=x,c           both
-    file-index.bsi.a.max           ->  file-index.bsi.c.max
-
-The reference handles fewer options (and then refuses the rename, or leaves them dangling). Source: ENGINE.md 1.5,
-`SchemaManager.applyRenameColumnsToOptions`.
+Source: ENGINE.md 1.5, 12, ENGINE_1.4.2.md B, `CoreOptions`, `SchemaManager.applyRenameColumnsToOptions` and
+`checkAlterTableOption`, which `AbstractFileStoreTable.checkImmutability` calls for the options of a call too.
 """
 
 from __future__ import annotations

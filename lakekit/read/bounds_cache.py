@@ -1,21 +1,18 @@
-"""A cache of values computed from manifest entries: plan after plan computes the same from the same files.
+"""Caches of values computed from manifest entries, and of totals that file indexes give.
 
     get_or_compute(runtime, entries, ("bounds", "v"), make)     1st call: None, the caller computes it itself
                                                                 2nd call: computed and cached; then from the cache
+    cache_totals(ctx, {"v": False}, ["…/data-1.parquet"], {"…/data-1.parquet": {"v": ColumnTotals(3, 24, None, None)}})
+    get_cached_totals(ctx, {"v": False}, ["…/data-1.parquet", "…/data-2.parquet"], [True, True])
+        ->   [True, False], {"v": ColumnTotals(3, 24, None, None)}
 
 The entries of a snapshot are one object from read to read (`metadata.manifest_reader`). Entries that a filter made are
 used once, so that nothing is cached for them. The values are in the cache of decoded metadata, within its budget, and
 keep no entries alive.
 
-A cache of what indexes of data files say about their columns: count, sum and bounds of the values.
-
-    remember(ctx, {"v": False}, ["…/data-1.parquet"], {"…/data-1.parquet": {"v": ColumnTotals(3, 24, None, None)}})
-    get_cached_totals(ctx, {"v": False}, ["…/data-1.parquet", "…/data-2.parquet"], [True, True])
-        ->   [True, False], {"v": ColumnTotals(3, 24, None, None)}
-
-Files do not change: only the indexes of new files are read again. A column is one object in the cache of decoded
-metadata, whatever the number of files. Its key is the id and the type of the column, as each file names it by the
-schema it was written with; files are full paths.
+Totals are count, sum and bounds of the values. Files do not change: only the indexes of new files are read again. A
+column is one object in the cache, whatever the number of files. Its key is the id and the type of the column, as each
+file names it by the schema it was written with; files are full paths.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""What a scan would read and what planning dropped, counted by the planner itself: `t.explain()`.
-
-Estimates of a plan's rows and bytes, for `t.explain()` and for the planner of Spark.
+"""What a scan would read and what planning dropped, with estimates: `t.explain()`.
 
     rows of the remaining files                              manifests count them, every version of a key
       and no more than rows × selectivity of the condition   if `t.analyze()`, or ANALYZE of an engine, left statistics
@@ -11,8 +9,8 @@ Estimates of a plan's rows and bytes, for `t.explain()` and for the planner of S
     is null, is not null     counted
     and, or                  as if columns were independent; ranges of one column are one range
 
-No row is dropped for an estimate. Statistics that are missing or damaged are ignored here (`t.check()` reports them);
-rows written since are added.
+The planner itself counts what it drops. Estimates are also for the planner of Spark; no row is dropped for one.
+Statistics that are missing or damaged are ignored here (`t.check()` reports them); rows written since are added.
 
 Source: ENGINE.md 5.12, FORMAT.md 3.6; `PaimonScan.estimateStatistics`, `StatisticsHelper`.
 """

@@ -1,18 +1,16 @@
-"""Pruning by file indexes: files without a matching row, and positions of rows that may match (ENGINE 6.7).
-
-Only files that are read without a merge are pruned: a merge needs every version of a key. The index of a file is a
-container in its manifest entry, or a file beside it named `….index`.
-
-A cache of index files beside data files: a lookup reads hundreds of them, and none can change.
+"""Pruning by file indexes: files without a matching row, rows that may match (ENGINE 6.7).
 
     batches = load_batches(ctx, entries, places)        the indexes of those files, in buffers that are searched at once
 
     buffer 0 | index of file 3 | index of file 0 | …        read by one query
     buffer 1 | index of file 7 |                            read after a commit added file 7
 
-They are in the cache `runtime.index_cache` by file path, so that after a commit only new ones are read. The least
-recently
-used buffer is evicted first. If the indexes of a table do not all fit, the others are read one by one.
+Only files that are read without a merge are pruned: a merge needs every version of a key. The index of a file is a
+container in its manifest entry, or a file beside it named `….index`.
+
+A lookup reads hundreds of index files, and none can change: they are in the cache `runtime.index_cache` by file path,
+so that after a commit only new ones are read. The least recently used buffer is evicted first. If the indexes of a
+table do not all fit, the others are read one by one.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """What changed between two snapshots: `t.changes()` (ENGINE 6.3).
 
-delta       the rows that APPEND snapshots added, as they were written, unmerged
-changelog   the rows that a changelog producer recorded, except those of OVERWRITE snapshots
-diff        the difference between the two states: new and changed rows as they are after, and -D for keys that are
-deleted
-auto        changelog if the table has a producer, else delta
+    delta       the rows that APPEND snapshots added, as they were written, unmerged
+    changelog   the rows that a changelog producer recorded, except those of OVERWRITE snapshots
+    diff        the difference between the two states: new and changed rows as they are after, and -D for deleted keys
+    auto        changelog if the table has a producer, else delta
 
 Options may ask for the same: `incremental-between` and similar ones, `scan.mode` incremental, and `scan.mode`
 latest-delta, the delta of the newest snapshot.

@@ -1,4 +1,4 @@
-"""Plans as LazyFrames: one native scan for files that need no merge, one source for each bucket that does."""
+"""Plans as LazyFrames: a native scan for files without merge, a source for each bucket with one."""
 
 from __future__ import annotations
 

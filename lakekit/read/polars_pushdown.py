@@ -1,17 +1,15 @@
-"""Parser of the text in which Polars hands a filter to a reader, to a `Predicate`.
+"""The interface to Polars: a LazyFrame that calls lakekit while Polars optimises; its filters.
 
     "((pa.compute.field('k') >= 5) & (pa.compute.field('s')).isin(["a","b"]))"
         ->   And((Leaf("k", ">=", (5,)), Leaf("s", "in", ("a", "b"))))
-
-`FilterExpr.pyarrow_str` is public and covers comparisons, ranges, sets, prefixes and null tests. What is not understood
-becomes `TRUE`: the file is kept, and Polars filters its rows. The text is parsed with `ast` and never evaluated.
-
-The interface to Polars: a LazyFrame that calls lakekit while Polars optimises the query.
 
 This is the only module that imports Polars' resolver, which is marked unstable. Polars passes filters, projection and
 limit; lakekit returns a native plan over the files that remain. Only filters that partition columns decide are reported
 as applied; Polars applies every other again, so that a condition that was not understood costs time, but never gives
 wrong rows.
+
+`FilterExpr.pyarrow_str` is public and covers comparisons, ranges, sets, prefixes and null tests. What is not understood
+becomes `TRUE`: the file is kept, and Polars filters its rows. The text is parsed with `ast` and never evaluated.
 """
 
 from __future__ import annotations

@@ -1,19 +1,17 @@
-"""Pruning by statistics: which files may hold rows that satisfy a condition, by minima, maxima and null counts.
+"""Pruning of files by statistics (bounds, null counts), and of buckets by keys of a condition.
 
 Works on columns: one numpy mask over all files at once. A file is dropped only if no row of it can satisfy the
-condition (ENGINE 6.4); what is unknown keeps the file. Floating point columns are never dropped by their maximum: for
-Polars NaN is the largest value, and statistics leave it out.
+condition; what is unknown keeps the file. Floating point columns are never dropped by their maximum: for Polars NaN is
+the largest value, and statistics leave it out.
 
-The statistics of many files as `PruningStatistics`, by the schema each file was written with.
+Statistics are decoded a column at a time, by the schema each file was written with. A column a file does not have is
+null in all its rows. A column whose type changed keeps its bounds only if the change cannot alter a value: wider
+integers, longer text. Everything else is unknown.
 
-They are decoded a column at a time. A column a file does not have is null in all its rows. A column whose type changed
-keeps its bounds only if the change cannot alter a value: wider integers, longer text. Everything else is unknown, and
-unknown keeps the file (ENGINE 6.4).
+Only conditions that name every bucket-key column with `=` or `in` select buckets, by the bucket function or, if buckets
+are dynamic, by the hash index.
 
-Bucket pruning: which buckets can hold the keys of a condition, by the bucket function or by the hash index.
-
-Only conditions that name every bucket-key column with `=` or `in` select buckets (ENGINE 6.4, `BucketSelectConverter`).
-Hash indexes are those of dynamic buckets.
+Source: ENGINE 6.4, `BucketSelectConverter`.
 """
 
 from __future__ import annotations

@@ -1,27 +1,21 @@
-"""Conditions that Polars must not evaluate over the bounds of row groups, or over rows that are not the table's.
+"""Conditions not to be evaluated over bounds of row groups or old versions; their pyarrow texts.
 
     pl.col("until") + 1 > 50        row group 100 … 2^63-1
         Polars: the greatest value is 2^63-1 + 1, which wraps to -2^63; no row of the group qualifies
+    pl.col("s").cast(pl.Int32) > 5        rows "7" of today and "x" of yesterday
+        the version "x" is merged away, and must not fail the query
+    col("host") == "a.example"      ->      (pa.compute.field('host') == 'a.example')
 
 Polars 2.1 runs the arithmetic of a filter over the least and greatest value of a row group and skips the group by the
 result, which is wrong where a sum, difference, product or negation wraps. A condition that is null is no more true than
 one that is false, and `fill_null` is evaluated over rows alone.
 
-    pl.col("s").cast(pl.Int32) > 5        rows "7" of today and "x" of yesterday
-        the version "x" is merged away, and must not fail the query
-
 Files have rows that the table does not have: older versions of a key, deleted rows. A condition that may fail for a
 value must not see them.
 
-Pyarrow texts for conditions that Polars does not convert.
-
 Polars gives no pyarrow text for a filter with a text in it that has a dot, a quote or a backslash, as hosts, mail
-addresses and file names have:
-
-    col("host") == "a.example"      ->      (pa.compute.field('host') == 'a.example')
-
-An expression is taken apart with `meta.pop()`; its operator is found by combining the parts again with each operator
-and comparing. If none matches, there is no text.
+addresses and file names have. Here an expression is taken apart with `meta.pop()`; its operator is found by combining
+the parts again with each operator and comparing. If none matches, there is no text.
 """
 
 from __future__ import annotations

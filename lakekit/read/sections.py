@@ -1,22 +1,19 @@
-"""Which files of a key table overlap: sections of several files are merged, all others are read raw.
-
-Source: ENGINE 2.5, 6.5.
-
-The difference of two states of a key table, for diff increments and `changes(mode="diff")` (ENGINE 6.3).
+"""Files of a key table that overlap and are merged, or are read raw; the difference of two states.
 
     before   1 a   2 b           after   1 a   2 B   3 c           difference   +I 2 B   +I 3 c
     before   1 a   2 b           after   1 a                       difference   -D 2 b, if deletes are kept
 
-The reference merges the two sorted states as if they were runs of one table, and reports a changed key only if the
-later state's row comes second, that is if its sequence fields, or then its sequence number, are greater. Sequence
-numbers begin again with an INSERT OVERWRITE, so that rows it replaced may go unreported (case overwrite_keyed). Equal
-ones are ordered by the loser tree that merges: the side whose row was not moved last is first.
+The difference is for diff increments and `changes(mode="diff")`. The reference merges the two sorted states as if they
+were runs of one table, and reports a changed key only if the later state's row comes second, that is if its sequence
+fields, or then its sequence number, are greater. Sequence numbers begin again with an INSERT OVERWRITE, so that rows it
+replaced may go unreported (case overwrite_keyed). Equal ones are ordered by the loser tree that merges: the side whose
+row was not moved last is first.
 
 Buckets are compared one by one. If they are dynamic, a key that was deleted may come again in another bucket, and
 writers place keys by several functions if `bucket-function.type` is not the default: then both states have the bucket
 of every row in a column `BUCKET`.
 
-Source: `IncrementalDiffSplitRead.DiffMerger`, `LoserTree`.
+Source: ENGINE 2.5, 6.3, 6.5; `IncrementalDiffSplitRead.DiffMerger`, `LoserTree`.
 """
 
 from __future__ import annotations

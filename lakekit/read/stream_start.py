@@ -1,4 +1,4 @@
-"""Where a stream begins: the state it reads first, if any, and the snapshot after it (ENGINE 6.2, streaming).
+"""Where a stream begins: the state it reads first, if any, and the snapshot after it (ENGINE 6.2).
 
     scan.mode                 first                                   then
     latest-full               the newest snapshot's rows              the snapshots after it

@@ -1,14 +1,11 @@
-"""A table at a position as a source of rows: what `t.scan()` passes to Polars.
+"""A table at a position as a source of rows for Polars; the core of every table object.
 
-Refresh of a context whose table was recreated under an existing frame.
+A table that was dropped and created again under an existing frame, or fast-forwarded to a branch, has schemas that
+begin again at the same numbers. Numbers and field ids then mean nothing: `refresh_if_recreated` matches columns by
+name, and the whole context is that of the new table.
 
-A table that was dropped and created again, or fast-forwarded to a branch, has schemas that begin again at the same
-numbers. Numbers and field ids then mean nothing: columns are matched by name, and the whole context is that of the new
-table.
-
-Translation of what Polars raises over damaged files, when lakekit collects a scan, to lakekit's errors.
-
-The core of every table object: its location, and how to open it.
+`translate_read_errors` turns what Polars raises over damaged files into lakekit's errors. `TableCore` is the location
+of a table, and opens it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Refusal of comparisons of times with numbers, which Polars makes by the count of days, or of other units, since 1970.
+"""Refusal of comparisons of times with numbers, which Polars makes by a count of units since 1970.
 
     day > 2024-01-03        without quotes: the number 2020        refused: write DATE '2024-01-03'
     pl.col("day") > 2020                                           refused: write date(2020, 1, 1)

@@ -1,18 +1,17 @@
-"""The snapshot that a read means: `at=`, the `scan.*` options, or the newest (ENGINE 6.1, 6.2).
+"""The snapshot that a read means: `at=`, `scan.*` options, or the newest; automatic tags.
 
     at=3 · at="v1" (a tag of that name, else digits are a snapshot, else an ISO time) · at=datetime(2024, 3, 1)
     {"scan.mode": "compacted-full"} · {"scan.timestamp-millis": "1700000000000"} · {"scan.watermark": "…"} · …
 
+    daily          2024-01-01        20240101         tags that engines create by the clock, one for each period;
+    hourly         2024-01-01 05     20240101 05      a name that begins so and continues after a blank counts too
+                   2024010105
+    two-hours      2024-01-01 04
+    a duration     202401010405      year, month, day, hour, minute
+
 An older snapshot is read with the schema of its time; the newest snapshot is read with the newest schema.
 
-Tags that engines create by the clock, one for each period: their names and their order.
-
-daily          2024-01-01        20240101            any name that begins so and continues after a blank counts too
-hourly         2024-01-01 05     20240101 05    2024010105
-two-hours      2024-01-01 04
-a duration     202401010405      year, month, day, hour, minute
-
-Source: ENGINE 5.10, 6.3; `TagPeriodHandler`.
+Source: ENGINE 5.10, 6.1, 6.2, 6.3; `TagPeriodHandler`.
 """
 
 from __future__ import annotations

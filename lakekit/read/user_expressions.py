@@ -1,27 +1,21 @@
-"""Callers' conditions and values, as Polars expressions or SQL text, checked against the table's columns.
+"""Callers' conditions and values, as expressions or SQL text, checked against the table's columns.
 
-    condition("v > 1 AND dt = '2024-03-31'", ctx)   ->   pl.Expr
+    condition("v > 1 AND dt = '2024-03-31'", ctx)          ->   pl.Expr
         raises if a column does not exist, or the text is no condition
+    expand(pl.first() > 6, {"k": Int32, "g": Int32})       ->   pl.col("k") > 6
+    expand(pl.any_horizontal(cs.numeric() == 0), …)        ->   pl.any_horizontal(pl.col("k") == 0, pl.col("g") == 0)
 
 They are checked before anything is read. A row is selected if its condition is true; false and null do not select it,
 as in SQL.
 
-Expansion of callers' expressions to the columns of a table: selectors, positions and patterns become names.
-
-    expand(pl.first() > 6, {"k": Int32, "g": Int32})       ->   pl.col("k") > 6
-    expand(pl.any_horizontal(cs.numeric() == 0), …)        ->   pl.any_horizontal(pl.col("k") == 0, pl.col("g") == 0)
-
 Polars expands an expression against the frame that it runs over, and lakekit runs expressions over frames with other
-columns: row numbers, kinds, the source of a merge, a part of the columns. So each is expanded once, against the schema
-of the table. An expanded expression names every column exactly, so that `meta.root_names()` returns all columns that it
-needs. Polars itself expands: `pipe_with_dtype` is called with the expanded expression.
+columns: row numbers, kinds, the source of a merge, a part of the columns. So selectors, positions and patterns are
+expanded once, against the schema of the table, to exact names: `meta.root_names()` returns all columns that the
+expression needs. Polars itself expands: `pipe_with_dtype` is called with the expanded expression.
 
-A check of constants in conditions and values for times that Polars cannot print.
-
-    pl.col("d") < pl.lit(2_147_483_647).cast(pl.Date)      the year 5,881,580
-
-Polars panics when it reports an error about such an expression, or explains it. Only casts and arithmetic of Polars
-make such a time; Python has none of them.
+Dates beyond Polars' calendar, as `pl.lit(2_147_483_647).cast(pl.Date)` in the year 5,881,580, are refused: Polars
+panics when it reports an error about such an expression, or explains it. Only casts and arithmetic of Polars make such
+a time; Python has none of them.
 """
 
 from __future__ import annotations

@@ -1,27 +1,19 @@
-"""Read a table as a Spark DataFrame: planned in the driver, with each file read where that is fastest.
+"""A table, or what changed in it, as a Spark DataFrame, planned in the driver.
 
     ls.read(spark, table, columns=["id", "total"], where="day = '2024-03-31'")
+    ls.changes(spark, table, 3, 7)        the rows of (3, 7], their kind first
 
     driver    snapshot, columns and condition become a plan, from metadata alone; the frame stays on that snapshot
     Spark     Parquet files whose rows need no change: `native_parquet`
-    tasks     buckets to merge, files with deletion vectors, other formats, old types: `tasks` makes them, `job` reads
-        one
+    tasks     buckets to merge, files with deletion vectors, other formats, old types: `tasks` makes and reads them
 
 `unionAll` combines both. What a query filters and selects later reaches Spark's own reader; lakekit's tasks read what
 `read` was called with. Spark knows the sizes of files and gets an estimate of the rows of tasks (`read.explain`): big
-tables are joined by shuffling, small ones sent to every executor.
+tables are joined by shuffling, small ones sent to every executor. It holds microseconds, so tables are opened with
+`lakekit.timestamp-unit=us`: finer timestamps are cut as they are read, and conditions see the cut values.
 
-Resolve the arguments of a Spark read: the table with its options, the columns, the rows.
-
-Spark holds microseconds, so tables are opened with `lakekit.timestamp-unit=us`: finer timestamps are cut as they are
-read, and conditions see the cut values.
-
-Read what changed between two snapshots as a Spark DataFrame.
-
-    ls.changes(spark, table, 3, 7)        the rows of (3, 7], their kind first
-
-Written rows and changelogs are read file by file. The difference of two states is computed bucket by bucket, a task
-each: a key never leaves its bucket, or the difference says where it is.
+Of changes, written rows and changelogs are read file by file. The difference of two states is computed bucket by
+bucket, a task each: a key never leaves its bucket, or the difference says where it is.
 """
 
 from __future__ import annotations

@@ -1,31 +1,30 @@
-"""Write a DataFrame of Spark to a table: tasks write, the driver commits once.
+"""Writes of a Spark DataFrame to a table: tasks write, the driver commits once.
 
     ls.write(df, table)                                   append, or upsert in a key table
     ls.write(df, table, mode="overwrite")                 whole, or by partition, as `t.overwrite`
 
     driver    checks columns and types; returns a commit that exists already; makes the `WriteParallelism` of the write
-    tasks     the key columns of a row give its task, in Python, and rows are shuffled by it: one task for each bucket
+    tasks     the key columns of a row give its task, and rows are shuffled by it: one task for each bucket
     tasks     `spark.write_task`: `write.table_writers` on the rows of a task, messages back; append tables without
               buckets, and postponed ones, need no shuffle
     driver    `commit.committer`, once
+
+    task      (|hash of the partition| + bucket) % tasks                     as `write.router` has it
+    bucket    |hash of the bucket key % buckets|, or of the function mod the number itself
+    hash      Spark's `hash` of bytes, Murmur3 by words of four bytes from the seed 42: Paimon's, of its binary row
+    bytes     row kind and null bits (8) | each field (8): a number little-endian, a short text and its length,
+              or offset and length of a long text | long texts
+
+Spark itself computes the task of a row, from bytes made as hexadecimal digits, for tables of fixed buckets whose
+partitions and bucket keys are whole numbers, dates and texts. All else goes to `write_task.compute_task_numbers`, in
+Python. Every task checks that its rows belong to its own buckets, so a Spark with another hash function would cause an
+error, and no key in two buckets.
 
 An attempt of a task that fails deletes what it wrote; what a duplicate attempt writes whose answer is not used, or one
 whose process dies, is an orphan for `t.remove_orphans`. Rows come into one bucket from many tasks, in no defined order:
 which of two rows of a key in one frame is the newer one only a sequence field says.
 
-Compute the task of a row in Spark itself, without Python.
-
-This covers tables of fixed buckets whose partitions and bucket keys are whole numbers, dates and texts.
-
-    task     (|hash of the partition| + bucket) % tasks                     as `write.router` has it
-    bucket   |hash of the bucket key % buckets|, or of the function mod the number itself
-    hash     Spark's `hash` of bytes, Murmur3 by words of four bytes from the seed 42: Paimon's, of its binary row
-    bytes    row kind and null bits (8) | each field (8): a number little-endian, a short text and its length,
-             or offset and length of a long text | long texts
-
-The bytes are made as hexadecimal digits. All else goes to `write_task.compute_task_numbers`, in Python. Every task
-checks that its rows belong to its own buckets, so a Spark with another hash function would cause an error, and no key
-in two buckets. Source: FORMAT.md 2.2 (binary row); `Murmur3_x86_32`.
+Source: FORMAT.md 2.2 (binary row); `Murmur3_x86_32`.
 """
 
 from __future__ import annotations

@@ -1,43 +1,41 @@
-"""The Spark data source `format("lakekit")`, for code that cannot call `ls.read` and `ls.write`.
+"""The Spark data source `format("lakekit")`, and `ls.attach`, which names tables in Spark's SQL.
 
     spark.read.format("lakekit").option("filter", "day = '2024-03-31'").load(path)
     df.write.format("lakekit").mode("append").save(path)
     spark.readStream.format("lakekit").load(path)
     df.writeStream.format("lakekit").option("checkpointLocation", …).start(path)
+    ls.attach(spark, cat)                                     every table as `db.table` in Spark's SQL:
+    spark.sql("SELECT … FROM shop.orders o JOIN …")           INSERT INTO, INSERT OVERWRITE;
+                                                              `WITH (`scan.snapshot-id`='3')` for one version
+
+    path, branch                  the table
+    filter                        the rows to read
+    row_kind                      the column of "+I", "-U", "+U", "-D" that a write goes by or a stream adds
+    partition                     what an overwrite replaces, spelt as its folder, `dt=2024-03-31/hour=7`
+    partitionOverwriteMode        or the table's own word for it, `dynamic-partition-overwrite`
+    read.stream.maxFilesPerTrigger, …maxRowsPerTrigger, …maxBytesPerTrigger
+                                  where a batch of a stream ends, between two snapshots
+    storage.…                     what the storage is opened with; every other one is an option of the table
 
 Spark tells a Python source neither which columns a query uses nor its limit, and it applies the filters that it tells
 to the relation and not to the scan, which gives wrong rows where a frame is used twice. So nothing is pushed:
 `.schema("id LONG")` names the columns to read, and the option `filter` the rows. A frame stays on the snapshot it was
-planned on. `ls.read` is faster: Spark reads plain files itself there.
+planned on. The source is for code that cannot call `ls.read` and `ls.write`: `ls.read` is faster, as Spark reads plain
+files itself there.
 
 Written rows are not shuffled. No task has a bucket for itself then, so that tasks compact no bucket. Where readers see
 rows, or their changelog, only after a compaction (deletion vectors, first-row, producers lookup and full-compaction),
 the process that commits compacts the written buckets after its commit, by itself. Keys whose bucket depends on existing
 rows (dynamic buckets, keys across partitions) are refused. `ls.write` shuffles rows to their buckets first, and its
-tasks compact.
-
-An overwrite replaces the whole table, as Spark means it (its mode "static"); `partitionOverwriteMode`=dynamic: the
+tasks compact. An overwrite replaces the whole table, as Spark means it (its mode "static"); with mode dynamic the
 partitions that there are rows of.
 
-Options of a source: `path`; `branch`; `filter`; `row_kind`, the column of "+I", "-U", "+U", "-D" that a write goes by
-or a stream adds; `partition`, what an overwrite replaces, spelt as its folder, `dt=2024-03-31/hour=7`;
-`partitionOverwriteMode`, or the table's own word for it, `dynamic-partition-overwrite`;
-`read.stream.maxFilesPerTrigger`, `…maxRowsPerTrigger`, `…maxBytesPerTrigger`, where a batch of a stream ends, between
-two snapshots; `storage.…`, what the storage is opened with; every other one is an option of the table.
-
-Register the tables of a catalog by name in Spark's SQL: `ls.attach(spark, cat)`.
-
-    ls.attach(spark, cat)                                     every table as `db.table`
-    spark.sql("SELECT … FROM shop.orders o JOIN …")           INSERT INTO, INSERT OVERWRITE;
-                                                              `WITH (`scan.snapshot-id`='3')` for one version
-
-Spark has no way to add a catalog in Python. It does have a source by name: each table becomes a class of its own, which
-knows where the table is, and an entry in the session's own catalog that names it. The entries live as long as the
-session's catalog does, and hold today's columns: attach again after a change of them, or of the tables that there are.
-Nothing of the lake changes; an entry of that name which is not lakekit's is left alone.
-
-Spark gives each entry a folder below that of its database, which is deleted with the entry. So a database that the
-session keeps where the lake lies is refused.
+Spark has no way to add a catalog in Python. It does have a source by name: `attach` makes each table a class of its
+own, which knows where the table is, and an entry in the session's own catalog that names it. The entries live as long
+as the session's catalog does, and hold today's columns: attach again after a change of them, or of the tables that
+there are. Nothing of the lake changes; an entry of that name which is not lakekit's is left alone. Spark gives each
+entry a folder below that of its database, which is deleted with the entry. So a database that the session keeps where
+the lake lies is refused.
 """
 
 from __future__ import annotations

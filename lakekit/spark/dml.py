@@ -1,42 +1,30 @@
-"""Delete and update rows by Spark tasks: each looks through some buckets, the driver commits once.
+"""Rows deleted, updated and merged by Spark tasks, some buckets each; the driver commits once.
 
     ls.delete(spark, table, "v IS NULL")          ls.update(spark, table, {"v": "v + 1"}, where="k < 7")
+    ls.merge(spark, table, df, lk.when_matched(update="all"), lk.when_not_matched(), on=["k"])
 
     driver    checks the statement; whole partitions, and everything, go without a task; plans which buckets have rows
     tasks     some buckets of that snapshot: rows are found and written by the code of `t.delete` and `t.update`,
-              in full precision, in their buckets
+              in full precision, in their buckets; of a merge, a group of buckets by `dml.merge`
     driver    `commit.committer`, once: where another commit changed the same files nothing changes, and the new
               files are deleted
 
-The unit of work is a bucket; of append tables without buckets, whose deletion vectors lie together, a partition. A
-condition that compares a row with others, and keys that may move between partitions, take one task.
-
-Run the tasks of a merge: match rows of the source with target rows, merge groups of buckets.
-
-    sent      rows of the source  ->  letters, addressed by the values they are matched by
+    sent      rows of the source  ->  letters, to their groups where the match names the columns that decide a bucket,
+                                      else addressed by the values they are matched by
     told      rows of the target  ->  letters to the same addresses: only the columns that the match looks at, once each
     met       both of an address  ->  letters to the groups where a row of the source matches,
                                       or, if nowhere, where it would be inserted
     merged    letters of a group  ->  `dml.merge` on its buckets of the table, with these rows as the source
 
+The unit of work is a bucket; of append tables without buckets, whose deletion vectors lie together, a partition; of a
+merge some of their files, or partitions with deletion vectors. A condition that compares a row with others, and keys
+that may move between partitions, take one task. A match without an equality of whole numbers, texts, dates or booleans
+is joined by one task.
+
 A letter is a frame in the bytes of Arrow, so that no value passes through Spark's types: a timestamp of nanoseconds is
 compared as one. Two rows match by the same expression in `send_matches` and in `merge_groups`, and the rows of a group
-match no target row elsewhere, or `merge_groups` gets that row in every group of it.
-
-Merge rows of a DataFrame into a table by Spark tasks, with one commit in the driver.
-
-    ls.merge(spark, table, df, lk.when_matched(update="all"), lk.when_not_matched(), on=["k"])
-
-    driver    checks clauses, conditions and columns as `t.merge` does; the table's buckets, or files, become groups
-    tasks     rows of the source go to the groups whose rows they can match: where the match names the columns that
-              decide a row's bucket these give the group; else they are first joined with the target's columns
-    tasks     a group each: `dml.merge` with the rows that came
-    driver    `commit.committer`, once
-
-Each task holds the rows of the source that are for its groups, and the match's columns of what it joins: as much as a
-share of a hash join. A match without an equality of whole numbers, texts, dates or booleans is joined by one task. Of
-append tables without buckets a group is some of the files, with deletion vectors partitions; keys that may move between
-partitions take one task.
+match no target row elsewhere, or `merge_groups` gets that row in every group of it. Each task holds the rows of the
+source that are for its groups, and the match's columns of what it joins: as much as a share of a hash join.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Maintain a table by Spark tasks: the driver plans, decides and commits; tasks do the bulk.
+"""Maintenance of a table by Spark tasks: the driver plans, decides and commits; tasks do the bulk.
 
     ls.rewrite_file_index(spark, table)     files are read, and their indexes built, by tasks; one commit
     ls.analyze(spark, table)                tasks compute statistics of rows, which are combined; one commit
@@ -6,29 +6,18 @@
     ls.expire_snapshots(spark, table)       the driver removes the snapshots and looks at all that is left;
                                             then tasks delete the files
     ls.refresh(spark, table)                of an object table the location is listed by tasks; one commit
+    ls.compact(spark, table, full=True)     some buckets a task, one after the other: as many tasks as run at once, more
+                                            where a task would have much to do again after a failure; where rows are
+                                            sorted, or compaction goes by partition, a partition; of append tables
+                                            without buckets the files that become one; one commit
 
-The code of `t.…` decides in the driver what may be deleted (`maintenance.expire`, `maintenance.orphan_files`): a task
-only deletes what is no longer needed, and one that fails leaves orphans.
+The code of `t.…` decides in the driver what may be deleted, and which buckets of the newest snapshot are looked at
+(`maintenance.expire`, `maintenance.orphan_files`, `maintenance.compact`): a task only deletes what is no longer needed,
+and one that fails leaves orphans. Where another compaction was faster nothing changes, and the new files are deleted.
 
-Run pieces of maintenance work in tasks: bytes to a task, bytes back, and errors as themselves.
-
-    answers(spark, pieces, work)      the results of `work(piece)` for each of `pieces`, one Spark task each
-    lists(spark, storage)             directories listed by tasks, as `Storage.list` lists one
-    deletes(spark, storage)           files deleted by tasks, as `Storage.delete` deletes them
-
-A `LakekitError` is returned and not raised: storages have tried again by then, and the driver, which gets the results
-of the other tasks, can delete their files and raise the error as it is. All else is raised, and Spark runs the task
-again.
-
-Compact a table by Spark tasks: each takes some buckets, the driver commits once.
-
-ls.compact(spark, table, full=True)
-
-driver    `maintenance.compact` says which buckets of the newest snapshot are looked at
-tasks     some buckets a task, one after the other: as many tasks as run at once, more where a task would have much
-          to do again after a failure; where rows are sorted, or compaction goes by partition, a partition; of append
-          tables without buckets the files that become one
-driver    `commit.committer`, once: where another compaction was faster nothing changes, and the new files are deleted
+Pieces of work and results are bytes (`run_pieces`). A `LakekitError` is returned and not raised: storages have tried
+again by then, and the driver, which gets the results of the other tasks, can delete their files and raise the error as
+it is. All else is raised, and Spark runs the task again.
 """
 
 from __future__ import annotations

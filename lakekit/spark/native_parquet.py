@@ -1,6 +1,4 @@
-"""Read with Spark's own reader the Parquet files that it reads as lakekit does, which is fastest.
-
-Which files these are is decided here, file by file, and any doubt sends a file to lakekit's own tasks:
+"""Parquet files read with Spark's own reader where it reads them as lakekit does; conditions.
 
     format            Parquet, on a disk that every executor sees; in a store only with the option spark.read.native=on
     rows              no deletion vector, no level to merge, and a manifest that counts no deletes among them
@@ -12,18 +10,19 @@ Which files these are is decided here, file by file, and any doubt sends a file 
     partitions        columns that the file holds: where statistics leave that open, its folder says them
     timestamps        as the file's own footer says them: the zone that the column's type has, and not INT96
 
+    And((Leaf("k", ">=", (5,)), Leaf("s", "in", ("a", "b"))))   ->   (k >= 5) AND (s IN ('a', 'b'))
+
+That is decided here, file by file, and any doubt sends a file to lakekit's own tasks.
+
 One frame a schema: a missing column is null, a renamed one is read under its old name, a wider number is cast. Where
 partition values are plain texts or whole numbers, Spark is told the table's folder, and prunes folders by what a query
 asks later; a folder that means null is read from its files, as Spark would take its name for a value.
 
-Convert a condition of Polars into one of Spark, only where both agree on every value.
-
-    And((Leaf("k", ">=", (5,)), Leaf("s", "in", ("a", "b"))))   ->   (k >= 5) AND (s IN ('a', 'b'))
-
-They agree on whole numbers, booleans, texts (compared by their bytes), dates, and DOUBLE, whose NaN is the greatest
-number to both and equal to itself. Timestamps up to microseconds are compared as numbers of them, which no zone of the
-session moves. Other conditions (FLOAT with a literal of more digits, DECIMAL, bytes, a half understood filter) are not
-converted: lakekit reads those files and evaluates them with Polars.
+A condition is converted only where Polars and Spark agree on every value: whole numbers, booleans, texts (compared by
+their bytes), dates, and DOUBLE, whose NaN is the greatest number to both and equal to itself. Timestamps up to
+microseconds are compared as numbers of them, which no zone of the session moves. Other conditions (FLOAT with a literal
+of more digits, DECIMAL, bytes, a half understood filter) are not converted: lakekit reads those files and evaluates
+them with Polars.
 """
 
 from __future__ import annotations

@@ -1,11 +1,4 @@
-"""The SQL backend of Spark: rows are Spark's, and `lakekit.spark` changes tables.
-
-Run queries of `ls.sql`: each table of the catalog in the text becomes an `ls.read` of it.
-
-Spark computes the rest of the query as it stands. A name of one part is a view of the session, where there is one, else
-a table of the session's current database.
-
-`ls.sql`: Spark's SQL over the tables of a catalog, without a connector in Java.
+"""`ls.sql`: Spark's SQL over the tables of a catalog, without a connector in Java.
 
     ls.sql(spark, "SELECT day, sum(total) FROM shop.orders WHERE id > 7 GROUP BY day", catalog=cat).show()
     ls.sql(
@@ -16,8 +9,10 @@ a table of the session's current database.
     )
     ls.sql(spark, "CALL sys.compact(table => 'shop.orders')", catalog=cat)
 
-Spark computes queries and the rows of INSERT, with its functions and its optimizer. `lakekit.sql` parses the
-statements. Nothing is registered in the session.
+`lakekit.sql` parses the statements, `lakekit.spark` changes tables. Spark computes queries and the rows of INSERT, with
+its functions and its optimizer: each table of the catalog in the text becomes an `ls.read` of it. A name of one part is
+a view of the session, where there is one, else a table of the session's current database. Nothing is registered in the
+session.
 """
 
 from __future__ import annotations

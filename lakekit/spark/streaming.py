@@ -1,4 +1,4 @@
-"""Tables as streams of Spark: read what snapshots bring, and commit each micro-batch once.
+"""Tables as streams of Spark: what snapshots bring is read, each micro-batch is committed once.
 
     spark.readStream.format("lakekit").option("row_kind", "_row_kind").load(path)
     df.writeStream.format("lakekit").option("checkpointLocation", …).start(path)
@@ -18,7 +18,9 @@ The commit user of a sink follows from its checkpoint, the identifier is the num
 replayed is there already, and nothing happens. A checkpoint that is begun again has another user where it lies on a
 disk; in a store give it another path, else its batches are taken for those of the first one.
 
-Needs PySpark 4.2 or newer. Source: ENGINE.md 6.9; `StreamingReadMode`, `PaimonSparkSourceOffset`.
+Needs PySpark 4.2 or newer.
+
+Source: ENGINE.md 6.9; `StreamingReadMode`, `PaimonSparkSourceOffset`.
 """
 
 from __future__ import annotations

@@ -1,28 +1,24 @@
-"""Divide a plan into tasks: files packed until they are worth a task, big merges cut by key range.
+"""Tasks of a read: a plan divided into tasks, their bytes, and their rows in an executor.
 
     small files and small merges      some together in a task, up to a size that keeps all cores busy and is not
                                       above `source.split.target-size`
     a big merge                       as many tasks as it has slices
     a big file                        a task of its own
 
-Sizes are those of the files; each counts for `source.split.open-file-cost` more, as opening it takes its time.
-
-Encode a task of a read as bytes: which splits to read, and which slice of a big merge.
-
     4c 4b 52 54 | u8 version 1                             "LKRT"
     i32 slice | i32 slices                                 0 of 1: all of it; else its index among that many slices
     i32 count | count × (u8 flags | i32 size | split)      splits as `model.split` draws them
     u32 CRC32 of everything before
 
+Sizes are those of the files; each counts for `source.split.open-file-cost` more, as opening it takes its time.
+
 Big endian. Flags: 1 the order of the files is the order of versions, 2 of two states the earlier one. Only a task of
-one split has slices. A task names files by partition, bucket and name: how to reach them is in the context, which
-travels beside it, once a job, so no secret is in these bytes.
+one split has slices. A task names files by partition, bucket and name: how to reach them is in the context, so no
+secret is in these bytes.
 
-Run a task of a read in an executor: its bytes become a plan, the plan rows, the rows Arrow batches.
-
-A `ReadJob` is all that the tasks of one frame have in common; it travels with Spark's function, once a task. Only the
-shape of the batches is Spark's here: merging, schema evolution and deleted rows are handled as in every read of
-lakekit.
+A `ReadJob` is all that the tasks of one frame have in common, the context too; it travels with Spark's function, once a
+task. Only the shape of the batches is Spark's here: merging, schema evolution and deleted rows are handled as in every
+read of lakekit.
 """
 
 from __future__ import annotations

@@ -6,10 +6,12 @@
     VARIANT              variant                       all others                the type of the same name
 
 Spark holds microseconds: of TIMESTAMP(7) to TIMESTAMP(9) the finer digits are cut. Back from Spark a string is STRING,
-a binary BYTES, timestamps have six digits. So does Paimon's own connector. Source: `SparkTypeUtils`, engine 1.4.
+a binary BYTES, timestamps have six digits. So does Paimon's own connector.
 
 Arrow has to come as PySpark names it: text and lists of 32 bit offsets, timestamps in microseconds, the elements of a
 list called "element".
+
+Source: `SparkTypeUtils`, engine 1.4.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""Calls of procedures: CALL sys.name(…), by position or by name, checked against the parameters of the procedure.
+"""Calls of procedures, CALL sys.name(…), checked by their parameters; procedures of Flink alone.
 
-@procedure("table string, tag string, snapshot long?")
-def create_tag(call, *, table, tag, snapshot): …          an entry of `PROCEDURES`
+    @procedure("table string, tag string, snapshot long?")
+    def create_tag(call, *, table, tag, snapshot): …          an entry of `PROCEDURES`
 
-The procedures that only Paimon's Flink connector has, not its Spark connector, each over the method that does it.
+    CALL sys.rollback_to(table => 'shop.orders', snapshot_id => 12)               by name
+    CALL sys.drop_partition('shop.orders', 'day=2024-03-31;day=2024-04-01')       by position
 
-    CALL sys.rollback_to(table => 'shop.orders', snapshot_id => 12)
-    CALL sys.drop_partition('shop.orders', 'day=2024-03-31;day=2024-04-01')
+The procedures here are those that only Paimon's Flink connector has, not its Spark connector (`procedures`), each over
+the method that does it. Names and order of the arguments are the connector's.
 
-Names and order of the arguments are the connector's. Source: "Flink / Procedures" of Paimon's documentation.
+Source: "Flink / Procedures" of Paimon's documentation.
 """
 
 from __future__ import annotations

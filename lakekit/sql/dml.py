@@ -1,16 +1,12 @@
-"""Changes of rows by statement: CREATE TABLE … AS, DELETE, UPDATE and MERGE INTO over the tables of a catalog.
+"""Changes of rows by statement: CREATE TABLE … AS, INSERT, DELETE, UPDATE, MERGE INTO.
 
     CREATE    with AS: a table of the query's columns, and its rows
+    INSERT    INTO shop.orders (id, day) VALUES (1, DEFAULT)                                    by order, or by name
+              OVERWRITE shop.orders PARTITION (day = '2024-03-31') SELECT id, total FROM other
     others    conditions and values as Polars expressions (`expressions`), for the backend's `delete`, `update`, `merge`
 
-The backend computes the rows of a query.
-
-New values of columns in UPDATE and MERGE, converted as Spark stores an expression in a column of another type.
-
-INSERT INTO and INSERT OVERWRITE: the rows of a query, with its columns by their order, or by name.
-
-INSERT INTO shop.orders (id, day) VALUES (1, DEFAULT)
-INSERT OVERWRITE shop.orders PARTITION (day = '2024-03-31') SELECT id, total FROM other
+The backend computes the rows of a query. New values in UPDATE and MERGE are converted as Spark stores an expression in
+a column of another type.
 """
 
 from __future__ import annotations

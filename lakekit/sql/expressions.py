@@ -1,4 +1,4 @@
-"""Conditions and values of DELETE, UPDATE and MERGE in Spark's SQL, as Polars expressions with the same meaning.
+"""Conditions and values of Spark's SQL, as Polars expressions with the same meaning.
 
     t.v + s.v * 2 > 7 AND d = '2024-03-31'
         ->   pl.col("v").cast(Int64) + lk.source("v")… > 7  &  pl.col("d") == date(2024, 3, 31)

@@ -1,13 +1,11 @@
-"""The tokens of a statement, one after the other: what DDL and CALL are parsed from, and the position of errors.
+"""The tokens of a statement, for DDL, CALL and the position of errors; excerpts for messages.
 
     CALL sys.compact(table => 'a''b')   ->   CALL · sys · . · compact · ( · table · => · 'a''b' · )
+    excerpt("CREATE CATALOG c WITH ('s3.secret-key'='abc' 'x'='y')", 46)
+        ->   CREATE CATALOG c WITH ('s3.secret-key'='******' 'x'='******')
 
 Names may stand in backquotes, texts in single or double quotes with a quote doubled or behind a backslash, as in Spark.
-
-Excerpts of statements for error messages: the text around a position, without secrets.
-
-excerpt("CREATE CATALOG c WITH ('s3.secret-key'='abc' 'x'='y')", 46)
-    ->   CREATE CATALOG c WITH ('s3.secret-key'='******' 'x'='******')
+Excerpts are the text around a position, without secrets.
 """
 
 from __future__ import annotations

@@ -1,24 +1,21 @@
-"""Create a file exclusively, and look it up if the storage fails (RELIABILITY D2).
+"""Exclusive creation of a file, looked up if the storage fails; small files synced together.
 
-Only certain outcomes are reported.
+    create_exclusive(storage, "…/snapshot-7", data)   True: it exists with this content     False: another one exists
+                                                      StorageFailed: nothing exists         CommitStateUnknown: unknown
 
-create_exclusive(storage, "…/snapshot-7", data)   True: it exists with this content     False: another one exists
-                                                  StorageFailed: nothing exists         CommitStateUnknown: unknown
-
-On a store without conditional PUT a held lock replaces it: look the file up, check that the lock is still ours, write.
-
-The local disk for one writer's commits: small files are synced together.
-
-Write several small files that are needed together, in parallel; all are durable when this returns.
-
-    write_together(storage, [(".../manifest-1", data), (".../manifest-list-1", data)])
-
-On a disk they are synced together, and their directory once: a commit's metadata files cost about as much as one. On
-failure unreferenced files may be left: their writer deletes them.
-
-    storage = defer_sync(storage)       for one writer: small files, its data files too, are synced when a snapshot is
-                                        created, and all at once
+    storage = defer_sync(storage)       the local disk for one writer: small files, its data files too, are synced when
+                                        a snapshot is created, and all at once
+    write_together(storage, [(".../manifest-1", data), (".../manifest-list-1", data)])      in parallel
     sync_all(storage)                   now all are durable
+
+Only certain outcomes are reported. On a store without conditional PUT a held lock replaces it: look the file up, check
+that the lock is still ours, write.
+
+Files that are needed together are synced together, and their directory once: a commit's metadata files cost about as
+much as one. All are durable when `write_together` returns, unless the storage defers syncs. On failure unreferenced
+files may be left: their writer deletes them.
+
+Source: RELIABILITY D2.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Confine paths of the local disk to root folders: no link below a root leads out of it.
+"""Paths of the local disk confined to root folders, past no link; durable files.
 
     check_path(roots, path)                            for reads: links may lead to a path below the same root
     with ParentDirectory(roots, path) as directory:    for writes and deletes: no links on the way
@@ -8,8 +8,6 @@ A root itself, and everything above it, may be a link: the caller or the catalog
 `openat` (Linux, macOS) writes and deletes open each directory from the root down without following links and act
 relative to it, so a directory that is replaced by a link meanwhile changes nothing. Elsewhere real paths are compared
 before the call. Without roots (`()`) nothing is checked.
-
-Make files on the local disk durable.
 """
 
 from __future__ import annotations

@@ -1,22 +1,18 @@
-"""Options of object stores from environment variables and AWS profiles.
-
-Their names are those of `object_store_options`.
+"""Options of object stores from environment variables, AWS profiles and renewing functions.
 
     AWS_ENDPOINT_URL_S3=http://h:9000      ->   aws_endpoint_url
     AWS_PROFILE=lake                       ->   [lake] of ~/.aws/credentials and [profile lake] of ~/.aws/config
+    storage_options={"credential_provider": function}, as in Polars:
+        pl.CredentialProviderAWS(profile_name="lake")                                 asks boto3
+        lambda: ({"aws_access_key_id": …, "aws_secret_access_key": …}, 1735689600)    options; expiry in s since 1970,
+                                                                                      or None
 
-obstore and Polars read the environment too, each in its own way, once, when a store is made. Here it is read for both,
-at each request, so both get one set of options and renewed credentials are used. Variables without an entry here reach
-both libraries by themselves; they are part of a store's identity.
+Names are those of `object_store_options`. obstore and Polars read the environment too, each in its own way, once, when
+a store is made. Here it is read for both, at each request, so both get one set of options and renewed credentials are
+used. Variables without an entry here reach both libraries by themselves; they are part of a store's identity.
+
 Source: `AmazonS3Builder::from_env`, `GoogleCloudStorageBuilder::from_env`, `MicrosoftAzureBuilder::from_env`; AWS SDKs
 and Tools guide.
-
-Credentials from a function that renews them before they expire.
-
-`storage_options={"credential_provider": function}`, as in Polars:
-
-pl.CredentialProviderAWS(profile_name="lake")                                  asks boto3
-lambda: ({"aws_access_key_id": …, "aws_secret_access_key": …}, 1735689600)     options; expiry in s since 1970, or None
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Files in object stores: S3 and compatible ones, Google Cloud Storage, Azure.
-
-Needs obstore, the extra `cloud`.
+"""Files in object stores: S3 and compatible ones, Google Cloud Storage, Azure (extra `cloud`).
 
     s3://bucket/warehouse/shop.db/orders      a path is a whole URL, so that it can be opened again; the key is what
                                               follows the bucket, unchanged
@@ -8,25 +6,22 @@ Needs obstore, the extra `cloud`.
     oss://bucket/…                            its S3-compatible endpoint
     gs://bucket/…   az://container/…   abfss://container@account.dfs.core.windows.net/…
 
+    `check_conditional_put`, once per store and process, before the first commit; it deletes the files it writes:
+        one name, twice                 the second must be refused and change nothing
+        eight names, eight at a time    at most one of the concurrent creators may succeed, and the file must be its own
+
 There are no directories: one exists as long as a key begins with its name. Stores are consistent: what was put is read
-and listed at once. A file is created exclusively by a conditional PUT (`If-None-Match: *`), after the store has shown
-that it honours it (`probe`). Requests that fail temporarily are repeated by obstore, or here (`retry`): exclusive
-creation too, with the same bytes. So it may meet its own file, and an attempt that is not clearly acknowledged is
-settled by reading.
+and listed at once. A file is created exclusively by a conditional PUT (`If-None-Match: *`), after a check has shown
+that the store honours it: a store that ignores the condition fails the first test; one that looks first and writes
+later fails the second. Either would lose commits silently, so it is refused for commits.
+
+Requests that fail temporarily are repeated by obstore, or by `object_store_requests`: exclusive creation too, with the
+same bytes. So it may meet its own file, and an attempt that is not clearly acknowledged is settled by reading.
 
 Options and credentials are looked up for each request (`object_store_options.read`): the store's address is fixed when
-it is opened; credentials may be renewed.
+it is opened; credentials may be renewed. Polars opens Parquet files itself, with the same options.
 
-Polars opens Parquet files itself, with the same options. Source: CATALOGS_AND_STORAGE 2, RELIABILITY D1, D2.
-
-Check once per store and process, before the first commit, that a store creates files exclusively.
-
-    one name, twice                 the second must be refused and change nothing
-    eight names, eight at a time    at most one of the concurrent creators may succeed, and the file must be its own
-
-A store that ignores the condition fails the first; one that looks first and writes later fails the second. Either would
-lose commits silently, so it is refused for commits. The probe deletes the files it writes. Source: CATALOGS_AND_STORAGE
-2.4, decision S5.
+Source: CATALOGS_AND_STORAGE 2, 2.4, decision S5; RELIABILITY D1, D2.
 """
 
 from __future__ import annotations

@@ -1,18 +1,15 @@
-"""Repeat requests on which the store's client gives up, as often and as long as it repeats others.
-
-obstore repeats a request that may be repeated after 5xx, 429 and broken connections. It gives up at once if the body of
-a listing's answer breaks off, and if a request is not plainly repeatable: a conditional PUT, a POST that deletes.
-Requests sent from here are repeatable, so they are repeated.
-
-Messages for a store's refusals: its status, its own code, what to do.
-
-No URL query, header or secret.
+"""Requests repeated where the store's client gives up, and messages for a store's refusals.
 
     describe("… status code: 403 Forbidden: <Error><Code>AccessDenied</Code>…")
         ->   "the store answers 403 Forbidden (AccessDenied). Look at …"
     with typed_refusals(): frame.collect()      raises Polars' errors about a store as `StorageFailed`
 
-obstore and Polars use the same client for stores, so their errors have the same texts.
+obstore repeats a request that may be repeated after 5xx, 429 and broken connections. It gives up at once if the body of
+a listing's answer breaks off, and if a request is not plainly repeatable: a conditional PUT, a POST that deletes.
+Requests sent from here are repeatable, so they are repeated, as often and as long as obstore repeats others.
+
+A message has a store's status, its own code and what to do; no URL query, header or secret. obstore and Polars use the
+same client for stores, so their errors have the same texts.
 """
 
 from __future__ import annotations

@@ -1,24 +1,22 @@
-"""The storage protocol. Paths are whole paths or keys as text, with `/` between their parts.
+"""The storage protocol, and what some storages can do besides: folders, second names, a commit queue.
+
+    Storage                 paths are whole paths or keys as text, with `/` between their parts
+    SupportsDirectories     has real folders; elsewhere a folder is a prefix of names: an empty folder gets a marker
+                            file, and none is moved, since that would be a copy visible half done
+    SupportsHardLinks       gives a file a second name without reading it
+    SupportsCommitQueue     of the commits that lost a race for a file, one at a time retries
 
 A storage fails with `StorageFailed`, and with `FileMissing` if a file does not exist. There is no rename and no
-check-then-act call: a file is created exclusively by `put_if_absent`.
+check-then-act call: a file is created exclusively by `put_if_absent`. Whole folders are created, moved and removed by
+catalogs, never by tables.
 
-Create, move and remove whole folders; used by catalogs, never by tables.
+A linked file exists at both paths, and a change of its bytes is seen at both; for callers that delete the first name
+soon. `link(path, to, target)` returns True if the link exists, durably; False if the file has to be copied, as to
+another disk.
 
-A storage with real folders is a `SupportsDirectories`. Elsewhere a folder is a prefix of names: an empty folder gets a
-marker file, and none is moved, since that would be a copy visible half done.
-
-Give a file a second name without reading it: `hard_link(storage, path, to, target)`.
-
-The file then exists at both paths, and a change of its bytes is seen at both; for callers that delete the first name
-soon. A storage that supports it has a method `link(path, to, target)`: True: the link exists, durably; False: the file
-has to be copied, as to another disk.
-
-Commit queue: of the commits that lost a race for a file, one at a time retries.
-
-A turn is advice, and no commit relies on it: it only keeps many processes on one machine from disturbing each other
-until one of them gives up. Storages with a queue have a method `turn(directory, patience_ms)`: a context manager that
-yields whether the turn was granted, until it ends.
+A turn in the queue is advice, and no commit relies on it: it only keeps many processes on one machine from disturbing
+each other until one of them gives up. `turn(directory, patience_ms)` is a context manager that yields whether the turn
+was granted, until it ends.
 """
 
 from __future__ import annotations

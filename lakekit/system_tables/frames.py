@@ -1,10 +1,7 @@
-"""The metadata of a snapshot as frames: manifests, data files, index files, and sums of them.
+"""The metadata of a table as frames: snapshots, schemas, refs, and the files of a snapshot.
 
-The metadata of a table as small frames: one row a snapshot, schema, tag, branch, consumer.
-
-Newest last; times are UTC where they are instants.
-
-Summaries of a frame of data files in one line: how many there are, how much a read has to merge.
+The newest row is last; times are UTC where they are instants. A summary of a frame of data files in one line says how
+many there are, and how much a read has to merge.
 """
 
 from __future__ import annotations

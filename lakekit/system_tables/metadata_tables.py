@@ -1,8 +1,6 @@
-"""System tables of metadata files: snapshots, schemas, options, tags, branches, consumers, and others.
+"""System tables of metadata files (snapshots, schemas, …) and of rows: audit_log, binlog, ro.
 
-The others are aggregation_fields and statistics.
-
-System tables that show a table's rows: audit_log, binlog, ro (ENGINE 10.1).
+Source: ENGINE 10.1.
 """
 
 from __future__ import annotations

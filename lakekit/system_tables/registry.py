@@ -1,9 +1,10 @@
-"""Paimon's system tables under their own names: `t.system("files")`, `db.t$files`.
+"""Paimon's system tables by name, `t.system("files")`, `db.t$files`; frames about lakekit.
 
-Source: ENGINE 10.1; columns as engine 1.4.2 has them, new tables as later ones. A table is a function of a table
-context; `@table` gives it its name. Tables of one snapshot locate it by `at`.
+Columns are those of engine 1.4.2, of newer tables those of later ones. A table is a function of a table context;
+`@table` gives it its name. Tables of one snapshot locate it by `at`. The frames about lakekit are its features, its
+options, and the packages it runs on.
 
-Frames about lakekit: its features, options, and the packages it runs on.
+Source: ENGINE 10.1.
 """
 
 from __future__ import annotations

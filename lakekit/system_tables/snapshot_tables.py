@@ -1,13 +1,13 @@
-"""System tables of a snapshot: files, file_key_ranges, manifests, partitions, buckets, table_indexes.
+"""System tables of a snapshot: its files, key ranges, manifests, partitions, buckets, indexes.
 
 Values are printed as the reference prints them: a partition as SQL text `{2024-01-01, 1}`, a key `[19723]` and
 statistics `{k=19723, v=a}` as internal values. Where it prints an object's identity, binary keys and statistics, there
 is hexadecimal text.
 
-The system table file_indexes: one row for each column and type of a data file's indexes.
+file_indexes, which is newer than engine 1.4.2, has one row for each column and type of a data file's indexes. Only the
+heads of containers are read, those of index files too.
 
-Only the heads of containers are read, those of index files too. Newer than engine 1.4.2. Source: ENGINE 10.1,
-`FileIndexesTable`.
+Source: ENGINE 10.1, `FileIndexesTable`.
 """
 
 from __future__ import annotations

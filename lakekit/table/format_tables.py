@@ -1,8 +1,9 @@
 """Tables that are folders: `FormatTable` and `ObjectTable`, and their creation.
 
 A format table has no snapshots: it is scanned, appended to and overwritten, and refuses by name what needs them. An
-object table is read like any other; `refresh` lists its location again, and nothing else writes it. Source: ENGINE.md
-9.6.
+object table is read like any other; `refresh` lists its location again, and nothing else writes it.
+
+Source: ENGINE.md 9.6.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Methods of a table that show its metadata: files, manifests and buckets as frames, its repr and widgets."""
+"""Methods of a table that show its metadata: files, manifests, buckets, its repr and widgets."""
 
 from __future__ import annotations
 

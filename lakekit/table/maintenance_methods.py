@@ -1,4 +1,4 @@
-"""Methods of a table that maintain it: compaction, statistics, indexes, orphan files, checks, expiration."""
+"""Methods of a table that maintain it: compaction, statistics, indexes, checks, expiration."""
 
 from __future__ import annotations
 

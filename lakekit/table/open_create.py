@@ -1,7 +1,4 @@
-"""Open tables: `lk.open`.
-
-Create tables: `lk.create`.
-"""
+"""The functions that open and create tables: `lk.open`, `lk.create`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Methods of a table that read: scan, changes, follow, aggregate, explain, and views by option or branch."""
+"""Methods of a table that read: scan, changes, follow, aggregate, explain, views."""
 
 from __future__ import annotations
 

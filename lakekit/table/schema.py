@@ -1,4 +1,4 @@
-"""The schema of a table: as users see it, its changes, the difference of two, and the statement that makes it.
+"""The schema of a table as users see it, its changes, the difference of two, its statement.
 
 In `t.schema_difference(0, 3)` columns are matched by their ids, as Paimon does, so that a renamed column is not one
 dropped and one added; fields of rows within columns too, by their path.

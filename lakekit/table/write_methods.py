@@ -1,4 +1,4 @@
-"""Methods of a table that write: rows appended, upserted, overwritten; rows deleted, updated, merged; commits.
+"""Methods of a table that write: append, upsert, overwrite, delete, update, merge, commit.
 
 Messages of writers in other processes are committed here too.
 """

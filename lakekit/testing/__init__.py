@@ -1,4 +1,1 @@
-"""The test kit for lakekit and programs that use it: an oracle, strategies, and recorded reads.
-
-The reads were recorded from golden tables.
-"""
+"""The test kit for lakekit and programs that use it: an oracle, strategies, recorded reads."""

@@ -1,20 +1,19 @@
-"""Measure the time of reads against plain Polars over the same files, in one run.
-
-Results are ratios, as milliseconds say little of another machine.
+"""Times of reads against plain Polars over the same files, measured in one run.
 
     lines = bench(lk.open("warehouse/shop.db/orders"), turns=5)      [Line(what="scan", …)]
-    made(folder, rows=1_000_000)                                     an append and a key table to try it on, by path
+    create_tables(folder, rows=1_000_000)                            an append and a key table to try it on, by path
 
-| line | lakekit | Polars |
-|---|---|---|
-| plan | what the newest snapshot reads, from its metadata | – |
-| scan | all rows, merged where there are keys | `pl.read_parquet` of the same files, every version of every key |
-| columns | one column, merged where there are keys | that column of the same files |
-| filter | a hundredth of the rows by a key or number, with pruning and indexes | the same filter on a scan of the same
-files |
+    line       lakekit                                                 Polars
+    plan       what the newest snapshot reads, from its metadata       –
+    scan       all rows, merged where there are keys                   `pl.read_parquet` of the same files,
+                                                                       every version of every key
+    columns    one column, merged where there are keys                 that column of the same files
+    filter     a hundredth of the rows by a key or number,             the same filter on a scan of the same files
+               with pruning and indexes
 
-Both take turns, and the median counts. Processor time is of all threads of this process: it says what a machine with
-other work would lose. Files that are not Parquet have no counterpart in Polars: their ratio is null.
+Results are ratios, as milliseconds say little of another machine. Both take turns, and the median counts. Processor
+time is of all threads of this process: it says what a machine with other work would lose. Files that are not Parquet
+have no counterpart in Polars: their ratio is null.
 """
 
 from __future__ import annotations

@@ -1,31 +1,26 @@
-"""Test a reader or a writer of Paimon tables, lakekit or another one.
+"""Conformance tests of a reader or a writer of Paimon tables, by golden files and an oracle.
 
-It is compared with golden files and tables, and with an oracle for tables made here.
+from lakekit.testing import conformance
 
-    from lakekit.testing import conformance
+def read(path, options): …                          # anything Arrow, a Polars frame, or dicts by column:
+                                                    # see `lakekit.testing.adapters`
+found = conformance.run(reader=read)                # in the shell: lakekit conformance --reader package.module:read
+found.ok, found.counts(), found.frame()
+conformance.run(writer=write, areas=["writes/deduplicate"], drawn=50, seed=7)
+conformance.run()                                   # lakekit itself
 
-    def read(path, options): …                          # anything Arrow, a Polars frame, or dicts by column:
-                                                        # see `lakekit.testing.adapters`
-    found = conformance.run(reader=read)                # in the shell: lakekit conformance --reader package.module:read
-    found.ok, found.counts(), found.frame()
-    conformance.run(writer=write, areas=["writes/deduplicate"], drawn=50, seed=7)
-    conformance.run()                                   # lakekit itself
-
-| area | what is tested | of |
-|---|---|---|
-| formats/… | the golden bytes of each format decode to the recorded values, and canonical ones are written again |
-lakekit |
-| broken/… | damaged bytes are refused, with field and offset | lakekit |
-| tables/… | the newest rows of each golden table | readers |
-| travel/… | older ones, tags and branches, by `scan.*` options | readers |
-| changes/… | what changed between two snapshots, with row kinds, by `incremental-between` | readers |
-| system/… | system tables | lakekit |
-| damaged/… | a table with a file that is damaged or missing returns no rows | readers |
-| scripts/… | tables that lakekit makes by small scripts, against the oracle | readers |
-| writes/… | tables that the writer makes by the same scripts: checked byte by byte, and read | writers |
-| drawn/… | the same of scripts that Hypothesis draws; a failing one is shrunk | both, on request |
-
-Golden tables with files that are damaged or missing: no reader may return rows of them.
+area         of         what is tested
+formats/…    lakekit    the golden bytes of each format decode to the recorded values, and canonical ones are
+                        written again
+broken/…     lakekit    damaged bytes are refused, with field and offset
+tables/…     readers    the newest rows of each golden table
+travel/…     readers    older ones, tags and branches, by `scan.*` options
+changes/…    readers    what changed between two snapshots, with row kinds, by `incremental-between`
+system/…     lakekit    system tables
+damaged/…    readers    a table with a file that is damaged or missing returns no rows
+scripts/…    readers    tables that lakekit makes by small scripts, against the oracle
+writes/…     writers    tables that the writer makes by the same scripts: checked byte by byte, and read
+drawn/…      both       on request, the same of scripts that Hypothesis draws; a failing one is shrunk
 """
 
 from __future__ import annotations

@@ -2,17 +2,15 @@
 
     ~/.cache/lakekit/fixtures-1f2e3d4c5b6a7988/flights/…        a folder each, unpacked when it is first needed
 
+    fixtures/formats/binary_row/nested.bin      the bytes
+    fixtures/formats/binary_row/nested.json     {"format": "binary_row", "case": "nested", "about": …,
+                                                 "origin": "reference" | "hand", …the recorded values…}
+    fixtures/broken/manifest/kind_7.bin         bytes that are damaged
+    fixtures/broken/manifest/kind_7.json        {…, "error": "Corrupt", "field": …, "offset": …}: how they are refused
+
 The directory is named by the hash of the archive. A folder is unpacked aside and renamed, so that no process ever sees
 half of one, and each process checks its files against the hashes of `MANIFEST.json` before it uses it: what is damaged,
 lacks files or has more is unpacked again.
-
-The paths of golden and broken files, and the comparison of values with recorded ones.
-
-fixtures/formats/binary_row/nested.bin      the bytes
-fixtures/formats/binary_row/nested.json     {"format": "binary_row", "case": "nested", "about": …,
-                                             "origin": "reference" | "hand", …the recorded values…}
-fixtures/broken/manifest/kind_7.bin         bytes that are damaged
-fixtures/broken/manifest/kind_7.json        {…, "error": "Corrupt", "field": …, "offset": …}: how they are refused
 """
 
 from __future__ import annotations

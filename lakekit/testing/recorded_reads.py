@@ -1,12 +1,9 @@
-"""Run a recorded read by lakekit's public names, and compare the result.
-
-The deliberate differences between lakekit and the Java engine 1.4.2: one list, which tests read.
+"""Recorded reads run by lakekit's public names; the deliberate differences from engine 1.4.2.
 
     for one in DIFFERENCES: print(one.name, one.engine, one.lakekit, one.reason)
 
 Each difference has a test in the repository, `spec_tests/differential/test_differences.py`, that makes the input, runs
-the engine and lakekit, and compares both answers with this list. Recorded reads that differ are
-`testing.recorded_reads.DIFFERENT_ANSWERS`.
+the engine and lakekit, and compares both answers with this list. Recorded reads that differ are `DIFFERENT_ANSWERS`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ that are no longer there afterwards, by primary key, or of an append table by va
 `lakekit.testing.adapters` describes the encoding of values. What a step does not name is free: a writer may flush,
 compact and number its files as it likes.
 
-Scripts for every writer, one for each known risk, each small enough to be checked by hand.
+The scripts here are for every writer, one for each known risk, each small enough to be checked by hand.
 """
 
 from __future__ import annotations

@@ -1,18 +1,13 @@
-"""Hypothesis strategies of merges: a table's rule and the rows of a section, full of edge cases.
+"""Hypothesis strategies of merges and of scripts: tables of any engine, full of edge cases.
 
-@given(merges())
-def test_engines(case: Merging): assert merge(case.frame(), case.rule) … oracle.merge(case.rows(), case.rule)
-
-Scripts drawn by Hypothesis: a table of some engine and steps that make it, full of edge cases.
-
-A failing one shrinks to few steps.
+    @given(merges())
+    def test_engines(case: Merging): assert merge(case.frame(), case.rule) … oracle.merge(case.rows(), case.rule)
 
     wrong = shrunk("deduplicate", count=50, seed=7, differs=lambda script: …)      None, or the smallest script that
                                                                                    differs, and how
 
-Rows are drawn with `lakekit.testing.strategies`. Histories are those that mean the same whatever a writer compacts
-when: retractions only where a row stands for a key by itself, and folds of values that give the same result in any
-grouping.
+A failing script shrinks to few steps. Histories are those that mean the same whatever a writer compacts when:
+retractions only where a row stands for a key by itself, and folds of values that give the same result in any grouping.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compressed text files, as Hadoop's codecs make them; the extension of the file says which codec.
+"""Compressed text files, as Hadoop's codecs make them, and their text split into lines.
 
     .gz .bz2        the formats of gzip and bzip2, several members after another too
     .deflate        zlib
@@ -6,15 +6,11 @@
     .snappy .lz4    blocks: [length of the text: 4 bytes][length of a chunk: 4 bytes][chunk] …, both big-endian;
                     chunks until the text of that length is complete
 
-Source: `HadoopCompressionType`, Hadoop's `BlockCompressorStream`.
-
-Split the text of a file into columns of lines, block by block.
-
 A line ends at a line feed, a carriage return, or both after another, where the option names one of these; else at
 exactly the text of the option. The last line needs no end. A byte order mark at the beginning is skipped, bytes that
 are no UTF-8 become U+FFFD.
 
-Source: `StandardLineReader`, `CustomLineReader`.
+Source: `HadoopCompressionType`, Hadoop's `BlockCompressorStream`; `StandardLineReader`, `CustomLineReader`.
 """
 
 from __future__ import annotations

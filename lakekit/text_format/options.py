@@ -1,21 +1,17 @@
-"""The options of text formats, and the interface of a format module.
-
-A format is a module with
+"""The options of text formats, the interface of a format module, and values as texts.
 
     check_types(fields)                                     raises `Unsupported` for columns its files do not hold
     parsed(lines, fields, names, options) -> pl.DataFrame   rows of some lines: the columns `names` of `fields`
     printed(frame, fields, options) -> pl.Series            the lines of some rows
 
-Source: ENGINE.md 9.6 and 12; `CsvOptions`, `JsonOptions`, `TextOptions` of engine 1.4.2, which 2.x shares.
-
-Conversion between texts and values as the engine's text formats spell them, by column.
-
     parse_values(texts, type, options, column)   ->  values, and a mask of the texts that are none
     print_values(column, type, options)          ->  texts; null stays null
 
 Numbers, dates and times are spelt as casts to STRING spell them, bytes in base64. Read back, `true` in any case is true
-and every other text false; a whole number takes no point and no exponent. Source: `CsvParser`, `CsvFormatWriter`,
-`JsonFileReader`, `JsonFormatWriter`.
+and every other text false; a whole number takes no point and no exponent.
+
+Source: ENGINE.md 9.6 and 12; `CsvOptions`, `JsonOptions`, `TextOptions` of engine 1.4.2, which 2.x shares; `CsvParser`,
+`CsvFormatWriter`, `JsonFileReader`, `JsonFormatWriter`.
 """
 
 from __future__ import annotations

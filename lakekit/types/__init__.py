@@ -1,16 +1,14 @@
-"""Paimon's data types, and their conversion to and from text and JSON; `arrow.py` does Arrow.
+"""Paimon's data types, and their conversion to and from text and JSON; `types.arrow` does Arrow.
 
     "DECIMAL(10, 2) NOT NULL"                       SQL text, as schema files and users write it
     {"type": "ARRAY NOT NULL", "element": "INT"}    the JSON of nested types in schema files
     DataType(root="ARRAY", element=…)               the record
 
-Sources: FORMAT.md 2.2-2.4, `DataTypeJsonParser`, `DataTypes`.
+Names of columns that lakekit adds to frames while it computes are reserved: other engines permit them, so they are
+refused where a schema is created and where one is read. The columns that the format itself adds to data files
+(`_KEY_…`, `_SEQUENCE_NUMBER`, `_VALUE_KIND`, `_LEVEL`, `_ROW_ID`) are reserved by every engine and do not belong here.
 
-Reserved column names: those of columns that lakekit adds to frames while it computes.
-
-Other engines permit such names, so they are refused where a schema is created and where one is read. The columns that
-the format itself adds to data files (`_KEY_…`, `_SEQUENCE_NUMBER`, `_VALUE_KIND`, `_LEVEL`, `_ROW_ID`) are reserved by
-every engine and do not belong here.
+Source: FORMAT.md 2.2-2.4, `DataTypeJsonParser`, `DataTypes`.
 """
 
 from __future__ import annotations

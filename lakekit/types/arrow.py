@@ -1,11 +1,6 @@
-"""Conversion between Paimon's data types and Arrow's.
+"""Conversion between Paimon's data types and values and Arrow's, with the internal form of each type.
 
-    DataType(root="ARRAY", element=…)               the record
-    pa.list_(pa.int32())                            Arrow
-
-Source: FORMAT.md 2.2-2.4.
-
-Conversion between internal values and Arrow arrays, with the internal form of each Paimon type.
+    DataType(root="ARRAY", element=…)          pa.list_(pa.int32())
 
     DECIMAL(5, 2)   Decimal("1.50")            decimal128(5, 2)
     DATE            19723 (days)               date32
@@ -16,7 +11,9 @@ Conversion between internal values and Arrow arrays, with the internal form of e
     ROW             tuple                      struct
     VARIANT         (value, metadata)          struct<value, metadata>
 
-Other types are None, bool, int, float, str and bytes. Source: FORMAT.md 0.2.
+Other values are None, bool, int, float, str and bytes.
+
+Source: FORMAT.md 0.2, 2.2-2.4.
 """
 
 from __future__ import annotations

@@ -1,26 +1,19 @@
-"""Assign buckets that follow from the rows alone: hashed, unaware, postponed, or given by the caller.
+"""Assigners of buckets that follow from the rows alone; partitions of rows; buckets of key hashes.
 
     assigner.place(frame)   ->   RoutedRows(frame, partitions, buckets)
-
-An assigner may change the rows (cross-partition upserts do), so it returns them. Source: ENGINE.md 7.1, 7.2;
-`BucketMode`, `FixedBucketRowKeyExtractor`, `BucketFunction`.
-
-The partition of each row: the distinct partitions as manifests serialize them, and a code a row.
-
     dt 19723, 19724, 19723   ->   partitions (00000001 00…, 00000001 00…) · codes [0, 1, 0]
 
-Source: ENGINE.md 1.1 step 5; `InternalRowPartitionComputer`, `BinaryRow`.
-
-The bucket of each key hash of one partition: six bytes a key.
-
     pieces    hashes -9 -4 2 | 7 30 41 | …        ascending; each piece two arrays, int32 hashes and int16 buckets
-              buckets 0  1 0 | 1  0  2 | …
+              buckets 0  1 0 | 1  0  2 | …        (`KeyHashes`: six bytes a key of one partition)
     recent    hashes 3 8                          later additions, ascending; merged into the pieces when they reach
                                                   a sixteenth of them, in small maps before the next addition
 
-Pieces are replaced one at a time, so growing needs no second copy of everything: 100 million keys take 600 MB, and
-little more while they are loaded.
-Source: ENGINE.md 7.3; `PartitionIndex`, `Int2ShortHashMap`.
+An assigner may change the rows (cross-partition upserts do), so it returns them. Partitions are the distinct ones as
+manifests serialize them, and a code a row. Pieces of hashes are replaced one at a time, so growing needs no second copy
+of everything: 100 million keys take 600 MB, and little more while they are loaded.
+
+Source: ENGINE.md 1.1 step 5, 7.1-7.3; `BucketMode`, `FixedBucketRowKeyExtractor`, `BucketFunction`,
+`InternalRowPartitionComputer`, `BinaryRow`, `PartitionIndex`, `Int2ShortHashMap`.
 """
 
 from __future__ import annotations

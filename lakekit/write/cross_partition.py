@@ -1,4 +1,4 @@
-"""Cross-partition upserts: locate keys, handle rows whose key is in another partition (ENGINE 7.5).
+"""Cross-partition upserts: keys located, rows handled whose key is in another partition (ENGINE 7.5).
 
     key is in       engine                          what is written
     no partition    any                             the row, in a bucket of its partition with room

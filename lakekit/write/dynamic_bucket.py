@@ -1,7 +1,5 @@
 """Dynamic buckets: a key stays in the bucket where its hash was first put.
 
-A bucket takes new keys until it is full.
-
     key hash     -1878194585 known: bucket 1      77 new: the first bucket of its assigner with room, else a new one
     assigner     (|partition hash % channels| + |key hash % assigners|) % channels
                  it creates only buckets b with b % assigners equal to its own number's

@@ -1,17 +1,16 @@
-"""Convert a caller's input to Polars frames, one after the other.
+"""A caller's input as Polars frames, one after the other; dicts by the table's types.
 
     pl.DataFrame · pl.LazyFrame (streamed) · Arrow streams and arrays (pyarrow, pandas, DuckDB, …)
     an iterator of those · a list of dicts
-
-`open_input` reads the columns and consumes no rows that `pieces` does not yield. Source: API.md "Frames in".
-
-Convert rows given as dicts by the table's types, without guessing.
-
     [{"k": 1, "m": {"a": 1}, "at": datetime(2024, 1, 1)}]   ->   k Int64 · m List(Struct{key, value}) · at Datetime
+
+`open_input` reads the columns and consumes no rows that `pieces` does not yield.
 
 Python's own types stand for Paimon's: int, float, Decimal, str, bytes, bool, date, time, datetime (with a zone for LTZ,
 without for TIMESTAMP), list, dict or pairs for MAP and MULTISET, dict for ROW. Each column is converted at once by
 Arrow.
+
+Source: API.md "Frames in".
 """
 
 from __future__ import annotations

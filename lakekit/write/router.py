@@ -1,13 +1,7 @@
-"""Route rows to their buckets: one frame in, one frame out for each (partition, bucket).
-
-Rows stay in order.
+"""Routes of rows: to their buckets in order, and in a divided write to the task of each bucket.
 
     assigner(ctx, …)                        the bucket assigner of a table (ENGINE 7.1)
     split(frame, ctx, assigner)   ->   (partition, bucket, rows), (partition, bucket, rows), …
-
-Source: ENGINE.md 1.1 step 5 and 7; `RowKeyExtractor`, `TableWriteImpl`.
-
-Divide a write among tasks of several processes; each bucket and key is handled by exactly one.
 
     task     (|partition hash| + residue) % tasks
     residue  fixed buckets       bucket % assigners
@@ -17,10 +11,11 @@ Divide a write among tasks of several processes; each bucket and key is handled 
 A `WriteParallelism` is made once, before any task runs, and names the snapshot whose hash index counts: every process
 reads the same, however late it starts, and the commit refuses what another writer changed since. The reference chooses
 buckets in one stage and writes them in the next. Here a task does both: if it runs again, it chooses again and writes
-what it chose, so a lost attempt in between can never leave a key in two buckets.
+what it chose, so a lost attempt in between can never leave a key in two buckets. Keys that may move between partitions
+are handled by one task, which knows the location of each.
 
-Keys that may move between partitions are handled by one task, which knows the location of each.
-Source: ENGINE.md 7.3; `BucketAssigner`, `HashBucketAssigner`, `PaimonSparkWriter`.
+Source: ENGINE.md 1.1 step 5 and 7; `RowKeyExtractor`, `TableWriteImpl`, `BucketAssigner`, `HashBucketAssigner`,
+`PaimonSparkWriter`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Convert input rows for a table: match columns by name, cast, put in defaults, read kinds, filter.
+"""Input rows converted for a table: columns by name, casts, defaults, kinds, filters, checks.
 
     batches(frame, ctx)                     ->   frames with the table's columns, in order, in full precision,
                                                  and `_VALUE_KIND` for key tables
@@ -9,23 +9,17 @@ defaults replace nulls, in deletes too; then the kind, by `rowkind.field` if set
 `ignore-update-before` drop rows. An append table takes only rows that add. Rows are counted from 0 over the whole
 input.
 
-Source: ENGINE.md 1.1, 8.1; `TableWriteImpl`, `DefaultValueRow`, `DefaultValueUtils`, `RowKindGenerator`,
-`RowKindFilter`.
+Rows of kind -U and -D that the merge engine cannot process are refused: the reference engine commits them, and from
+then on reads of their keys fail, in both engines, until options change. Refused are rows whose merge with any other row
+of their key fails, by options and kind alone, and by no value but a null of a sequence group. A sequence group that may
+remove the row (`partial-update.remove-record-on-sequence-group`) decides by the row's age, so its deletes are not
+judged here.
 
-Refuse, at write time, rows of kind -U and -D that the table's merge engine cannot process.
+Values of hll_sketch and theta_sketch are checked: a merge passes them to a C++ library and checks them again
+(`lsm.aggregates.sketches`), so that every read of the key would fail.
 
-The reference engine commits such rows; from then on reads of their keys fail, in both engines, until options change.
-Refused are rows whose merge with any other row of their key fails, by options and kind alone, and by no value but a
-null of a sequence group. A sequence group that may remove the row (`partial-update.remove-record-on-sequence-group`)
-decides by the row's age, so its deletes are not judged here.
-
-Source: ENGINE.md 3.2 to 3.4; `PartialUpdateMergeFunction`, `AggregateMergeFunction`, `FieldAggregator.retract`.
-
-Check that values are sketches in columns with the functions hll_sketch and theta_sketch.
-
-A merge passes these values to a C++ library; it checks them again (`lsm.aggregates.sketches`), and every read of the
-key would
-fail.
+Source: ENGINE.md 1.1, 3.2 to 3.4, 8.1; `TableWriteImpl`, `DefaultValueRow`, `DefaultValueUtils`, `RowKindGenerator`,
+`RowKindFilter`, `PartialUpdateMergeFunction`, `AggregateMergeFunction`, `FieldAggregator.retract`.
 """
 
 from __future__ import annotations

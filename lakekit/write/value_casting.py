@@ -1,4 +1,4 @@
-"""Cast values to a type if none changes; otherwise raise.
+"""Casts of values to a type if none changes, else an error; schema changes for new columns.
 
     UInt8, Int64, Int128 → TINYINT … BIGINT, DECIMAL, FLOAT     by value: 127 is a TINYINT, 128 is refused
     Float64 → FLOAT · Decimal → another scale, an integer       by value: 1.50 is a DECIMAL(3, 1), 1.55 is refused
@@ -6,24 +6,20 @@
     Struct → ROW by name · Map → MAP · Array → ARRAY            part by part
     everything else                                             refused by type, or with `cast` Polars' strict cast
 
-NOT NULL, lengths, precision and the keys of maps are checked too, at any depth. Sources: API.md "Types", ENGINE.md 1.1.
-
-The origin of values, for error messages.
-
     ValueLocation(column="v", path="v.element", table="shop.orders", row_of=…)
         ->   row 7 of column v.element holds 300, which is no TINYINT
-
-Rows are counted from 0 over the whole input of one call.
-
-Schema changes that a table needs for some columns (`merge_schema=True`), as values.
-
-    data {"k": Int64, "v": Int64, "note": String}, table {k BIGINT (key), v INT}
+    merge_schema=True: data {"k": Int64, "v": Int64, "note": String}, table {k BIGINT (key), v INT}
         ->   WidenedColumn(("v",), INT, BIGINT), AddedColumn(("note",), STRING)
+
+NOT NULL, lengths, precision and the keys of maps are checked too, at any depth. Rows are counted from 0 over the whole
+input of one call.
 
 Added columns are nullable and come last. A type grows only to one that holds every value of the old: integers, FLOAT to
 DOUBLE, decimals whose digits on both sides grow, finer timestamps. Texts keep their length (a frame does not say how
 long its texts are). Columns of keys and partitions never change. What cannot grow is left for `batches` to convert by
-value, or to refuse. Source: ENGINE.md 1.5; `SchemaMergingUtils`, `SchemaManager`.
+value, or to refuse.
+
+Source: API.md "Types", ENGINE.md 1.1, 1.5; `SchemaMergingUtils`, `SchemaManager`.
 """
 
 from __future__ import annotations

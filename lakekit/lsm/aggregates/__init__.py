@@ -1,7 +1,7 @@
 """Aggregate functions: a fold of all versions of a column at once, to one value for each key.
 
-The functions are in `select_value`, `arithmetic`, `texts`, `collections`, `nested` and `bitmaps`, and with the extra
-`sketches` in `lakekit.lsm.aggregates.sketches`.
+The functions are in `select_value`, `arithmetic`, `collections` and `roaring`, and with the extra `sketches` in
+`lakekit.lsm.aggregates.sketches`; `function` has their contract.
 """
 
 from __future__ import annotations

@@ -1,30 +1,23 @@
-"""collect, merge_map, merge_map_with_keytime: arrays and maps that grow.
+"""Functions on arrays and maps: collect, the merge_map family, nested_update, nested_partial_update.
 
-Where the reference's order is that of a hash table, elements here are in the order in which they came. Elements and map
-keys of binary types are never equal to each other in engine 1.4.2, which compares their Java objects: none of them is
-dropped or replaced.
+    values  [a, b]  null  [c]          elements  a b c              `FlattenedLists`: all elements in one series,
+                                       sizes     2 0 1              each list a range of it
+                                       there     yes no yes
+    nested_update, key sub_order_id    [{1, A}] + [{2, B}]  ->  [{1, A}, {2, B}]     [{1, A}] + [{1, C}]  ->  [{1, C}]
 
-Source: ENGINE.md 3.4 and 3.6; `FieldCollectAgg`, `FieldMergeMapAgg`, `FieldMergeMapWithKeyTimeAgg`.
+A function works on row numbers of elements, whatever the elements are, and one gather makes lists of them again. Where
+the reference's order is that of a hash table, elements of collect and maps are in the order in which they came.
+Elements and map keys of binary types are never equal to each other in engine 1.4.2, which compares their Java objects:
+none of them is dropped or replaced.
 
-Lists as numbers: all elements of a column's lists in one series, and each list a range of it.
-
-    values  [a, b]  null  [c]          elements  a b c
-                                       sizes     2 0 1      there  yes no yes
-
-A function on lists works on row numbers of elements, whatever the elements are, and one gather makes lists of them
-again.
-
-nested_update and nested_partial_update: an ARRAY of ROW as a nested table, with or without a key.
-
-    key sub_order_id    [{1, A}] + [{2, B}]  ->  [{1, A}, {2, B}]        [{1, A}] + [{1, C}]  ->  [{1, C}]
-
-A value that is the only one of its key stays as it is, null rows and repeated nested keys included. Rows with a nested
-key come out in the order of the reference's hash table, which `pool.hash_order` computes; nested_partial_update of the
+Nested tables: a value that is the only one of its key stays as it is, null rows and repeated nested keys included. Rows
+with a nested key come out in the order of the reference's hash table (`hash_order`); nested_partial_update of the
 reference reverses the order of rows that share a bucket with every step, and this does not. Engine 1.4.2 has no
 `nested-sequence-field` and ignores it (case `aggregate_nested_update`); of later engines `nested-key-null-strategy` is
 followed, and with it their counting of `count-limit`.
 
-Source: ENGINE.md 3.4, `FieldNestedUpdateAgg` and `FieldNestedPartialUpdateAgg` (1.4.2 and the development version).
+Source: ENGINE.md 3.4 and 3.6; `FieldCollectAgg`, `FieldMergeMapAgg`, `FieldMergeMapWithKeyTimeAgg`;
+`FieldNestedUpdateAgg` and `FieldNestedPartialUpdateAgg` of 1.4.2 and the development version.
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
-"""Folds that no column operation expresses, one key after another.
-
-They are for maps with times, nested tables, bitmaps, and for retractions from collections: only for such functions, and
-only for keys with several versions.
-
-The contract of an aggregate function: its fold, the types it takes, whether it can retract.
+"""The contract of an aggregate function, and folds one key after another for what columns cannot do.
 
     @aggregate("sum", refuses=roots("sum", "NumericType", *NUMBERS))
     def sum_(function, versions, column, ops): ...
 
 `column` holds the section's rows, `versions` groups them by key, and `ops`, laid out like `versions.rows`, is what each
 version does to its key's value (None: every one is added). The result has one value for each key.
+
+The folds by key are for maps with times, nested tables, bitmaps, and for retractions from collections, and only for
+keys with several versions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""64-bit bitmaps in the reference's own form, which is not the portable one.
+"""rbm32 and rbm64: unions of roaring bitmaps, those of 64 bits not in the portable form.
 
     01                                   00: an empty bitmap, and nothing follows
     keys u64                             how many leaves the tree has
@@ -16,11 +16,8 @@ It is a radix tree over the upper 48 bits, and containers of the lower 16. Every
 assigned in the order in which containers came, so that the bytes of a union depend on its history; they are written
 here as `Roaring64Bitmap.or` and `runOptimize` write them.
 
-Source: `RoaringBitmap64`, RoaringBitmap's `HighLowContainer`, `Art`, `Containers`. Case `aggregate_rbm`.
-
-rbm32 and rbm64: serialized roaring bitmaps united.
-
-Source: ENGINE.md 3.4, `FieldRoaringBitmap32Agg`, `FieldRoaringBitmap64Agg`.
+Source: ENGINE.md 3.4, `FieldRoaringBitmap32Agg`, `FieldRoaringBitmap64Agg`; `RoaringBitmap64`, RoaringBitmap's
+`HighLowContainer`, `Art`, `Containers`. Case `aggregate_rbm`.
 """
 
 from __future__ import annotations

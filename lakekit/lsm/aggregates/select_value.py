@@ -1,18 +1,15 @@
-"""Functions that select one of the values: last and first, with and without nulls, max and min, and the key.
+"""Functions that select a value (last, first, with and without nulls, max, min, the key); listagg.
+
+    listagg    'a,b' + 'b,c'  ->  'a,b,b,c'        distinct: 'a,b,c'
 
 The state of a key is the row whose value it has, so that any type takes one gather at the end, and columns of one
 sequence group share it.
 
-Source: ENGINE.md 3.4, `Field{LastValue,LastNonNullValue,FirstValue,FirstNonNullValue,Max,Min,PrimaryKey}Agg`.
+listagg joins texts with a delimiter; nulls and empty texts add nothing. With `distinct` the first text stays as it is,
+and of a later text the parts are appended that are not empty and not in it already.
 
-listagg: texts in one text, a delimiter between them.
-
-    'a,b' + 'b,c'  ->  'a,b,b,c'        distinct: 'a,b,c'
-
-Nulls and empty texts add nothing. With `distinct` the first text stays as it is, and of a later text the parts are
-appended that are not empty and not in it already.
-
-Source: ENGINE.md 3.4, `FieldListaggAgg`, `BinaryStringUtils.splitByWholeSeparatorPreserveAllTokens`.
+Source: ENGINE.md 3.4; `Field{LastValue,LastNonNullValue,FirstValue,FirstNonNullValue,Max,Min,PrimaryKey,Listagg}Agg`,
+`BinaryStringUtils.splitByWholeSeparatorPreserveAllTokens`.
 """
 
 from __future__ import annotations

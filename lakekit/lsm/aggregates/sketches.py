@@ -1,13 +1,4 @@
-"""hll_sketch and theta_sketch: unions of serialized sketches by the DataSketches library (extra `sketches`).
-
-The library is C++ and does not check its input: `check_hll` and `check_theta` check each
-value before. The bytes are those of the
-Java library: an HLL sketch is united into the newer one, as coupons keep the order in which they came.
-
-Source: ENGINE.md 3.4, `FieldHllSketchAgg`, `FieldThetaSketchAgg`, `HllSketchUtil`, `ThetaSketch`. Case
-`aggregate_sketches`.
-
-Validation of serialized HLL and theta sketches.
+"""hll_sketch and theta_sketch: unions by the DataSketches library (extra `sketches`).
 
     hll      0 preamble ints: 2 list, 3 set, 10 array · 1 version: 1 · 2 family: 7 · 3 lg k · 4 lg of the table's ints
              5 flags: 04 empty, 08 compact · 6 coupons of a list, the array's lowest value
@@ -23,10 +14,12 @@ Validation of serialized HLL and theta sketches.
              hashes u64, ascending where they are ordered, below theta
       4      3 bits of a hash · 4 bytes of the count · count behind the preamble · differences of the hashes, packed
 
-The library that unites sketches writes beyond its buffers if a count or a length is wrong.
+The library is C++, does not check its input, and writes beyond its buffers if a count or a length is wrong: `check_hll`
+and `check_theta` check each value before. The bytes are those of the Java library: an HLL sketch is united into the
+newer one, as coupons keep the order in which they came.
 
-Source: DataSketches 5.2, "HLL sketch" and "Theta sketch" formats (`PreambleUtil`, `HllArray`, `CouponHashSet`,
-`compact_theta_sketch`).
+Source: ENGINE.md 3.4, `FieldHllSketchAgg`, `FieldThetaSketchAgg`, `HllSketchUtil`, `ThetaSketch`; DataSketches 5.2
+(`PreambleUtil`, `HllArray`, `CouponHashSet`, `compact_theta_sketch`). Case `aggregate_sketches`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""Aggregation: every column of a key is folded by its own function.
+"""Aggregation: every column of a key is folded by its own function; code that folding engines share.
 
 A retracting row retracts its values, column by column, and leaves the row; with `aggregation.remove-record-on-delete` a
 -D removes the row instead, and versions after it build on the deleted values (unless a compaction dropped them in
 between), as in the reference.
 
 Source: ENGINE.md 3.1 and 3.4, `AggregateMergeFunction`.
-
-Functions common to the engines that compute rows.
 """
 
 from __future__ import annotations

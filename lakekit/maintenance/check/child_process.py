@@ -1,4 +1,4 @@
-"""Decode data files in a child process: native libraries may crash over damaged bytes, and a check must survive that.
+"""Data files decoded in a child process, as native libraries may crash over damaged bytes.
 
     check      FileCheckRequest(ctx, entries, path, at, hashes)  ->  python -m lakekit.maintenance.check.child_process
                {"problems": […], "advice": […]}                  <-  rows.check of that file

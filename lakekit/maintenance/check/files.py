@@ -1,18 +1,11 @@
-"""Check data and changelog files: each exists, has the size and row count of its manifest entry, and a valid end.
+"""Checks of data, changelog and index files: each exists, is intact and is as its manifest entry says.
 
-Each directory is listed once. Row counts come from the footers of Parquet and ORC files and from the block heads of
-Avro files; other formats have none.
-Source: FORMAT.md 4.3, 7; RELIABILITY I4.
+    data, changelog     size, row count, a valid end; each directory is listed once
+    Parquet, ORC        row count of the footer, in the file's last bytes
+    Avro                the sum over the heads of its blocks; other formats state none
+    index               deletion vectors mark rows of live files, hash indexes match buckets
 
-The row count that a data file itself states.
-
-Parquet   the footer's row count, of the file's last bytes
-ORC       the footer's, of the file's last bytes
-Avro      the sum over the heads of its blocks
-
-Check index files: each exists and is intact, deletion vectors mark rows of live files, hash indexes match buckets.
-
-Sources: FORMAT.md 4.4, 6.4, 8; ENGINE.md 7.3, 8; RELIABILITY I10.
+Source: FORMAT.md 4.3, 4.4, 6.4, 7, 8; ENGINE.md 7.3, 8; RELIABILITY I4, I10.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The findings that a check collects: problems, advice, and the files it looked at.
-
-The result of checking a table: `Report`, which `t.check()` returns.
-"""
+"""The findings of a check: problems, advice, the files it looked at; and its result, a `Report`."""
 
 from __future__ import annotations
 

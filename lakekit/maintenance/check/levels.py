@@ -1,15 +1,13 @@
-"""Check what manifests say of files for consistency; the files themselves are not read.
+"""Checks of what manifests say of files, and advice; the files themselves are not read.
 
     key range    min ≤ max                 level     at least 0; of append tables 0
     sequences    min ≤ max                 overlap   none in a level above 0 of a bucket: a key is in one file at most
     counts       0 ≤ deletes ≤ rows        buckets   one total for a partition; each bucket below it
 
-Source: ENGINE.md 2.1, 5.5; RELIABILITY I9.
+Advice on what would make a table faster or smaller (bucket and file sizes, sorted runs, partitions) reports nothing
+that is wrong.
 
-Advice on what would make a table faster or smaller: bucket and file sizes, sorted runs, partitions.
-
-Nothing reported here is wrong. Source: the sizes of ENGINE.md 7.1 and Paimon's own advice on buckets, 200 MB to 1 GB
-each.
+Source: ENGINE.md 2.1, 5.5, 7.1; RELIABILITY I9; Paimon's own advice on buckets, 200 MB to 1 GB each.
 """
 
 from __future__ import annotations

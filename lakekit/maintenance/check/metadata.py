@@ -1,28 +1,21 @@
-"""Check the metadata of a snapshot: lists, manifests and statistics are intact and agree with each other.
+"""Checks of metadata: files of a snapshot, the sequence of snapshots, what keeps files.
 
     snapshot   total and delta row counts  = sums over the entries
     list       added and deleted files, buckets, levels and partitions of a manifest  = those of its entries
     entries    a file is added once, and nothing is deleted that was not added
     schemas    of the snapshot and of each data file exist
     row ids    of files are below the snapshot's next one
+    sequence   snapshots 1, 2, 4 and LATEST 5: 4 is the newest, not 5; 3 is missing
 
-Sources: FORMAT.md 3.1, 4.1-4.5; RELIABILITY I5, I7.
+Engines that believe hints cannot continue from a snapshot that was lost. A gap before the snapshot that EARLIEST names
+is no problem for any engine: `t.repair()` leaves it so.
 
-Check the sequence of snapshots: none is missing, and the hint LATEST names the newest one.
+Snapshots, tags, long-lived changelogs and consumers keep files, in every branch: while one of them cannot be read,
+nothing expires and no orphan file is removed. Only that they can be read is checked: the files they name are checked
+for the newest snapshot alone. Gaps between schema ids are reported too, since files of older snapshots may need the
+missing schema.
 
-Engines that believe hints cannot continue from a snapshot that was lost.
-
-    snapshot-1  snapshot-2  snapshot-4   LATEST 5         4 is the newest, not 5; 3 is missing
-
-A gap before the snapshot that EARLIEST names is no problem for any engine: `t.repair()` leaves it so. Source: FORMAT.md
-1.6; RELIABILITY I3.
-
-Check that everything that keeps files can be read, in every branch.
-
-That is snapshots, tags, long-lived changelogs and consumers. While one of them cannot be read, nothing expires and no
-orphan file is removed. Only readability is checked here: the files they name are checked for the newest snapshot alone.
-Gaps between schema ids are reported too, since files of older snapshots may need the missing schema. Source:
-RELIABILITY D5, I15.
+Source: FORMAT.md 1.6, 3.1, 4.1-4.5; RELIABILITY D5, I3, I5, I7, I15.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Check the rows of each data file against its manifest entry: one file at a time, by columns.
+"""Checks of the rows of each data file against its manifest entry: one file at a time, by columns.
 
     keys          sorted, none twice, within the key range
     bucket        each row's by the bucket function, each key's hash in the hash index
@@ -6,26 +6,18 @@
     partition     each row's
     sequences     within their range
     deletes       as many as said
-    file indexes  find the rows of some values
+    file indexes  the rows of some values of each column, and of null, are among those that each index gives
     pages         of Parquet files, as their checksums say, before anything is decoded
 
 Files of postponed buckets hold rows as they came: neither sorted nor in their final bucket. A changelog file may hold a
-key many times, in the order of the changes, and no index covers it. Source: FORMAT.md 7; ENGINE.md 2.1, 7.
-
-Check the file indexes of a data file against its rows: a filter finds every row, and no file with one is skipped.
-
-    some values of each indexed column, and null    ->    the rows that hold them are among those that the indexes give
+key many times, in the order of the changes, and no index covers it.
 
 Each index of a column is evaluated by itself, since different conditions use different indexes, and the payload of each
 must lie within its file. Indexes of map keys are not checked. CHAR values are not looked up, since ORC pads them with
-blanks and rows come trimmed; nor are times before the year 1 and after 9999, which no literal of a filter can name.
-Source: FORMAT.md 9.
+blanks, in its bounds too, and rows come trimmed; nor are times before the year 1 and after 9999, which no literal of a
+filter can name. Bytes and nested columns have no bounds, only null counts, and a NaN bounds nothing.
 
-Check the statistics of a data file against its rows: no value outside the bounds, null counts exact.
-
-Bytes and nested columns have no bounds, only null counts, and a NaN bounds nothing; ORC pads CHAR with blanks in its
-bounds, rows come trimmed.
-Source: FORMAT.md 7.7.
+Source: FORMAT.md 7, 9; ENGINE.md 2.1, 7.
 """
 
 from __future__ import annotations

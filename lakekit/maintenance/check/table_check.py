@@ -1,4 +1,4 @@
-"""Check a table: its snapshots exist, and everything that the newest one names is intact and as described.
+"""The check of a table: what its newest snapshot names is intact and as described.
 
     history    numbers of snapshots, hints         maintenance/check/metadata.py
     keeping    what keeps files can be read        maintenance/check/metadata.py

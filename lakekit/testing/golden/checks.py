@@ -3,15 +3,11 @@
 check(path)          the golden file whose JSON is at `path`
 CHECKS["bucket"]     the check of a format; `UNSUPPORTED_FORMATS` are the formats that lakekit refuses by name
 
-Golden index files: deletion vectors, key hashes, and file indexes with the reference's answers.
-
-Damaged files of every format: each is refused with the recorded error.
-
-The error's field and offset are compared where there is one answer.
-
-Golden rows, arrays and maps as bytes, the buckets of keys, and casts of changed columns.
-
-Golden data files in Parquet, ORC and Avro: every type, compression and layout, bytes and paths.
+rows                 rows, arrays and maps as bytes, the buckets of keys, and casts of changed columns
+data files           in Parquet, ORC and Avro: every type, compression and layout, bytes and paths
+index files          deletion vectors, key hashes, and file indexes with the reference's answers
+broken               damaged files of every format: each is refused with the recorded error, whose field and offset
+                     are compared where there is one answer
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""Golden metadata files in JSON, decoded and written again as the same bytes.
+"""Golden metadata files and messages, decoded to the recorded values, written as the same bytes.
 
-These are snapshots, changelogs, schemas, tags, statistics, consumers and hints.
-
-Golden manifest lists, manifests and index manifests: their records as recorded, and written again.
-
-Golden splits, commit messages and committables, of engines 0.8 to 1.4.
-
-All are decoded, and those of 1.4 written again byte for byte.
+JSON        snapshots, changelogs, schemas, tags, statistics, consumers and hints
+manifests   manifest lists, manifests and index manifests
+messages    splits, commit messages and committables of engines 0.8 to 1.4; those of 1.4 are written again
 """
 
 from __future__ import annotations
