@@ -24,11 +24,8 @@
 
 An error has one positional message (what happened, where, what exists instead, what to do) and its details as keyword
 fields, so that it pickles and deep-copies with them. Control characters from a file or a library appear in a message as
-their codes. Each class also subclasses the built-in a caller would guess.
-
-Names of options with secret values: passwords, tokens, keys of stores.
-
-The one list for tables, catalogs, stores and databases.
+their codes. Each class also subclasses the built-in a caller would guess. `is_secret` knows the names of options with
+secret values, for tables, catalogs, stores and databases.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Threads: maps over inputs by a pool of the process, for work that computes and for work that waits for a storage."""
+"""Threads: maps over inputs by a pool of the process, for computations and for waits for a storage."""
 
 from __future__ import annotations
 

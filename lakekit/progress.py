@@ -12,7 +12,9 @@
 Work reports it by `with work(runtime, "planning", "manifests", 41, extra_unit="files") as under_way: …
 under_way.advance(1, 300)`, in the thread that began it; work inside other work, or inside the pool, is a part of it and
 reports nothing. One work at a time has the screen: work that begins meanwhile, in another thread or task, is silent
-until the line is free. Source: UX.md section 9.
+until the line is free.
+
+Source: UX.md section 9.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What lakekit takes from the machine: clock, identifiers, scratch files, locks, child processes, the terminal.
+"""What lakekit takes from the machine: clock, identifiers, scratch files, locks, processes, terminal.
 
 Tests replace `Runtime`; nothing else in the package reads the clock or makes an identifier. `Runtime` also carries the
 caches of a table, so that a caller who wants fresh metadata replaces it.

@@ -1,37 +1,22 @@
-"""Compaction of append tables: small files become bigger ones.
+"""Compaction of append tables: packing of small files, and clustering by `clustering.columns`.
 
-    one bucket -1, any writer                 a bucket with its own order (`bucket-append-ordered`)
+    bucket -1, any writer                     a bucket with its own order (`bucket-append-ordered`)
       files by size     s s m m m │ L L         files by sequence number    a b c d e f
       packed            [s s m] [m …]           packed                      [a b c d e] f: neighbours, their order stays
 
-`pack` chooses files of bucket -1, `pick` and `pick_full` choose files of other buckets. `rewrite` reads the chosen
-files one after another, leaves out the rows that deletion vectors delete, and numbers the rows on from the smallest
-sequence number of the first file. The deletion vectors of rewritten files are removed with them.
+    clustered     level 0   new files, in the order of their rows     a run each
+                  level 4   [1 3 4] [5 8 9]                           one run, sorted by one compaction
+                  level 5   [1 2 2] [3 5 6] [6 7 9]                   one run
 
-Source: ENGINE.md 8.2; `AppendCompactCoordinator`, `AppendCompactTask`, `BucketedAppendCompactManager`,
-`BaseAppendFileStoreWrite`.
+`pack` chooses files of bucket -1, `pick` and `pick_full` files of other buckets. `rewrite` reads the chosen files one
+after another, leaves out the rows that deletion vectors delete, and numbers the rows on from the smallest sequence
+number of the first file. The deletion vectors of rewritten files are removed with them. The sizes of clustered runs
+decide which are sorted again and into which level, as in key tables (`lsm.compaction_picker`): a row is rewritten a
+few times, and most rows lie in a few runs. Files of one level may share values: reads are slower then, but not wrong.
 
-The files of one bucket of an append table while it is written.
-
-    add(files)      as they are written: a b c d e
-    compact(full)   [a b c d e] -> f, a small f is considered again    ->  CompactResult, or None where nothing was due
-
-Small neighbours become bigger files; the rows keep their order.
-
-Source: ENGINE.md 8.2; `BucketedAppendCompactManager`.
-
-Incremental clustering of append tables: rows are sorted by `clustering.columns` step by step, new files first.
-
-    level 0   new files, in the order of their rows     a run each
-    level 4   [1 3 4] [5 8 9]                           one run, sorted by one compaction
-    level 5   [1 2 2] [3 5 6] [6 7 9]                   one run
-
-The sizes of the runs decide which of them are sorted again and into which level, as in key tables
-(`lsm.compaction_picker`): a row is rewritten a few times, and most rows lie in a few runs. Files of one level may share
-values, which makes reads slower but not wrong.
-
-Source: ENGINE.md 8.6; `IncrementalClusterManager`, `IncrementalClusterStrategy`, `BucketedAppendClusterManager`,
-`IncrementalClusterCompact`.
+Source: ENGINE.md 8.2, 8.6; `AppendCompactCoordinator`, `AppendCompactTask`, `BaseAppendFileStoreWrite`,
+`BucketedAppendCompactManager`, `BucketedAppendClusterManager`, `IncrementalClusterManager`,
+`IncrementalClusterStrategy`, `IncrementalClusterCompact`.
 """
 
 from __future__ import annotations
@@ -257,7 +242,7 @@ def _rows(target: RewriteTarget, files: Sequence[DataFileMeta]) -> Iterator[pl.D
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class AppendBucket:
-    """A bucket of rows without keys.
+    """The files of one bucket of an append table while it is written; small neighbours are packed, their rows in order.
 
     `waiting` are the files that a compaction may consider, in order. `vectors` are read by the first compaction.
     """

@@ -3,23 +3,15 @@
     write, write …  ->  buffer  ->  flush: level 0  ->  compact  ->  prepare: CommitMessage
                           └ scratch file                               new files | compacted before, after | index files
 
-Key tables number their rows and merge them when they flush. Append tables keep rows as they are, or in the order of
-`clustering.columns`. Postponed buckets (bucket -2) keep rows in order of arrival, unnumbered; a later compaction
-assigns their buckets. Compactions run in the flush that they follow, one at most. Nothing is visible before a commit.
-`drop` deletes the files that were not prepared; files that were prepared belong to their message.
+Key tables number their rows and merge them when they flush; their LSM tree is `MergeTree`. Append tables keep rows as
+they are, or in the order of `clustering.columns`. Postponed buckets (bucket -2) keep rows in order of arrival,
+unnumbered; a later compaction assigns their buckets. Compactions run in the flush that they follow, one at most. Older
+rows are looked up in the levels above a compaction's output, and marked in the bucket's deletion vectors, if it has
+any. Nothing is visible before a commit. `drop` deletes the files that were not prepared; files that were prepared
+belong to their message.
 
-Source: ENGINE.md 1.1, 1.2, 2, 7.6 and 8.1; `MergeTreeWriter`, `AppendOnlyWriter`, `PostponeBucketWriter`,
-`MergeTreeCompactManager`.
-
-The LSM tree of one bucket while it is written: flushed files are added, compactions move them up.
-
-    add(files)      level 0 grows
-    compact(full)   universal compaction, or all into the last level    ->  CompactResult, or None where nothing was due
-
-Older rows are looked up in the levels above a compaction's output. The rows found are marked in the bucket's deletion
-vectors, if it has any.
-
-Source: ENGINE.md 2 to 2.8; `MergeTreeCompactManager`, `LookupMergeTreeCompactRewriter`.
+Source: ENGINE.md 1.1, 1.2, 2 to 2.8, 7.6 and 8.1; `MergeTreeWriter`, `AppendOnlyWriter`, `PostponeBucketWriter`,
+`MergeTreeCompactManager`, `LookupMergeTreeCompactRewriter`.
 """
 
 from __future__ import annotations
@@ -84,7 +76,7 @@ class RecordingLookup:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class MergeTree:
-    """The levels of a bucket.
+    """The LSM tree of one bucket while it is written: flushed files are added to level 0, compactions move them up.
 
     `replaces`: the writer ignores existing rows, and so writes no changelog against them. `vectors` are read by the
     first compaction. `last_full_ms` is when the whole bucket was last compacted. `idle_triggers`: see

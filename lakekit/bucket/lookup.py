@@ -1,37 +1,27 @@
-"""Lookup of the older row of each key, in the levels above an output level, without rewriting them.
+"""Lookup of older rows in the levels above a compaction's output, and the changelog made of them.
 
     keys 3 5 9        L4 |1 3 7|   3 is there             -> row of 3, file a, position 1
                       L5 |3 5 8|   3 has been found; 5    -> row of 5, file b, position 1          9 is new
 
 Levels are searched lowest first: the first hit of a key is its newest row there, and a delete is a hit. Files whose key
-range holds none of the keys are not opened. Of the others the key columns alone are read, or taken from the cache
-(`held_keys`); then, if other columns are wanted, the rows that were hit. Rows that deletion vectors delete are no hits.
+range holds none of the keys are not opened. Of the others the key columns alone are read; then, if other columns are
+wanted, the rows that were hit. Rows that deletion vectors delete are no hits.
 
-Source: ENGINE.md 2.7; `LookupLevels`, `LookupUtils`, `RemoteLookupFileManager`.
+Keys of a single integer column are cached between lookups: files never change, and every upsert to a table with
+lookups looks in them again. Other keys, and few keys of a big file, are read. The cache shares the budget of decoded
+metadata (`runtime.metadata_cache`).
 
-A cache of the keys of compacted files, between lookups.
-
-    key column of a file of a level above 0       1 3 7 9 …        ascending integers
-    keys to look up                               3 8 9            binary search: 3 is row 1, 9 is row 3
-
-Files never change, and every upsert to a table with lookups looks in them again. Only keys of one integer column are
-cached. For others, and where few keys of a big file are looked up, `bucket.lookup` reads the file. The cache shares the
-budget of decoded metadata (`runtime.metadata_cache`).
-
-Source: ENGINE.md 2.7; `LookupLevels`, whose local files are this cache.
-
-The merged rows of a section, and its changelog, as a compaction writes them.
-
-    by_full_compaction(section, …)   before: the row of the last level
-    by_lookup(section, …)            before: the row of the lowest level above 0, or found in higher levels (ENGINE 2.7)
+    by_full_compaction(section, …)   row before: that of the last level
+    by_lookup(section, …)            row before: that of the lowest level above 0, or found in higher levels
     by_first_row(section, …)         keys that are in no level above 0
 
 A section holds all versions of its keys among the compacted files, oldest run first: the table's columns,
-`_SEQUENCE_NUMBER`, `_VALUE_KIND` and, except for the plain merge, `_level`. Every function returns the merged rows,
-deletes included, and the changelog: frames of the table's columns, `_SEQUENCE_NUMBER` and `_VALUE_KIND`, the changelog
-with the row before in front of the row after; neither is in key order.
+`_SEQUENCE_NUMBER`, `_VALUE_KIND` and, except for the plain merge, `_level`. Each function returns the merged rows,
+deletes included, and the changelog: frames of the table's columns, `_SEQUENCE_NUMBER` and `_VALUE_KIND`, not in key
+order; in the changelog the row before is in front of the row after.
 
-Source: ENGINE.md 2.7, 3.1 and 4.1; `FullChangelogMergeFunctionWrapper`, `LookupChangelogMergeFunctionWrapper`,
+Source: ENGINE.md 2.7, 3.1 and 4.1; `LookupLevels`, whose local files are the cache, `LookupUtils`,
+`RemoteLookupFileManager`, `FullChangelogMergeFunctionWrapper`, `LookupChangelogMergeFunctionWrapper`,
 `FirstRowMergeFunctionWrapper`.
 """
 

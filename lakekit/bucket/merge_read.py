@@ -7,15 +7,14 @@ the winners by the keys of all files remain. Engines that compute rows (partial-
 the fold needs and fold them. Only conditions on key columns may be applied before a fold, and in the scan of the keys:
 they keep or drop all versions of a key alike.
 
-Split of a big merge into key ranges, so that its memory has a bound: the option `lakekit.merge-memory`.
+A merge too big for `lakekit.merge-memory` is split into key ranges (`split_by_key_range`).
 
-Record expiration: compactions leave out rows by `record-level.expire-time` and `record-level.time-field`.
+Compactions leave out expired rows by `record-level.expire-time` and the column `record-level.time-field`
+(`RecordExpiration`); reads return them until then. A row without a time never expires.
 
     INT                     seconds since 1970
     BIGINT                  seconds, or milliseconds from 10^12 on
     TIMESTAMP, LTZ          an instant of the clock without a zone, in seconds
-
-Reads return expired rows until then. A row without a time never expires.
 
 Source: ENGINE.md 2.9, `RecordLevelExpire`.
 """

@@ -1,18 +1,13 @@
-"""What a writer restores of its bucket from the newest snapshot.
-
-That is the live files, the greatest sequence number, deletion vectors and the hash index.
-
-Source: ENGINE.md 1.1; `FileSystemWriteRestore`, `AbstractFileStoreWrite`.
-
-A cache of the greatest sequence numbers of buckets, for writers that only add files.
+"""What a writer restores of its bucket: live files, sequence number, deletion vectors, hash index.
 
     snapshot 7, all files of a partition read         bucket 0: 41, bucket 1: 17
     snapshot 8 adds a file 42–49 to bucket 0          bucket 0: 49, bucket 1: 17
 
-Such a writer need not read every live file: each commit of this process updates the numbers. Compactions leave them as
-they are. After an overwrite, or a snapshot of another process, the next writer reads the files again.
+The greatest sequence numbers are cached, so that a writer that only adds files need not read every live file. Each
+commit of this process updates them; compactions leave them as they are. After an overwrite, or a snapshot of another
+process, the next writer reads the files again.
 
-Source: ENGINE.md 1.2; `WriteRestore`, `AbstractFileStoreWrite`.
+Source: ENGINE.md 1.1, 1.2; `FileSystemWriteRestore`, `WriteRestore`, `AbstractFileStoreWrite`.
 """
 
 from __future__ import annotations

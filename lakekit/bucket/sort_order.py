@@ -1,23 +1,19 @@
-"""Sort orders for append tables, by columns or along a space-filling curve, so that reads can skip files.
+"""Sort orders for append tables, by columns or along a space-filling curve: reads skip files.
 
-    rows as they lie   9 2 7 | 1 8 | 5 3 6 4        an `SortOrder`        1 2 3 | 4 5 6 | 7 8 9
-
-Rows that do not fit into `lakekit.merge-memory` are split into ranges between quantiles of a sample of their keys, and
-read once for each range. Rows of one key stay together, in their order.
-
-Source: ENGINE.md 8.6; `RangeShuffle`, `OrderSorter`, `ZorderSorter`, `HibertSorter`, `CoreOptions.clusteringStrategy`.
-
-Keys that put rows with near values near each other, for several columns at once.
+    rows as they lie   9 2 7 | 1 8 | 5 3 6 4        a `SortOrder`        1 2 3 | 4 5 6 | 7 8 9
 
     z-order     a  1 0 1 …        bits of the columns in turn             hilbert    the position of the point (a, b)
                 b  0 1 1 …  ─▶  1 0 0 1 1 1 …                                        on a curve that fills the space and
                                                                                      never jumps, 63 bits a column
 
-Both are compared as unsigned bytes. The bytes are those of the reference, with its oddities: decimals are left-aligned
-in z-order keys, negative numbers follow positive ones on the Hilbert curve. Only from eight columns on Hilbert keys are
-longer than there, where they are cut to 63 bytes.
+Rows that do not fit into `lakekit.merge-memory` are split into ranges between quantiles of a sample of their keys, and
+read once for each range. Rows of one key stay together, in their order. Keys of curves are compared as unsigned bytes.
+They are those of the reference, with its oddities: decimals are left-aligned in z-order keys, negative numbers follow
+positive ones on the Hilbert curve. Only from eight columns on Hilbert keys are longer than there, where they are cut to
+63 bytes.
 
-Source: ENGINE.md 8.6; `ZIndexer`, `ZOrderByteUtils`, `HilbertIndexer`, `ConvertBinaryUtil`.
+Source: ENGINE.md 8.6; `RangeShuffle`, `OrderSorter`, `ZorderSorter`, `HibertSorter`, `CoreOptions.clusteringStrategy`,
+`ZIndexer`, `ZOrderByteUtils`, `HilbertIndexer`, `ConvertBinaryUtil`.
 """
 
 from __future__ import annotations

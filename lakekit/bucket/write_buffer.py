@@ -1,25 +1,20 @@
-"""The write buffer of a bucket: frames in memory, and, beyond the memory limit, sorted runs in a scratch file.
+"""The write buffer of a bucket: frames in memory, and sorted runs in a scratch file.
 
     frames   [ f0 ][ f1 ][ f2 ]      spilled:   run 0  |c0|c1|c2|     chunks of rows, sorted by key, with the first key
                                                 run 1  |c0|c1|
     sections    keys < m    keys >= m           each section holds all versions of its keys, oldest run first
 
+    rows of a section       k=2 v=a #0 | k=1 v=b #1 | k=2 v=c #2 | k=3 -D #3
+    flushed                 k=1 v=b #1 | k=2 v=c #2 | k=3 -D #3
+    changelog (`input`)     k=1 v=b #1 | k=2 v=a #0 | k=2 v=c #2 | k=3 -D #3
+
 A buffer that never spilled is flushed as one section. Otherwise the first keys of all chunks determine where to split,
-so that each section fits into memory; all rows of a key are in one section. Rows of append tables are not sorted: their
+so that each section fits into memory; all rows of a key are in one section. A delete must reach level 0, as older files
+may hold its key. Keys are in the order of the reference's key comparator: column by column, nulls first, texts and
+bytes by unsigned bytes, floats in the order of Java's `Double.compare`. Rows of append tables are not sorted: their
 chunks are returned in order of arrival.
 
-Source: ENGINE.md 1.2; `SortBufferWriteBuffer`, `BinaryExternalSortBuffer`.
-
-The rows that a write buffer flushes: one row for each key, sorted by key, deletes kept.
-
-rows as they came       k=2 v=a #0 | k=1 v=b #1 | k=2 v=c #2 | k=3 -D #3
-flushed                 k=1 v=b #1 | k=2 v=c #2 | k=3 -D #3
-changelog (`input`)     k=1 v=b #1 | k=2 v=a #0 | k=2 v=c #2 | k=3 -D #3
-
-A delete must reach level 0, as older files may hold its key. Keys are in the order of the reference's key comparator:
-column by column, nulls first, texts and bytes by unsigned bytes, floats in the order of Java's `Double.compare`.
-
-Source: ENGINE.md 1.2, 3.1; `SortBufferWriteBuffer`, `MergeTreeWriter`.
+Source: ENGINE.md 1.2, 3.1; `SortBufferWriteBuffer`, `BinaryExternalSortBuffer`, `MergeTreeWriter`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,9 @@
     cat["shop.orders$files"].scan()  a system table, and cat["sys.tables"] one of the catalog's own
 
 A catalog only names tables: what they are, and everything they do, is in `Table`. A metastore decides which names exist
-and where they lead (`metastores`). Source: ENGINE.md 9.1; `AbstractCatalog`.
+and where they lead (`metastores`).
+
+Source: ENGINE.md 9.1; `AbstractCatalog`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What every method of a catalog starts from: its warehouse, its options, its metastore, and how it opens a table.
+"""The state that the methods of a catalog share: warehouse, options, metastore, opening of tables.
 
-The options of a catalog, as Java's catalogs spell them: `lk.connect(…, options={"lock.enabled": True})`.
+Options are spelled as in Java's catalogs: `lk.connect(…, options={"lock.enabled": True})`.
 
     table-default.<option>                              set in every table that is created without the option
     lock.enabled, lock.type                             claim schemas and snapshots under the catalog's lock

@@ -1,11 +1,13 @@
-"""A client of Hive metastores: the few calls that a catalog needs, in Thrift's binary protocol over a plain socket.
+"""A client of Hive metastores: a few calls in Thrift's binary protocol over a plain socket.
 
     with metastore("thrift://host:9083") as client:
         client.call("get_table", "shop", "orders")     {"tableName": "orders", "dbName": "shop", "sd": {…}, …}
 
 A struct is a dict of the fields that are set; `_…` below give each field's number and type, as Hive's interface
 description numbers them, and other fields are skipped. A refusal of the metastore is raised as `HiveRefusal`, with the
-name of Hive's exception. Source: ENGINE.md 9.4; Hive 2.3 and 3.1.
+name of Hive's exception.
+
+Source: ENGINE.md 9.4; Hive 2.3 and 3.1.
 """
 
 from __future__ import annotations

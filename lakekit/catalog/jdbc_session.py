@@ -1,25 +1,18 @@
-"""Sessions of a JDBC database: a connection for one query or one group of statements, with lakekit's errors.
+"""JDBC databases: their addresses, sessions with lakekit's errors, and the lock of a catalog.
 
-    with database.session() as session:
-        session.ask("SELECT table_name FROM paimon_tables WHERE catalog_key = ?", "jdbc")
-        session.do("DELETE FROM …", …)                      rows that it changed
-
-Connections are not kept open: a catalog asks rarely, and a closed one cannot go stale. No transaction is open while
-files are written.
-
-Addresses of databases: as URIs, and as Java writes them, after `jdbc:`.
-
-    sqlite:///catalog.db      postgresql://user@host:5432/db      mysql://host/db
-
+    sqlite:///catalog.db      postgresql://user@host:5432/db      mysql://host/db      or Java's spelling, after `jdbc:`
     address("jdbc:postgresql://db.example/lake?user=me", {"password": "…"})
         ->   JdbcAddress(dialect="postgresql", host="db.example", database="lake", …)
     redact_uri("mysql://me:secret@host/db")             ->   "mysql://me:******@host/db"
     redact_uri("jdbc:oracle:thin:me/secret@host")       ->   "jdbc:oracle:******@host"
     redact_uri("secret")                                ->   "******"
 
-One database serves both engines, so both spellings name it. Source: ENGINE.md 9.3; the drivers' own URLs.
+    with database.session() as session:                 a connection for one query or one group of statements
+        session.ask("SELECT table_name FROM paimon_tables WHERE catalog_key = ?", "jdbc")
+        session.do("DELETE FROM …", …)                      rows that it changed
 
-The lock of a JDBC catalog: a row of `paimon_distributed_locks`, which exists while the lock is held.
+Connections are not kept open: a catalog asks rarely, and a closed one cannot go stale. No transaction is open while
+files are written. A lock is a row of `paimon_distributed_locks`, which exists while the lock is held:
 
     lock_id               acquired_at            expire_time_seconds
     jdbc.shop.orders      2024-03-31 10:00:00    480
@@ -28,7 +21,9 @@ The process that inserts the row has the lock; others wait, twice as long each t
 died may be removed once it is older than it says. As in the reference, but for three errors of it: only the row with
 our own time is released, so that a process that lost its lock cannot release the lock of another; a lock about to run
 out claims nothing more; and where times in rows mean nothing (`dialects.postgresql`) a lock counts as left behind only
-after it was watched for as long. Source: ENGINE.md 9.3; `JdbcCatalogLock`, `JdbcDistributedLockDialect`.
+after it was watched for as long.
+
+Source: ENGINE.md 9.3; `JdbcCatalogLock`, `JdbcDistributedLockDialect`; the drivers' own URLs.
 """
 
 from __future__ import annotations

@@ -1,16 +1,13 @@
-"""The interface of a metastore: it knows databases and tables by name and their locations. Files define the tables.
-
-Each is a file of `lakekit/catalog/metastores`, named as the option `metastore` names it, with `open(settings)`. Names
-passed to it are checked (`identifier`), and `Catalog` has checked all conditions: a metastore only executes.
-
-A warehouse: a folder with a folder for each database and in it one for each table.
+"""The interface of metastores, which know databases and tables by name; folders of a warehouse.
 
     warehouse/shop.db/orders/schema/schema-0   ->   the table shop.orders
 
-Every catalog lays tables out like this; the one without a metastore reads nothing else. Source: FORMAT.md 1.1,
-`AbstractCatalog`.
+A metastore is a module of `catalog/metastores`, named as the option `metastore` names it, with `open(settings)`. Names
+passed to it are checked (`identifier`), and `Catalog` has checked all conditions: a metastore only executes. It knows
+names and locations; files define the tables. Every catalog lays tables out as a folder for each database, and in it one
+for each table; the catalog without a metastore reads nothing else.
 
-The state of a catalog object between two calls: nothing that could go stale.
+Source: FORMAT.md 1.1, `AbstractCatalog`.
 """
 
 from __future__ import annotations

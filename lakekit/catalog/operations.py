@@ -1,26 +1,17 @@
-"""Creation of catalog tables in one step (`maintenance.atomic_create`): the files first, then the name.
-
-Where the name cannot be registered the files are removed.
-
-Copy a table of a catalog to another name, of this catalog or of another one: files first, then the name.
-
-See `maintenance.atomic_create`.
-
-Compaction of many tables of a catalog, one after another: a failure of one is in its row, and the others go on.
+"""Operations on the tables of a catalog: create, clone, compact, list and register them.
 
     compact(cat, databases="shop|web", tables=r"shop\\..*", excluding=r".*\\.tmp_.*", idle="1 d")
-
-Patterns are regular expressions of whole names: of a database, and of a table with its database before it. Source:
-ENGINE.md 11; `CompactDatabaseProcedure`, `CompactDatabaseAction`.
-
-The rows of `cat.tables()`.
-
-Registration of tables that exist in the warehouse and are unknown to the metastore, as after its loss or a copy.
-
     repair(metastore, None)      warehouse/shop.db/orders/schema/schema-0     ->   shop and shop.orders are known
 
-Files define the tables, and stay as they are. Source: ENGINE.md 9.3; `RepairProcedure`, `JdbcCatalog.repairCatalog`,
-`HiveCatalog.repairCatalog`.
+Tables are created and cloned in one step (`maintenance.atomic_create`): the files first, then the name; where the name
+cannot be registered, the files are removed. A clone may be in another catalog. `compact` works on one table after
+another: a failure of one is in its row, and the others go on. Patterns are regular expressions of whole names: of a
+database, and of a table with its database before it. `list_tables` makes the rows of `cat.tables()`. `repair` registers
+tables that exist in the warehouse and are unknown to the metastore, as after its loss or a copy; files define the
+tables, and stay as they are.
+
+Source: ENGINE.md 9.3, 11; `CompactDatabaseProcedure`, `CompactDatabaseAction`, `RepairProcedure`,
+`JdbcCatalog.repairCatalog`, `HiveCatalog.repairCatalog`.
 """
 
 from __future__ import annotations

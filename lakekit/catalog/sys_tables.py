@@ -1,11 +1,10 @@
-"""The catalog's own tables: `cat["sys.tables"].scan()`, with Paimon's columns.
+"""System tables by name: the catalog's own, `cat["sys.tables"]`, and a table's, `cat["db.t$files"]`.
 
-A table is a function of a catalog; its name stands in `TABLES`. Tables that cannot be opened are left out;
-`cat.tables(details=True)` says why. Counts of `sys.tables`, owners and times come from catalogs that know accounts;
-lakekit's leave them null, as the reference does. Source: ENGINE.md 10.2; `AllTablesTable`, `AllPartitionsTable`,
-`AllTableOptionsTable`, `CatalogOptionsTable`.
+A table of `sys` is a function of a catalog, with Paimon's columns; its name stands in `TABLES`. Tables that cannot be
+opened are left out; `cat.tables(details=True)` says why. Counts of `sys.tables`, owners and times come from catalogs
+that know accounts; lakekit's leave them null, as the reference does.
 
-A system table found by its name in a catalog: `cat["shop.orders$files"]`.
+Source: ENGINE.md 10.2; `AllTablesTable`, `AllPartitionsTable`, `AllTableOptionsTable`, `CatalogOptionsTable`.
 """
 
 from __future__ import annotations

@@ -1,23 +1,19 @@
-"""Views: queries under names in a catalog, `cat["shop.recent"].scan()`.
+"""Views and materialized tables: queries under names in a catalog.
 
-A temporary view lives as long as its `Catalog` object; others live in the metastore. That of JDBC stores them, as a row
-with this text (on one line):
-
+    cat["shop.recent"].scan()        a view; a metastore stores it as this text (JDBC: a row, on one line):
     {"fields": [{"id": 0, "name": "k", "type": "BIGINT"}], "query": "SELECT …",
      "dialects": {"spark": "SELECT …"}, "comment": "…", "options": {}}
-
-A table and a view do not share a name. A query names tables with their database, or those of the view's own. Source:
-ENGINE.md 9.3, 9.6; `ViewSchema`.
-
-Materialized tables: tables that store the rows of a query, and are refreshed when the rows are too old.
 
     m = cat.create_materialized_table("shop.daily", "SELECT day, sum(total) AS total FROM shop.orders GROUP BY day",
                                       freshness="1 h")
     m.refresh()          nothing, while the newest snapshot is younger than an hour; else the query, in a new snapshot
 
-Every engine reads the rows as those of any table. Flink runs the query by itself; here a timer or job calls `refresh`.
-The query, its freshness and state are options of the table as Flink writes them. Source: ENGINE.md 9.6; "Materialized
-table" of Flink's documentation.
+A temporary view lives as long as its `Catalog` object; others live in the metastore. A table and a view do not share a
+name. A query names tables with their database, or those of the view's own. A materialized table stores the rows of its
+query, and every engine reads them as those of any table. Flink runs the query by itself; here a timer or job calls
+`refresh`. The query, its freshness and state are options of the table as Flink writes them.
+
+Source: ENGINE.md 9.3, 9.6; `ViewSchema`; "Materialized table" of Flink's documentation.
 """
 
 from __future__ import annotations

@@ -12,10 +12,9 @@ record by record, all blocks side by side.
 if every start was right. A wrong guess costs a second pass; broken bytes raise `Corrupt` from `avro_values`, which
 reads the block again one value at a time and names the field.
 
-A few small records are read one at a time, which costs less than a numpy call for each of their fields.
-
-Types come out as Arrow's plain ones: int32, int64, float, double, bool, binary, string, fixed binary, enum as string,
-struct, list, map; `["null", X]` is X with nulls. Logical types (dates, decimals, times) are left to the caller.
+A few small records are read one at a time, which costs less than a numpy call for each of their fields. Types come out
+as Arrow's plain ones: int32, int64, float, double, bool, binary, string, fixed binary, enum as string, struct, list,
+map; `["null", X]` is X with nulls. Logical types (dates, decimals, times) are left to the caller.
 """
 
 from __future__ import annotations

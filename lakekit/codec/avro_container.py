@@ -9,8 +9,9 @@ A long is a zig-zag varint: 7 bits a byte, low bits first, high bit set on all b
 -2n-1. A map is blocks of `count | (bytes of the block, if the count is negative) | key, value ...` up to a count of 0.
 
 `open_container` splits a file into inflated blocks, `open_blocks` leaves them compressed; `avro_columns.decode` turns
-those of one or many files into Arrow columns at once; `write` frames encoded values. Source: the Avro specification
-1.11, "Object Container Files"; FORMAT.md 4.1.
+those of one or many files into Arrow columns at once; `write` frames encoded values.
+
+Source: the Avro specification 1.11, "Object Container Files"; FORMAT.md 4.1.
 """
 
 from __future__ import annotations

@@ -4,8 +4,9 @@
     AvroNode(kind="record", names=("v",), parts=(AvroNode(kind="union", parts=(…"null", …"string")),))
 
 Names of types are resolved to the types they stand for. A type that contains itself has no columns and is refused, as
-are schemas that grow beyond `MAX_NODES` or deeper than `MAX_DEPTH` when their names are resolved. Source: the Avro
-specification 1.11, "Schema Declaration"; FORMAT.md 4.1 and 7.6.
+are schemas that grow beyond `MAX_NODES` or deeper than `MAX_DEPTH` when their names are resolved.
+
+Source: the Avro specification 1.11, "Schema Declaration"; FORMAT.md 4.1 and 7.6.
 """
 
 from __future__ import annotations

@@ -9,8 +9,9 @@
                 a negative count: the size of the block in bytes follows it
 
 A record is a dict, an array a list, a map a list of pairs, an enum its symbol; logical types are left to the caller.
-The readers here serve small files and name the field that broke; `avro_columns` reads many values at once. Source: the
-Avro specification 1.11, "Binary Encoding".
+The readers here serve small files and name the field that broke; `avro_columns` reads many values at once.
+
+Source: the Avro specification 1.11, "Binary Encoding".
 """
 
 from __future__ import annotations

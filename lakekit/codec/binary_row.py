@@ -10,15 +10,14 @@
 
 With arity (manifests): i32 BE arity, then the row. Equal values give equal bytes, so padding is zero, text of up to 7
 bytes is stored in its slot, and null decimals above 18 digits and null timestamps above 3 digits still reserve their
-space (not in arrays). Sources: FORMAT.md 5; `BinaryRow`, `BinaryRowWriter`, `SerializationUtils`. Values are those of
-`types.arrow`.
-
-Binary rows a column at a time: the same bytes as `binary_row` draws, without a Python step per row.
+space (not in arrays). Values are those of `types.arrow`. Without a Python step per row, for the same bytes:
 
     10,000 statistics rows  ->  one Arrow array a column        decode_columns
     1,000,000 key columns   ->  row bytes, or their words       encode_columns, pack
 
-Nested types (never in keys or statistics) are converted value by value.
+Nested types (never in keys or statistics) are converted value by value (`binary_value`).
+
+Source: FORMAT.md 5; `BinaryRow`, `BinaryRowWriter`, `SerializationUtils`.
 """
 
 from __future__ import annotations

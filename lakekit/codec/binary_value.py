@@ -10,8 +10,9 @@
                or up to 7 bytes of text, zeros, 0x80 | length
 
 Offsets count from the start of the row or array they belong to. Parts of one row or array never overlap: a decoder that
-allowed it could be made to build exponentially more than it was given. Sources: FORMAT.md 5.2-5.5; `BinaryArray`,
-`BinaryMap`, `AbstractBinaryWriter`.
+allowed it could be made to build exponentially more than it was given.
+
+Source: FORMAT.md 5.2-5.5; `BinaryArray`, `BinaryMap`, `AbstractBinaryWriter`.
 """
 
 from __future__ import annotations

@@ -1,31 +1,27 @@
-"""A cursor over bytes.
+"""Named reads of bytes: a cursor, the spans of fields for hex views, and integers of variable length.
 
-Every read is named, so an error says which field broke at which offset, and a hex view knows what each byte means.
-
-cursor = Cursor(data, path="index/index-1-0")
-length = cursor.i32be("length")
-body = cursor.raw(length, "data")
-
-The spans of fields that decoders read, for hex views.
+    cursor = Cursor(data, path="index/index-1-0")
+    length = cursor.i32be("length")
+    body = cursor.raw(length, "data")
 
     offset  length  field                  value      section
     0       1       version                1          FORMAT 8.1
     1       4       vectors[0].length      24         FORMAT 8.1
 
-A cursor records them itself where a hex view gives it a `SpanRecorder`; decoders take a cursor, and know nothing of it.
-A value decoded from bytes that were recorded before lies inside their span; `leaves` keeps the innermost spans, so that
-each byte has one.
+Every read is named, so an error says which field broke at which offset. A cursor records spans itself where a hex view
+gives it a `SpanRecorder`; decoders take a cursor, and know nothing of it. A value decoded from bytes that were recorded
+before lies inside their span; `leaves` keeps the innermost spans, so that each byte has one.
 
-Integers of variable length.
-
-Seven bits a byte, low bits first, the high bit set on all bytes but the last.
+Varints have seven bits a byte, low bits first, the high bit set on all bytes but the last:
 
     0      00           300    ac 02            plain: protobuf, lengths, headers of runs
     0 -1   00 01        1 -300 02 d7 04         zig-zag: n is 2n, or -2n-1 below zero
 
 A number has at most 64 bits, which take ten bytes. Where the data ends inside a number, `IndexError` is raised, as by
-every read of a byte beyond the end: the caller says what ended too early. Source: "Encoding" of Protocol Buffers; the
-Thrift compact protocol; the ORC specification v1, "Integer Run Length Encoding".
+every read of a byte beyond the end: the caller says what ended too early.
+
+Source: "Encoding" of Protocol Buffers; the Thrift compact protocol; the ORC specification v1, "Integer Run Length
+Encoding".
 """
 
 from __future__ import annotations

@@ -1,22 +1,19 @@
-"""Deletion vectors: the positions of deleted rows of one data file, counted from 0 before any filter.
+"""Index files of a bucket: deletion vectors, and the hashes of its keys (HASH, dynamic buckets).
 
-file       01 | entry | entry …
-entry      i32 BE length | data | i32 BE CRC-32 of data            length: bytes of data
-32 bit     5e43f2d0 | roaring bitmap
-64 bit     d1d33964 | i64 LE n | n × (i32 LE high half, ascending | roaring bitmap of the low halves)
+    file       01 | entry | entry …
+    entry      i32 BE length | data | i32 BE CRC-32 of data            length: bytes of data
+    32 bit     5e43f2d0 | roaring bitmap
+    64 bit     d1d33964 | i64 LE n | n × (i32 LE high half, ascending | roaring bitmap of the low halves)
 
-{2, 3}     00000018  5e43f2d0 3a300000 01000000 0000 0100 10000000 0200 0300  c898f63d
+    {2, 3}     00000018  5e43f2d0 3a300000 01000000 0000 0100 10000000 0200 0300  c898f63d
 
-Index manifests name an entry by (offset, length): the length is that of the data in the 32 bit form, of the data + 8 in
-the 64 bit form. Sources: FORMAT.md 8; `BitmapDeletionVector`, `Bitmap64DeletionVector`, `DeletionVectorsIndexFile`.
+A vector holds the positions of deleted rows of one data file, counted from 0 before any filter. Index manifests name an
+entry by (offset, length): the length is that of the data in the 32 bit form, of the data + 8 in the 64 bit form.
 
-HASH index files of dynamic buckets: the hashes of every key in one bucket.
+    HASH       i32 BE | i32 BE | …           a hash a key: no header, no order, no duplicates
+               5759f99e ee18d2a5 4fe4bbf0    the keys 1, 0, 2 of an INT key (1465514398 is the hash of 1)
 
-    i32 BE | i32 BE | …          no header, no order, no duplicates
-
-    5759f99e ee18d2a5 4fe4bbf0   the keys 1, 0, 2 of an INT key (1465514398 is the hash of 1)
-
-Sources: FORMAT.md 6.4; `HashIndexFile`.
+Source: FORMAT.md 6.4, 8; `BitmapDeletionVector`, `Bitmap64DeletionVector`, `DeletionVectorsIndexFile`, `HashIndexFile`.
 """
 
 from __future__ import annotations

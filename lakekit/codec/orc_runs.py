@@ -1,15 +1,4 @@
-"""Aggregates of the runs of an ORC stream: the sum of lengths, and the range of decimal scales.
-
-    first version    00 05 02    count - 3 · delta, signed · base, varint   |  ff 07     256 - count · values, varints
-    00 repeat        2 bits kind · 3 bits bytes - 1 · 3 bits count - 3 | value, big-endian
-    01 direct        2 kind · 5 width · 9 count - 1 | values
-    10 patched       2 kind · 5 width · 9 count - 1 · 3 bytes of the base - 1 · 5 patch width · 3 gap width - 1
-                     · 5 patches | base | values | patches
-    11 delta         2 kind · 5 width · 9 count - 1 | base, varint | delta, zig-zag varint | deltas
-
-Values are computed as columns of bits. Source: the ORC specification v1, "Run Length Encoding".
-
-Check that stripes, streams and lengths of an ORC file are within bounds before Arrow uses them.
+"""Check that stripes, streams and lengths of an ORC file are within bounds before Arrow uses them.
 
     footer            rows are those of the stripes · decimals have 1 to 38 digits
                       · parts of types are as many as their kind has
@@ -20,11 +9,19 @@ Check that stripes, streams and lengths of an ORC file are within bounds before 
                       than its streams can hold: Arrow would read beyond its buffers
     SECONDARY         decimals have scales of 0 to 38: Arrow would multiply by ten without end
 
-Lengths are checked (`orc_runs`) where a stripe has few of them: there may be a run for every ten, which takes longer
-than Arrow takes to decode them. What is wrong with others is found by a check of all rows in a process of its own
-(`maintenance/check/child_process.py`).
+    runs of a stream, the first version, then the second:
+                     00 05 02    count - 3 · delta, signed · base, varint   |  ff 07     256 - count · values, varints
+    00 repeat        2 bits kind · 3 bits bytes - 1 · 3 bits count - 3 | value, big-endian
+    01 direct        2 kind · 5 width · 9 count - 1 | values
+    10 patched       2 kind · 5 width · 9 count - 1 · 3 bytes of the base - 1 · 5 patch width · 3 gap width - 1
+                     · 5 patches | base | values | patches
+    11 delta         2 kind · 5 width · 9 count - 1 | base, varint | delta, zig-zag varint | deltas
 
-Source: the ORC specification v1, "Stripes".
+Of runs the sum of lengths and the range of scales are computed, as columns of bits. Lengths are checked where a stripe
+has few of them: there may be a run for every ten, which takes longer than Arrow takes to decode them. What is wrong
+with others is found by a check of all rows in a process of its own (`maintenance/check/child_process.py`).
+
+Source: the ORC specification v1, "Stripes" and "Run Length Encoding".
 """
 
 from __future__ import annotations

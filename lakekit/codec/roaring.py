@@ -1,4 +1,4 @@
-"""Roaring bitmaps of 32 bit positions in the portable layout, as Java writes it.
+"""Roaring bitmaps of 32 bit positions in the portable layout of Java, and bit-sliced integers.
 
     3a300000 | i32 n                         no run containers
     3b30 | u16 n - 1 | flags, one bit a container     some are runs
@@ -10,16 +10,15 @@
 
 Little endian throughout. A container is written as runs where 2 + 4 r bytes are less than its array or bitmap would
 take: Java's rule, by one pair of bytes stricter than that of C libraries, so encoding is done here. Everything is
-checked before a C library sees a byte of it: damaged bitmaps crash those. Sources: FORMAT.md 0.2; the public
-specification of the format; `RoaringBitmap32`.
-
-Bit-sliced integers: bitmap i holds the rows whose value has bit i.
-
-Two file indexes are built on it.
+checked before a C library sees a byte of it: damaged bitmaps crash those.
 
     values 2, 0, 1, -, 0     existence {0, 1, 2, 4}    slice 0 {2}    slice 1 {0}
 
-Comparison walks the slices (O'Neil and Quass, "Improved query performance with variant indexes").
+Bit-sliced integers: slice i holds the rows whose value has bit i. Two file indexes are built on them; comparison walks
+the slices.
+
+Source: FORMAT.md 0.2; the public specification of the format; `RoaringBitmap32`; O'Neil and Quass, "Improved query
+performance with variant indexes".
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
-"""Delete the files of messages that will not be committed; check those that are committed late.
+"""Search for the commits of a user, and deletion of the files of messages that will not be committed.
 
-A file that a snapshot, tag or long-lived changelog refers to was committed, whatever its writer believes, and stays
-(RELIABILITY D3). So do all files of a commit whose outcome is unknown. Source: ENGINE.md 5.7,
-`FileStoreCommitImpl.abort`.
+Identifiers of one user never fall, so the user's newest snapshot decides most cases whether a commit exists already.
+The scan is cached: a user's next commit reads only the snapshots made since. A file that a snapshot, tag or long-lived
+changelog refers to was committed, whatever its writer believes, and stays (RELIABILITY D3). So do all files of a commit
+whose outcome is unknown.
 
-Find the snapshots of a commit user, and whether a commit with an identifier exists already.
-
-Identifiers of one user never fall, so the user's newest snapshot decides most cases. The scan is cached: a user's next
-commit reads only the snapshots made since. Source: ENGINE.md 5.7, `SnapshotManager.latestSnapshotOfUser`,
-`FileStoreCommitImpl.filterCommitted`.
+Source: ENGINE.md 5.7, `FileStoreCommitImpl.abort`, `FileStoreCommitImpl.filterCommitted`,
+`SnapshotManager.latestSnapshotOfUser`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""The changes of one snapshot, collected from the messages of all writers.
+"""The changes of one snapshot, collected from messages, and `Commit`, the result of every write.
 
     messages ─▶ appended: ADD new files, DELETE deleted files, changelog, index   ─▶ APPEND; OVERWRITE if rows go
              └▶ compacted: DELETE compacted files, ADD their outputs, changelog   ─▶ COMPACT
 
 Source: ENGINE.md 5.1, `ManifestEntryChanges`.
-
-`Commit`, the result of every write.
 """
 
 from __future__ import annotations

@@ -7,12 +7,10 @@
 
 A commit has three outcomes (RELIABILITY D2): it returns, and the commit exists; it raises `CommitStateUnknown`, and the
 same call again finds out; it raises anything else, and nothing changed. Committing again what is committed already
-returns the earlier commit. Source: ENGINE.md 5.1-5.8; `FileStoreCommitImpl`.
+returns the earlier commit. User, identifier, watermark and properties must be values that a snapshot file can hold: a
+snapshot with other values could be written but not read, and no snapshot after it either.
 
-Validate a caller's commit user, identifier, watermark and properties.
-
-They must be values that a snapshot file can hold. A snapshot with other values could be written but not read, and no
-snapshot after it either. Source: FORMAT.md 3.1, `Snapshot`.
+Source: FORMAT.md 3.1, ENGINE.md 5.1-5.8; `FileStoreCommitImpl`, `Snapshot`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Check whether a commit fits the table as it is now: six checks on columns, without any I/O.
+"""Checks whether a commit fits the table as it is now. Start from `check_conflicts`.
 
     base     the live files of the partitions that the commit touches, in the newest snapshot
     delta    what the commit adds and deletes
@@ -10,24 +10,11 @@
     5  key tables: above level 0, files of one level of a bucket share no keys
     (6  row ids of data evolution: such tables are refused before)
 
-Source: ENGINE.md 5.5, `ConflictDetection`, `FileEntry.mergeEntries`.
+These work on columns, without any I/O. `check_partition_bucket_counts` makes check 1 for appends without reading all
+manifests; `check_known_keys` guards cross-partition upserts.
 
-Bucket counts of partitions, found without reading all manifests.
-
-All files of one partition agree on its count. An append need not know which files are live, only that its rows were
-bucketed by the number that their partition has. That number is in the newest manifest with files of the partition, and
-holds until an overwrite.
-Source: ENGINE.md 5.2 and 5.5 (check 1), `FileStoreCommitImpl`.
-
-Refuse a cross-partition upsert whose writer does not know rows that other users wrote meanwhile.
-
-    writer knows all keys up to snapshot 7
-    snapshot 8 APPEND of another user: may have put the same key into another partition  ->  Conflict
-    snapshot 8 COMPACT: keys stay in their partitions
-
-Unlike dynamic buckets there is no index to compare: the writer's map comes from the rows. The reference leaves it to
-users not to start two writers.
-Source: ENGINE.md 7.5; RELIABILITY.md section 1 (several writers).
+Source: ENGINE.md 5.2, 5.5 and 7.5, RELIABILITY.md section 1 (several writers); `ConflictDetection`,
+`FileEntry.mergeEntries`, `FileStoreCommitImpl`.
 """
 
 from __future__ import annotations
@@ -336,7 +323,12 @@ class _CachedBucketCounts(NamedTuple):
 
 
 def check_partition_bucket_counts(ctx: TableContext, latest: Snapshot, delta: Delta, parties: ConflictUsers) -> None:
-    """Raise `Conflict` if added files have another number of buckets than their partition."""
+    """Raise `Conflict` if added files have another number of buckets than their partition.
+
+    All files of one partition agree on its count. An append need not know which files are live, only that its rows were
+    bucketed by the number that their partition has. That number is in the newest manifest with files of the partition,
+    and holds until an overwrite.
+    """
     written_totals: dict[bytes, int] = {}
     for kind, partition, _, total, _ in delta.rows:
         if kind == ADD and total > 0 and written_totals.setdefault(partition, total) != total:
@@ -423,10 +415,15 @@ def _search(ctx: TableContext, latest: Snapshot, partitions: set[bytes]) -> dict
 
 
 def check_known_keys(ctx: TableContext, user: str, known_snapshot_id: int | None, latest: Snapshot) -> None:
-    """Raise `Conflict` if another user wrote after snapshot `known_snapshot_id`.
+    """Raise `Conflict` if another user wrote after the snapshot up to which the writer knows all keys.
 
-    So too if a snapshot is missing, since it may be of another user. 0: before the first snapshot. None: nothing to
-    check.
+        writer knows all keys up to snapshot 7
+        snapshot 8 APPEND of another user: may have put the same key into another partition  ->  Conflict
+        snapshot 8 COMPACT: keys stay in their partitions
+
+    So too if a snapshot is missing, since it may be of another user. `known_snapshot_id` 0: before the first snapshot;
+    None: nothing to check. Unlike dynamic buckets there is no index to compare: the writer's map comes from the rows.
+    The reference leaves it to users not to start two writers.
     """
     if known_snapshot_id is None:
         return

@@ -1,21 +1,20 @@
-"""Waiting times of commits that compete on a storage without a commit queue.
-
-No commit is to wait much longer than the others.
+"""Waits of commits that compete on a storage without a commit queue; detection of lost commits.
 
     races lost, one after the other                            1    2    3    4     5    6    7    8
     waits up to, ms, for commit.min-retry-wait = 10 ms        10   20   40   80   160   80   40   20
 
-Waits grow to spread competing commits, and shrink again: a commit that has lost many races retries soonest. A process
-whose last commits lost races waits before the next one, on average as long as those races took, and so leaves room for
-older commits of others. Each wait is drawn between 0 and the limit above.
-
-Detect a lost commit: snapshot N was created after another writer had committed and expired N.
+No commit is to wait much longer than the others. Waits grow to spread competing commits, and shrink again: a commit
+that has lost many races retries soonest. A process whose last commits lost races waits before the next one, on average
+as long as those races took, and so leaves room for older commits of others. Each wait is drawn between 0 and the limit.
 
     5 ─┬─ ours is prepared on 5 ─────────────────────────────▶ put_if_absent(snapshot-6): true
        └─ theirs: 6 ── 7 ── all up to 6 expire ──────┘         snapshot 7 does not contain it, and 7 is what is read
 
-This needs two commits and an expiry of the other writer between two calls of this one. The files of newer snapshots are
-compared with ours: a snapshot built on ours contains our changes. Source: RELIABILITY.md I1.
+A commit is lost (`is_superseded`) if another writer had committed and expired its snapshot N before this one created N:
+two commits and an expiry between two calls of this one. The files of newer snapshots are compared with ours: a snapshot
+built on ours contains our changes.
+
+Source: RELIABILITY.md I1.
 """
 
 from __future__ import annotations

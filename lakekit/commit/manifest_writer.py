@@ -1,37 +1,22 @@
-"""Write the manifests and manifest lists of a commit, and merge small manifests.
+"""Metadata files of a commit: manifests, their lists, and the index files that a snapshot combines.
 
     base of the new snapshot   =  merged(base + delta of the snapshot before)
     delta of the new snapshot  =  its own entries
+    manifest-<uuid>-0, manifest-<uuid>-1, manifest-list-<uuid>-0 …    one uuid a commit, one counter a kind (FORMAT 1.3)
 
-Merging decodes only where needed: manifests that only add files are joined byte by byte. Source: FORMAT.md 4.2, 4.6,
-ENGINE.md 5.3; `ManifestFileMerger`, `ManifestFileMeta`, `SimpleStatsCollector`.
-
-The metadata files of one commit until it succeeds: names, pending writes, deletion.
-
-manifest-<uuid>-0, manifest-<uuid>-1, manifest-list-<uuid>-0 …      one uuid a commit, one counter a kind (FORMAT 1.3)
-
-Combine the index files of a snapshot with those that a commit adds and deletes.
-
-    bucketed     one hash index and one file of deletion vectors a bucket: a new one replaces the one it started from
-    unaware      deletion vectors by file name: a commit lists which index files to delete and which to add
-    others       by file name
-
-Two writers that both choose buckets for new keys of a partition would put one key in two buckets, and two that both
-mark rows of a bucket would each undo the other's marks: the reference lets the last one win, here the second one gets a
-`Conflict`.
-Source: ENGINE.md 7.3, 7.4, FORMAT.md 4.4; `IndexManifestFileHandler`.
-
-Partition ranges of manifests: their statistics, and which manifests may contain a partition.
-
-Values compare as Java's do: texts by their bytes, NaN above everything; binary values have no order and so no bounds
+Merging decodes only where needed: manifests that only add files are joined byte by byte. `UncommittedFiles` writes the
+files, and deletes them if the commit fails. `may_hold` tells by statistics which manifests may contain a partition:
+values compare as Java's do, texts by their bytes, NaN above everything; binary values have no order and so no bounds
 (FORMAT 4.2 and 7.7).
 
-Decide whether `partition.expiration-time` removes a partition, by the time in its values.
+    index files   bucketed   one hash index and one file of deletion vectors a bucket: a new one replaces the one it
+                             started from
+                  unaware    deletion vectors by file name: a commit lists which index files to delete and which to add
+                  others     by file name
 
-A commit that replaces files of such a partition fails with an error of its own: the files were removed with the
-partition, and would be again.
-
-Source: ENGINE.md 5.5 (3a) and 5.12; `PartitionExpire.isValueAllExpired`, `PartitionValuesTimeExpireStrategy`.
+Source: FORMAT.md 4.2, 4.4, 4.6, ENGINE.md 5.3, 5.5 (3a), 5.12, 7.3, 7.4; `ManifestFileMerger`, `ManifestFileMeta`,
+`SimpleStatsCollector`, `IndexManifestFileHandler`, `PartitionExpire.isValueAllExpired`,
+`PartitionValuesTimeExpireStrategy`.
 """
 
 from __future__ import annotations
@@ -201,9 +186,10 @@ def _reduce_if_known(choose: Any, numbers: list[int | None]) -> int | None:
 
 
 def is_partition_expired(ctx: TableContext, partition: bytes) -> bool:
-    """Return True for a partition past its expiration time.
+    """Return True for a partition past its expiration time (`partition.expiration-time`), by the time in its values.
 
-    Always False without `partition.expiration-time`, and with another strategy than values-time.
+    A commit that replaces files of such a partition fails with an error of its own: the files were removed with the
+    partition, and would be again. Always False without the option, and with another strategy than values-time.
     """
     options = ctx.options
     age = options.partition_expiration_time_ms
@@ -461,7 +447,9 @@ def combine(
 ) -> list[IndexManifestEntry]:
     """Return the index files after the changes (ADD and DELETE), in order.
 
-    `by_bucket`: deletion vectors belong to buckets.
+    `by_bucket`: deletion vectors belong to buckets. Two writers that both choose buckets for new keys of a partition
+    would put one key in two buckets, and two that both mark rows of a bucket would each undo the other's marks: the
+    reference lets the last one win, here the second one gets a `Conflict`.
 
     Raises:
         Conflict: a deleted file is missing, an added file exists already, or deletion vectors replace others than they

@@ -1,4 +1,4 @@
-"""Read deletion vectors: from index manifest entries to the deleted positions of each data file.
+"""Deletion vectors of data files, and filters of rows by position.
 
     load(ctx, {"data-1.parquet": entry, "data-2.parquet": entry})
         ->  {"data-1.parquet": [2, 3], "data-2.parquet": [1]}
@@ -7,17 +7,15 @@ One read per index file, of the range that holds the requested vectors. Every ve
 manifest says of it, its length (32 bit vectors are listed by the length of their data, 64 bit ones by that of the whole
 entry) and its number of positions, and against its checksum.
 
-Source: FORMAT.md 8, `DeletionVectorsIndexFile`.
-
-Filter rows of data files by position: deleted rows, and rows that a file index rules out.
-
-    files a (3 rows), b (4 rows), one scan:   row 0 1 2 | 3 4 5 6
-    b without its rows 1 and 3:               every row but 4 and 6
+    filter_positions: files a (3 rows), b (4 rows), one scan:   row 0 1 2 | 3 4 5 6
+                      b without its rows 1 and 3:               every row but 4 and 6
 
 The condition on the row's number works row by row, so that filters above are pushed below it and still skip row groups;
 a mask that is gathered does not, and would cost every row group that they skip (measured: 15 ms against 266 ms for a
 range of 4 M rows). It looks up a window of the positions for each batch, which costs less than Polars' `is_in`
 (measured: 120 ms against 135 ms for 1 M rows without a tenth, 110 ms of them decoding).
+
+Source: FORMAT.md 8, `DeletionVectorsIndexFile`.
 """
 
 from __future__ import annotations

@@ -1,25 +1,20 @@
-"""The column statistics of a data file in its manifest: null counts, minimum and maximum.
+"""Statistics and file indexes of a data file for its manifest entry, collected while it is written.
 
     collector = StatsCollector([field, …])
     collector.add(frame)                                  many times
     collector.stats([field, …], [mode, …])                -> Stats, in the order of the fields
 
     modes     none: nothing · counts: null counts · truncate(n): bounds of n characters · full: whole bounds
+    indexes   file-index.bloom-filter.columns = name,attrs[color]
+                        columns, and keys of maps (rows without the key count as null); large ones in a file beside
 
 A bound is never false. Text is cut to the mode's length, upper bounds then raised to the next text; where none is
 greater both bounds are left out. A column that holds a NaN has none; a zero among floats is bounded by -0.0 and 0.0,
 which are equal as numbers. Nested columns have none, nor have bytes: the reference writes none, and where it found some
 would compare them by signed bytes, and lose rows (`CompareUtils`).
 
-Source: FORMAT.md 7.7, `StatsCollectorFactories`, `TruncateSimpleColStatsCollector`, `ParquetSimpleStatsExtractor`.
-
-Build file indexes while a data file is written.
-
-They are stored in its manifest entry where they are small, else in a file beside it.
-
-    file-index.bloom-filter.columns = name,attrs[color]   columns, and keys of maps (rows without the key count as null)
-
-Source: FORMAT.md 9.1 and 9.2, `DataFileIndexWriter`, `FileIndexOptions`.
+Source: FORMAT.md 7.7, 9.1 and 9.2; `StatsCollectorFactories`, `TruncateSimpleColStatsCollector`,
+`ParquetSimpleStatsExtractor`, `DataFileIndexWriter`, `FileIndexOptions`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Full paths of the files of an entry, from its partition, bucket and file names.
-
-Names of new data files: one counter and one UUID for all files of a writer in a bucket.
-
-Changelog files are included.
+"""Paths of the files of an entry, from its partition, bucket and file names, and names of new files.
 
     data-f0a2…-0.parquet   changelog-f0a2…-1.orc   data-f0a2…-2.zst.parquet
+
+One counter and one UUID serve all files of a writer in a bucket, changelog files included.
 
 Source: FORMAT.md 1.3, `DataFilePathFactory`.
 """

@@ -7,11 +7,11 @@ renamed, cast and filled to today's schema (`schema_evolution`); the scans follo
 Rows are left out by position: the scan counts rows over all its files, and one set of positions is dropped. Filters and
 projections on the frame reach the scans.
 
-Before anything runs, every file is verified once: it exists, has the size its manifest says, ends as its format does,
-and what the footer and the page headers of a Parquet file say is within bounds (`page_headers`). So most damage is
-reported by path before the first row, and none makes Polars end the process. Over a network reading itself finds out
-(`verification`). What breaks deeper inside a Parquet file is raised by Polars while it reads (`translate_polars_errors`
-translates that for callers who collect).
+Before anything runs, every file is verified once (`verification`): it exists, has the size its manifest says, ends as
+its format does, and what the footer and the page headers of a Parquet file say is within bounds. So most damage is
+reported by path before the first row, and none makes Polars end the process. Over a network reading itself finds out.
+What breaks deeper inside a Parquet file is raised by Polars while it reads (`translate_polars_errors` translates that
+for callers who collect).
 """
 
 from __future__ import annotations

@@ -6,16 +6,12 @@
 
 Frames have the table's columns in schema order; in key tables `_SEQUENCE_NUMBER` and `_VALUE_KIND` after them, sorted
 by key (a changelog: by key, all events of one in order). Files roll at `target-file-size`, between rows. Whatever
-fails, no file of the run is left.
+fails, no file of the run is left. A `FileSpec` holds what the options say of new files of a level, or of changelog
+files: columns, format, location and collected statistics.
 
-Source: ENGINE.md 1.2 and 8.1, FORMAT.md 7.1, 7.2 and 9.1; `RollingFileWriter`, `KeyValueDataFileWriter`,
-`RowDataFileWriter`.
-
-The specification of new data files: columns, format, location and collected statistics.
-
-Options by level and for changelog files are resolved here. Source: FORMAT.md 1.2, 1.3, 7.1, 7.7;
-`KeyValueFileWriterFactory`, `StatsCollectorFactories`, `FileStorePathFactory`, `ExternalPathProvider`,
-`PostponeBucketFileStoreWrite`.
+Source: ENGINE.md 1.2 and 8.1, FORMAT.md 1.2, 1.3, 7.1, 7.2, 7.7 and 9.1; `RollingFileWriter`, `KeyValueDataFileWriter`,
+`RowDataFileWriter`, `KeyValueFileWriterFactory`, `StatsCollectorFactories`, `FileStorePathFactory`,
+`ExternalPathProvider`, `PostponeBucketFileStoreWrite`.
 """
 
 from __future__ import annotations

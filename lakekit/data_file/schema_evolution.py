@@ -1,4 +1,4 @@
-"""Convert columns of an old file to today's schema of the table.
+"""Conversion of a file's columns to today's schema, and partition values that files lack.
 
     file's schema   a INT (0), b STRING (1), r ROW<x INT (3), y STRING (4)> (2)
     wanted          bb STRING (1), a BIGINT (0), r ROW<y STRING (4), z DOUBLE (9)> (2), c INT (5)
@@ -6,21 +6,19 @@
     bb = b          renamed: found by its id                 r = {y: r.y, z: null}     parts of a ROW by their ids too
     a  = cast(a)    a type change, by Java's rules           c = null                  added later
 
-A column that was dropped and added again under its name has another id: the old values stay invisible. Source:
-FORMAT.md 2.6, ENGINE.md 6.8.
-
-Fill partition columns that data files lack from their directory names.
+A column that was dropped and added again under its name has another id: the old values stay invisible.
 
     dt=2024-01-01/bucket-0/data-….parquet      k, v and no dt: the directory has its value
 
-Such files were laid into directories by another engine, and a migration adopted them as they were. Files that Paimon
-writes hold every column. The statistics of a file that may lack a partition column show it: they count nothing of it,
-or nulls where its directory means a value. Then a null is replaced by the directory's value; no file is opened to find
+Files that another engine laid into directories, and a migration adopted as they were, may lack partition columns; files
+that Paimon writes hold every column. The statistics of a file that may lack one show it: they count nothing of it, or
+nulls where its directory means a value. Then a null is replaced by the directory's value; no file is opened to find
 out. Files of key tables always hold all columns, with the values of their directories, except where keys move between
 partitions under aggregation: there the partition column is aggregated as any other, and once retracted, added up or
 listed it differs from the partition of its row. Then the directory counts.
 
-Source: FORMAT.md 1.4; `PartitionInfo`, by which the reference never reads a partition column from a file.
+Source: FORMAT.md 1.4, 2.6, ENGINE.md 6.8; `PartitionInfo`, by which the reference never reads a partition column from a
+file.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""Verify that data files exist and are complete before they are read, by the last bytes of each.
+"""Verify that data files exist, are complete, and have headers within bounds, before they are read.
 
-Over a network this costs as much as reading a small file, and stores have no torn files: there reading itself finds
-out, and `read_whole_file` compares sizes. A file that a manifest lists and that does not exist was expired, or removed
-by hand; one of another size was torn, or is another file of that name.
+Only the last bytes of a local file are read. Over a network that costs as much as reading a small file, and stores have
+no torn files: there reading itself finds out, and `read_whole_file` compares sizes. A file that a manifest lists and
+that does not exist was expired, or removed by hand; one of another size was torn, or is another file of that name.
 
-Check the footer and page headers of local Parquet files before Polars opens them.
-
-A check costs some 80 µs of CPU at a file of four columns and seven pages, which a scan of large files does not feel and
-one of many small files would each time: a file that was checked is remembered in the process, by path and the storage's
-tag of the content. Over a network, where every page would be a request, no file is checked.
+Footer and page headers of local Parquet files are checked before Polars opens them (`PageHeaderChecks`). A check costs
+some 80 µs of CPU at a file of four columns and seven pages, which a scan of large files does not feel and one of many
+small files would each time: a file that was checked is remembered in the process, by path and the storage's tag of the
+content. Over a network, where every page would be a request, no file is checked.
 """
 
 from __future__ import annotations
@@ -126,7 +125,7 @@ def verify_files(
     """Return the indexes of files that exist, are complete, and end as their format does.
 
     These are all of them, or an error names the first that is not. Of `columns`, by the file's schema and name, the
-    page headers of Parquet files that Polars opens are checked too (`page_headers`).
+    page headers of Parquet files that Polars opens are checked too (`PageHeaderChecks`).
 
     With `scan.ignore-lost-files` missing ones are left out, with `scan.ignore-corrupt-files` torn ones; only then files
     over a network are looked at. Raises `FileMissing`, `Corrupt`, `Unsupported` (encrypted Parquet).

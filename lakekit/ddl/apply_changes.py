@@ -1,31 +1,22 @@
-"""Apply changes to a schema, one after the other: `apply_changes(schema, changes, …)` returns the next schema.
+"""Changes of a schema: `apply_changes(schema, changes, …)` returns the next schema.
 
-It is not yet checked as a whole. Source: ENGINE.md 1.5, `SchemaManager.generateTableSchema`.
+    types     to     TINYINT  SMALLINT  INT  BIGINT  FLOAT  DOUBLE  DECIMAL  STRING  …     Paimon's table of casts
+    from INT            e        e       i     i       i      i       i        e           i implicit: values keep
+                                                                                             their kind
+                                                                                           e explicit: values may change
 
-The types that a column may change to: Paimon's table of casts.
+    nested    current  ROW<x INT, y STRING>     want  ROW<x BIGINT, z DATE>    x is widened, y dropped, z added, new id
+              current  MAP<STRING, INT>         want  MAP<STRING, BIGINT>      values are widened; keys never change
 
-                to     TINYINT  SMALLINT  INT  BIGINT  FLOAT  DOUBLE  DECIMAL  STRING  …
-    from INT              e        e       i     i       i      i       i        e           i implicit: values keep
-        their kind
-                                                                                             e explicit: values may
-                                                                                                 change
+    paths     ("r", "x")                 field x of ROW r
+              ("a", "element", "x")      field x of the rows in ARRAY a
+              ("m", "value")             the values of MAP m
 
-A pair must be in the table and have an implemented cast. Source: `DataTypeCasts`, `CastExecutors`.
+The next schema is not yet checked as a whole. A pair of types must be in the table and have an implemented cast.
+Nullability stays as it is, unless the new type says NOT NULL.
 
-Changes of fields inside fields: one column, or one part of it, changed in place.
-
-    ("r", "x")                 field x of ROW r
-    ("a", "element", "x")      field x of the rows in ARRAY a
-    ("m", "value")             the values of MAP m
-
-Source: ENGINE.md 1.5, `SchemaManager.NestedColumnModifier`.
-
-Type changes of a column: a plain type is cast, a nested one keeps the parts that it has.
-
-    current  ROW<x INT, y STRING>     want  ROW<x BIGINT, z DATE>      x is widened, y dropped, z added under a new id
-    current  MAP<STRING, INT>         want  MAP<STRING, BIGINT>        values are widened; keys never change
-
-Nullability stays as it is, unless the new type says NOT NULL. Source: ENGINE.md 1.5, `NestedSchemaUtils`.
+Source: ENGINE.md 1.5; `SchemaManager.generateTableSchema`, `SchemaManager.NestedColumnModifier`, `NestedSchemaUtils`,
+`DataTypeCasts`, `CastExecutors`.
 """
 
 from __future__ import annotations

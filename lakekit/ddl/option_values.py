@@ -1,4 +1,4 @@
-"""Values of options that the reference accepts when a table is made, and that make every write or read fail.
+"""Values of options that the reference accepts, and that make every write or read fail.
 
     check_values(schema, options)       raises the first of them
 

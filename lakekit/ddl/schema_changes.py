@@ -1,4 +1,4 @@
-"""The changes of a table: one function and one class for each, for `t.alter`.
+"""The changes of a table for `t.alter`, one function and one class each, and its options as texts.
 
     t.alter(
         lk.add_column("c", "INT", after="a"),
@@ -9,23 +9,20 @@
 
 A name with points leads into a column: "r.x" is field x of ROW r, "a.element.x" field x of the rows in ARRAY a,
 "m.value" the values of MAP m. A name that holds a point itself stands in backquotes: "`a.b`". Making a change does
-nothing; its table decides whether it is possible. Source: ENGINE.md 1.5, `SchemaChange`.
-
-Options as a caller writes them, as the texts that a schema file holds.
+nothing; its table decides whether it is possible: some options are fixed once the table has data, as they would
+invalidate what was written before.
 
     {"partial-update.ignore-delete": True}            ignore-delete                  true
     {"fields.v.aggregate-function":
          "first_not_null_value"}                      fields.v.aggregate-function    first_non_null_value
     {"file-index.bsi.columns": "price, time"}         file-index.bsi.columns         price,time
 
-Names of older releases become today's. Choices are spelt as the reference spells them, lists lose their blanks (which
-the reference takes for a part of a name), and values are checked. An unknown key is kept: engines have options of their
-own. One that resembles a known key causes a warning.
+Options become the texts that a schema file holds: names of older releases become today's, choices are spelt as the
+reference spells them, lists lose their blanks (which the reference takes for a part of a name), values are checked. An
+unknown key is kept: engines have options of their own. One that resembles a known key causes a warning.
 
-Changes of options of an existing table: those allowed, and those that would invalidate what was written before.
-
-Source: ENGINE.md 1.5, `SchemaManager.checkAlterTableOption`, the options that `CoreOptions` marks as immutable (1.4.2,
-and those that came later).
+Source: ENGINE.md 1.5; `SchemaChange`, `SchemaManager.checkAlterTableOption`, the options that `CoreOptions` marks as
+immutable (1.4.2, and those that came later).
 """
 
 from __future__ import annotations

@@ -1,25 +1,14 @@
-"""Validation of a schema as a whole.
-
-The reference refuses the same at CREATE TABLE and for the result of every ALTER TABLE.
+"""Validation of a schema as a whole: columns, file formats, merge options, start positions of reads.
 
     check(schema)                     raises the first error, in the reference's words and with what to do
     check_writable(schema, before)    raises what the reference accepts here and refuses at every write
     doubts(schema)                    what the reference ignores
 
-Source: ENGINE.md 1.4, ENGINE_1.4.2.md B, `SchemaValidation`.
+The reference refuses the same at CREATE TABLE and for the result of every ALTER TABLE.
 
-Check that the file formats of a table can store its columns.
-
-Source: ENGINE.md 1.4, `FileFormat.validateDataFields`: `AvroSchemaConverter`, `OrcTypeUtil`.
-
-Check merge options against the columns: prefixes, sequence fields, sequence groups, aggregate functions.
-
-Source: ENGINE.md 1.4 and 3.3, `SchemaValidation`, `PartialUpdateMergeFunction.Factory`,
-`AggregateMergeFunction.Factory`.
-
-Where a read starts by the table's own options: one companion key for each mode, and no foreign ones.
-
-Source: ENGINE.md 1.4, `SchemaValidation.validateStartupMode`, `CoreOptions.startupMode`.
+Source: ENGINE.md 1.4, 3.3, ENGINE_1.4.2.md B; `SchemaValidation`, `SchemaValidation.validateStartupMode`,
+`CoreOptions.startupMode`, `FileFormat.validateDataFields`: `AvroSchemaConverter`, `OrcTypeUtil`;
+`PartialUpdateMergeFunction.Factory`, `AggregateMergeFunction.Factory`.
 """
 
 from __future__ import annotations
@@ -144,7 +133,10 @@ _FUNCTIONS = frozenset({*aggregates.names(), "primary-key", "first_not_null_valu
 
 
 def check_merging(schema: TableSchema, options: TableOptions) -> None:
-    """Raise `InvalidOption` for an option of a missing column, and for merge options that contradict."""
+    """Raise `InvalidOption` for an option of a missing column, and for merge options that contradict.
+
+    These are prefixes, sequence fields, sequence groups and aggregate functions.
+    """
     _check_prefixes(schema)
     _check_sequence(schema, options)
     if schema.primary_keys:
@@ -279,7 +271,10 @@ def mode_of(options: TableOptions) -> str:
 
 
 def check_positions(options: TableOptions) -> None:
-    """Raise `InvalidOption` for position options that do not go with the mode."""
+    """Raise `InvalidOption` for position options that do not go with the mode.
+
+    A mode has one companion key, and no key of another mode.
+    """
     mode, texts = mode_of(options), options.given
     upper = mode.upper().replace("-", "_")
     if mode in _EXACTLY_ONE and sum(key in texts for key in _EXACTLY_ONE[mode]) != 1:

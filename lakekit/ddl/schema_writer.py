@@ -4,7 +4,9 @@
     alter(ctx, changes)                                                                schema/schema-<n+1>
 
 Every schema is checked as a whole before it is written. It is written only where no schema of its id exists; a writer
-that loses that race begins again with the schema of the other. Source: ENGINE.md 1.4, 1.5, `SchemaManager`.
+that loses that race begins again with the schema of the other.
+
+Source: ENGINE.md 1.4, 1.5, `SchemaManager`.
 """
 
 from __future__ import annotations

@@ -1,21 +1,13 @@
-"""Definition of columns and keys: no name twice, every key a column, primary keys NOT NULL.
-
-Source: ENGINE.md 1.4, `Schema`, `TableSchema`, `SchemaValidation`.
-
-Columns as a caller writes them, as fields of a table.
+"""Definition of a table's columns and keys: no name twice, every key a column, primary keys NOT NULL.
 
     {"k": "BIGINT NOT NULL", "v": "MAP<STRING, INT>"}       Paimon's type text by name
     [lk.Field("k", "BIGINT NOT NULL", comment="…")]         fields, whose ids do not matter
     pl.Schema({"k": pl.Int64})                              Polars' types; List(Struct) is an ARRAY of ROW
     pa.schema([pa.field("k", pa.int64(), nullable=False)])  Arrow's types; maps are MAP, the metadata `comment` counts
 
-Source: FORMAT.md 2.2-2.4.
+    defaults   INT '5' or "'5'" -> 5        INT 'x' -> refused        MAP -> whatever text of a map
 
-Check that the text of a column's default is a value of the column's type.
-
-    INT '5' or "'5'" -> 5        INT 'x' -> refused        MAP -> whatever text of a map
-
-Source: ENGINE.md 1.5, `DefaultValueUtils`.
+Source: FORMAT.md 2.2-2.4, ENGINE.md 1.4, 1.5; `Schema`, `TableSchema`, `SchemaValidation`, `DefaultValueUtils`.
 """
 
 from __future__ import annotations

@@ -1,34 +1,20 @@
-"""Delete the rows for which a condition is true.
+"""Delete or update the rows for which a condition is true.
 
-    every row                      truncate: metadata only
-    partition columns decide       those partitions are dropped: metadata only
-    key table, engine takes -D     the rows are written again as deletes
-    other key table, append table  files are rewritten without the rows, or deletion vectors mark them
+    DELETE  every row                      truncate: metadata only
+            partition columns decide       those partitions are dropped: metadata only
+            key table, engine takes -D     the rows are written again as deletes
+            other key table, append table  files are rewritten without the rows, or deletion vectors mark them
+    UPDATE  key table      the rows are written again, complete, as +U: only with deduplicate and partial-update
+            append table   touched files are rewritten, every row in its place;
+                           with deletion vectors old rows are marked and new ones appended
 
-With `delete.force-produce-changelog` only the last two are used, so that a changelog has every row.
+With `delete.force-produce-changelog` only the last two ways of DELETE are used, so that a changelog has every row. New
+values are expressions over the old row: `{"v": pl.col("v") + 1, "s": "upper(s)", "d": date(2024, 1, 1)}`. A text is
+SQL, as it is in conditions: a text as value is written `"'closed'"` or `pl.lit("closed")`. Every other value is a
+literal, read with its column's type: lists for ARRAY, dicts for MAP and ROW.
 
-Source: ENGINE.md 1.6, 8.3 and 8.4; `DeleteFromPaimonTableCommand`, `PrimaryKeyTableUtils.validatePKUpsertDeletable`.
-
-New values of columns, as expressions over the old row.
-
-Such as `{"v": pl.col("v") + 1, "s": "upper(s)", "d": date(2024, 1, 1)}`. A text is SQL, as it is in conditions: a text
-as value is written `"'closed'"` or `pl.lit("closed")`. Every other value is a literal, read with its column's type:
-lists for ARRAY, dicts for MAP and ROW.
-
-Check that the new values of an update persist once the table has merged them with the rows they replace.
-
-    partial-update, {"v": None}            v keeps its older value      refused: the update would change nothing
-    sequence.field = q, {"v": 2, "q": 3}   the row with q = 9 stays     refused
-
-The rows are merged as reading merges them, so that all merge options of the table count. Source: ENGINE.md 3.1 to 3.3.
-
-Update the rows for which a condition is true: each is computed from its old values.
-
-    key table      the rows are written again, complete, as +U: only with the engines deduplicate and partial-update
-    append table   touched files are rewritten, every row in its place;
-                   with deletion vectors old rows are marked and new ones appended
-
-Source: ENGINE.md 8.3 and 8.4; `UpdatePaimonTableCommand`, `RowLevelOp`, `PaimonUpdateTable`.
+Source: ENGINE.md 1.6, 3.1 to 3.3, 8.3 and 8.4; `DeleteFromPaimonTableCommand`,
+`PrimaryKeyTableUtils.validatePKUpsertDeletable`, `UpdatePaimonTableCommand`, `RowLevelOp`, `PaimonUpdateTable`.
 """
 
 from __future__ import annotations
@@ -197,7 +183,10 @@ _MERGED_SUFFIX = internal("merged")
 def check_stands(old: pl.DataFrame, new: pl.DataFrame, names: Sequence[str], ctx: TableContext) -> None:
     """Raise `InvalidOption` where a new value of a column in `names` would be lost by merging.
 
-    `old` and `new` correspond row by row.
+        partial-update, {"v": None}            v keeps its older value      refused: the update would change nothing
+        sequence.field = q, {"v": 2, "q": 3}   the row with q = 9 stays     refused
+
+    The rows are merged as reading merges them, so that all merge options of the table count.
     """
     rule = merge.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name)
     if not old.height or (rule.engine == "deduplicate" and not rule.sequence_fields):

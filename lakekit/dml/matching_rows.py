@@ -1,15 +1,10 @@
-"""The rows that a change applies to, in one snapshot: merged rows of key tables, or rows of files by their position.
+"""The rows that a change applies to in one snapshot: merged rows, or rows of files by position.
 
     target = TargetRows.at_newest(ctx)
     target.batches(expr)               rows of the table that satisfy a condition, streamed
     target.stored(expr).marked(expr)   the same rows as numbers that count the rows of all files, in order
 
 Source: ENGINE.md 8.3 and 8.4; `PaimonRowLevelCommand`.
-
-Rows that a change would not reach: keys in another bucket than the one to which the change writes.
-
-pypaimon 2.1.0 places rows by the default function whatever `bucket-function.type` says. A delete or a new version of
-such a key goes to the bucket of the option's function, and the row stays where it is.
 """
 
 from __future__ import annotations
@@ -57,8 +52,9 @@ if TYPE_CHECKING:
 def check_places(plan: Plan, expr: pl.Expr | None) -> None:
     """Raise `Corrupt` where a matching row of a key table lies in another bucket than that of its key.
 
-    Only tables with another bucket function than the default are checked: all writers place rows by the default one
-    alike.
+    pypaimon 2.1.0 places rows by the default function whatever `bucket-function.type` says. A delete or a new version
+    of such a key goes to the bucket of the option's function, and the row stays where it is. Only tables with another
+    bucket function than the default are checked: all writers place rows by the default one alike.
     """
     ctx = plan.ctx
     if (

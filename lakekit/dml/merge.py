@@ -1,4 +1,4 @@
-"""Merge the rows of a source into a table: matched rows are updated or deleted, others inserted, in one commit.
+"""Merge of a source into a table: matched rows are updated or deleted, others inserted, in one commit.
 
     source (in memory) ──join on── target (streamed)  ─▶  pairs    first true WHEN MATCHED clause: +U, -D, or nothing
                                                       └▶  rows without a match: source rows to insert,
@@ -6,6 +6,7 @@
 
 A target row that several source rows match is refused before anything is committed. Key tables get rows of kinds +U, -D
 and +I; append tables lose the old rows by rewriting files, or by deletion vectors, and get the new ones appended.
+
 Source: ENGINE.md 8.3, 8.4; `MergeIntoPaimonTable`.
 """
 

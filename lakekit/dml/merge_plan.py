@@ -1,30 +1,20 @@
-"""The plan of a merge: the source in memory, the match as one condition over both sides, clauses as expressions.
-
-Everything is checked against the columns of both sides.
-
-    on=["k"]  →  k = source k              target k v | source's k, op, under longer names | row of the source
-    update="all"  →  v := source v
-
-The source is read once into memory: it is joined, searched again for rows that match nothing, and its keys determine
-which files of the target can match at all.
-Source: ENGINE.md 8.3; `PaimonMergeIntoBase`, `MergeIntoPaimonTable`.
-
-SQL text of a merge: `t.v` is the target's column, `s.v` the source's, a bare name the target's.
-
-    t.k = s.k AND s.op <> 't.x'   ->   "k" = "<source>.k" AND "<source>.op" <> 't.x'
-
-Only names are changed: string literals, quoted names and comments stay as they are.
-
-The clauses of a merge: `t.merge(source, *clauses, on=["k"])`.
+"""The plan of a merge, `t.merge(source, *clauses, on=["k"])`: clauses, and the match as a condition.
 
     lk.when_matched(delete=True, where=lk.source("op") == "D")                 a target row that a source row matches
     lk.when_matched(update={"v": pl.col("v") + lk.source("v")})
     lk.when_not_matched(insert="all")                                          a source row that matches no target row
     lk.when_not_matched_by_source(delete=True, where="t.dt = '2024-03-31'")    a target row that no source row matches
 
+    on=["k"]  →  k = source k              target k v | source's k, op, under longer names | row of the source
+    update="all"  →  v := source v
+
 Of the clauses of a kind the first one whose condition is true acts on a row, in the order they are given; where none
 does, the row stays, or is left out. `pl.col("v")` is the target's column, `lk.source("v")` the source's; in SQL text
-they are `t.v` and `s.v`. Source: ENGINE.md 8.3, `MergeIntoPaimonTable`.
+they are `t.v` and `s.v`, and a bare name is the target's. Everything is checked against the columns of both sides. The
+source is read once into memory: it is joined, searched again for rows that match nothing, and its keys determine which
+files of the target can match at all.
+
+Source: ENGINE.md 8.3; `PaimonMergeIntoBase`, `MergeIntoPaimonTable`.
 """
 
 from __future__ import annotations
@@ -180,7 +170,12 @@ _SIDES = {"t": "", "s": SOURCE}
 
 
 def flatten_qualified_names(text: str) -> str:
-    """Return the text with the names of both sides as columns of one frame."""
+    """Return the text with the names of both sides as columns of one frame.
+
+        t.k = s.k AND s.op <> 't.x'   ->   "k" = "<source>.k" AND "<source>.op" <> 't.x'
+
+    Only names are changed: string literals, quoted names and comments stay as they are.
+    """
     return "".join(_flatten_tokens(list(_TOKEN.finditer(text))))
 
 

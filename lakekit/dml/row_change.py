@@ -1,24 +1,20 @@
 """A change of rows in progress, committed as a whole or not at all.
 
-It consists of rows written by a table writer, and files and deletion vectors to remove.
-
     with RowChange.of(ctx) as change:
-        change.write(frame)
-        rewriting.drop(change, stored, touched)
+        change.write(frame)                       rows, by a table writer
+        drop(change, stored, touched)             files, with their deletion vectors
         return change.commit()
-
-Leaving the block without a commit deletes every file that was made. Source: ENGINE.md 8.3; `PaimonSparkWriter`.
-
-Removal of rows from files: files are rewritten without them, or deletion vectors mark them.
 
     copy on write   DELETE data-1  ADD data-7 (what stays of data-1)          nothing added where nothing stays
     vectors         data-1 stays   index-3 { data-1: 2 } → index-8 { data-1: 2 5 7 }
 
-An index file belongs to a bucket, and holds all vectors of it; in an append table without buckets it belongs to a
-partition, where only index files that hold a changed vector are rewritten, rolled at
+Leaving the block without a commit deletes every file that was made. Rows are removed by rewriting their files without
+them, or by deletion vectors. An index file belongs to a bucket, and holds all vectors of it; in an append table without
+buckets it belongs to a partition, where only index files that hold a changed vector are rewritten, rolled at
 `deletion-vector.index-file.target-size`.
-Source: ENGINE.md 2.8, 7.4, 8.3, FORMAT.md 8.3; `PaimonRowLevelCommand`, `BaseAppendDeleteFileMaintainer`,
-`DeletionVectorIndexFileWriter`.
+
+Source: ENGINE.md 2.8, 7.4, 8.3, FORMAT.md 8.3; `PaimonSparkWriter`, `PaimonRowLevelCommand`,
+`BaseAppendDeleteFileMaintainer`, `DeletionVectorIndexFileWriter`.
 """
 
 from __future__ import annotations

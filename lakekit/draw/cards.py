@@ -1,16 +1,12 @@
-"""Cards, tables, funnels and LSM levels in characters.
+"""Cards, tables, funnels and LSM levels in characters, and as HTML that survives everywhere.
 
     orders · key table                            snapshot  kind    rows
       columns    day DATE, id BIGINT              7         APPEND   640
       key        id                               … 412 more
 
-Every function takes facts or a few rows and a width in terminal columns, and returns lines joined by line feeds, none
-wider than that.
-
-Cards, tables and funnels as HTML that survives everywhere.
-
-There is no style block, no class and no picture, every name is escaped, and it reads well without the inline styles
-that some hosts take away.
+Functions of text take facts or a few rows and a width in terminal columns, and return lines joined by line feeds, none
+wider than that. The HTML has no style block, no class and no picture, every name is escaped, and it reads well without
+the inline styles that some hosts take away.
 """
 
 from __future__ import annotations

@@ -1,17 +1,14 @@
-"""Data files as the levels picture needs them, and their texts.
-
-Pure: plain values, no table, no clock.
-
-One axis for all keys of a bucket, so that a vertical line crosses every file that may hold a key.
+"""Data files as the levels picture needs them: their texts, and one axis for all keys of a bucket.
 
     bounds   (1,) (40,) (41,) (99,)                by value: the first key column that varies is a number, a date
                                                    or a time
     cells    [0 ─ ] … [ ─ ][ ─ ] … [ ─ 1]          else by rank: every bound is as wide as any other
 
-A bound has a cell, from `start` to `end`, fractions of the axis; a file reaches from the start of its smallest key to
-the end of its largest. Cells stand in the order of keys and never overlap. Keys with the same value in the column that
-gives the position divide its cell among themselves. A key is a tuple, its parts may be null, and keys may be given by
-their first columns only. Pure: plain values in, numbers out.
+A vertical line of the axis crosses every file that may hold a key. A bound has a cell, from `start` to `end`, fractions
+of the axis; a file reaches from the start of its smallest key to the end of its largest. Cells stand in the order of
+keys and never overlap. Keys with the same value in the column that gives the position divide its cell among themselves.
+A key is a tuple, its parts may be null, and keys may be given by their first columns only. Pure: plain values, no
+table, no clock.
 """
 
 from __future__ import annotations

@@ -2,24 +2,16 @@
 
     (0, 0) ──────────────── width ───► x
       │    ┌──────┐
-      │    │ Rect │  Word
+      │    │ Rect │  TextShape
     height └──────┘
-      ▼ y                       all in CSS pixels; colours are the names of `draw.shapes`
+      ▼ y                       all in CSS pixels; colours by name, for their meaning (`ink`, `css`)
 
-The plane is transparent: a drawing has to read well on light and on dark background.
-
-The colours of every picture, by their meaning.
-
-Boxes keep a contrast of 3 to white and to black background, text one of 4.5. Text and axes take the colours of the page
-they stand on (`css`): JupyterLab's variables, or the system's where there are none. A PNG has white background.
-
-Drawings as SVG, for lakekit's own pages.
-
-Notebooks strip it where they are not trusted, so they get `draw.shapes`.
-
-Drawings as PNG, for notebooks that are not run and hosts without widgets.
-
-Needs Pillow (the extra `notebook`).
+The plane is transparent: a drawing has to read well on light and on dark background. Boxes keep a contrast of 3 to
+white and to black background, text one of 4.5. Text and axes take the colours of the page they stand on (`css`):
+JupyterLab's variables, or the system's where there are none. A PNG has white background, needs Pillow (the extra
+`notebook`), and serves notebooks that are not run and hosts without widgets. `svg` is for lakekit's own pages:
+notebooks
+strip it where they are not trusted.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """The snapshots of a table on a line: one mark a snapshot, its sign by kind.
 
-Tags and schema changes stand above it, stored rows as steps below.
-
-    v1               schema 1
+    v1               schema 1                                         tags and schema changes
     ●─────●─────◆─────●─────■        circle APPEND · diamond COMPACT · square OVERWRITE · triangle ANALYZE
     1     2     3     4     5        faint: expired, but a tag or its changelog is kept
-    ▂▂▂▂▂▂▄▄▄▄▄▄▃▃▃▃▃▃▆▆▆▆▆▆▁▁▁▁▁
+    ▂▂▂▂▂▂▄▄▄▄▄▄▃▃▃▃▃▃▆▆▆▆▆▆▁▁▁▁▁                                     stored rows
 
 Marks stand evenly, in lines, or by time; neighbours without enough room become one mark, which a note says. Positions
 are fractions of the width (0 to 1) and pixels of the height, so that buttons and pictures come from the same geometry.

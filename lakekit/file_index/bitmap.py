@@ -16,8 +16,9 @@ opposites exactly. != and NOT IN include rows that are null: the reader of the r
     INT 1, 2, 1, null, 3, version 1
     01 00000005 00000003 01 fffffffc  00000001 00000000  00000002 fffffffe  00000003 fffffffb  3a30…(rows 0, 2)
 
-Options: `version` (2), `index-block-size` (16kb). Sources: FORMAT.md 9.5; `BitmapFileIndex`, `BitmapFileIndexMeta`,
-`BitmapFileIndexMetaV2`.
+Options: `version` (2), `index-block-size` (16kb).
+
+Source: FORMAT.md 9.5; `BitmapFileIndex`, `BitmapFileIndexMeta`, `BitmapFileIndexMetaV2`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,9 @@ a negative c. Nulls set none.
 
     STRING, items 3, fpp 0.1: a, b, 湖     00000004 5b71
 
-Options: `items` (1,000,000), `fpp` (0.1). Sources: FORMAT.md 9.4; `BloomFilter64`, `FastHash`.
+Options: `items` (1,000,000), `fpp` (0.1).
+
+Source: FORMAT.md 9.4; `BloomFilter64`, `FastHash`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,9 @@ file. A sum is 2^i times the number of rows of slice i; for all rows, the heads 
 
     INT null, -1    01 00000002 00 01  01 0000000000000000 0000000000000001 3a30…(row 1) 00000001 3a30…(row 1)
 
-No options. Sources: FORMAT.md 9.6; `BitSliceIndexBitmapFileIndex`, `BitSliceIndexRoaringBitmap`.
+No options.
+
+Source: FORMAT.md 9.6; `BitSliceIndexBitmapFileIndex`, `BitSliceIndexRoaringBitmap`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The container of a data file's indexes: every column and index type in one file or manifest field.
+"""The container of a data file's indexes, and the keys under which indexes store values.
 
     00054e4ed01a35ae | i32 version 1 | i32 head length | i32 columns
     a column   J-UTF name | i32 indexes | indexes × (J-UTF type | i32 start | i32 length)
@@ -12,10 +12,6 @@ was given to it), which is `None` here.
     00054e4ed01a35ae 00000001 00000033 00000001
     0001 61 00000001  000c 626c6f6f6d2d66696c746572 00000033 00000003  00000000  010203
 
-Sources: FORMAT.md 9.2; `FileIndexFormat`.
-
-The keys under which file indexes store values, the same for indexed columns and for literals.
-
     type                      key                                       stored, big endian
     BOOLEAN, TINYINT          0 / 1, the value                          1 byte
     SMALLINT                  the value                                 2 bytes
@@ -26,7 +22,9 @@ The keys under which file indexes store values, the same for indexed columns and
     DECIMAL                   the unscaled integer                      8 bytes
     CHAR, VARCHAR, BINARY…    the bytes                                 i32 length, bytes
 
-Keys are integers or bytes, and order as their values do. Source: FORMAT.md 9.3-9.7.
+Keys are the same for indexed columns and for literals: integers or bytes, which order as their values do.
+
+Source: FORMAT.md 9.2-9.7; `FileIndexFormat`.
 """
 
 from __future__ import annotations

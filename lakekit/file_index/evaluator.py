@@ -1,29 +1,22 @@
-"""Evaluation of a condition by all indexes of a data file.
+"""Evaluation of a condition by the indexes of data files.
 
     evaluate(container, predicate, types, row_count)    False: no row of the file matches
                                                         True: cannot tell
                                                         a BitMap: only these row positions may match
-
-Sources: FORMAT.md 9.3, ENGINE.md 6.7; `FileIndexPredicate`, `EmptyFileIndexReader`.
-
-Exact answers of a data file's indexes, without reading its rows.
-
     select_rows(file, And((Leaf("v", ">", (5,)), Leaf("s", "=", ("a",)))))
         ->   exactly the positions of the matching rows; None: the indexes cannot tell
     figures(file, "v", rows, bounded=True)
         ->   ColumnTotals(count=3, total=24, least=6, greatest=10)
-
-Types whose keys are not the value itself are left out: timestamps finer than microseconds; floats, whose zeros and NaNs
-Polars compares in its own way; CHAR, whose trailing blanks rows of ORC files lose.
-
-Files ruled out by their indexes, many files at a time.
-
     rule_out_files(containers, And((Leaf("a", "=", (7,)), Leaf("b", ">", (1,)))), types)
         ->   True for each file of which an index says that no row has a = 7
 
-Only conditions that every row must satisfy are used, and only indexes that can search many payloads at once: those with
-a function `absent`. A container that is damaged, or of an unknown version, rules nothing out: `evaluate` raises what is
-wrong with it.
+Exact answers leave out types whose keys are not the value itself: timestamps finer than microseconds; floats, whose
+zeros and NaNs Polars compares in its own way; CHAR, whose trailing blanks rows of ORC files lose. `rule_out_files` uses
+only conditions that every row must satisfy, and only indexes that can search many payloads at once: those with a
+function `absent`. A container that is damaged, or of an unknown version, rules nothing out there: `evaluate` raises
+what is wrong with it.
+
+Source: FORMAT.md 9.3, ENGINE.md 6.7; `FileIndexPredicate`, `EmptyFileIndexReader`.
 """
 
 from __future__ import annotations

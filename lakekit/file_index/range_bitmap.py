@@ -14,7 +14,7 @@ empty slices. Option `chunk-size` (16kb; one key a chunk for BOOLEAN, TINYINT an
 
     INT 5, 5    00000015 01 00000002 00000001 00000005 00000005 0000002e | 0000000d 01 00000001 … | 00000012 01 01 …
 
-Sources: FORMAT.md 9.7; `RangeBitmap`, `ChunkedDictionary`, `BitSliceIndexBitmap`.
+Source: FORMAT.md 9.7; `RangeBitmap`, `ChunkedDictionary`, `BitSliceIndexBitmap`.
 """
 
 from __future__ import annotations

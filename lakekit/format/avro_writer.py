@@ -1,21 +1,18 @@
-"""Write Avro data files: containers of blocks, whose rows are encoded by column (`avro_cells`).
+"""Write Avro data files: containers of blocks, whose rows are encoded by column.
 
     "Obj" 01 | metadata: avro.schema, avro.codec | sync marker | blocks: row count, length, bytes, sync marker
-
-The sync marker is derived from the schema and the first block, so that equal rows make equal files.
-
-Source: FORMAT.md 7.6 and 7.8, `AvroFileFormat`, `AvroSchemaConverter`.
-
-Avro's encoding by column: Arrow arrays to the bytes of each row, without a Python step per row.
 
     int 1, -1, 300          02   01   d804                  zig-zag varints
     string "ab", null       02 04 6162   00                 union ["null", string]: branch, length, bytes
     array [1, null], []     04 02 02 00 00   00             count, items, 0
     record {x: 1, y: "a"}   02 0261                         its fields, one after the other
 
-Each part of a value is a binary array with one cell for each row; Arrow joins the cells of a row. The items of a list
-are contiguous already, so that their bytes are a slice. Source: the Apache Avro specification 1.11, "Binary encoding";
-FORMAT.md 7.6, `FieldWriterFactory`.
+The sync marker is derived from the schema and the first block, so that equal rows make equal files. Each part of a
+value is a binary array with one cell for each row; Arrow joins the cells of a row, without a Python step per row. The
+items of a list are contiguous already, so that their bytes are a slice.
+
+Source: FORMAT.md 7.6 and 7.8; `AvroFileFormat`, `AvroSchemaConverter`, `FieldWriterFactory`; the Apache Avro
+specification 1.11, "Binary encoding".
 """
 
 from __future__ import annotations

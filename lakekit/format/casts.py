@@ -7,8 +7,9 @@ Integers wrap, floats saturate, decimals round half up and become null where the
 zero, text is cut and padded. Text that is no number, date or time raises `ValueOutOfRange`, as does a result that
 Polars cannot hold. A pair of types without a cast is refused by name.
 
-Every pair was recorded from the reference (fixtures/formats/cast). Source: FORMAT.md 2.5, ENGINE_1.4.2 A.6,
-`CastExecutors` and its rules.
+Every pair was recorded from the reference (fixtures/formats/cast).
+
+Source: FORMAT.md 2.5, ENGINE_1.4.2 A.6, `CastExecutors` and its rules.
 """
 
 from __future__ import annotations

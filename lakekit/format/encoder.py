@@ -1,4 +1,4 @@
-"""Write data files: frames go in, bytes of some format go to a sink.
+"""Writers of data files: frames go in, bytes of some format go to a sink, statistics come out.
 
     with storage.open_write(path) as sink:
         encoder = open_writer(sink, "parquet", fields, Encoding())
@@ -7,26 +7,21 @@
         encoder.close()               the sink stays open: its owner closes it
 
 A format is a module of this folder with `open_writer(sink, fields, encoding)` and `check_types(fields)`. Frames have
-exactly the columns of `fields`, in order, with the dtypes of `polars_types.polars_schema(fields)`.
-
-Source: FORMAT.md 7.4-7.6 and 7.8, `FormatWriter`, `FileFormat`.
-
-Convert Polars columns to Arrow arrays of exactly a Paimon type's shape, for the encoders of Arrow.
+exactly the columns of `fields`, in order, with the dtypes of `polars_types.polars_schema(fields)`. For the encoders of
+Arrow `series_to_arrow` makes arrays of exactly a Paimon type's shape; no value is converted one by one: offsets,
+validity and data are reused, or cast as a whole.
 
     List(Struct{key, value})   map<key: not null, value>          Time (ns)   time32[ms]
     large list, large text     list, text of 32 bit offsets       NOT NULL    fields that are not nullable
 
-No value is converted one by one: offsets, validity and data are reused, or cast as a whole. Source: FORMAT.md 7.4-7.6.
-
-Statistics of one column of a file: null count, minimum and maximum, in Polars' physical values.
+Null counts and bounds are `ColumnStats`, in Polars' physical values: an encoder that counts and bounds anyway saves a
+second look at every row.
 
     stats.add(column, t)      counts rows
-    stats.take(chunk, t)      adds a Parquet chunk's statistics, where they are complete
+    stats.take(chunk, t)      adds a Parquet chunk's statistics, where they are complete:
+                              3 null count · 5 max · 6 min        numbers little-endian, texts as UTF-8, cut at 64 bytes
 
-    chunk statistics    3 null count · 5 max · 6 min             numbers little-endian, texts as UTF-8, cut at 64 bytes
-
-An encoder that counts nulls and bounds anyway saves a second look at every row. Source: FORMAT.md 7.7; the Apache
-Parquet format, `Statistics`.
+Source: FORMAT.md 7.4-7.8; `FormatWriter`, `FileFormat`; the Apache Parquet format, `Statistics`.
 """
 
 from __future__ import annotations

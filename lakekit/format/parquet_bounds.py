@@ -10,8 +10,9 @@
 
 Polars ends the process where a data page has a negative number of values, and panics over other lengths and encodings.
 Arrow decodes the footer, in C++; headers are matched as bytes in the form in which every writer has them, and decoded
-member by member where one has another form. The levels and values inside pages are not checked. Source: the Apache
-Parquet format, `parquet.thrift`.
+member by member where one has another form. The levels and values inside pages are not checked.
+
+Source: the Apache Parquet format, `parquet.thrift`.
 """
 
 from __future__ import annotations

@@ -1,36 +1,27 @@
-"""Read the row count of a Parquet file without decoding the rest of its footer.
+"""The footer of a Parquet file: row count, row groups to move into a bigger file, schema elements.
 
     … | footer | i32 LE length of the footer | "PAR1"
 
-    footer (Thrift, compact)   1 version · 2 list of schema elements · 3 zig-zag row count · 4 row groups · …
+    footer (Thrift, compact)   1 version · 2 list of schema elements · 3 zig-zag row count · 4 row groups · 5 …
     member                     byte: (number - last number) << 4 | type; a 0 byte ends a struct
     types                      1 2 booleans · 3 byte · 4 5 6 zig-zag varints · 7 double · 8 varint length, bytes
                                · 9 10 list: count << 4 | type · 12 struct
-
-The row count follows the schema: only names and types of columns are skipped, which is several times faster than
-opening the file.
-
-Source: the Apache Parquet format, `parquet.thrift`; the Thrift compact protocol.
-
-Row groups in the footer of an encoder's small file, moved into the footer of a bigger file.
-
-    footer        1 version · 2 schema elements · 3 row count · 4 row groups · 5 …   skipped up to 4, not read beyond
     row group     1 chunks, one a column · 2 bytes · 3 row count · …
     chunk         2 its own offset · 3 metadata · 4 6 offsets of its page indexes · …
     metadata      1 physical type · 5 values · 7 compressed bytes · 9 10 11 offsets of its pages · 12 statistics
                   · 14 offset of its bloom filter · …
 
-A chunk that keeps its offset and its bounds, as most do, is written as the bytes it was read from. Source: the Apache
-Parquet format, `parquet.thrift`.
-
-The schema elements of a Parquet file as Paimon writes them: names, ids, physical and logical types.
+`row_count` skips only names and types of columns, which is several times faster than opening the file. `read` returns
+the row groups of an encoder's small file; a chunk that keeps its offset and its bounds, as most do, is written as the
+bytes it was read from. `elements` makes the schema as Paimon writes it, with ids, physical and logical types:
 
     optional group field_id=1 tags (List) {
         repeated group list { optional binary field_id=536871936 element (String) } }
     optional group field_id=2 attrs (Map) {
         repeated group key_value (Map) { required binary field_id=536868862 key (String); … } }
 
-Source: FORMAT.md 7.4, `ParquetSchemaConverter`, `SpecialFields`; the Apache Parquet format, `parquet.thrift`.
+Source: FORMAT.md 7.4; `ParquetSchemaConverter`, `SpecialFields`; the Apache Parquet format, `parquet.thrift`; the
+Thrift compact protocol.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
-"""Verify the checksums of the pages of a Parquet file: headers may hold a CRC-32 of their page.
+"""The pages of Parquet files: checksums verified, checksums added, and spans for hex views.
+
+    "PAR1" | page header, page … of every column chunk | column and offset indexes
+           | footer | i32 LE length of the footer | "PAR1"
 
     page header   1 type · 2 3 bytes of the page, uncompressed and compressed · 4 CRC-32 · …
     page          as many bytes as member 3 says, levels and values as they are compressed: the CRC is of these
 
-Java engines write one into every page, Polars into none, and decoders check it only on request: without that, a flipped
-bit is a value. Source: the Apache Parquet format, `parquet.thrift` and "Checksumming".
-
-Stream the row groups of an encoder's small file into a bigger file, adding page checksums.
+Java engines write a CRC into every page, Polars into none, and decoders check it only on request: without that, a
+flipped bit is a value (`find_damaged_pages`). `RowGroupStream` copies the row groups of an encoder's small file into a
+bigger file, and adds checksums:
 
     encoder writes    "PAR1" | header, page | header, page | … | column metadata | … | page indexes
                       | footer | i32 LE length | "PAR1"
@@ -19,16 +21,10 @@ Stream the row groups of an encoder's small file into a bigger file, adding page
 Headers grow by a few bytes, so every stored offset of a page is updated. Metadata of a column between the pages, which
 the footer has too, is dropped; it begins otherwise than headers do (15 type · 19 a list of numbers), and so do page
 indexes, which follow all pages. Encoders write from threads of their own, and wrap what a sink raises: `failed` keeps
-the original error. Source: the Apache Parquet format, `parquet.thrift`, "Checksumming".
+the original error. Polars and Arrow decode without reporting offsets, so `walk_footer` reads the headers a second time
+for hex views; tests compare its values with Arrow's metadata. `parquet_footer` draws the encoding.
 
-Record the spans of a Parquet file: pages by their headers, indexes, and the footer by member.
-
-    "PAR1" | page header, page … of every column chunk | column and offset indexes
-           | footer | i32 LE length of the footer | "PAR1"
-
-Polars and Arrow decode these files, in Rust and C++, without reporting offsets; this module reads the same headers a
-second time for hex views. Tests compare its values with Arrow's metadata. `parquet_footer` draws the encoding. Source:
-the Apache Parquet format, `parquet.thrift`.
+Source: the Apache Parquet format, `parquet.thrift`, "Checksumming".
 """
 
 from __future__ import annotations

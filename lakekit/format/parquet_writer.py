@@ -6,10 +6,10 @@ Polars encodes a row group's columns side by side, and fastest. What it cannot w
 Polars an entry is a list element), INT96 (how Paimon stores timestamps finer than microseconds), columns without
 dictionaries. Each encoder makes a small Parquet file of its columns in memory; the chunks of both are written one after
 the other, and their offsets in the footer shifted. Definition and repetition levels do not depend on the encoder. Every
-page has a checksum, as in Java's files: Arrow computes its own, others are added in passing (`parquet_pass`).
+page has a checksum, as in Java's files: Arrow computes its own, others are added in passing (`parquet_pages`).
 
-Statistics of chunks are the encoders' own: readers skip row groups by them, and `told` collects them for manifests
-(`data_file.file_metadata`).
+Statistics of chunks are the encoders' own: readers skip row groups by them, and `encoder.ColumnStats` collects them for
+manifests (`data_file.file_metadata`).
 
 Source: FORMAT.md 7.4, `ParquetSchemaConverter`, `RowDataParquetBuilder`; the Apache Parquet format.
 """

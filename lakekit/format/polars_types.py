@@ -1,4 +1,4 @@
-"""The Polars types of Paimon's types.
+"""The Polars types of Paimon's types, and the range of times that Polars can print.
 
     BOOLEAN Boolean · TINYINT…BIGINT Int8…Int64 · FLOAT, DOUBLE Float32, Float64 · DECIMAL(p,s) Decimal(p,s) ·
     CHAR, VARCHAR String · BINARY, VARBINARY Binary · DATE Date · TIME Time ·
@@ -7,11 +7,8 @@
     VARIANT Struct{value, metadata: Binary}
 
 With the option `lakekit.timestamp-unit=us` timestamps of precision 7 to 9 are held in microseconds, which reach from
-year -290307 to 294246; nanoseconds reach from 1677-09-21 to 2262-04-11.
-
-The range of times that Polars can print: the years -262143 to 262142.
-
-DATE and TIMESTAMP reach further; Polars panics when it prints one beyond.
+year -290307 to 294246; nanoseconds reach from 1677-09-21 to 2262-04-11. Polars panics when it prints a DATE or
+TIMESTAMP beyond the years -262143 to 262142 (`is_printable`).
 """
 
 from __future__ import annotations

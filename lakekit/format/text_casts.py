@@ -1,25 +1,20 @@
-"""Parse text as numbers, booleans, bytes, dates and times, as Java does, by column.
+"""Numbers, booleans, bytes, dates and times from text, and numbers as text, as Java does, by column.
 
     "1.9" -> INT 1     " 12 " -> DOUBLE 12.0     "1e3" -> DECIMAL 1000     "yes" -> BOOLEAN true
     "2024-2-9" -> DATE     "7" -> DATE 1970-01-08
-
-Text that is no such value raises `ValueOutOfRange` with the column and the first such text. Not read, though Java does:
-hexadecimal floats, and a time of day with a zone. Source: `BinaryStringUtils`, `DateTimeUtils`;
-fixtures/formats/cast/string.
-
-Decimals by column: operations on the unscaled integers, as in Java's BigDecimal.
-
-Print numbers as Java does: Float.toString and Double.toString of Java 8 to 18, by column.
-
     10000000000.0 -> "1.0E10"     0.001 -> "0.001"     1e-4 -> "1.0E-4"     1e7 -> "1.0E7"
     -0.0 -> "-0.0"     NaN, Infinity, -Infinity
 
-The digits are the shortest that identify the value, as everywhere; but these Java versions print more of them for whole
-numbers beyond the mantissa (2^25 as a float is 3.3554432E7) and for powers of two (Float.MIN_NORMAL is 1.17549435E-38),
-and never fewer than two beside an exponent (4.9E-324). Not followed: a decimal exactly between two values, such as
-1e23, which Java prints as 9.999999999999999E22 up to version 18 and as 1.0E23 since.
+Text that is no such value raises `ValueOutOfRange` with the column and the first such text. Not read, though Java does:
+hexadecimal floats, and a time of day with a zone. Decimals are computed on unscaled integers, as in Java's BigDecimal.
+Numbers are printed as by Float.toString and Double.toString of Java 8 to 18: the digits are the shortest that identify
+the value, as everywhere; but these versions print more of them for whole numbers beyond the mantissa (2^25 as a float
+is 3.3554432E7) and for powers of two (Float.MIN_NORMAL is 1.17549435E-38), and never fewer than two beside an exponent
+(4.9E-324). Not followed: a decimal exactly between two values, such as 1e23, which Java prints as 9.999999999999999E22
+up to version 18 and as 1.0E23 since.
 
-Source: the Java language's description of `Double.toString`; casts recorded from the reference (fixtures/formats/cast).
+Source: `BinaryStringUtils`, `DateTimeUtils`; the Java language's description of `Double.toString`; casts recorded from
+the reference (fixtures/formats/cast).
 """
 
 from __future__ import annotations

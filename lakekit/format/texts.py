@@ -1,7 +1,4 @@
-"""Helpers of casts to and from text and times.
-
-Lengths, Java's text forms of times, and units without overflow.
-"""
+"""Casts to and from text and times: lengths, Java's text forms of times, and units without overflow."""
 
 from __future__ import annotations
 

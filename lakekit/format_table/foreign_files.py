@@ -1,20 +1,17 @@
-"""Files that other engines wrote to a folder: flat, or in folders that name the values of partition columns.
+"""Files that other engines wrote to a folder, and one schema for all of them.
 
     <root>/part-0.parquet                     <root>/dt=2024-01-01/hr=__HIVE_DEFAULT_PARTITION__/000000_0
-
-Names that begin with a dot, or with `_` and are no `k=v`, are skipped, as Spark and Hive skip them; so are empty files,
-which Hive leaves for buckets without rows. Folders that are no `k=v` are searched. A folder of another table format is
-refused: its files alone do not show which of them are rows.
-
-One schema for foreign files, each with columns of its own.
 
     a.parquet  k INT, v FLOAT          b.parquet  k BIGINT, w STRING
     the table  k BIGINT, v FLOAT, w STRING             columns in the order of their first file, partition columns last
 
-A column that a file lacks is null there. Where types differ, the table has the wider one, and the others become older
-schemas of the table, so that each file is read by the schema that it was written with: no reader takes one number for
-another. The partition values in folder names are texts: the column is a whole number (INT, BIGINT) or day (DATE) only
-where every text is exactly what its value prints as, else it stays STRING: `01` is not 1.
+Files lie flat, or in folders that name the values of partition columns. Names that begin with a dot, or with `_` and
+are no `k=v`, are skipped, as Spark and Hive skip them; so are empty files, which Hive leaves for buckets without rows.
+Folders that are no `k=v` are searched. A folder of another table format is refused: its files alone do not show which
+of them are rows. A column that a file lacks is null there. Where types differ, the table has the wider one, and the
+others become older schemas of the table, so that each file is read by the schema that it was written with: no reader
+takes one number for another. The partition values in folder names are texts: the column is a whole number (INT, BIGINT)
+or day (DATE) only where every text is exactly what its value prints as, else it stays STRING: `01` is not 1.
 """
 
 from __future__ import annotations

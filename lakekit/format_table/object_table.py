@@ -3,7 +3,9 @@
 A refresh lists the location and makes the listing the table's newest snapshot, so that earlier listings can be read by
 time travel. The columns are those of the engines that had such tables (1.0 to 1.2); later ones list six of them anew
 with each read. Where a storage does not tell the owner, the content type and the like, these are null; the access time
-is the epoch, as it is there. Source: ENGINE.md 9.6, 11; `ObjectTable`, `ObjectRefresh` of engine 1.2.
+is the epoch, as it is there.
+
+Source: ENGINE.md 9.6, 11; `ObjectTable`, `ObjectRefresh` of engine 1.2.
 """
 
 from __future__ import annotations

@@ -1,23 +1,17 @@
 """Read a format table: its files as one LazyFrame, with the partition columns of their folders.
 
-Columns of Parquet, ORC and JSON files are found by name, those of CSV files by position. Conditions on partition
-columns are decided from folders, and folders that fail are not listed. A table has no snapshots: a scan sees the files
-that exist when it runs. Source: `FormatTableRead`, `FormatReadBuilder`.
-
-The partitions in a table's folder, and the files in them.
-
     <root>/dt=2024-01-01/hr=8/data-….csv
     <root>/2024-01-01/8/data-….csv            with the option format-table.partition-path-only-value
 
-Files and folders whose names begin with `_` or `.` are skipped: writers keep uncommitted files there. So are folders
-that are no partition. Source: ENGINE.md 9.6; `FormatTableScan`, `PartitionPathUtils`. The reference looks into hidden
-folders of tables without partitions, and so reads what a writer has not committed yet; where folders are values alone
-it does not unescape them, which 2.x fixes, and skips the partition of nulls, whose name begins with `_`. lakekit does
-none of that.
+Columns of Parquet, ORC and JSON files are found by name, those of CSV files by position. Conditions on partition
+columns are decided from folders, and folders that fail are not listed. A table has no snapshots: a scan sees the files
+that exist when it runs. Files and folders whose names begin with `_` or `.` are skipped: writers keep uncommitted files
+there. So are folders that are no partition. The reference looks into hidden folders of tables without partitions, and
+so reads what a writer has not committed yet; where folders are values alone it does not unescape them, which 2.x fixes,
+and skips the partition of nulls, whose name begins with `_`. lakekit does none of that.
 
-The file format of a format table, and the columns that its files hold.
-
-Source: ENGINE.md 9.6; `FormatTable`, `CatalogUtils.toFormatTable`.
+Source: ENGINE.md 9.6; `FormatTable`, `FormatTableScan`, `FormatTableRead`, `FormatReadBuilder`, `PartitionPathUtils`,
+`CatalogUtils.toFormatTable`.
 """
 
 from __future__ import annotations

@@ -4,19 +4,16 @@
     overwrite    the same, and the files that were there before are deleted: those of the partition that is named,
                  of the partitions that are written, or all
 
-Files are finished under hidden names, and become visible once all of them are complete; what an overwrite replaces is
-deleted after that, so that nothing is lost wherever it stops (the reference deletes first). If anything fails before,
-no file is left. Readers see files come one by one: there is no snapshot.
-
     data-<uuid>-<n>.csv      data-<uuid>-<n>.csv.gz      data-<uuid>-<n>.parquet
 
-Source: ENGINE.md 9.6; `FormatTableWrite`, `FormatTableFileWriter`, `FormatTableCommit`, `RenamingTwoPhaseOutputStream`.
+Files are finished under hidden names, and become visible once all of them are complete; what an overwrite replaces is
+deleted after that, so that nothing is lost wherever it stops (the reference deletes first). If anything fails before,
+no file is left. Readers see files come one by one: there is no snapshot. The compression is that of `file.compression`,
+where the table sets it, else of `format-table.file.compression`, else of `compression`; without any, Parquet is
+compressed by snappy, ORC by zstd, and text not at all.
 
-The encoding of the files of a format table: their compression, and text formats as encoders.
-
-The compression is that of `file.compression`, where the table sets it, else of `format-table.file.compression`, else of
-`compression`; without any, Parquet is compressed by snappy, ORC by zstd, and text not at all. Source:
-`CoreOptions.formatTableFileCompression`, `AbstractTextFileWriter`.
+Source: ENGINE.md 9.6; `FormatTableWrite`, `FormatTableFileWriter`, `FormatTableCommit`, `RenamingTwoPhaseOutputStream`,
+`AbstractTextFileWriter`, `CoreOptions.formatTableFileCompression`.
 """
 
 from __future__ import annotations

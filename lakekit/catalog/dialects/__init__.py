@@ -1,4 +1,4 @@
-"""Databases that store a catalog, one module each: how to connect, how its SQL differs, and what its errors mean.
+"""Databases that store a catalog, one module each: connections, their SQL, the meaning of errors.
 
 connect(address)             a connection of DB-API 2, each statement a transaction of its own, its clock in UTC
 Error, TRANSIENT             the root of its errors; what `is_busy` looks for

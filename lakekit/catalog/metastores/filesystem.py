@@ -1,8 +1,9 @@
 """`metastore=filesystem`: databases and tables are folders, without a metastore.
 
 Databases are the folders `<name>.db` of the warehouse, tables the folders in them that hold a schema. Nothing else is
-stored, and other files are ignored. A table is renamed by moving its folder, in one step. Source: ENGINE.md 9.2;
-`FileSystemCatalog`.
+stored, and other files are ignored. A table is renamed by moving its folder, in one step.
+
+Source: ENGINE.md 9.2; `FileSystemCatalog`.
 """
 
 from __future__ import annotations

@@ -1,16 +1,14 @@
 """`metastore=hive`: names in a Hive metastore, which Hive, Spark and Java's Hive catalog share.
 
+    BIGINT, STRING, TIMESTAMP_LTZ(3)     bigint, string, timestamp            types of the entry
+    MAP<STRING, INT>, ROW<a INT>         map<string,int>, struct<a:int>
+
 The schema files define a table, and its entry is a copy for other engines. A table is made in this order: its schema,
 then its entry; it is dropped in the reverse order. Hive knows names in lower case only. Partitions are not registered:
 tables whose partitions the metastore stores (`metastore.partitioned-table`) are read, and refused by name when they are
-to be written. Source: ENGINE.md 9.4; `HiveCatalog`, `HiveCatalogLock`.
+to be written.
 
-The entry of a Paimon table in a Hive metastore, for other engines. The table's schema files are authoritative.
-
-    BIGINT, STRING, TIMESTAMP_LTZ(3)     bigint, string, timestamp
-    MAP<STRING, INT>, ROW<a INT>         map<string,int>, struct<a:int>
-
-Source: ENGINE.md 9.4; `HiveCatalog.newHmsTable`, `HiveTypeUtils`.
+Source: ENGINE.md 9.4; `HiveCatalog`, `HiveCatalog.newHmsTable`, `HiveCatalogLock`, `HiveTypeUtils`.
 """
 
 from __future__ import annotations

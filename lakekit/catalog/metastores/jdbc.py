@@ -6,7 +6,9 @@
     paimon_distributed_locks      lock_id, acquired_at, expire_time_seconds
 
 The schema files define a table. A table is made in this order: its schema, then its row; it is dropped in the reverse
-order. Source: ENGINE.md 9.3; `JdbcCatalog`, `JdbcUtils`.
+order.
+
+Source: ENGINE.md 9.3; `JdbcCatalog`, `JdbcUtils`.
 """
 
 from __future__ import annotations
