@@ -272,10 +272,7 @@ def mark_rows(spans: SpanRecorder, since: int, fields: Mapping[str, Sequence[Fie
 
 
 def _stats_fields(spans: SpanRecorder, since: int, fields: Mapping[str, Sequence[Field]]) -> dict[str, Sequence[Field]]:
-    """Return the columns of each `_VALUE_STATS`, by its name.
-
-    These are the ones that its file lists, else all, of the schema that its file has.
-    """
+    """Return the columns of each `_VALUE_STATS`, by name: those its file lists, else all of its schema."""
     by_stats: dict[str, Sequence[Field]] = {}
     if fields:
         listed: dict[str, list[Any]] = {}
@@ -378,10 +375,7 @@ def _index(kind: str) -> Walk:
 
 
 def _mark_container(cursor: Cursor, types: Mapping[str, DataType]) -> None:
-    """Mark a file index container and the payloads of known index kinds.
-
-    Raises: `Corrupt`.
-    """
+    """Mark a file index container and the payloads of known index kinds. Raises `Corrupt`."""
     spans, data = cursor.spans, bytes(cursor.data)
     assert spans is not None
     since = len(spans.found)

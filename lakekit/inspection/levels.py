@@ -311,7 +311,6 @@ def _parts(text: str) -> list[str]:
 
 
 def _value(field: Field, text: str) -> Any:
-    """Return the value of a column parsed from typed text."""
     try:
         return _parse_literal(field.type, text)
     except (ValueError, InvalidOperation, OverflowError):

@@ -328,10 +328,7 @@ def winners(keys: KeyCodes, order: Ints | None = None) -> Array:
 
 
 def _slots(keys: KeyCodes, order: Ints | None = None) -> tuple[Array, Array]:
-    """Return the address of each row's key, and for each address the last row that has it.
-
-    Entries of unused addresses are undefined.
-    """
+    """Return the address of each row's key, and the last row of each address (undefined if unused)."""
     at = keys.codes - keys.low if keys.codes.dtype == np.int64 else keys.codes.astype(np.int64) - keys.low
     kind = np.int32 if len(keys) < 2**31 else np.int64
     last = np.empty(keys.high - keys.low + 1, kind)

@@ -133,10 +133,7 @@ def _ranks(low: pl.DataFrame, high: pl.DataFrame) -> tuple[Ints, Ints]:
 
 
 def _repair_reversed_bounds(smallest: Ints, largest: Ints) -> tuple[Ints, Ints]:
-    """Return the bounds with every reversed range replaced by the full range.
-
-    Nothing is known about the keys of such a file, so that it may hold any.
-    """
+    """Return the bounds with reversed ranges as full ones: such a file may hold any key."""
     turned = largest < smallest
     if turned.any():
         smallest = np.where(turned, 0, smallest)

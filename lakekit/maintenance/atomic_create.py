@@ -248,10 +248,7 @@ def _state(source: TableContext, at: int | str | datetime | None) -> InitialStat
 
 
 def _clone_schema(schema: TableSchema, now_ms: int) -> TableSchema:
-    """Return a schema of the clone, with the time of now.
-
-    The time also tells the schemas of two clones to one location apart.
-    """
+    """Return a schema of the clone, with the time of now, which tells clones to one location apart."""
     options = {
         key: value
         for key, value in schema.options.items()

@@ -96,10 +96,7 @@ def _find_unreachable(
 
 
 def _clean(ctx: TableContext, unreachable: UnreachableFiles) -> None:
-    """Remove the empty directories: buckets, then partitions from the deepest up.
-
-    Only with the option `snapshot.clean-empty-directories`.
-    """
+    """Remove empty directories, buckets, then partitions upwards, if `snapshot.clean-empty-directories`."""
     if not ctx.options.snapshot_clean_empty_directories:
         return
     root = ctx.root.rstrip("/")
@@ -298,10 +295,7 @@ def _first_young(
     retained: RetentionLimits,
     otherwise: int,
 ) -> int:
-    """Return the first of those numbers whose snapshot or long-lived changelog stays for its age.
-
-    `otherwise` where all are too old.
-    """
+    """Return the first number whose snapshot or changelog stays for its age; `otherwise` where none does."""
     by_id = {root.snapshot.id: root.snapshot for root in own if root.kind == kind}
     return next(
         (number for number in sorted(by_id) if number in numbers and _is_young(by_id[number], retained)), otherwise

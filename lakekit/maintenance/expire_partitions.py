@@ -306,10 +306,7 @@ def matching_partitions(ctx: TableContext, serialized: Iterable[bytes], where: p
 
 
 def _expand_by_name(wanted: pl.Expr, where: pl.Expr | str, schema: Mapping[str, pl.DataType], table: str) -> pl.Expr:
-    """Replace column selectors in a condition by the names of the columns that they select.
-
-    Raises: `SchemaMismatch`.
-    """
+    """Replace selectors in a condition by the column names they select. Raises `SchemaMismatch`."""
     if isinstance(where, str):
         return user_expressions.name_exactly(wanted, schema)
     return (

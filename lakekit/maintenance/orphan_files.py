@@ -83,7 +83,6 @@ class _DirectoryListing:
     seen: Mapping[str, Stat] | None
 
     def only(self, wanted: Callable[[str], bool]) -> _DirectoryListing:
-        """Return the files whose names are wanted."""
         return replace(self, names=[name for name in self.names if wanted(name)])
 
 

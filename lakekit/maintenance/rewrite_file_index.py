@@ -287,7 +287,6 @@ def _rewrite_entry(
 
 
 def _wanted_indexes(ctx: TableContext, file: DataFileMeta) -> dict[IndexKey, IndexDefinition]:
-    """Return the indexes that a file should have."""
     return {
         (index.name, index.kind): index
         for index in _indexes_under_schema(ctx, schemas.schema_of_file(ctx, file.schema_id))

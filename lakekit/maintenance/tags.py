@@ -435,7 +435,6 @@ def _latest_automatic_tag(ctx: TableContext) -> Tag | None:
 
 
 def _snapshots_from(ctx: TableContext, first_id: int) -> list[Snapshot]:
-    """Return the snapshots from an id on."""
     return [
         snapshot
         for snapshot_id in snapshots.ids(ctx)

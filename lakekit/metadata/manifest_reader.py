@@ -226,10 +226,7 @@ def _live_entries(
 def _live_mask(
     location: MetadataLocation, files: Sequence[ManifestFileMeta], entries: ManifestEntries
 ) -> NDArray[np.bool_]:
-    """Return a mask of the live entries among all entries of the manifests.
-
-    Cached as the live entries are.
-    """
+    """Return a mask of the live entries among all entries of the manifests, cached as `_live_entries`."""
     key = (_LIVE_MASK, location.storage, *(location.layout.manifest(file.name) for file in files))
     mask: NDArray[np.bool_] | None = location.runtime.metadata_cache.get(key)
     if mask is None:
@@ -399,7 +396,6 @@ def _group_by_size(files: list[tuple[str, ManifestFileMeta]]) -> list[list[tuple
 
 
 def _report_planning(location: MetadataLocation, total: int) -> Work:
-    """Return the progress report for reading `total` manifests."""
     return work(location.runtime, "planning", "manifests", total, extra_unit="files")
 
 
@@ -451,10 +447,7 @@ def _runs(pieces: Sequence[_EntrySlice | _LazySlice]) -> list[_EntrySlice | _Laz
 
 
 def _cache_key(location: MetadataLocation, kind: str, name: str) -> tuple[object, ...]:
-    """Return the cache key of a decoded metadata file.
-
-    It includes the kind of decoder: two members of a snapshot may name one file.
-    """
+    """Return a cache key with the kind of decoder, as two members of a snapshot may name one file."""
     return kind, location.storage, location.layout.manifest(name)
 
 

@@ -126,7 +126,6 @@ def list_tag_names(location: MetadataLocation) -> list[str]:
 
 
 def _list_tag_files(location: MetadataLocation) -> list[tuple[str, Stat]]:
-    """Return the names of all tags with the listing's stat of each file."""
     listed = location.storage.list(location.layout.tag_dir)
     return [
         (entry.name.removeprefix("tag-"), entry)

@@ -93,9 +93,9 @@ def read(location: MetadataLocation, schema_id: int, *, stat: Stat | None = None
 
 
 def _read_cached(location: MetadataLocation, path: str) -> TableSchema:
-    """Read a schema file. A local file with unchanged stat is not read again.
+    """Read a schema file, a local one with unchanged stat only once.
 
-    Unless it is so young that a clock may not tell it from another yet.
+    One so young that a clock may not tell it from another yet is read again.
     """
     stat = None if location.storage.is_remote else location.storage.stat(path)
     if stat is None or stat.tag is None:

@@ -278,10 +278,7 @@ _TAKES: dict[type, tuple[tuple[str, str, Callable[[str, Any], Any], bool], ...]]
 
 
 def _takes(cls: type) -> tuple[tuple[str, str, Callable[[str, Any], Any], bool], ...]:
-    """Return for each member its name, its field, its converter and whether it is required.
-
-    Cached by class.
-    """
+    """Return each member's name, field, converter and whether it is required; cached by class."""
     decoders = _TAKES.get(cls)
     if decoders is None:
         decoders = _TAKES[cls] = tuple(

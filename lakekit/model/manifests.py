@@ -91,10 +91,7 @@ def decode_list(data: bytes, *, path: str | None = None) -> list[ManifestFileMet
 
 
 def _max_records(size_bytes: int) -> int:
-    """Return how many manifests a list of that size holds at most.
-
-    Each has a random name, which no codec packs into 8 bytes.
-    """
+    """Return the most manifests in a list of that size: no codec packs a random name into 8 bytes."""
     return _FREE_RECORDS + size_bytes // _LEAST_RECORD_BYTES
 
 

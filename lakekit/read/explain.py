@@ -112,10 +112,7 @@ def _statistics(plan: Plan) -> Statistics | None:
 
 
 def _estimate_rows(plan: Plan, table_stats: Statistics, column_stats: Mapping[int, ColumnStatistics]) -> int:
-    """Return how many rows of the whole table satisfy the condition.
-
-    That is at least one, unless statistics say that there is none.
-    """
+    """Return how many rows of the table satisfy the condition; at least 1, unless statistics say none."""
     selectivity = _estimate_selectivity(plan.condition.predicate, _columns(plan, table_stats, column_stats).get)
     rows = (max(0, table_stats.merged_record_count or 0) + _count_rows_since(plan, table_stats)) * selectivity
     return max(1, round(rows)) if rows > 0 else 0

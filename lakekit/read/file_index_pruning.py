@@ -431,10 +431,7 @@ def _evaluate_one_by_one(query: _IndexQuery, places: NDArray[np.int64], after: C
 def _evaluate_in_memory(
     many: Containers, names: NDArray[np.int64], condition: Predicate, types: Mapping[str, DataType]
 ) -> dict[int, Hit]:
-    """Return the answers of indexes by name, without damaged ones.
-
-    Those are evaluated again with their paths, for the error.
-    """
+    """Return answers of indexes by name; damaged ones are evaluated again with paths, for the error."""
     view = many.data.data  # they are looked at in a few places: none is copied
     hits: dict[int, Hit] = {}
     columns = [column.tolist() for column in (names, many.begins, many.ends, many.row_counts)]  # scalar: one a file

@@ -521,10 +521,7 @@ def _hits_by_name(entries: ManifestEntries, hits: Mapping[int, BitMap]) -> Mappi
 
 
 def _whole_sections(fit: Mask, groups: NDArray[np.int64], *, chooses: bool) -> Mask:
-    """Return the mask with sections of several files kept or dropped as a whole.
-
-    They are dropped only if the merge selects rows.
-    """
+    """Return the mask with sections of files kept whole, or dropped whole if the merge selects rows."""
     mask = fit.copy()
     inside = groups >= 0
     if not chooses:

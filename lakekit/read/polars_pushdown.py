@@ -517,10 +517,7 @@ def _is_decided_by_partition(expr: pl.Expr, fields: Sequence[Field]) -> bool:
 
 
 def _text(filters: Sequence[FilterExpr], applied: Sequence[int]) -> tuple[object, ...]:
-    """Return a cache key of the filters: everything that a frame depends on.
-
-    That is the pyarrow text, and the whole expression where it is applied here.
-    """
+    """Return a cache key of the filters: their pyarrow text, and the whole expression if applied here."""
     return tuple(_bytes(f.expr) if at in applied else pyarrow_text(f) for at, f in enumerate(filters))
 
 

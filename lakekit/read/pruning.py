@@ -457,10 +457,7 @@ MAX_COMBINATIONS = 1000
 
 
 def _named_keys(predicate: Predicate, key: Sequence[Field]) -> list[pa.Array] | None:
-    """Return every combination of key values that `predicate` allows, an array for each key column.
-
-    None if it does not name all key columns.
-    """
+    """Return every key that `predicate` allows, an array a key column; None if it does not name all."""
     choices: list[list[pa.Scalar]] = []
     count = 1
     for field in key:

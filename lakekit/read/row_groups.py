@@ -116,10 +116,7 @@ def may_fail(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> bool:
 
 
 def _is_safe_arithmetic(types: Sequence[pl.DataType], text: str) -> bool:
-    """Return whether sums and products of such values never fail.
-
-    Integers wrap; decimals and times may overflow.
-    """
+    """Return whether sums and products never fail: integers wrap; decimals and times may overflow."""
     has_floats = any(dtype.is_float() for dtype in types) or "Float" in text
     return all(dtype.is_integer() or dtype.is_float() or isinstance(dtype, pl.String) for dtype in types) and (
         has_floats or not _POINT.search(text)

@@ -136,8 +136,7 @@ class TableStream:
             return self._rows(condition)
 
     @abstractmethod
-    def _rows(self, condition: ScanFilter) -> pl.LazyFrame:
-        """Return the rows of a condition."""
+    def _rows(self, condition: ScanFilter) -> pl.LazyFrame: ...
 
     def _lying(self, entries: ManifestEntries, condition: ScanFilter, *, created_since_ms: int | None = None) -> Plan:
         """Return the plan of files to read unmerged; nothing is hidden."""

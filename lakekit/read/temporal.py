@@ -162,10 +162,7 @@ def _has_times(dtype: pl.DataType) -> bool:
 
 
 def _pairs(expr: pl.Expr, schema: Schema) -> Iterator[tuple[pl.Expr, list[pl.Expr], list[pl.DataType | None]]]:
-    """Yield each part of an expression that has two or more parts, with those and their types.
-
-    A type is None if Polars cannot tell it.
-    """
+    """Yield each part of an expression with several parts, those and their types (None if unknown)."""
     has_places = _has_element_reference(expr)
     wholes = list[tuple[pl.Expr, list[pl.Expr], tuple[pl.Expr, ...]]]()
     waiting: list[tuple[pl.Expr, tuple[pl.Expr, ...]]] = [(expr, ())]
@@ -258,10 +255,7 @@ def _compared_time_kind(
 
 
 def _function(part: pl.Expr, first: pl.Expr) -> str | None:
-    """Return the name of the function of which a part is a call on its first input, as Polars writes it.
-
-    None if it is no function.
-    """
+    """Return the name of the function that a part calls on its first input, as Polars writes it, or None."""
     text, prefix = str(part), f"{first}."
     return text.removeprefix(prefix).split("(", 1)[0] if text.startswith(prefix) else None
 

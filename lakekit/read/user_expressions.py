@@ -122,7 +122,6 @@ def name_exactly(expr: pl.Expr, names: Iterable[str]) -> pl.Expr:
 
 
 def _with_selectors(expr: pl.Expr, replace: Callable[[dict[str, Any]], dict[str, Any]]) -> pl.Expr:
-    """Return the expression with each selector replaced."""
 
     def walk(node: Any) -> Any:
         if isinstance(node, dict):

@@ -200,10 +200,7 @@ class PaimonDataSource(DataSource):
 
 
 def _streams() -> Any:
-    """Import the stream classes, which need PySpark 4.2.
-
-    Older versions lack a name (4.0) or a module (4.1).
-    """
+    """Import the stream classes of PySpark 4.2: older versions lack a name (4.0) or a module (4.1)."""
     try:
         return plugins.load("spark", "streaming")
     except (ImportError, Unsupported) as missing:

@@ -139,10 +139,7 @@ def _parts(change: RowChangeSpec, bucket_ids: Sequence[BucketId], slots: int) ->
 
 
 def _run_change_task(spec: RowChangeSpec, task: bytes) -> Iterator[pa.RecordBatch]:
-    """Run one task, and yield its answers.
-
-    Raises: what the statement raises in these buckets; then no file of it is left.
-    """
+    """Run one task, and yield its answers. If the statement raises, no file of it is left."""
     bucket_ids = frozenset((bytes.fromhex(partition), bucket) for partition, bucket in json.loads(task))
     try:
         with RowChange.of(spec.ctx, only_adds=spec.only_adds) as change:

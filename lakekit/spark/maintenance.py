@@ -505,10 +505,7 @@ def _encode_task(snapshot_id: int, bucket_ids: Sequence[BucketId], part: tuple[i
 
 
 def _compact_task(job: CompactRequest, task: bytes) -> Iterator[bytes]:
-    """Yield the messages of a task.
-
-    Raises: what compacting raises; then no file of it is left.
-    """
+    """Yield the messages of a task. If compacting raises, no file of it is left."""
     decoded = json.loads(task)
     current = SnapshotBuckets.of(job.ctx, snapshots.read(job.ctx, decoded["snapshot"]))
     bucket_ids = [(bytes.fromhex(partition), bucket) for partition, bucket in decoded["places"]]

@@ -197,10 +197,7 @@ def _is_widening(have: DataType, want: DataType) -> bool:
 
 
 def _timestamps_as_said(plan: Plan, at: int, schema_id: int, fields: Sequence[Field]) -> bool:
-    """Return whether the first file of a schema holds timestamps as Spark reads them.
-
-    Old writers stored them in other ways.
-    """
+    """Return whether the first file of a schema has timestamps as Spark reads them; old writers differ."""
     timestamps = [
         lift.have
         for lift in lifts(plan.ctx, schema_id, fields) or ()
@@ -346,7 +343,6 @@ def _is_plain(ctx: TableContext, partition: bytes) -> bool:
 
 
 def _to_hadoop_path(ctx: TableContext, path: str) -> str:
-    """Return a path as Hadoop's file systems spell it."""
     if not ctx.storage.is_remote:
         return path
     return "s3a://" + path.partition("://")[2] if path.startswith("s3://") else path

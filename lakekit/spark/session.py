@@ -227,10 +227,7 @@ def _bound_batch_rows(spark: SparkSession) -> SparkSession:
 
 
 def _is_one_process(master: str) -> bool:
-    """Return whether tasks run beside the driver, in its own environment.
-
-    `local-cluster` starts executors, as a cluster does.
-    """
+    """Return whether tasks run beside the driver; `local-cluster` starts executors, as a cluster does."""
     return master == "local" or master.startswith("local[")
 
 

@@ -445,10 +445,7 @@ def _find_field(fields: Sequence[Field], name: str) -> Field | None:
 
 
 def _replace_default_with_null(text: str) -> str:
-    """Return VALUES with NULL where DEFAULT stands for a column's value.
-
-    A row without a value gets the default when it is written.
-    """
+    """Return VALUES with NULL for DEFAULT: a row without a value gets the default when written."""
     tokens, pieces, at = TokenStream.of(text), [], 0
     before = ""
     while (word := tokens.next) is not None:

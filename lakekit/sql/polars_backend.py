@@ -129,10 +129,7 @@ def _collect(rows: pl.LazyFrame) -> pl.DataFrame:
 
 
 def _rename_pattern_columns(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Return the rows with columns called `*` or `^…$` under other names.
-
-    Polars' SQL takes such identifiers for patterns.
-    """
+    """Return the rows with columns `*` and `^…$`, patterns to Polars' SQL, under other names."""
     names = [name for name in rows.collect_schema().names() if is_pattern(name)]
     return rows.rename({name: internal(_RENAMED, name) for name in names}) if names else rows
 
@@ -340,10 +337,7 @@ class PolarsBackend:
 
 
 def _options(text: str, hints: dict[int, str], node: Node) -> dict[str, str] | None:
-    """Return the options of a hint behind a table's name, and remove it from `hints`.
-
-    The hint is `t /*+ OPTIONS('k' = 'v') */`.
-    """
+    """Return the options of a hint `t /*+ OPTIONS('k' = 'v') */`, and remove it from `hints`."""
     end = node.this.meta["end"] + 1
     at = next((at for at in hints if at >= end and not text[end:at].strip()), None)
     if at is None:
@@ -367,10 +361,7 @@ def _name(node: Node, key: str) -> None:
 
 
 def _rows(values: Node) -> Node:
-    """Return the rows of VALUES, as queries where they are more than literals.
-
-    Polars' VALUES takes nothing else.
-    """
+    """Return the rows of VALUES, as queries unless all are literals: Polars takes nothing else."""
     rows = [item.expressions if isinstance(item, exp.Tuple) else [item] for item in values.expressions]
     if all(
         isinstance(value, _LITERALS) or (isinstance(value, exp.Cast | exp.Neg) and isinstance(value.this, exp.Literal))

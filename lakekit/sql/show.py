@@ -71,10 +71,7 @@ def _columns(statement: Statement) -> ResultRows:
 
 
 def _properties(statement: Statement) -> ResultRows:
-    """Return all properties, or the one that is named.
-
-    A table's keys and comment are among them, as in Spark.
-    """
+    """Return all properties, or the one named; a table's keys and comment are among them, as in Spark."""
     tokens = statement.tokens
     table = statement.table(statement.name())
     key = None

@@ -298,10 +298,7 @@ def _ask_sdk(session: Any, name: str | None) -> tuple[dict[str, str], int | None
 
 @lru_cache(maxsize=16)
 def _read_profiles(files: tuple[FileVersion, ...]) -> dict[str, dict[str, str]] | str:
-    """Return profiles by name, with the settings of both files, the second winning.
-
-    A text if a file cannot be read.
-    """
+    """Return the profiles of both files by name, the second winning; a text if a file cannot be read."""
     profiles: dict[str, dict[str, str]] = {}
     for number, file in enumerate(files):
         if file.modified_ns is None:

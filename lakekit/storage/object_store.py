@@ -285,10 +285,7 @@ class ObjectStorage:
             return False
 
     def _settle(self, path: str, data: bytes, lost: StorageFailed | None) -> bool:
-        """Return whether the file that exists after an unacknowledged creation is ours.
-
-        Raises `CommitStateUnknown` if it cannot be determined.
-        """
+        """Return whether a file after an unacknowledged creation is ours. Raises `CommitStateUnknown`."""
         unreadable: StorageFailed | None = None
         try:
             return self.read(path) == data
@@ -425,10 +422,7 @@ class ObjectStorage:
         )
 
     def _failed(self, path: str, wrong: BaseException, *, writes: bool = False) -> StorageFailed:
-        """Return the error for a refusal: the status, the store's own code, what to do.
-
-        No URL query, header or secret.
-        """
+        """Return the error for a refusal: status, own code, what to do; no URL query, header or secret."""
         if isinstance(wrong, StorageFailed):
             return wrong
         text = str(wrong)

@@ -496,10 +496,7 @@ def _text(key: str, value: Any) -> str:
 
 
 def _endpoint(key: str, text: str) -> str:
-    """Return an endpoint with its scheme, https by default.
-
-    Raises `InvalidOption` if it is no URL of a host.
-    """
+    """Return an endpoint with its scheme, or https. Raises `InvalidOption` if it is no URL of a host."""
     url = (text if "://" in text else f"https://{text}").rstrip("/")
     try:
         parts = urlsplit(url)

@@ -264,7 +264,6 @@ def show_changes(name: str, frame: pl.LazyFrame, ctx: TableContext) -> pl.LazyFr
 
 
 def _wrap_in_lists(column: pl.Series) -> pl.Series:
-    """Return each value as a list of itself."""
     return _to_lists(column, np.arange(len(column) + 1))
 
 

@@ -142,10 +142,7 @@ class SchemaDifference:
 
 
 def _redact_secret(change: SchemaChange, value: str | None) -> str | None:
-    """Return a value as displayed: hidden if it is a password or a key of a store.
-
-    Displays are saved with notebooks.
-    """
+    """Return a value as displayed, secrets hidden: displays are saved with notebooks."""
     return HIDDEN if value is not None and change.change == "option" and is_secret(change.what) else value
 
 
@@ -216,10 +213,7 @@ def _diff_fields(path: str, older: Sequence[Field], newer: Sequence[Field]) -> I
 
 
 def _moved_field_ids(older: Sequence[int], newer: Sequence[int]) -> set[int]:
-    """Return which ids were moved: the fewest that explain the new order of the same ids.
-
-    These are all but a longest run in the old order.
-    """
+    """Return the fewest moved ids that explain the new order: all but a longest run in the old order."""
     old_position = {field_id: at for at, field_id in enumerate(older)}
     ends: list[int] = []  # ends[n]: the smallest place in the old order at which a run of n + 1 ids ends
     longest = []

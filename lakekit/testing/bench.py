@@ -102,7 +102,6 @@ def _row_counter(ask: Callable[[pl.LazyFrame], pl.LazyFrame], source: Table | pl
 
 
 def _planned_row_count(table: Table) -> int:
-    """Return how many rows a plan of the whole table has."""
     return table.explain().rows_read
 
 

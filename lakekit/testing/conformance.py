@@ -309,7 +309,6 @@ _PART = "tables/vectors"
 
 
 def _needs_hypothesis() -> None:
-    """Raise `Unsupported` where Hypothesis is not installed."""
     plugins.load("testing", "strategies")
 
 

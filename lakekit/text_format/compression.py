@@ -217,10 +217,7 @@ def _members(raw: Iterator[bytes], begin: Any) -> Iterator[bytes]:
 
 
 def _waits(stream: Any) -> bool:
-    """Return whether bzip2 holds text that did not fit into the last piece.
-
-    zlib returns the input it did not consume instead.
-    """
+    """Return whether bzip2 holds text beyond the last piece; zlib returns the input not consumed."""
     return isinstance(stream, bz2.BZ2Decompressor) and not stream.eof and not stream.needs_input
 
 

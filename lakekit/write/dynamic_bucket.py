@@ -359,7 +359,6 @@ def _group_by_hash(hashes: Ints) -> tuple[NDArray[np.uint32], NDArray[np.int64]]
 
 
 def _by_partition(row_partitions: Partitions) -> Iterator[tuple[bytes, NDArray[np.int64] | slice]]:
-    """Yield each partition and its rows."""
     if len(row_partitions.rows) == 1:
         yield row_partitions.rows[0], slice(None)
         return

@@ -373,7 +373,6 @@ def _column(
 
 
 def _missing_column(frame: pl.DataFrame, field: Field) -> pl.Series:
-    """Return the column for a field that the frame lacks."""
     return _with_default(pl.Series(field.name, [None], polars_type(field.type)).new_from_index(0, frame.height), field)
 
 
@@ -437,7 +436,6 @@ def _describe_unknown_column(extra: list[str], data_columns: list[str], conversi
 
 
 def _with_default(column: pl.Series, field: Field) -> pl.Series:
-    """Return the column with nulls replaced by the default."""
     if field.default is None or not column.null_count():
         return column
     return column.fill_null(_default(field)) if len(column) else column

@@ -216,10 +216,7 @@ class BucketWriters:
         return {bucket_id: snapshot_buckets.bucket(*bucket_id) for bucket_id in bucket_ids}
 
     def _looked(self, look: Callable[[SnapshotBuckets], T]) -> T:
-        """Return the result of `look` on the newest snapshot, which becomes this writer's.
-
-        Retry if it expires.
-        """
+        """Return `look` of the newest snapshot, which becomes this writer's; retry if it expires."""
 
         def at(newest: Snapshot | None) -> T:
             if newest is not None and self._standing.snapshot != newest:
@@ -229,10 +226,7 @@ class BucketWriters:
         return snapshots.with_latest(self.ctx, at)
 
     def _starts_anew(self, bucket_ids: list[BucketId]) -> bool:
-        """Return whether the buckets' writers can ignore existing files.
-
-        True for overwrites, postponed rows, and tables without buckets.
-        """
+        """Return True for overwrites, postponed rows, tables without buckets: existing files are ignored."""
         return self.replaces or not self.ctx.has_buckets or all(bucket == POSTPONE_BUCKET for _, bucket in bucket_ids)
 
     def _opened(self, bucket_id: BucketId, restored: RestoredBucket) -> BucketWriter:
@@ -415,10 +409,7 @@ def _places_with_new_files(snapshot_buckets: SnapshotBuckets) -> list[BucketId]:
 
 
 def _witness(message: CommitMessage) -> str | None:
-    """Return the name of a file that is live after the message is committed, until it is replaced.
-
-    None if there is none.
-    """
+    """Return a file that is live from the message's commit until it is replaced; None without one."""
     removed = {file.name for file in message.compact_before}
     return next((file.name for file in (*message.compact_after, *message.new_files) if file.name not in removed), None)
 

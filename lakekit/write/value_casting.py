@@ -225,10 +225,7 @@ def _find_changes(
 
 
 def _widened_type(current: DataType, dtype: pl.DataType) -> DataType | None:
-    """Return the type that holds the values of `current` and `dtype`.
-
-    None if that is `current`, or none does.
-    """
+    """Return the type that holds the values of both; None if that is `current`, or none does."""
     if dtype.is_nested() or isinstance(dtype, (pl.Null, pl.Object)):
         return None
     own = polars_types.paimon_type(dtype)
@@ -463,7 +460,6 @@ def _leaf(values: pl.Series, target: DataType, dtype: pl.DataType, location: Val
 
 
 def _cast_strictly(values: pl.Series, target: DataType, dtype: pl.DataType, location: ValueLocation) -> pl.Series:
-    """Return the values by Polars' strict cast."""
     # naive times are those of UTC, as Polars has it
     if isinstance(values.dtype, pl.Datetime) and isinstance(dtype, pl.Datetime):
         return _convert_time_unit(values, dtype, location, cast=True)

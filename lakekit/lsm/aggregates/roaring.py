@@ -246,12 +246,10 @@ def _insert_leaf(node: ArtNode | None, leaf: ArtNode, depth: int) -> ArtNode:
 
 
 def _common_prefix_length(left: bytes, right: bytes) -> int:
-    """Return how many bytes both begin with."""
     return next((at for at, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
 
 
 def _grow_if_full(node: ArtNode) -> None:
-    """Convert a full node to the next bigger kind."""
     if len(node.children) < NODE_CAPACITY[node.kind]:
         return
     node.kind += 1

@@ -194,10 +194,7 @@ def _select_best(
 
 
 def _refuse_booleans(function: FieldFunction, meets: Bools, ops: Array | None, step: slice) -> None:
-    """Raise `Unsupported` if two booleans are compared.
-
-    They have no order in 1.4.2. Case `aggregate_max_boolean_refused`.
-    """
+    """Raise `Unsupported` to compare booleans, unordered in 1.4.2 (case `aggregate_max_boolean_refused`)."""
     if (
         function.type.root == "BOOLEAN"
         and (meets if ops is None else meets & ((ops[step] == ADD) | (ops[step] == REVERSE))).any()

@@ -172,7 +172,6 @@ def _make_delete_refusal(rule: MergeSpec) -> InvalidOption:
 
 
 def _has_version_in(versions: Versions, mask: Bools) -> Bools:
-    """Return which keys have a version that is set in the mask."""
     has_version = np.zeros(versions.count, bool)
     for step in versions.steps():
         has_version[: step.stop - step.start] |= mask[step]

@@ -316,7 +316,6 @@ def care(spark: SparkSession, lake: PipelineLocation, day: date) -> None:
 
 
 def _has_commit(table: Table, identifier: int) -> bool:
-    """Return whether the pipeline has made that commit."""
     return publishing.find_commit(table.handle(), commit_user=USER, identifier=identifier) is not None
 
 
