@@ -8,7 +8,7 @@ r"""The maintenance verbs of the command line.
     lakekit rollback PATH SNAPSHOT | TAG | TIME | --watermark MS [--dry-run] back to an older state
     lakekit orphans PATH [--older-than "3 d"] [--delete]                     files that nothing refers to
     lakekit analyze PATH [--columns a,b]                                     statistics for query engines
-    lakekit rewrite-index PATH [--where …] [--anew] [--dry-run]              file indexes as the options say
+    lakekit rewrite-index PATH [--where …] [--rebuild] [--dry-run]              file indexes as the options say
     lakekit sql WAREHOUSE "SELECT … FROM shop.orders"                        statements over a catalog's tables,
                                                                              also from a pipe
     lakekit clone WAREHOUSE NAME NEW [--at …]                                a table copied:
@@ -180,7 +180,7 @@ def _add_analyze_indexes(verb: AddVerb) -> None:
     added = verb("rewrite-index", rewrite_index, "file indexes of files that are there, as the options say")
     added.add_argument("--where", help=_WHERE_HELP)
     added.add_argument(
-        "--anew", action="store_true", help="also those that are there, as after a change of their own options"
+        "--rebuild", action="store_true", help="also those that are there, as after a change of their own options"
     )
     added.add_argument("--dry-run", action="store_true", help="tell which files would get which indexes")
 
@@ -433,9 +433,9 @@ def rewrite_index(args: argparse.Namespace, out: Output) -> None:
     """Run `lakekit rewrite-index PATH`."""
     table = _open(args)
     if not args.dry_run:
-        _print_result(out, table.rewrite_file_index(where=args.where, anew=args.anew))
+        _print_result(out, table.rewrite_file_index(where=args.where, rebuild=args.rebuild))
         return
-    preview = table.rewrite_file_index(where=args.where, anew=args.anew, dry_run=True)
+    preview = table.rewrite_file_index(where=args.where, rebuild=args.rebuild, dry_run=True)
     if preview.height or out.format != "table":
         out.frame(preview)
     _print_sentence(

@@ -72,7 +72,7 @@ class IndexBatch(NamedTuple):
 
 
 ADVICE = (
-    "Rows are safe: t.rewrite_file_index(anew=True) makes the indexes anew, and with the option "
+    "Rows are safe: t.rewrite_file_index(rebuild=True) makes the indexes anew, and with the option "
     "file-index.read.enabled=false reads do without them"
 )
 """What to do about an index that is lost or damaged."""

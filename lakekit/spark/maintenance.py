@@ -193,7 +193,7 @@ def rewrite_file_index(
     table_or_path: Table | str | PathLike[str],
     *,
     where: pl.Expr | str | None = None,
-    anew: bool = False,
+    rebuild: bool = False,
 ) -> Commit:
     """Rewrite file indexes by Spark tasks, some files each, in one commit, as `t.rewrite_file_index` does.
 
@@ -204,7 +204,9 @@ def rewrite_file_index(
     ctx = handle_of(table_or_path)
     count = TASKS_A_SLOT * session.slots(spark)
     tasks = [_encode_batches(batches) for batches in parts(file_indexes.plan_batches(ctx, where, count), count)]
-    answers, wrong = run_pieces(spark, tasks, partial(_rewrite_indexes, replace(ctx, catalog_env=None), rebuild=anew))
+    answers, wrong = run_pieces(
+        spark, tasks, partial(_rewrite_indexes, replace(ctx, catalog_env=None), rebuild=rebuild)
+    )
     messages = [CommitMessage.from_bytes(data) for data in answers]
     if wrong is not None:
         file_indexes.discard(ctx, messages)

@@ -117,21 +117,21 @@ class MaintenanceMethods(TableCore):
 
     @overload
     def rewrite_file_index(
-        self, *, where: pl.Expr | str | None = None, anew: bool = False, dry_run: Literal[False] = False
+        self, *, where: pl.Expr | str | None = None, rebuild: bool = False, dry_run: Literal[False] = False
     ) -> Commit: ...
 
     @overload
     def rewrite_file_index(
-        self, *, where: pl.Expr | str | None = None, anew: bool = False, dry_run: Literal[True]
+        self, *, where: pl.Expr | str | None = None, rebuild: bool = False, dry_run: Literal[True]
     ) -> pl.DataFrame: ...
 
     def rewrite_file_index(
-        self, *, where: pl.Expr | str | None = None, anew: bool = False, dry_run: bool = False
+        self, *, where: pl.Expr | str | None = None, rebuild: bool = False, dry_run: bool = False
     ) -> Commit | pl.DataFrame:
         """Add the file indexes that today's options ask for to existing files, and drop others, in one commit.
 
         No data is rewritten. `where`: a condition on partition columns, a Polars expression or SQL text. Reads only the
-        columns of indexes that are missing, lost or damaged; with `anew` existing ones are rebuilt too, as after a
+        columns of indexes that are missing, lost or damaged; with `rebuild` existing ones are rebuilt too, as after a
         change of their own options.
 
         With `dry_run` nothing is made: one row a file that would change, `path`, `row_count`, and the indexes `made`
@@ -140,8 +140,8 @@ class MaintenanceMethods(TableCore):
         Raises: `InvalidOption`, `Unsupported` for a type that an index does not take, and what a commit raises.
         """
         if dry_run:
-            return maintenance.rewrite_file_index.preview_rewrite(self.handle(), where, rebuild=anew)
-        return maintenance.rewrite_file_index.rewrite(self.handle(), where, rebuild=anew)
+            return maintenance.rewrite_file_index.preview_rewrite(self.handle(), where, rebuild=rebuild)
+        return maintenance.rewrite_file_index.rewrite(self.handle(), where, rebuild=rebuild)
 
     def remove_orphans(
         self,

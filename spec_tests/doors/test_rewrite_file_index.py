@@ -123,8 +123,8 @@ def _scribbled(path) -> None:
 
 
 @pytest.mark.parametrize("keyed", [True, False])
-@pytest.mark.parametrize(("harm", "anew"), [("unlink", False), (_torn, False), (_scribbled, True)])
-def test_indexes_that_are_lost_or_damaged_are_made_anew(tmp_path, keyed, harm, anew):
+@pytest.mark.parametrize(("harm", "rebuild"), [("unlink", False), (_torn, False), (_scribbled, True)])
+def test_indexes_that_are_lost_or_damaged_are_made_anew(tmp_path, keyed, harm, rebuild):
     """Reads refuse and say what to do, a deep check names that remedy, and it helps."""
     table = filled(tmp_path, keyed=keyed, **{"file-index.in-manifest-threshold": "1 b", BITMAP: "a"})
     if keyed:
@@ -133,16 +133,16 @@ def test_indexes_that_are_lost_or_damaged_are_made_anew(tmp_path, keyed, harm, a
     for path in tmp_path.rglob("*.index"):
         getattr(path, harm)() if isinstance(harm, str) else harm(path)
     table = lk.open(tmp_path, options={"file-index.read.enabled": "true"})
-    remedy = "t.rewrite_file_index(anew=True)"
+    remedy = "t.rewrite_file_index(rebuild=True)"
     assert all(remedy in one.remedy for one in table.check(deep=True).problems)
-    if not anew:
+    if not rebuild:
         for read in (lambda: table.scan().filter(wanted).collect(), lambda: table.aggregate(pl.len(), where=wanted)):
             with pytest.raises((lk.Corrupt, StorageFailed)) as refused:
                 read()
             assert remedy in refused.value.message
             assert "file-index.read.enabled" in refused.value.message
     assert table.with_options({"file-index.read.enabled": "false"}).scan().filter(wanted).collect()["k"].to_list() == [23]
-    table.rewrite_file_index(anew=anew)
+    table.rewrite_file_index(rebuild=rebuild)
     assert table.check(deep=True).ok
     assert table.explain(wanted).files_read == 1
     assert rows(table) == before
@@ -158,9 +158,9 @@ def test_indexes_are_made_anew_where_their_own_options_changed(tmp_path):
     big = sizes()
     table.alter(lk.set_option(one, "10"))
     assert table.rewrite_file_index().snapshot_ids == ()
-    assert table.rewrite_file_index(anew=True, where="p = 1").added_file_count == 2
+    assert table.rewrite_file_index(rebuild=True, where="p = 1").added_file_count == 2
     assert sorted(set(sizes()))[1:] == sorted(set(big))
-    assert table.rewrite_file_index(anew=True).added_file_count == 2  # the others are what they were
+    assert table.rewrite_file_index(rebuild=True).added_file_count == 2  # the others are what they were
     assert len(set(sizes())) == 1
     assert table.scan().filter(pl.col("a") == "2.3").collect()["k"].to_list() == [23]
 
@@ -226,7 +226,7 @@ def test_a_dry_run_tells_what_each_file_would_get(tmp_path):
 
     assert told() == {0: (["bitmap(m[x])", "bsi(b)"], []), 1: (["bitmap(a)", "bitmap(m[x])", "bsi(b)"], [])}
     assert told(where="p = 0") == {0: (["bitmap(m[x])", "bsi(b)"], [])}
-    assert told(anew=True)[0] == (["bitmap(a)", "bitmap(m[x])", "bsi(b)"], [])
+    assert told(rebuild=True)[0] == (["bitmap(a)", "bitmap(m[x])", "bsi(b)"], [])
     assert (table.snapshots()["snapshot_id"].to_list(), kinds(table)) == (newest, indexed)
     with pytest.raises(lk.Unsupported, match="bsi index does not take column a"):
         table.with_options({BSI: "a"}).rewrite_file_index(dry_run=True)

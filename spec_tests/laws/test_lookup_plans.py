@@ -162,7 +162,7 @@ def test_damaged_filters_are_named(tmp_path: Path, asked: pl.Expr) -> None:
         hurt.unlink() if data is None else hurt.write_bytes(data)
         with pytest.raises(lk.LakekitError, match=hurt.name) as told:
             fresh(tmp_path / "t").scan().filter(asked).collect()
-        assert "rewrite_file_index(anew=True)" in str(told.value)
+        assert "rewrite_file_index(rebuild=True)" in str(told.value)
         hurt.write_bytes(whole[hurt])
     assert fresh(tmp_path / "t").scan().filter(asked).collect().equals(plain.scan().filter(asked).collect())
 

@@ -103,7 +103,7 @@ OF_TABLES: dict[str, Callable[[lk.Table], object]] = {
     "repair": lambda t: t.repair(),
     "replace tag": lambda t: t.replace_tag("x", at=3),
     "reset consumer": lambda t: t.reset_consumer("c"),
-    "rewrite file index": lambda t: t.rewrite_file_index(anew=True),
+    "rewrite file index": lambda t: t.rewrite_file_index(rebuild=True),
     "rollback": lambda t: t.rollback(2),
     "scan": lambda t: t.scan().collect(),
     "truncate": lambda t: t.truncate(),

@@ -115,7 +115,7 @@ _MAX_SHOWN = 8
 ROLLBACK = "t.rollback to a snapshot or tag that has it, or put the file back from a copy"
 REWRITE = "compact the bucket (t.compact(full=True)), or write its rows anew"
 RESTORE = "put the file back from a copy; else t.rollback to a snapshot or tag that does not need it"
-INDEX_ANEW = "rows are safe: t.rewrite_file_index(anew=True) makes the indexes anew from them"
+INDEX_ANEW = "rows are safe: t.rewrite_file_index(rebuild=True) makes the indexes anew from them"
 
 
 def format_value(values: pl.Series, at: int) -> str:

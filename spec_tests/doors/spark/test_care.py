@@ -117,7 +117,7 @@ def test_indexes_made_by_spark_are_those_made_here(spark, copies, counted, kind,
     assert mine.check(deep=True).ok
     assert read(mine).equals(read(theirs))
     assert ls.rewrite_file_index(spark, mine, where="p <> 'p2'").snapshot_ids == ()
-    assert ls.rewrite_file_index(spark, mine, where="p <> 'p2'", anew=True).added_file_count == done.added_file_count
+    assert ls.rewrite_file_index(spark, mine, where="p <> 'p2'", rebuild=True).added_file_count == done.added_file_count
 
 
 def test_a_file_that_cannot_be_read_leaves_no_index(spark, copies, counted):
