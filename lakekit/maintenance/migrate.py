@@ -208,7 +208,8 @@ def _with_statistics(ctx: TableContext, source: MigratedFile, partition: bytes, 
         NONE if field.name in keys and field.name not in source.names else mode
         for field, mode in zip(shape.valued, shape.value_modes, strict=True)
     ]
-    unmeasured = [field for field in file_fields if field in shape.collected and field.name not in stats]
+    measured_fields = frozenset(shape.collected)
+    unmeasured = [field for field in file_fields if field in measured_fields and field.name not in stats]
     collecting = StatsCollector(shape.collected, stats)
     with _name_file_in_failures(ctx, source):
         reader.scan_files(ctx, [file], [source.path], file_fields).head(1).collect()

@@ -21,6 +21,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
+from lakekit.errors import StorageFailed
 from lakekit.parallel import parallel_map
 from lakekit.storage.protocol import OutsideRoot
 
@@ -156,12 +157,19 @@ def check_path(roots: tuple[str, ...], path: str, checked_dirs: set[str] | None 
 
 
 def check_file(roots: tuple[str, ...], path: str, checked_dirs: set[str] | None = None) -> None:
-    """Check a path as `check_path` does before another library opens it.
+    """Check a path as `check_path` does before another library opens it, and that it is no pipe or device.
 
-    Missing files are left to that library.
+    Missing files are left to that library. Raises `StorageFailed` for what is neither a file nor a directory.
     """
     with suppress(FileNotFoundError, NotADirectoryError):
-        check_path(roots, path, checked_dirs)
+        stat = check_path(roots, path, checked_dirs) or os.stat(path)  # noqa: PTH116
+        if not modes.S_ISREG(stat.st_mode) and not modes.S_ISDIR(stat.st_mode):
+            raise not_a_file(path)
+
+
+def not_a_file(path: str) -> StorageFailed:
+    """Return the error for a pipe or a device: whoever opens a pipe without a writer waits for ever."""
+    return StorageFailed(f"{path} is no file", path=path)
 
 
 def is_inside(roots: tuple[str, ...], path: str) -> bool:

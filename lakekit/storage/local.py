@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar
 
 from lakekit.errors import CommitStateUnknown, StorageFailed, Unsupported
 from lakekit.storage import confinement
-from lakekit.storage.confinement import NOT_FOLLOWED, ParentDirectory, check_file, check_path, is_inside
+from lakekit.storage.confinement import NOT_FOLLOWED, ParentDirectory, check_file, check_path, is_inside, not_a_file
 from lakekit.storage.local_files import (
     TemporaryFile,
     early_file,
@@ -100,8 +100,8 @@ class LocalStorage:
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
         try:
             stat = check_path(self.roots, path, self._seen) or os.stat(path)  # noqa: PTH116
-            if not modes.S_ISREG(stat.st_mode):  # a pipe would keep who opens it waiting
-                raise StorageFailed(f"{path} is no file", path=path)
+            if not modes.S_ISREG(stat.st_mode):
+                raise not_a_file(path)
             # an object: an interrupt that falls between a number and the `try` that closes it leaves it open
             with io.FileIO(path) as file:
                 size_bytes = os.fstat(file.fileno()).st_size
@@ -372,7 +372,7 @@ class LocalStorage:
                     raise storage_failure(path, wrong) from wrong
 
     def polars(self, path: str) -> str | None:
-        """Return the path itself, after a check that it stays below the roots. Raises `OutsideRoot`."""
+        """Return the path itself, after a check that it stays below the roots and is no pipe. Raises `OutsideRoot`."""
         try:
             check_file(self.roots, path, self._seen)
         except (OSError, ValueError) as wrong:

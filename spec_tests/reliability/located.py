@@ -35,12 +35,22 @@ def set_options(table: Path, options: Mapping[str, str]) -> None:
 
 def set_external_paths(table: Path, path_of: Callable[[str], str | None]) -> None:
     """Rewrite every manifest so that a data file lies where `path_of` says of its name; lists and snapshots tell the new sizes."""
+    _rewrite(table, "external_path", pa.string(), path_of)
+
+
+def set_sizes(table: Path, size_of: Callable[[str], int]) -> None:
+    """Rewrite every manifest so that a data file has as many bytes as `size_of` says of its name."""
+    _rewrite(table, "file_size", pa.int64(), size_of)
+
+
+def _rewrite(table: Path, column: str, kind: pa.DataType, value_of: Callable[[str], object]) -> None:
+    """Rewrite a column of the entries of every manifest by the names of the data files."""
     sizes = {}
     for path in table.glob("manifest/manifest-[0-9a-f]*"):
         found, _ = entry_files.decode_entries([ManifestBytes(path.name, path.read_bytes())])
-        places = pa.array([path_of(name) for name in found.column("file_name").to_pylist()], pa.string())
-        at = found.table.schema.get_field_index("external_path")
-        path.write_bytes(entry_files.encode_entries(ManifestEntries(found.table.set_column(at, "external_path", places))))
+        values = pa.array([value_of(name) for name in found.column("file_name").to_pylist()], kind)
+        at = found.table.schema.get_field_index(column)
+        path.write_bytes(entry_files.encode_entries(ManifestEntries(found.table.set_column(at, column, values))))
         sizes[path.name] = path.stat().st_size
     for path in table.glob("manifest/manifest-list-*"):
         listed = manifests.decode_list(path.read_bytes())

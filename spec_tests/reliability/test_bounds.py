@@ -30,7 +30,7 @@ from lakekit.model.manifests import ManifestFileMeta
 from lakekit.model.partition import time_ms
 from lakekit.runtime import REAL_RUNTIME
 from lakekit.text_format import compression
-from lakekit.types import first_duplicate
+from lakekit.types import Field, first_duplicate
 
 LONG_MAX = 2**63 - 1
 STEEP = 80
@@ -112,6 +112,24 @@ def test_a_schema_whose_columns_are_all_keys_is_checked_in_one_pass():
         return lambda: table_schema.TableSchema.from_json(data)
 
     assert growth(work, 500) < STEEP
+
+
+def test_columns_of_a_migrated_file_are_compared_in_one_pass(tmp_path, monkeypatch):
+    compared, equal = [0], Field.__eq__
+
+    def counted(self, other):
+        compared[0] += 1
+        return equal(self, other)
+
+    (tmp_path / "files").mkdir()
+    pl.DataFrame({f"c{i}": [i] for i in range(300)}).write_parquet(tmp_path / "files/a.parquet")
+    catalog = lk.connect(tmp_path / "lake")
+    catalog.create_database("d")
+    with monkeypatch.context() as patched:
+        patched.setattr(Field, "__eq__", counted)
+        catalog.migrate(str(tmp_path / "files"), "d.t")
+    assert compared[0] < 300 * 8
+    assert catalog["d.t"].scan().collect().row(0) == tuple(range(300))
 
 
 # ---- JSON

@@ -12,6 +12,8 @@ import lakekit as lk
 from lakekit.codec import orc_tail
 from lakekit.maintenance.check import child_process
 from spec_tests.reliability import damaged_tables
+from spec_tests.reliability.children import Child
+from spec_tests.reliability.located import set_sizes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,3 +86,27 @@ def test_a_pipe_in_the_place_of_a_file_is_opened_by_nobody(tmp_path, name):
     assert str(file) in {problem.path for problem in report.problems}
     with pytest.raises(lk.LakekitError):
         lk.open(tmp_path / "t").scan().collect()
+
+
+@pytest.mark.parametrize("size", ["as it was", "nothing"])
+@pytest.mark.parametrize("name", ["orc append", "parquet append", "parquet keys", "orc keys", "parquet keys vectors"])
+def test_no_verb_waits_for_a_pipe_in_the_place_of_any_file(tmp_path, name, size):
+    """Law: whichever file is a pipe, and whatever the manifest says of its size, each verb ends. Arrow opened the footers of level 0 of key tables."""
+    if name == "parquet keys":  # one file of level 0, of whose kinds of rows the footer tells
+        lk.create(tmp_path / "m", damaged_tables.COLUMNS, primary_keys=["id"], options={"bucket": "1"}).upsert(damaged_tables.rows(9))
+    else:
+        damaged_tables.make(tmp_path / "m", name)
+    if size == "nothing":
+        set_sizes(tmp_path / "m", lambda _: 0)
+    pattern = "**/*" if size == "as it was" else "bucket-*/*"
+    files = sorted(path.relative_to(tmp_path / "m") for path in (tmp_path / "m").glob(pattern) if path.is_file())
+    with Child() as child:
+        for number, file in enumerate(files):
+            path = tmp_path / f"t{number}"
+            shutil.copytree(tmp_path / "m", path)
+            (path / file).unlink()
+            os.mkfifo(path / file)
+            for call in ("walk_table", "walk_deeply"):
+                answer = child.ask(f"spec_tests.reliability.damaged_calls:{call}", str(path).encode())
+                assert answer.end == "value", (file, call, answer)
+                assert not [said for verb, said in answer.found.items() if verb != "found" and "." in said], (file, call, answer)
