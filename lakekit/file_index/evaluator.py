@@ -10,11 +10,21 @@
     rule_out_files(containers, And((Leaf("a", "=", (7,)), Leaf("b", ">", (1,)))), types)
         ->   True for each file of which an index says that no row has a = 7
 
-Exact answers leave out types whose keys are not the value itself: timestamps finer than microseconds; floats, whose
-zeros and NaNs Polars compares in its own way; CHAR, whose trailing blanks rows of ORC files lose. `rule_out_files` uses
-only conditions that every row must satisfy, and only indexes that can search many payloads at once: those with a
-function `absent`. A container that is damaged, or of an unknown version, rules nothing out there: `evaluate` raises
-what is wrong with it.
+An index may say that rows cannot match, never that they do. Its module is found by its name and has:
+
+    NAME, OPTIONS, TYPES                           the options of a column's index, the type roots it takes
+    takes(type)                                    whether it takes the type, if not all types of its roots
+    build(column, type, options)                   the payload
+    probe(payload, type, leaf, row_count)          False (no row), True (cannot tell) or a BitMap (only these may match)
+    rows(payload, type, question, row_count)       the matching rows, if it knows rows: `select_rows` uses them
+    absent(payloads, type, leaf)                   the files in which = or IN finds no row, if many can be searched
+                                                   as fast as one: `rule_out_files` calls it first
+
+A payload is bytes or a view of them, so that none is copied. Exact answers leave out types whose keys are not the value
+itself: timestamps finer than microseconds; floats, whose zeros and NaNs Polars compares in its own way; CHAR, whose
+trailing blanks rows of ORC files lose. `rule_out_files` uses only conditions that every row must satisfy, and only
+indexes that can search many payloads at once: those with a function `absent`. A container that is damaged, or of an
+unknown version, rules nothing out there: `evaluate` raises what is wrong with it.
 
 Source: FORMAT.md 9.3, ENGINE.md 6.7; `FileIndexPredicate`, `EmptyFileIndexReader`.
 """

@@ -32,7 +32,8 @@ from IPython.display import display
 
 from lakekit.draw import cards, timeline
 from lakekit.draw.humanize import escape_controls
-from lakekit.draw.shapes import Marker, Rect, TextShape, css, to_png
+from lakekit.draw.png import to_png
+from lakekit.draw.shapes import Marker, Rect, TextShape, css
 from lakekit.inspection import timeline as history
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ from lakekit.errors import Corrupt, InvalidOption, LakekitError, SchemaMismatch,
 from lakekit.format import casts
 from lakekit.format.polars_types import polars_schema, polars_type
 from lakekit.lsm import aggregates, merge
-from lakekit.lsm.aggregates.sketches import CHECKS
+from lakekit.lsm.sketch_bytes import CHECKS
 from lakekit.model.data_file import KIND_TEXTS, RowKind
 from lakekit.types import BINARIES, MAX_LENGTH, STRINGS, DataType
 from lakekit.write import input_frames

@@ -8,7 +8,8 @@ import nbconvert
 import nbformat
 import pytest
 
-from lakekit.draw.shapes import Drawing, Rect, to_png
+from lakekit.draw.png import to_png
+from lakekit.draw.shapes import Drawing, Rect
 from lakekit.notebook.panels import VIEW, PictureWidget
 
 

@@ -15,7 +15,8 @@ from hypothesis import given, settings, strategies as st
 from PIL import Image, ImageFont
 
 from lakekit.draw import shapes
-from lakekit.draw.shapes import Drawing, Marker, Rect, Stroke, TextShape, stack_vertically, svg, to_png
+from lakekit.draw.png import to_png
+from lakekit.draw.shapes import Drawing, Marker, Rect, Stroke, TextShape, stack_vertically, svg
 from lakekit.notebook.panels import VIEW, Canvas, CanvasBox, PictureWidget
 
 texts = st.text(max_size=12)

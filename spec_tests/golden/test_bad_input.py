@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import lakekit as lk
-from lakekit import cache, runtime
+from lakekit import runtime
 from lakekit.errors import LakekitError
 from lakekit.metadata import manifest_reader, snapshots
 from lakekit.model import entry_files, index_manifest, manifests
@@ -178,7 +178,7 @@ def test_torn_and_missing_manifests(tmp_path):
     place = tmp_path / KEYED / "manifest" / name
     data = place.read_bytes()
     place.write_bytes(data[:-38])
-    runtime.REAL_RUNTIME.metadata_cache.__init__(cache.DECODED_BYTES)  # what was decoded before would be believed
+    runtime.REAL_RUNTIME.metadata_cache.__init__(runtime.DECODED_BYTES)  # what was decoded before would be believed
     said = told(lk.Corrupt, lambda: found.scan().collect())
     sizes = [f"{size:,}".replace(",", " ") for size in (len(data) - 38, len(data))]
     assert said == f"{name} is {sizes[0]} bytes, the manifest list says {sizes[1]}. Nothing was read"
@@ -189,7 +189,7 @@ def test_torn_and_missing_manifests(tmp_path):
     lists = tmp_path / KEYED / "manifest" / snapshots.latest(found.handle()).delta_manifest_list
     data = lists.read_bytes()
     lists.write_bytes(data[: len(data) // 2])
-    runtime.REAL_RUNTIME.metadata_cache.__init__(cache.DECODED_BYTES)
+    runtime.REAL_RUNTIME.metadata_cache.__init__(runtime.DECODED_BYTES)
     assert lists.name in told(lk.Corrupt, lambda: found.scan().collect())
     lists.unlink()
     assert lists.name in told(lk.StorageFailed, lambda: found.scan().collect())

@@ -23,6 +23,38 @@ def test_importing_lakekit_loads_no_guest():
     assert json.loads(found.stdout) == []
 
 
+WITHOUT_EXTRAS = """
+import importlib, json, pkgutil, sys
+class NotInstalled:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {extras!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, NotInstalled())
+import lakekit
+failures = []
+for module in pkgutil.walk_packages(lakekit.__path__, "lakekit.", onerror=lambda name: None):
+    try:
+        importlib.import_module(module.name)
+    except (ModuleNotFoundError, lakekit.Unsupported):
+        failures.append(module.name)
+print(json.dumps(failures))
+"""
+EXTRAS = tuple("IPython PIL datasketches duckdb fastavro hypothesis ipywidgets obstore pandas psycopg pymysql pyspark sqlglot thrift traitlets".split())  # noqa: SIM905 - a line is read faster than a list
+NEED_EXTRAS = {
+    *("lakekit.catalog.dialects.mysql", "lakekit.catalog.dialects.postgresql", "lakekit.catalog.hive_client", "lakekit.catalog.metastores.hive"),
+    *("lakekit.draw.png", "lakekit.lsm.aggregates.sketches", "lakekit.spark", "lakekit.storage.object_store", "lakekit.testing.strategies"),
+    *(f"lakekit.sql.{module}" for module in ("calls", "dispatch", "dml", "expressions", "polars_backend", "procedures", "show")),
+}
+"""The modules that an extra brings to life; those of `lakekit.notebook` too."""
+
+
+def test_a_module_that_needs_an_extra_is_imported_by_no_other():
+    code = WITHOUT_EXTRAS.format(extras=EXTRAS)
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    failures = {module for module in json.loads(ran.stdout) if not module.startswith("lakekit.notebook.")}
+    assert failures == NEED_EXTRAS
+
+
 @pytest.mark.parametrize("words", [["--version"], ["--help"], ["compact", "--help"], ["conformance", "--help"], []], ids=" ".join)
 def test_the_shell_says_what_it_is_without_the_libraries_of_its_verbs(words):
     """The verbs load them, and all of lakekit that reads and writes."""

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 import lakekit as lk
-from lakekit.cache import LRUCache
 from lakekit.errors import Corrupt, LakekitError
 from lakekit.predicate import Leaf
 from lakekit.read import file_index_pruning, planner, time_travel
+from lakekit.runtime import LRUCache
 from lakekit.storage.local import LocalStorage
 from spec_tests.laws.test_lookups import FILES, OPTIONS, found, rows
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakekit.cache import LRUCache
 from lakekit.commit.abort import abort, mark_outcome_unknown
 from lakekit.commit.committer import CommitValidation
 from lakekit.commit.overwrite import Overwrite
@@ -18,7 +17,7 @@ from lakekit.metadata import manifest_reader, snapshots
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.index_manifest import DELETION_VECTORS, HASH, DeletionRange, IndexFileMeta
 from lakekit.model.snapshot import BATCH_IDENTIFIER
-from lakekit.runtime import Runtime
+from lakekit.runtime import LRUCache, Runtime
 from lakekit.storage.memory import MemoryStorage
 from spec_tests.reliability.commits import ROOT, check_table, commit, file, live, message, opened, part, schema, unreferenced
 

@@ -14,7 +14,8 @@ from PIL import Image
 
 from lakekit.draw import humanize, manifests, timeline
 from lakekit.draw.manifests import EntryFact, IndexFact, ListFact, ManifestFact, ManifestTree
-from lakekit.draw.shapes import WIDTH, Marker, Rect, Stroke, svg, to_png
+from lakekit.draw.png import to_png
+from lakekit.draw.shapes import WIDTH, Marker, Rect, Stroke, svg
 from lakekit.draw.timeline import FileCounts, History, SnapshotMark
 
 SIDE = 12

@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from lakekit.cache import LRUCache
 from lakekit.codec import avro_columns
 from lakekit.errors import Corrupt, StorageFailed, Unsupported
 from lakekit.metadata import manifest_reader, snapshots
@@ -18,7 +17,7 @@ from lakekit.metadata.table_context import TableContext, open_context
 from lakekit.model import entry_files, manifest_entries, manifests
 from lakekit.model.data_file import DataFileMeta
 from lakekit.model.entry_files import ManifestBytes
-from lakekit.runtime import Runtime
+from lakekit.runtime import LRUCache, Runtime
 from lakekit.storage.memory import MemoryStorage
 from lakekit.testing.fixtures import fixtures
 

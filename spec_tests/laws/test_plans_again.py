@@ -10,11 +10,10 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.cache import LRUCache
 from lakekit.model import manifest_entries as columns_of
 from lakekit.read import polars_pushdown, table_scan
 from lakekit.read.bounds_cache import get_or_compute
-from lakekit.runtime import Runtime
+from lakekit.runtime import LRUCache, Runtime
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from lakekit.cache import LRUCache
 from lakekit.codec import binary_row
 from lakekit.commit.committer import commit_changes
 from lakekit.metadata import manifest_reader, schemas, snapshots
@@ -13,7 +12,7 @@ from lakekit.metadata.table_context import TableContext, open_context
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.data_file import DataFileMeta
 from lakekit.model.manifest_entries import ADD
-from lakekit.runtime import Runtime
+from lakekit.runtime import LRUCache, Runtime
 from lakekit.types import parse
 
 if TYPE_CHECKING:

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lakekit as lk
-from lakekit.cache import LRUCache
 from lakekit.maintenance import orphan_files
 from lakekit.metadata import refs, schemas, snapshots
 from lakekit.metadata.table_context import open_context
 from lakekit.model.snapshot import Snapshot
-from lakekit.runtime import Runtime, now_ms
+from lakekit.runtime import LRUCache, Runtime, now_ms
 from lakekit.storage.memory import MemoryStorage
 from lakekit.table.table import Table
 from spec_tests.laws.test_meta import schema_bytes, snapshot_bytes

@@ -12,7 +12,7 @@ from pyroaring import BitMap
 
 import lakekit as lk
 from lakekit.errors import Corrupt, ValueOutOfRange
-from lakekit.lsm.aggregates.sketches import CHECKS, check_hll, check_theta
+from lakekit.lsm.sketch_bytes import CHECKS, check_hll, check_theta
 from spec_tests.golden.test_lsm_bitmaps import bitmap
 from spec_tests.reliability.children import Child
 

@@ -9,9 +9,8 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 import lakekit as lk
-from lakekit.cache import LRUCache
 from lakekit.commit import try_commit
-from lakekit.runtime import Runtime
+from lakekit.runtime import LRUCache, Runtime
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.memory import MemoryStorage
 from lakekit.storage.protocol import commit_queue

@@ -17,11 +17,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakekit.cache import LRUCache
 from lakekit.errors import LakekitError
 from lakekit.maintenance.check import child_process, files, levels, metadata, rows
 from lakekit.maintenance.check.findings import Findings, Report
 from lakekit.metadata import snapshots
+from lakekit.runtime import LRUCache
 
 if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
