@@ -154,10 +154,7 @@ __all__ += [name for name in sorted(_HOME) if name not in _SHADOWING]
 
 
 class _Names(ModuleType):
-    """The package as a module whose public names win over modules of the same name.
-
-    `lk.options()` is a function and `lakekit.options` a package.
-    """
+    """The package as a module whose functions (`lk.options()`) win over its modules of the same name."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if not (name in _HOME and isinstance(value, ModuleType)):

@@ -89,7 +89,7 @@ def map_io(
 def map_sequentially(
     function: Callable[[A], B], inputs: Iterable[A], *, after: Callable[[A], object] | None = None
 ) -> list[B]:
-    """`parallel_map` in this thread alone."""
+    """Run `parallel_map` in this thread alone."""
     return [_call_after(after, item, function(item)) for item in inputs]
 
 

@@ -71,7 +71,7 @@ def conjunction(parts: list[Predicate]) -> Predicate:
 
 
 def disjunction(parts: list[Predicate]) -> Predicate:
-    """Any of them, flattened; a part that always holds wins, parts that never hold vanish."""
+    """Return the disjunction, flattened; a part that is `TRUE` wins, parts that are `FALSE` vanish."""
     flat: list[Predicate] = []
     for part in parts:
         if part == TRUE:

@@ -135,7 +135,7 @@ def work(runtime: Runtime, verb: str, unit: str, total: int = 0, *, extra_unit: 
     return Work(runtime, verb, unit, total, extra_unit)
 
 
-# ---- who is told -----------------------------------------------------------------------------------------------------
+# ---- state of the process --------------------------------------------------------------------------------------------
 
 _CALLBACK: ContextVar[Callback | None] = ContextVar("lakekit_progress", default=None)
 _IS_NESTED: ContextVar[bool] = ContextVar("lakekit_at_work", default=False)
@@ -204,7 +204,7 @@ def _restore_tells(before: bool) -> Iterator[None]:
         _Process.tells = before
 
 
-# ---- where it is shown -----------------------------------------------------------------------------------------------
+# ---- screens ---------------------------------------------------------------------------------------------------------
 
 
 def _screen() -> Screen | None:

@@ -102,7 +102,7 @@ _LONGEST_WAIT_MS = 7 * 24 * 3_600_000
 
 
 def now_ms() -> int:
-    """Milliseconds since 1970."""
+    """Return the milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
@@ -300,7 +300,7 @@ def write_over(line: str) -> None:
 
 
 def warn_user(text: str) -> None:
-    """Warns of something that is done all the same, at the line that called lakekit."""
+    """Warn of something that is done all the same, at the line that called lakekit."""
     depth, frame = 2, sys._getframe(1)  # noqa: SLF001 - the way to a caller
     while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("lakekit."):
         depth, frame = depth + 1, frame.f_back

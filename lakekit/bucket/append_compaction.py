@@ -237,7 +237,7 @@ def _rows(target: RewriteTarget, files: Sequence[DataFileMeta]) -> Iterator[pl.D
         yield from frame.collect_batches(chunk_size=_ROWS, maintain_order=True)
 
 
-# ---- appended ------------------------------------------------------------
+# ---- append bucket -------------------------------------------------------
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -324,7 +324,7 @@ class AppendBucket:
         )
 
 
-# ---- clustered ------------------------------------------------------------
+# ---- clustered bucket -----------------------------------------------------
 
 
 LOCAL_SORT = "local-sort"

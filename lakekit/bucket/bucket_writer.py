@@ -265,14 +265,10 @@ class _Increment:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether nothing changed."""
         return not (self.new or self.changelog or self.before or self.after or self.compact_changelog or self.index)
 
     def take(self, result: CompactResult) -> list[DataFileMeta]:
-        """Add the files of a compaction; return the files of earlier compactions that it replaced.
-
-        Those files are in no snapshot, so that they can be deleted.
-        """
+        """Add the files of a compaction; return the files of earlier ones that it replaced: in no snapshot."""
         unused = []
         after_names = {file.name for file in result.after}
         for file in result.before:
@@ -466,7 +462,6 @@ class BucketWriter:
         return (order(section, rule) for section in sections)
 
     def _sorted(self, sections: Iterable[pl.DataFrame], order: SortOrder) -> Iterable[pl.DataFrame]:
-        """Return the rows of each section sorted by `clustering.columns`."""
         return (flushing.by_key(section, order.names).select(cols(self.ctx.schema.names)) for section in sections)
 
     # ---- messages

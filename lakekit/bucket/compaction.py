@@ -157,10 +157,7 @@ def _compact_sections(work: _CompactionRun) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _KeyRange:
-    """Files whose key ranges overlap no others, oldest versions first.
-
-    `in_order`: sequence numbers rise from file to file.
-    """
+    """Files whose key ranges overlap no others, oldest first; `in_order`: sequence numbers rise by file."""
 
     files: tuple[DataFileMeta, ...]
     in_order: bool
@@ -263,7 +260,6 @@ class _CompactionRun:
             )
 
     def undo(self) -> None:
-        """Delete the files written so far."""
         self.job.ctx.storage.delete(every_path(self.job.ctx, self.job.partition, self.job.bucket, self.made))
 
     def _is_due(self, file: DataFileMeta) -> bool:
@@ -507,7 +503,6 @@ def _drop_deletes(section: pl.DataFrame, *, drops: bool) -> pl.DataFrame:
 
 
 def _drop_level(section: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows without the level they came from."""
     return (
         pl.DataFrame([column for column in section.get_columns() if column.name != LEVEL])
         if LEVEL in section.columns

@@ -313,7 +313,6 @@ def _by_file(files: Sequence[DataFileMeta], rows: NDArray[np.unsignedinteger]) -
 def _rows(
     older: LookupLevels, files: Sequence[DataFileMeta], where: Mapping[str, NDArray[np.int64]], columns: Sequence[str]
 ) -> pl.DataFrame:
-    """Read the rows at those positions."""
     ctx = older.ctx
     hit = [file for file in files if file.name in where]
     paths = [older.path(file) for file in hit]

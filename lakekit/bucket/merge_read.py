@@ -122,10 +122,7 @@ def split_by_key_range(task: MergeTask, weight_bytes: int | None = None) -> list
 
 
 def _split_by_sample(task: MergeTask, pieces: int) -> list[MergeTask]:
-    """Split the task by the whole key, at quantiles of a sample of the files' keys.
-
-    Used where the first key column has too few values to split between them.
-    """
+    """Split by the whole key, at quantiles of a sample, where the first column has too few values."""
     fields = task.ctx.schema.key_fields
     step = max(1, sum(file.row_count for file in task.files) // (pieces * _PER_SLICE))
     names = [field.name for field in fields]
@@ -487,7 +484,7 @@ def _scan(
     )
 
 
-# ---- expired ------------------------------------------------------------
+# ---- record expiration --------------------------------------------------
 
 
 _MILLIS_FROM = 10**12

@@ -88,10 +88,7 @@ def remember(ctx: TableContext, before: Snapshot, after: Snapshot, rows: Iterabl
 
 
 def _add_files(numbers: PartitionSequences, files: Iterable[tuple[int, int, int]]) -> PartitionSequences | None:
-    """Return the numbers of a partition with files added; None if the files contradict them.
-
-    A file is its bucket, its total number of buckets and its greatest sequence number.
-    """
+    """Return the numbers with files (bucket, total, sequence number) added; None if they contradict."""
     greatest, total_buckets = dict(numbers.greatest), numbers.total_buckets
     for bucket, total, number in files:
         if bucket >= 0:

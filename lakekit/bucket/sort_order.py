@@ -151,10 +151,7 @@ def _coordinate(column: pl.Series) -> Words:
 
 
 def _hilbert_distances(point: list[Words]) -> Bytes:
-    """Return the positions of points along the curve as big-endian numbers.
-
-    The algorithm is J. Skilling, "Programming the Hilbert curve", 2004.
-    """
+    """Return positions along the curve, big-endian (J. Skilling, "Programming the Hilbert curve", 2004)."""
     first, last, bit_one = point[0], point[-1], np.uint64(1)
     for shift in range(HILBERT_BITS - 1, 0, -1):
         bit, below = np.uint64(shift), (bit_one << np.uint64(shift)) - bit_one

@@ -54,7 +54,7 @@ class GlobalTable:
     name: str
 
     def scan(self) -> pl.LazyFrame:
-        """Its rows as of now."""
+        """Return its rows as of now."""
         return sys_tables.TABLES[self.name](self.catalog).lazy()
 
     def __repr__(self) -> str:
@@ -489,7 +489,7 @@ class Catalog(CatalogCore):
         else:
             try:
                 views.require_view_store(metastore).put_view(parsed, views.to_text(made))
-            except ViewAlreadyExists:  # somebody made it just now
+            except ViewAlreadyExists:  # made by another process just now
                 existing = views.find_view(self, metastore, parsed, self._seen.views)
                 if not if_not_exists or existing is None:
                     raise
@@ -497,7 +497,7 @@ class Catalog(CatalogCore):
         return made
 
     def drop_view(self, name: str, *, if_exists: bool = False) -> None:
-        """Forgets a view. Raises `ViewNotFound`, unless `if_exists`."""
+        """Remove a view. Raises `ViewNotFound`, unless `if_exists`."""
         parsed = identifier.data_table(name, "dropView")
         if (
             self._seen.views.pop(parsed.full, None) is None

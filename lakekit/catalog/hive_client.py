@@ -219,7 +219,7 @@ def parse_metastore_uris(uri: str) -> list[tuple[str, int]]:
 
 
 def code(kind: Kind) -> int:
-    """Thrift's number of a type."""
+    """Return Thrift's number of a type."""
     if isinstance(kind, dict):
         return int(TType.STRUCT)
     return int(_PLAIN[kind] if isinstance(kind, str) else {"list": TType.LIST, "map": TType.MAP}[kind[0]])

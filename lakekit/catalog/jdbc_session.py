@@ -131,10 +131,7 @@ def _split(uri: str) -> SplitResult | None:
 
 
 def _file(uri: str, tail: str, *, is_java: bool) -> str:
-    """Return the path in `jdbc:sqlite:FILE`, `jdbc:sqlite:file:FILE` or `sqlite:///FILE`.
-
-    A fourth slash begins an absolute path.
-    """
+    """Return the path in `jdbc:sqlite:[file:]FILE` or `sqlite:///FILE` (absolute by a fourth slash)."""
     name = tail.partition("?")[0]
     if not is_java:
         if not name.startswith("///"):
@@ -264,7 +261,7 @@ class JdbcSession:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All statements of the block, or none."""
+        """Run all statements of the block, or none."""
         self.do("BEGIN")
         try:
             yield

@@ -56,11 +56,11 @@ class Metastore(Protocol):
         ...
 
     def has_database(self, database: str) -> bool:
-        """Whether there is a database of that name, whatever the text."""
+        """Return whether there is a database of that name, whatever the text."""
         ...
 
     def is_linked(self, database: str) -> bool:
-        """Whether the folder of a database is a link: its tables stay when it is dropped."""
+        """Return whether the folder of a database is a link: its tables stay when it is dropped."""
         ...
 
     def create_database(self, database: str, properties: Mapping[str, str]) -> None:
@@ -76,7 +76,7 @@ class Metastore(Protocol):
         ...
 
     def drop_database(self, database: str, *, cascade: bool) -> None:
-        """Forgets a database whose tables are gone."""
+        """Remove a database whose tables are gone."""
         ...
 
     def tables(self, database: str) -> list[str]:
@@ -84,11 +84,11 @@ class Metastore(Protocol):
         ...
 
     def has_table(self, database: str, table: str) -> bool:
-        """Whether there is a table of that name, whatever the text."""
+        """Return whether there is a table of that name, whatever the text."""
         ...
 
     def locate(self, name: Identifier) -> TableLocation:
-        """Where a table lies or would lie, and who is to be told of its changes."""
+        """Return where a table lies or would lie, and the environment that its changes are reported to."""
         ...
 
     def create_table(self, name: Identifier, define: Define) -> None:
@@ -99,7 +99,7 @@ class Metastore(Protocol):
         ...
 
     def drop_table(self, name: Identifier) -> None:
-        """Forgets a table and deletes its files."""
+        """Remove a table, and delete its files."""
         ...
 
     def rename_table(self, old: Identifier, new: Identifier) -> None:
@@ -128,7 +128,7 @@ class SupportsViews(Protocol):
         ...
 
     def drop_view(self, name: Identifier) -> bool:
-        """Forgets a view; whether there was one."""
+        """Remove a view; return whether there was one."""
         ...
 
 
@@ -187,7 +187,7 @@ def missing_table(database: str, table: str, existing: Sequence[str]) -> TableNo
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Names with commas between them, not too many."""
+    """Return names with commas between them, not too many."""
     more = len(names) - MAX_SHOWN_NAMES
     return ", ".join(names[:MAX_SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
 
@@ -233,7 +233,7 @@ def is_table(storage: Storage, directory: str) -> bool:
             for layout in layouts
             for entry in own.list(layout.schema_dir)
         )
-    except OutsideRoot:  # its schemas lie elsewhere, where nobody reads them
+    except OutsideRoot:  # its schemas lie outside, where they are not read
         return False
 
 

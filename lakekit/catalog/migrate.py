@@ -130,7 +130,7 @@ def _check_options(options: Mapping[str, Any]) -> None:
             )
 
 
-# ---- what lies there -----------------------------------------------------------------------------
+# ---- the source ----------------------------------------------------------------------------------
 
 
 def _read(catalog: CatalogCore, source: str | PathLike | Table, request: MigrateRequest) -> _ForeignTable:
@@ -287,14 +287,11 @@ def _build_migrated_files(foreign: _ForeignTable, table_schemas: Sequence[TableS
     return taken
 
 
-# ---- what was moved ------------------------------------------------------------------------------
+# ---- removal of the source -----------------------------------------------------------------------
 
 
 def _remove(source: ForeignSource, name: str) -> None:
-    """Delete the migrated files at the source, and folders that are empty then.
-
-    A failure causes a warning: the table has its rows all the same.
-    """
+    """Delete the migrated files at the source, and folders that are empty then; a failure is a warning."""
     try:
         source.storage.delete([*(file.path for file in source.files), *source.beside])
         source.storage.remove_directories(source.folders)

@@ -127,9 +127,8 @@ def create_and_register(metastore: Metastore, name: Identifier, make: Define, me
         metastore.create_table(name, define)
     except BaseException as wrong:
         if made:
-            with suppress(
-                LakekitError
-            ):  # where nobody tells whether the name is there, the files stay: they are a whole table
+            # if it is unknown whether the name exists, the files stay: they are a complete table
+            with suppress(LakekitError):
                 if not metastore.has_table(name.database, name.table):
                     maintenance.atomic_create.drop_created(made[0])
         elif (

@@ -155,9 +155,8 @@ def _open_tables(catalog: TableCatalog) -> list[tuple[str, str, TableContext]]:
 
     def handle(pair: tuple[str, str]) -> TableContext | None:
         try:
-            return Table.handle(
-                catalog.table(".".join(pair))
-            )  # of format tables too, which have no handle for those who look for snapshots
+            # `Table.handle`, as the method of format tables refuses
+            return Table.handle(catalog.table(".".join(pair)))
         except LakekitError:
             return None
 
@@ -183,7 +182,7 @@ class SystemTable:
     name: str
 
     def scan(self, at: int | str | datetime | None = None, *, options: Mapping[str, Any] | None = None) -> pl.LazyFrame:
-        """Its rows, with Paimon's own columns: the same as `table.system(name)`."""
+        """Return its rows, with Paimon's own columns: the same as `table.system(name)`."""
         return self.table.system(self.name, at=at, options=options)
 
     def follow(

@@ -228,7 +228,7 @@ def read_stored_views(metastore: Metastore, database: str) -> dict[str, str]:
 
 
 def without_view(metastore: Metastore, name: Identifier) -> bool:
-    """Whether a metastore kept a view of that name, which it does no more."""
+    """Remove a view of that name from a metastore; return whether there was one."""
     return isinstance(metastore, SupportsViews) and metastore.drop_view(name)
 
 
@@ -240,7 +240,7 @@ def require_view_store(metastore: Metastore) -> SupportsViews:
     raise Unsupported(f'"{metastore.where}" keeps no views: {instead}', feature=FEATURE)
 
 
-# ---- materialized ------------------------------------------------------------
+# ---- materialized tables -----------------------------------------------------
 
 
 KIND = "materialized-table"
@@ -298,11 +298,11 @@ class MaterializedTable(Table):
         return int(number) * _UNITS[unit.upper()]
 
     def suspend(self) -> None:
-        """Has `refresh` refuse, until `resume`."""
+        """Let `refresh` refuse, until `resume`."""
         self.alter(set_option(_STATUS, _SUSPENDED))
 
     def resume(self) -> None:
-        """Lets `refresh` work again."""
+        """Let `refresh` work again."""
         self.alter(set_option(_STATUS, _ACTIVATED))
 
 

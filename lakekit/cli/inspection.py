@@ -236,7 +236,7 @@ def show_features(args: argparse.Namespace, out: Output) -> None:
 
 
 def show_versions(_: argparse.Namespace, out: Output) -> None:
-    """`lakekit versions`."""
+    """Run `lakekit versions`."""
     out.frame(versions())
 
 

@@ -63,9 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _say(error, USAGE)
     except LakekitError as error:
         return _say(error, PROBLEM)
-    except (
-        _polars_errors()
-    ) as error:  # a panic over a damaged page too, where Polars' own error is an error of the program
+    # a panic over a damaged page too, where Polars' own error is an error of the program
+    except _polars_errors() as error:
         if "KeyboardInterrupt" in str(error) and not isinstance(error, Exception):  # what it panicked over
             raise KeyboardInterrupt from error
         return _say(error, PROBLEM)

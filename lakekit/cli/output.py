@@ -99,10 +99,7 @@ def _full_text(value: object) -> str:
 
 
 def _json(value: object) -> str:
-    """Return a value as JSON that every reader takes.
-
-    JSON has no number for NaN and the infinities, which become texts, as the reference prints them.
-    """
+    """Return a value as JSON that every reader takes: NaN and infinities are texts, as in the reference."""
     try:
         text = json.dumps(value, default=_json_default, ensure_ascii=False, allow_nan=False)
     except ValueError:

@@ -233,7 +233,7 @@ def arrow_type(node: AvroNode) -> pa.DataType:
     return _PRIMITIVE_TYPES[node.kind]
 
 
-# ---- places ----------------------------------------------------------------------------------------------------------
+# ---- starts of records -----------------------------------------------------------------------------------------------
 
 
 def _starts(vectors: VectorReader, node: AvroNode, first: Ints, last: Ints, counts: Ints, guess: Guess | None) -> Ints:

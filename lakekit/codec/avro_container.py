@@ -497,10 +497,7 @@ def codec_named(compression: str) -> str:
 
 @lru_cache(maxsize=32)
 def _zstd(level: int) -> Callable[[bytes], bytes]:
-    """Return a function that compresses at a level.
-
-    One compressor, which locks itself, serves all blocks: creating one takes longer than compressing a small block.
-    """
+    """Return a compressor of a level: one for all blocks, as creating it takes longer than a small block."""
     if zstd is not None:
         with suppress(ValueError):  # a level that it has not
             return partial(zstd.ZstdCompressor(level=level).compress, mode=zstd.ZstdCompressor.FLUSH_FRAME)

@@ -266,10 +266,7 @@ class VectorReader:
         return value_starts, after
 
     def _skip_one(self, skip: Skip, value_starts: Ints, slots: slice, at: int, end: int) -> int:
-        """Skip the remaining values of one run, one by one, and return where it ends.
-
-        `OUT_OF_BOUNDS` if a value passes `end`.
-        """
+        """Skip the remaining values of one run; return where it ends, `OUT_OF_BOUNDS` if a value passes `end`."""
         offsets = []
         try:
             for _ in range(slots.stop - slots.start):

@@ -156,10 +156,7 @@ class _Rows:
             raise Corrupt(msg, path=self.path, field=field)
 
     def spend(self, length: int, field: str) -> None:
-        """Count the bytes of parts of rows, and raise `Corrupt` if they exceed the rows.
-
-        Parts of a row never overlap, so all of them together are no longer than the rows.
-        """
+        """Count the bytes of parts of rows, which never overlap; raise `Corrupt` if they exceed the rows."""
         self.left -= length
         if self.left < 0:
             self.check(np.ones(1, np.bool_), "its parts overlap", field)
@@ -309,10 +306,7 @@ class PackedRows(NamedTuple):
 
 
 class _VariablePart(NamedTuple):
-    """A column's share of the variable part.
-
-    Row i takes `room[i]` bytes, of which `lengths[i]` come from `data[begins[i]:]`.
-    """
+    """A column's variable part: row i takes `room[i]` bytes, `lengths[i]` from `data[begins[i]:]`."""
 
     room: NDArray[np.int64]
     lengths: NDArray[np.int64]

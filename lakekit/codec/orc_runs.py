@@ -76,10 +76,7 @@ def signed_range(data: bytes, *, second: bool) -> tuple[int, int] | None:
 
 
 def _read_runs(data: bytes, read: Callable[[bytes, int], tuple[T, int]]) -> Iterator[T]:
-    """Yield the result of `read` for each complete run.
-
-    `read` takes an offset and returns the offset after the run, too.
-    """
+    """Yield the result of `read` for each complete run; it returns the offset after the run, too."""
     at = 0
     try:
         while at < len(data):
@@ -147,7 +144,6 @@ def _patched_ends(data: bytes, at: int, width: int, count: int) -> tuple[list[in
 
 
 def _bits_to_numbers(bits: Bits) -> NDArray[np.uint64]:
-    """Return the numbers that rows of bits stand for."""
     padded = np.zeros((len(bits), 64), np.uint8)
     padded[:, 64 - bits.shape[1] :] = bits
     return np.packbits(padded, axis=1).view(">u8").reshape(-1).astype(np.uint64)
@@ -235,11 +231,7 @@ def _sum_patched_base(data: bytes, at: int, width: int, count: int) -> tuple[int
 
 
 def _bits(data: bytes, at: int, width: int, count: int) -> tuple[Bits, int]:
-    """Return a row of bits, the highest first, for each of `count` numbers, and the offset after them.
-
-    Raises:
-        IndexError: the data ends too early.
-    """
+    """Return a row of bits, highest first, a number, and the offset after them. Raises `IndexError`."""
     end = at + (count * width + 7) // 8
     if end > len(data):
         raise IndexError
@@ -247,7 +239,6 @@ def _bits(data: bytes, at: int, width: int, count: int) -> tuple[Bits, int]:
 
 
 def _sum(bits: Bits) -> int:
-    """Return the sum of the numbers that rows of bits stand for."""
     width = bits.shape[1]
     return sum(int(ones) << (width - 1 - at) for at, ones in enumerate(bits.sum(0, dtype=np.int64)))
 
@@ -260,7 +251,6 @@ def _number(data: bytes, at: int, end: int) -> int:
 
 
 def _check_length(length: int) -> int:
-    """Return `length`. Raises `Corrupt` if it is out of range."""
     if not 0 <= length <= _MOST_LENGTH:
         raise Corrupt(f"a length of {length}", field="length")
     return length
@@ -398,10 +388,7 @@ def _check_stripe(tail: Tail, stripe: Stripe, columns_by_number: dict[int, Colum
 
 
 def _check_scales(tail: Tail, stream: _Stream, *, second: bool) -> None:
-    """Raise `Corrupt` where a decimal has a scale out of range.
-
-    Arrow would multiply by ten as often, without end.
-    """
+    """Raise `Corrupt` for a decimal's scale out of range: Arrow would multiply by ten as often."""
     data = orc_tail.inflate(
         bytes(tail.data[stream.begin : stream.begin + stream.length]), tail.codec, tail.block_bytes
     )[:_MOST_INFLATED_BYTES]
@@ -415,10 +402,7 @@ def _check_scales(tail: Tail, stream: _Stream, *, second: bool) -> None:
 
 
 def _check_values(tail: Tail, column: Column, streams: Sequence[_Stream], total: int) -> None:
-    """Raise `Corrupt` where lists or maps have more values together than their columns can hold.
-
-    Arrow would read beyond its buffers.
-    """
+    """Raise `Corrupt` where lists or maps have more values than their columns: Arrow would read beyond."""
     if total <= _FEW_VALUES:
         return
     for child in column.children:
@@ -431,10 +415,7 @@ def _check_values(tail: Tail, column: Column, streams: Sequence[_Stream], total:
 
 
 def _most_values(tail: Tail, column: Column, streams: Sequence[_Stream]) -> int:
-    """Return an upper bound of a column's values, by the bytes of its streams.
-
-    A STRUCT without a stream has as many as its parts.
-    """
+    """Return an upper bound of a column's values by its streams, of a STRUCT without any by its parts."""
     own = [
         stream
         for stream in streams

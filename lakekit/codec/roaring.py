@@ -279,10 +279,7 @@ def _find_unsound(containers: RoaringLayout) -> int | None:
 
 
 def _end_of_single(containers: RoaringLayout, at: int) -> int:
-    """Return the end of the adjacent containers from `at` on that have one run each.
-
-    Such a container takes six bytes.
-    """
+    """Return the end of the adjacent containers from `at` on that have one run each, in six bytes."""
     end = at + 1
     while (
         end < len(containers.kinds)

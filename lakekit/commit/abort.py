@@ -238,10 +238,7 @@ def _names(message: CommitMessage) -> Iterator[str]:
 
 
 def _files(ctx: TableContext, message: CommitMessage) -> Iterator[tuple[str, str]]:
-    """Yield names and paths of files that the message created.
-
-    Files that a compaction only moved to another level are not its own.
-    """
+    """Yield names and paths of files that the message created, not of those that it only moved."""
     input_names = {file.name for file in message.compact_before}
     outputs = tuple(file for file in message.compact_after if file.name not in input_names)
     for file in (*message.new_files, *message.changelog_files, *outputs, *message.compact_changelog):
@@ -293,7 +290,7 @@ def _roots(ctx: TableContext) -> Iterator[tuple[Snapshot, tuple[Which, ...]]]:
     """
     for branch in (MAIN, *refs.list_branch_names(ctx)):
         branch_ctx = ctx if branch == ctx.branch else ctx.on_branch(branch)
-        # the newest is asked for by itself: of those that are listed every one may have expired before it is read
+        # the newest first, by itself: every listed one may have expired before it is read
         newest = snapshots.latest(branch_ctx)
         if newest is not None:
             yield newest, ("all", "changelog")

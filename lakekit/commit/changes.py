@@ -130,7 +130,7 @@ def collect_appended(ctx: TableContext, messages: Sequence[CommitMessage]) -> Co
     bases = tuple(
         KnownHashes(partition=message.partition, names=frozenset(message.hash_index_base))
         for message in messages
-        # else it rests on an earlier one of these
+        # else its base is a new file of these messages
         if message.hash_index_base is not None
         and message.has_new
         and new_index_names.isdisjoint(message.hash_index_base)

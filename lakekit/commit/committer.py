@@ -155,7 +155,7 @@ def commit_changes(
             break
         latest = committed[-1].snapshot
     if len(committed) < len(steps) and is_new_user:
-        with suppress(LakekitError):  # nobody will publish these again: what was compacted in vain goes
+        with suppress(LakekitError):  # never committed again: the compacted files are deleted
             abort.abort_compacted(ctx, messages)
     return outcome(request, committed)
 
@@ -242,7 +242,7 @@ def _steps(
         if not overwrites.does_nothing(ctx, overwrite, appended):
             changes = appended if len(compacted.delta) else overwrites.upgrade_levels(ctx, appended)
             steps.append(CommitStep(changes=changes, overwrite=overwrite, check=True))
-        # who replaces rows tells of nothing, whoever wrote the messages
+        # an overwrite has no changelog, whatever the messages hold
         compacted = replace(compacted, changelog=EMPTY_DELTA)
     elif not (ignore_empty and appended.is_empty):
         steps.append(CommitStep(changes=appended, check=check_append or appended.kind != "APPEND"))
@@ -258,10 +258,7 @@ def _resume_commit(
     earlier: Sequence[Snapshot],
     latest: Snapshot | None,
 ) -> Commit:
-    """Return a commit that exists already; commit its compaction now if that was cut off after the rows.
-
-    A compaction that no longer fits is left out (ENGINE 5.7).
-    """
+    """Return an existing commit; commit its compaction now if cut off and if it still fits (ENGINE 5.7)."""
     committed = _load_committed(request.ctx, earlier)
     own = None if latest is None else abort.latest_of_user(request.ctx, request.commit_user, latest)
     is_last = bool(earlier) and own is not None and own.id == earlier[-1].id
@@ -280,7 +277,6 @@ def _load_committed(ctx: TableContext, earlier: Sequence[Snapshot]) -> list[Comm
 
 
 def _changes_of(ctx: TableContext, snapshot: Snapshot) -> CommitChanges:
-    """Return the changes of a snapshot, read from its manifests."""
     return CommitChanges(
         kind=snapshot.commit_kind,  # type: ignore[arg-type] # committed by a writer, so no ANALYZE
         delta=Delta(read=meta.read_entries(ctx, meta.manifest_files(ctx, snapshot, "delta"))),

@@ -137,10 +137,7 @@ def _check_expired(missing: ManifestEntries, parties: ConflictUsers) -> None:
 
 
 def _has_repeats(delta: ManifestEntries, codes: NDArray[np.int64]) -> bool:
-    """Return whether a file is added, or deleted, twice in a row.
-
-    Equal `codes` are entries of the same file.
-    """
+    """Return whether a file (equal `codes`) is added, or deleted, twice in a row."""
     kinds = delta.numbers("kind")
     order = np.argsort(codes, kind="stable")
     return bool(((codes[order][1:] == codes[order][:-1]) & (kinds[order][1:] == kinds[order][:-1])).any())
@@ -251,7 +248,7 @@ def check_vectors(
             else:
                 marked.add((entry.partition, range_.file_name))
     live_names = _names(base)
-    # some only move to another level: their vectors stay theirs
+    # files that only move to another level keep their vectors
     added = _names(delta.filter(delta.numbers("kind") == ADD))
     unknown = marked - live_names - added
     if unknown:

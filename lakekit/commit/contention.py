@@ -112,14 +112,14 @@ def is_superseded(ctx: TableContext, own: Snapshot, changes: CommitChanges) -> b
 
     None: it cannot be decided. Raises what reading manifests raises.
     """
-    # the oldest goes first: nothing of our number has expired
+    # snapshots expire oldest first: while the one before exists, none of our number has
     if own.id > 1 and ctx.storage.exists(ctx.layout.snapshot(own.id - 1)):
         return False
     later_ids = [number for number in snapshots.ids(ctx) if number > own.id]
     if not later_ids:
         return False
     after = snapshots.find(ctx, later_ids[0])
-    if later_ids[0] > own.id + 1 or after is None:  # what lies between has expired, and before that all that is older
+    if later_ids[0] > own.id + 1 or after is None:  # the ids between have expired, and all older ones
         return ctx.storage.exists(ctx.layout.snapshot(own.id))
     return _is_unknown_to(ctx, after, own, changes)
 

@@ -140,7 +140,7 @@ def _is_in_range(value: Any, low: Any, high: Any, nulls: int | None) -> bool:
     if value is None:
         return nulls is None or nulls > 0
     if low is None or high is None:
-        return True  # only nulls, or nobody knows
+        return True  # only nulls, or unknown
     return bool(_order(low) <= _order(value) <= _order(high))
 
 
@@ -182,7 +182,7 @@ def _reduce_if_known(choose: Any, numbers: list[int | None]) -> int | None:
     return None if None in numbers else choose(numbers)
 
 
-# ---- expired ------------------------------------------------------------
+# ---- partition expiration -----------------------------------------------
 
 
 def is_partition_expired(ctx: TableContext, partition: bytes) -> bool:
@@ -327,7 +327,6 @@ def _try_full_compaction(draft: UncommittedFiles, files: Sequence[ManifestFileMe
 
 
 def _names_any(entries: ManifestEntries, deleted: ManifestEntries) -> bool:
-    """Return whether one of the deleted files is among the entries."""
     group = columns_of.identities(columns_of.concat([entries, deleted]))
     return bool(np.isin(group[: len(entries)], group[len(entries) :]).any())
 
@@ -381,7 +380,7 @@ def _copy_avro_records(draft: UncommittedFiles, group: list[ManifestFileMeta]) -
     )
 
 
-# ---- draft ------------------------------------------------------------
+# ---- uncommitted files ------------------------------------------------
 
 
 _MOST_BYTES = 32 << 20
@@ -439,7 +438,7 @@ class UncommittedFiles:
         self._written = dict.fromkeys(path for path in self._written if path in kept_paths)
 
 
-# ---- index ------------------------------------------------------------
+# ---- index files ------------------------------------------------------
 
 
 def combine(

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lakekit.model.manifests import ManifestFileMeta
 
 _PATIENCE_MS = 1000
-"""Who holds a turn for longer may be asleep; the others go on without."""
+"""A commit that holds a turn for longer may be asleep; the others go on without."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +181,7 @@ def try_commit(
     return CommittedSnapshot(snapshot=snapshot, changes=changes, retry_count=retries)
 
 
-# ---- prepared --------------------------------------------------------------------------------------------------------
+# ---- preparing -------------------------------------------------------------------------------------------------------
 
 
 class _PreparedSnapshot(NamedTuple):
@@ -230,10 +230,7 @@ def _prepare(
 
 
 def _base(draft: UncommittedFiles, reused: _ReusedManifests, files: list[ManifestFileMeta]) -> list[ManifestFileMeta]:
-    """Return the base manifests of the new snapshot, merged.
-
-    What an earlier attempt merged is not merged again.
-    """
+    """Return the base manifests of the new snapshot, merged; earlier merges are reused."""
     count = len(reused.merged_from)
     if count and files[:count] == reused.merged_from:
         return reused.merged + files[count:]
@@ -306,10 +303,7 @@ def _snapshot(
 
 
 def _next_id(ctx: TableContext, latest: Snapshot | None) -> int:
-    """Return the id of the new snapshot.
-
-    Raises `LimitExceeded` past the greatest id that a file name can hold.
-    """
+    """Return the id of the new snapshot. Raises `LimitExceeded` past the greatest that a file name holds."""
     if latest is None:
         return 1
     if latest.id >= hint.MAX_ID:
@@ -323,7 +317,7 @@ def _next_id(ctx: TableContext, latest: Snapshot | None) -> int:
     return latest.id + 1
 
 
-# ---- checked ---------------------------------------------------------------------------------------------------------
+# ---- checking --------------------------------------------------------------------------------------------------------
 
 
 def _check_changes(
@@ -425,7 +419,7 @@ def _check_strict_mode(request: CommitRequest, changes: CommitChanges, latest: S
             )
 
 
-# ---- claimed ---------------------------------------------------------------------------------------------------------
+# ---- creating the snapshot file --------------------------------------------------------------------------------------
 
 
 def _create_snapshot_file(request: CommitRequest, draft: UncommittedFiles, snapshot: Snapshot) -> bool:
@@ -548,10 +542,7 @@ def _wait_for_retry(request: CommitRequest, lost: int, turn: ExitStack) -> bool:
 
 
 def _write_hints(ctx: TableContext, snapshot: Snapshot) -> None:
-    """Write the hint files.
-
-    Failures are ignored: hints are advice, and never go back to a smaller id (D7).
-    """
+    """Write the hint files; failures are ignored: hints are advice, and never go back (D7)."""
     layout = ctx.layout
     with suppress(LakekitError):
         hinted_id = _read_latest_hint(ctx)

@@ -140,7 +140,7 @@ def _vector(data: bytes, vector_range: DeletionRange, path: str) -> Positions:
     return positions
 
 
-# ---- positions ------------------------------------------------------------
+# ---- filters by position --------------------------------------------------
 
 
 def filter_positions(

@@ -470,7 +470,7 @@ def _file_name(request: ScanRequest, group: SchemaGroup) -> pl.Expr:
     return pl.col(PATH).replace_strict(sources, names, return_dtype=pl.String)
 
 
-# ---- what breaks while a frame runs ----------------------------------------------------------------------------------
+# ---- errors while a frame runs ---------------------------------------------------------------------------------------
 
 
 def _locate_bad_value(request: ScanRequest, group: SchemaGroup, error: ValueOutOfRange) -> ValueOutOfRange:

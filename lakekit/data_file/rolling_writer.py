@@ -152,10 +152,7 @@ def _postponed_format(schema: TableSchema, other: str) -> str:
 
 
 def _choices(options: TableOptions, level: int | None, *, changelog: bool) -> tuple[str, str, str]:
-    """Return format, compression and statistics mode of a level's files, or of changelog files.
-
-    `level` is None for append tables, whose files have no levels.
-    """
+    """Return format, compression and statistics mode of a level's (None: append) or of changelog files."""
     format_name, compression = options.file_format, options.file_compression
     mode, key = options.metadata_stats_mode, "metadata.stats-mode"
     if level is not None:
@@ -214,7 +211,7 @@ def _limit_stats_mode(field: Field, mode: str, format_name: str) -> str:
     return file_metadata.NONE if format_name == "parquet" else file_metadata.COUNTS
 
 
-# ---- places ----------------------------------------------------------------------------------------------------------
+# ---- locations -------------------------------------------------------------------------------------------------------
 
 
 def allocate_path(
@@ -505,10 +502,7 @@ def _as_int(number: object) -> int:
 
 
 def _keys(first: pl.DataFrame | None, last: pl.DataFrame | None, fields: tuple[Field, ...]) -> tuple[bytes, bytes]:
-    """Return the keys of two rows, as serialized rows.
-
-    Both are encoded in one call, as most of the cost is per call and not per row.
-    """
+    """Return the keys of two rows, as serialized rows; in one call, as most of the cost is per call."""
     assert first is not None
     assert last is not None
     columns = [first.get_column(field.name).append(last.get_column(field.name)) for field in fields]

@@ -174,7 +174,6 @@ def is_lost(file_type: DataType, result_type: DataType) -> bool:
 
 
 def _nulls(rows: pl.Series, *, dtype: pl.DataType) -> pl.Series:
-    """Return as many nulls as there are rows."""
     return pl.Series(rows.name, [None], dtype=dtype).new_from_index(0, len(rows))
 
 
@@ -205,7 +204,7 @@ def _shape(t: DataType) -> DataType:
     return t.as_nullable()
 
 
-# ---- unheld ------------------------------------------------------------
+# ---- partition columns that files lack ---------------------------------
 
 
 def select_possibly_missing(ctx: TableContext, fields: Sequence[Field]) -> tuple[Field, ...]:
@@ -300,7 +299,6 @@ def _fill_rows(rows: pl.Series, *, ctx: TableContext, field: Field, sources: Map
 
 
 def _parse_path_values(ctx: TableContext, field: Field, paths: Sequence[str]) -> pl.Series:
-    """Return the values of a partition column in the directories of some files."""
     texts = [_text(ctx, path, field.name) for path in paths]
     default_name = ctx.options.partition_default_name
     values = [partitions.parse([text], [field.type], default_name=default_name) for text in texts]

@@ -123,7 +123,7 @@ def not_null_refused(column: str) -> SchemaMismatch:
     )
 
 
-# ---- nested ------------------------------------------------------------
+# ---- nested columns ----------------------------------------------------
 
 
 def change_fields_at(fields: Fields, path: Path, change: Callable[[Fields, str], Fields], prefix: Path = ()) -> Fields:
@@ -207,7 +207,7 @@ def replace_type(field: Field, t: DataType) -> Field:
     return replace(field, type=t)
 
 
-# ---- retyping ------------------------------------------------------------
+# ---- type changes --------------------------------------------------------
 
 
 @dataclass(slots=True, kw_only=True)
@@ -289,10 +289,7 @@ class TypeChangeRules:
 
 @dataclass(slots=True, kw_only=True)
 class _SchemaDraft:
-    """The next schema in the making.
-
-    `before` are the options that the table had, by which the rules of changes go.
-    """
+    """The next schema in the making; `before` are the options by which the rules of changes go."""
 
     old: TableSchema
     before: TableOptions
@@ -371,7 +368,7 @@ def _apply(work: _SchemaDraft, change: TableChange) -> None:
             raise TypeError(msg)
 
 
-# ---- columns come and go -------------------------------------------------------------------------
+# ---- adding and dropping columns -----------------------------------------------------------------
 
 
 def _add(work: _SchemaDraft, change: schema_changes.AddColumn) -> None:
@@ -466,7 +463,7 @@ def _move_field(fields: Fields, change: schema_changes.MoveColumn) -> Fields:
     return (*left[:to], fields[at], *left[to:])
 
 
-# ---- columns change ------------------------------------------------------------------------------
+# ---- changing columns ----------------------------------------------------------------------------
 
 
 def _retype(work: _SchemaDraft, change: schema_changes.UpdateType) -> None:
@@ -509,10 +506,7 @@ def _with_comment(fields: Fields, last: str, *, comment: str | None, path: Path)
 
 
 def _with_default_kept(fields: Fields, last: str, *, path: Path) -> Fields:
-    """Return the same fields, if the default is a value of the new type.
-
-    Rows written without the column will get it.
-    """
+    """Return the same fields, if the default, which rows will get, is a value of the new type."""
     field = fields[field_index(fields, last, path)]
     check_default(field.type, field.default, join_path(path))
     return fields

@@ -315,7 +315,7 @@ def set_comment(comment: str | None) -> SetComment:
     return SetComment(comment=comment)
 
 
-# ---- options given ------------------------------------------------------------
+# ---- options as texts ---------------------------------------------------------
 
 
 FIELDS = "fields."
@@ -406,12 +406,12 @@ def key_of(name: str) -> str:
 
 
 def names_of(key: str) -> tuple[str, ...]:
-    """Every key under which a schema file may hold an option: its own and older ones."""
+    """Return every key under which a schema file may hold an option: its own and older ones."""
     return (key, *(old for old, now in OLDER_KEYS.items() if now == key))
 
 
 def strip_name_list(text: str) -> str:
-    """Names between commas, without blanks around them."""
+    """Return names between commas, without blanks around them."""
     return ",".join(name.strip() for name in text.split(","))
 
 
@@ -547,7 +547,7 @@ def _check_fixed(
 
 
 def _is_same_value(key: str, old: str | None, new: str | None) -> bool:
-    """Whether two texts of an option mean the same, no text meaning its default."""
+    """Return whether two texts of an option mean the same; None means its default."""
     try:
         return bool(_value(key, old) == _value(key, new))
     except InvalidOption:

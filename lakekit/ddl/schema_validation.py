@@ -429,7 +429,7 @@ def _check_columns(schema: TableSchema, options: TableOptions) -> None:
 
 
 def _check_ordering(schema: TableSchema, options: TableOptions) -> None:
-    """Options that releases after 1.4.2 brought."""
+    """Check options that releases after 1.4.2 brought."""
     if options.primary_key_nullable and not schema.primary_keys:
         raise _invalid_option(
             "Option 'primary-key.nullable' can only be enabled for a table with primary keys.",
@@ -513,7 +513,7 @@ def _check_branches(options: TableOptions, has_branch: Callable[[str], bool]) ->
             )
 
 
-# ---- what only a write would notice --------------------------------------------------------------
+# ---- errors of writes ----------------------------------------------------------------------------
 
 
 def check_writable(schema: TableSchema, before: TableSchema | None = None) -> None:

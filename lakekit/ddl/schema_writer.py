@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 MADE_BY_CATALOGS = {OBJECTS: "cat.create_object_table", "format-table": "cat.create_format_table"}
 """Kinds of tables that folders are, and what begins one."""
 MOST_RACES = 200
-"""Races that one change of a schema may lose; each is a change that somebody else made meanwhile."""
+"""Races that one change of a schema may lose; each is a change by another writer meanwhile."""
 
 
 def create(

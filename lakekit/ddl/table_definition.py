@@ -125,7 +125,7 @@ def _find_duplicates(names: Iterable[str]) -> list[str]:
 
 
 def format_list(names: Iterable[object]) -> str:
-    """Names as the reference prints a list."""
+    """Return names as the reference prints a list."""
     return f"[{', '.join(map(str, names))}]"
 
 
@@ -133,7 +133,7 @@ def format_list(names: Iterable[object]) -> str:
 
 
 def check_keys(schema: TableSchema) -> None:
-    """Whether some key is left inside a partition, and every key has a type that keys may have."""
+    """Check that some key is left inside a partition, and that every key has a type that keys may have."""
     if schema.primary_keys and not schema.trimmed_primary_keys:
         raise InvalidOption(
             f"Primary key constraint {format_list(schema.primary_keys)} should not be same with partition fields "
@@ -171,7 +171,7 @@ def _check_types(schema: TableSchema, names: Iterable[str], where: str) -> None:
 
 
 def check_names(schema: TableSchema) -> None:
-    """Whether no column has a name that the engine, or lakekit, gives to columns of its own."""
+    """Check that no column has a name that the engine, or lakekit, gives to columns of its own."""
     if (own := find_internal(schema.fields)) is not None:
         raise refuse("column-name.u001f", f"column {own!r}", instead="Choose another name")
     for name in schema.names:
@@ -213,7 +213,7 @@ def _check_fields(column: str, names: Sequence[str]) -> None:
 
 
 def check_types(schema: TableSchema) -> None:
-    """Whether lakekit has every type. Raises `Unsupported`."""
+    """Check that lakekit has every type. Raises `Unsupported`."""
     for part in schema.fields:
         for t in parts_of(part.type):
             if t.root == "BLOB":
@@ -231,7 +231,7 @@ def parts_of(t: DataType) -> Iterable[DataType]:
 
 
 def check_bucket(schema: TableSchema, bucket: int, full_compaction: int | None) -> None:
-    """`bucket` and `bucket-key` against the columns and keys."""
+    """Check `bucket` and `bucket-key` against the columns and keys."""
     text = schema.options.get("bucket-key")
     named = tuple(text.split(",")) if text and text.strip() else ()
     if absent := [name for name in named if not schema.has(name)]:
@@ -292,7 +292,7 @@ def check_bucket(schema: TableSchema, bucket: int, full_compaction: int | None) 
         )
 
 
-# ---- columns given ------------------------------------------------------------
+# ---- columns as callers write them --------------------------------------------
 
 
 _SCHEMA_HINT = "a schema is a dict of Paimon types by column, a pl.Schema, a pa.Schema or a list of lk.Field"

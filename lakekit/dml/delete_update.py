@@ -105,7 +105,7 @@ def _delete_stored_rows(change: RowChange, target: TargetRows, *, expr: pl.Expr)
 
 
 def takes_deletes(ctx: TableContext) -> bool:
-    """Whether a row of kind -D deletes its key, under the table's merge engine (ENGINE 1.6)."""
+    """Return whether a row of kind -D deletes its key, under the table's merge engine (ENGINE 1.6)."""
     rule = merge.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name)
     removes = rule.remove_on_delete or bool(ctx.options.partial_update_remove_record_on_sequence_group)
     return rule.engine == "deduplicate" or (rule.engine in ("partial-update", "aggregation") and removes)
@@ -293,10 +293,7 @@ def _run_update(
 
 
 def _write_new_rows(change: RowChange, target: TargetRows, expr: pl.Expr, values: list[pl.Expr]) -> None:
-    """Write new rows over the old ones.
-
-    Raises: `InvalidOption` where the table would not keep a new value.
-    """
+    """Write new rows over the old ones. Raises `InvalidOption` where the table would not keep a value."""
     names = [value.meta.output_name() for value in values]
     for batch in target.batches(expr):
         new = compute_rows(batch, values, change.ctx)
@@ -336,7 +333,7 @@ def key_changed(old: pl.DataFrame, new: pl.DataFrame, ctx: TableContext) -> None
 
 
 def compute_rows(rows: pl.DataFrame, values: list[pl.Expr], ctx: TableContext) -> pl.DataFrame:
-    """Rows with new values, held to the table's types. Raises `SchemaMismatch`, `ValueOutOfRange`."""
+    """Return rows with new values, held to the table's types. Raises `SchemaMismatch`, `ValueOutOfRange`."""
     with translate_compute_errors(ctx.name):
         made = without_empty_chunks(rows).with_columns(values)
     return pl.concat(

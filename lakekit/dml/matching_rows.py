@@ -65,7 +65,7 @@ def check_places(plan: Plan, expr: pl.Expr | None) -> None:
         return
     fields = bucket_assigners.bucket_fields(ctx)
     if not hashing.is_bucket_key(ctx.options.bucket_function_type, [field.type for field in fields]):
-        return  # nobody writes it: the writers refuse the table by name
+        return  # never written: the writers refuse the table by name
     numbers = plan.entries.numbers("bucket")
     for number in np.unique(numbers[plan.selected]).tolist():  # scalar: one a bucket
         buckets = tuple(bucket for bucket in plan.merged if bucket.bucket == number)
@@ -153,7 +153,7 @@ class TargetRows:
         return replace(plan, raw=np.array(raw, np.int64), merged=merged)
 
     def places(self, expr: pl.Expr | None) -> list[tuple[bytes, int]]:
-        """Where rows may be that satisfy a condition."""
+        """Return the (partition, bucket) pairs that may hold rows which satisfy a condition."""
         plan = self.plan(expr)
         return sorted({bucket_id_at(plan.entries, int(at)) for at in plan.selected})
 
@@ -249,7 +249,7 @@ class FileRows:
 
     @staticmethod
     def of(plan: Plan, at: NDArray[np.int64]) -> FileRows:
-        """Files of a plan."""
+        """Return the files of a plan. Raises `LimitExceeded` for too many rows."""
         entries = plan.entries.take(at)
         files = entries.files()
         names = {file.name: plan.vectors[file.name] for file in files if file.name in plan.vectors}

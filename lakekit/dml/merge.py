@@ -117,10 +117,7 @@ class _MergeRun:
 
     @property
     def _near(self) -> pl.Expr | None:
-        """Return the condition of the target rows to read; None for all.
-
-        All are read where unmatched target rows matter too.
-        """
+        """Return the condition of the target rows to read; None for all, where unmatched ones matter too."""
         return None if self.plan.not_matched_by_source else self.plan.near
 
     # ---- key tables
@@ -196,7 +193,7 @@ class _MergeRun:
         return self.plan.not_matched_by_source
 
     def _paired(self, rows: pl.LazyFrame) -> pl.LazyFrame:
-        """Each target row with each source row that it matches, and the clause that acts on it."""
+        """Return each target row with each source row that it matches, and the clause that acts on it."""
         schema = {**self.target.schema, **self.plan.source.schema}
         return _with_action_number(
             polars_pushdown.shield(rows, [self.plan.on], schema).join_where(self.plan.source.lazy(), self.plan.on),

@@ -158,7 +158,7 @@ def _not_all(what: str, text: str) -> TypeError:
     return TypeError(f"{what}={text!r}: the word is 'all'; values are given by column, {what}={{'v': …}}")
 
 
-# ---- merge plan ------------------------------------------------------------
+# ---- SQL text --------------------------------------------------------------
 
 
 _TOKEN = re.compile(
@@ -325,9 +325,8 @@ def _source(source: object, ctx: TableContext) -> pl.DataFrame:
         for name, dtype in frame.schema.items()
         if isinstance(dtype, pl.Datetime) and dtype.time_zone not in (None, "UTC")
     ]
-    frame = frame.with_columns(
-        col(name).dt.convert_time_zone("UTC") for name in zoned
-    )  # the moments of the table are of UTC
+    # instants of the table are in UTC
+    frame = frame.with_columns(col(name).dt.convert_time_zone("UTC") for name in zoned)
     return frame.rename(lambda name: f"{SOURCE}{name}").with_row_index(SOURCE_ROW)
 
 
@@ -364,7 +363,7 @@ class _MergeColumns:
         return self._joinable(self.condition(reduce(and_, equal), self.both, "on"))
 
     def _joinable(self, expr: pl.Expr) -> pl.Expr:
-        """Polars compares columns of two sides only where it would lose nothing of either."""
+        """Return the expression, if Polars compares its columns without loss. Raises `SchemaMismatch`."""
         try:
             pl.LazyFrame(schema=self.target).join_where(pl.LazyFrame(schema=self.theirs), expr).collect_schema()
         except pl.exceptions.PolarsError as wrong:

@@ -127,7 +127,7 @@ class RowChangeSpec:
     replaces: Overwrite | None = None
 
     def commit(self) -> RowChangeResult:
-        """All of it, in one commit; none where there are no such rows."""
+        """Commit all of it at once; nothing where there are no such rows."""
         if self.replaces is not None:
             return RowChangeResult(commit=replace(self.ctx, self.replaces))
         with RowChange.of(self.ctx, only_adds=self.only_adds) as change:
@@ -140,7 +140,7 @@ def replace(ctx: TableContext, overwrite: Overwrite) -> Commit:
     return commit_changes_once(ctx, (), commit_user=ctx.new_commit_user(), overwrite=overwrite)
 
 
-# ---- rewriting ------------------------------------------------------------
+# ---- removal of rows ------------------------------------------------------
 
 
 def delete_rows(change: RowChange, stored: FileRows, marked: BitMap) -> None:
@@ -208,7 +208,7 @@ def drop(change: RowChange, stored: FileRows, touched: Sequence[int]) -> None:
 
 
 def _is_whole(stored: FileRows, at: int, marked: BitMap) -> bool:
-    """Whether nothing of a file stays."""
+    """Return whether nothing of a file stays."""
     return len(stored.positions(at, marked, also_deleted=True)) == stored.files[at].row_count
 
 

@@ -375,7 +375,7 @@ def _axis(sheet: _LevelsDrawing, begin: float, key_names: Sequence[str]) -> None
         sheet.top += _LINE
 
 
-# ---- doors -----------------------------------------------------------------------------------------------------------
+# ---- drawing, HTML and text ------------------------------------------------------------------------------------------
 
 
 def drawing(view: LevelPicture, *, width: float = WIDTH) -> Drawing:

@@ -288,10 +288,7 @@ def _take(
 
 
 def _may_hold(cursor: Cursor, wanted: set[Key]) -> bool:
-    """Return whether the remaining bytes contain one of those texts.
-
-    Most indexes contain none, and need not be decoded.
-    """
+    """Return whether the remaining bytes contain one of those texts: mostly not, and nothing is decoded."""
     left = memoryview(cursor.data)[cursor.tell : cursor.tell + cursor.left]
     return any(may_contain_text(left, key) for key in wanted)
 
@@ -312,10 +309,7 @@ def _search_numbers(data: memoryview, form: Struct, t: DataType, wanted: set[Key
 
 
 def _stored_number(key: int, t: DataType) -> int | None:
-    """Return the number whose little endian bytes are the stored bytes of a key.
-
-    None for a key that the type does not hold.
-    """
+    """Return the number whose little endian bytes a key is stored as; None if the type does not hold it."""
     width = WIDTHS[t.root]
     bound = 1 << 8 * width - 1
     if not -bound <= key < bound:

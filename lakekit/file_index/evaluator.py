@@ -198,7 +198,7 @@ def _probe(
         raise (error if file.path is None else error.at(file.path)) from None
 
 
-# ---- exact ------------------------------------------------------------
+# ---- exact answers ----------------------------------------------------
 
 
 _EXACT_INDEXES = ("bsi", "bitmap", "range-bitmap")
@@ -320,7 +320,7 @@ def _fits(value: int, t: DataType) -> bool:
     return -half <= value < half
 
 
-# ---- together ------------------------------------------------------------
+# ---- many files at once --------------------------------------------------
 
 
 _MOST_HEAD = 1024
@@ -351,10 +351,7 @@ def rule_out_files(many: Containers, predicate: Predicate, types: Mapping[str, D
 
 
 def _batch_indexes(many: Containers, column: str, t: DataType) -> Iterator[tuple[Any, NDArray[np.int64], Payloads]]:
-    """Yield the indexes of a column that can search many payloads at once.
-
-    Each comes with the containers that have one, and its payloads.
-    """
+    """Yield the indexes of a column for many payloads at once, each with its containers and payloads."""
     contents = _contents(many) if _has_batch_index(many, column) else []
     for name in sorted({name for _, indexes in contents for name in indexes.get(column, ())}):
         index = load_index(name)
@@ -375,10 +372,7 @@ def _has_batch_index(many: Containers, column: str) -> bool:
 
 
 def _contents(many: Containers) -> list[tuple[NDArray[np.int64], Contents]]:
-    """Return the contents of groups of containers, without damaged ones.
-
-    Most have the same head as the first, byte by byte: it is decoded once.
-    """
+    """Return the contents of groups of containers, without damaged ones; equal heads are decoded once."""
     alike = _mask_same_head(many)
     groups = [np.flatnonzero(alike)] if alike.any() else []
     groups.extend(np.flatnonzero(~alike)[:, None])
@@ -410,10 +404,7 @@ def _mask_same_head(many: Containers) -> Mask:
 def _payloads(
     many: Containers, contents: list[tuple[NDArray[np.int64], Contents]], column: str, name: str
 ) -> tuple[NDArray[np.int64], Payloads]:
-    """Return the payloads of one index, and the containers they are of, ascending.
-
-    Payloads that end beyond their container are left out.
-    """
+    """Return the payloads of one index that end in their container, and the containers, ascending."""
     ranges = [
         (at, payload_range)
         for at, indexes in contents

@@ -259,10 +259,7 @@ class _BitSlices:
         return self.kept
 
     def _are_sound(self) -> bool:
-        """Return whether the slices lie one after another, as writers lay them, and all are sound.
-
-        If not, `_one_by_one` raises what is wrong.
-        """
+        """Return whether all slices are sound and lie in order; if not, `_one_by_one` raises what is wrong."""
         begin = self.body + self.existence_length
         ends = [begin + offset + length for offset, length in self.places]
         if (
@@ -384,10 +381,7 @@ _NUMBERS = {width: Struct(f">{letter}") for width, letter in ((1, "b"), (2, "h")
 
 
 def _number_reader(payload: bytes | memoryview, t: DataType, begin: int, count: int) -> Callable[[int], Key] | None:
-    """Return a function that reads one of `count` stored numbers that begin at `begin`.
-
-    None for texts, and if the payload ends before the last number.
-    """
+    """Return a reader of `count` stored numbers from `begin` on; None for texts and short payloads."""
     width = WIDTHS.get(t.root)
     if width is None or begin + width * count > len(payload):
         return None

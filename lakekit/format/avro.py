@@ -175,10 +175,7 @@ def _logical_expr(field: Field, node: AvroNode, path: str, timestamp_unit: str |
 
 
 def _check(t: DataType, node: AvroNode, where: str, path: str) -> dict[DataType, bool]:
-    """Check that the file fits the column's type, and return which timestamp types have microseconds.
-
-    Raises `Corrupt` where it cannot.
-    """
+    """Check that a column's type fits (else `Corrupt`); return which timestamp types are microseconds."""
     node = node.value
     if node.kind not in _KINDS[t.root]:
         raise Corrupt(f"{path}: column {where} is {t}, the file holds Avro {node.kind}", path=path, field=where)

@@ -85,7 +85,6 @@ def _value(array: pa.Array, t: DataType) -> list[pa.Array]:
 
 
 def _mask_nulls(cell: pa.Array, array: pa.Array) -> pa.Array:
-    """Return a cell that is null where the value is null."""
     if not array.null_count:
         return cell
     is_present = array.is_valid()
@@ -156,7 +155,6 @@ def offsets_of(cells: pa.Array) -> NDArray[np.int64]:
 
 
 def _fixed_cells(values: NDArray[np.uint8], width: int) -> pa.Array:
-    """Return cells of one length."""
     count = len(values) // width
     return pa.Array.from_buffers(
         _CELL, count, [None, pa.py_buffer(np.arange(count + 1, dtype=np.int64) * width), pa.py_buffer(values)]

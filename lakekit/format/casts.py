@@ -238,10 +238,7 @@ def _saturate(column: pl.Series, *, dtype: pl.DataType) -> pl.Series:
 def _time_cast(
     source_type: DataType, result_type: DataType, target: CastTarget
 ) -> Callable[[pl.Series], pl.Series] | None:
-    """Return the cast between dates, times and seconds; None without one.
-
-    All go through milliseconds of a wall clock or an instant.
-    """
+    """Return the cast between dates, times and seconds, by way of milliseconds; None without one."""
     pair, name = (source_type.root, result_type.root), target.column
     if source_type.root in TIMESTAMPS and result_type.root in TIMESTAMPS:
         return partial(_cast_timestamp, source_type=source_type, result_type=result_type, target=target)

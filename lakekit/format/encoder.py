@@ -164,7 +164,7 @@ def map_types(t: DataType) -> tuple[DataType, DataType]:
     return (part(t.element), _COUNT) if t.root == "MULTISET" else (part(t.key), part(t.value))
 
 
-# ---- arrange ------------------------------------------------------------
+# ---- Arrow arrays -------------------------------------------------------
 
 
 _INT64 = pa.int64()
@@ -367,7 +367,7 @@ def _struct(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Ar
     return pa.Array.from_buffers(target, len(array), [validity(array)], children=parts) if parts else array.cast(target)
 
 
-# ---- told ------------------------------------------------------------
+# ---- column statistics -----------------------------------------------
 
 
 TIMES = TIMESTAMPS | {"DATE", "TIME"}

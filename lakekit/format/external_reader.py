@@ -189,10 +189,7 @@ class _Reader(FileReader):
             )
 
     def _check_types(self, batch: pl.DataFrame) -> None:
-        """Raise `Corrupt` where a file holds a column of another type than its schema says.
-
-        An example is a ROW of more parts.
-        """
+        """Raise `Corrupt` where a column has another type than the schema says, as a ROW of more parts."""
         for name, dtype in batch.schema.items():
             if dtype != self.builder.frame_schema[name]:
                 expected = self.builder.frame_schema[name]

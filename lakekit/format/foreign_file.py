@@ -76,7 +76,7 @@ def unsupported_encoding(path: str, problem: str, feature: str) -> Unsupported:
     return Unsupported(f"{path}: {problem}; {_APPEND}", feature=feature, path=path)
 
 
-# ---- foreign file ------------------------------------------------------------
+# ---- Avro ------------------------------------------------------------
 
 
 _AVRO_TYPES = {
@@ -143,7 +143,7 @@ def _avro_type(node: AvroNode, where: str, path: str) -> DataType:
     raise refusal(path, where, f"is Avro's {node.kind}, which would have to be written anew")
 
 
-# ---- orc held ------------------------------------------------------------
+# ---- ORC -----------------------------------------------------------------
 
 
 _ORC_TYPES = {
@@ -203,7 +203,7 @@ def _orc_type(column: Column, where: str, path: str) -> DataType:
     )
 
 
-# ---- parquet held ------------------------------------------------------------
+# ---- Parquet -----------------------------------------------------------------
 
 
 _TAIL_BYTES = 1 << 16
@@ -251,20 +251,18 @@ class _SchemaElement(NamedTuple):
 
     @property
     def kind(self) -> int:
-        """The number of its annotation, 0 for none."""
+        """Return the number of its annotation, 0 for none."""
         logical: Struct = self.own[10][1] if 10 in self.own else {}
         return next(iter(logical), 0) or (_CONVERTED_TYPES.get(self.own[6][1], 0) if 6 in self.own else 0)
 
     @property
     def annotation_members(self) -> Struct:
-        """The members of its annotation."""
         logical: Struct = self.own[10][1] if 10 in self.own else {}
         members: Struct = next(iter(logical.values()))[1] if logical else {}
         return members
 
     @property
     def is_repeated(self) -> bool:
-        """Whether it is repeated."""
         return bool(self.own.get(3, (0, 0))[1] == _REPEATED)
 
 
@@ -531,10 +529,7 @@ def _check_chunks(path: str, chunks: Sequence[Struct], leaves: Sequence[tuple[st
 def _column_stats(
     fields: Sequence[Field], leaves: Sequence[tuple[str, _SchemaElement | None]], groups: Sequence[Struct]
 ) -> dict[str, ColumnStats]:
-    """Return the statistics of the footer that are reliable.
-
-    A real number's bounds leave out a NaN without saying so.
-    """
+    """Return the reliable statistics of the footer: a real number's bounds leave out a NaN."""
     types = {field.name: field.type for field in fields}
     stats = {}
     for i, (name, leaf) in enumerate(leaves):

@@ -113,10 +113,7 @@ def _stripes(
 
 
 def _is_of_utc(tail: orc_tail.Tail) -> bool:
-    """Return whether all writers of a file ran in UTC.
-
-    Arrow reads the wall clocks of others by rules that are not Java's.
-    """
+    """Return whether all writers of a file ran in UTC; of others Arrow's wall clocks are not Java's."""
     return all(orc_values.is_utc(orc_tail.writer_zone(tail, number)) for number in range(len(tail.stripes)))
 
 
@@ -159,10 +156,7 @@ def _check_texts(name: str, column: pa.Array, path: str) -> None:
 def _column(
     field: Field, arrow: pa.DataType, path: str, zones: tuple[str | None, str | None], writer_zone: str | None
 ) -> pl.Expr:
-    """Convert a physical column to its Paimon type.
-
-    With a `writer_zone`, its timestamps are STRUCTs of seconds and nanoseconds.
-    """
+    """Convert a physical column to its Paimon type; with a `writer_zone`, its timestamps are STRUCTs."""
     unit, zone = zones
 
     def leaf(column: pl.Expr, t: DataType) -> pl.Expr | None:
@@ -242,10 +236,7 @@ def _leaf(column: pl.Expr, t: DataType, unit: str | None, zone: str | None) -> p
 
 
 def _instant(column: pl.Expr, zone: str | None) -> pl.Expr:
-    """Return the instant that a legacy writer in `zone` meant by a stored one.
-
-    It is the digits of its wall clock there, in UTC.
-    """
+    """Return the instant that a legacy writer meant by a stored one: its wall clock in `zone`, as UTC."""
     if zone is None or zone == "UTC":
         return column
     return column.dt.convert_time_zone(zone).dt.replace_time_zone(None).dt.replace_time_zone("UTC")

@@ -390,10 +390,7 @@ def _offsets(seconds: Seconds, name: str) -> Seconds:
 
 @lru_cache(maxsize=64)
 def _standard_offset(name: str) -> int:
-    """Return the standard offset of a zone under its last rules.
-
-    It is the least offset of a year, whatever the database calls summer time.
-    """
+    """Return the standard offset of a zone under its last rules: the least of a year, whatever its name."""
     return int(_offsets(np.arange(*_YEAR_2036, 86_400, dtype=np.int64), name).min())
 
 

@@ -136,10 +136,7 @@ def _check_columns(footer: Struct, leaves: Sequence[Any]) -> None:
 
 
 def _tail(path: str, read: Read, size_bytes: int) -> tuple[bytes, int]:
-    """Return the end of a file, and the length of footer, length field and magic in it.
-
-    Raises `Corrupt`, `Unsupported`.
-    """
+    """Return the end of a file, and footer, length and magic bytes in it. Raises `Corrupt`, `Unsupported`."""
     first = max(0, size_bytes - _TAIL_BYTES)
     tail = read(first, size_bytes - first)
     if tail[-4:] == b"PARE":
@@ -192,10 +189,7 @@ def number_bounds(read: Read, size_bytes: int, column: str) -> tuple[int, int] |
 
 
 def _read_number_bounds(facts: Struct) -> tuple[int, int] | None:
-    """Return the bounds of an integer column without nulls in a row group; None without them.
-
-    Raises `Corrupt`.
-    """
+    """Return the bounds of an integer column without nulls in a row group; None without. Raises `Corrupt`."""
     size = _INT_BYTES.get(_member(facts, 1))
     statistics = _member(facts, 12, STRUCT) if 12 in facts else {}
     low, high = (
@@ -269,10 +263,7 @@ class ColumnChunkMeta(NamedTuple):
 
 
 def _names(facts: Struct) -> list[str]:
-    """Return the path of a column: the names of its parents and its own; each may have dots.
-
-    Raises `Corrupt`.
-    """
+    """Return the path of a column: names of its parents and its own, dots allowed. Raises `Corrupt`."""
     parts = _member(facts, 3, LIST)[1]
     if not parts or not all(isinstance(part, bytes) for part in parts):
         raise Corrupt("a column without a path", field="path_in_schema")
@@ -406,11 +397,7 @@ _USUAL_HEADS = {_DATA: (0x1C, 0x2C), _DICTIONARY: (0x3C, 0x4C), _DATA_V2: (0x4C,
 
 
 def _skip_statistics(data: bytes, at: int) -> int:
-    """Return the offset after a struct of statistics: bounds are bytes, counts numbers.
-
-    Raises:
-        IndexError: the data ends too early.
-    """
+    """Return the offset after statistics (bounds: bytes, counts: numbers). Raises `IndexError`."""
     while True:
         head = data[at]
         at += 1

@@ -119,7 +119,7 @@ def skip(data: bytes | memoryview, at: int, kind: int, depth: int) -> int:
     raise Corrupt(f"a value of unknown kind {kind} in the Parquet footer", field="footer")
 
 
-# ---- parquet chunks ------------------------------------------------------------
+# ---- row groups ----------------------------------------------------------------
 
 
 FLOAT, DOUBLE = 4, 5
@@ -221,7 +221,7 @@ def _change(members: Struct, numbers: Sequence[int], to: Callable[[int], int]) -
             members[number] = (members[number][0], to(members[number][1]))
 
 
-# ---- parquet schema ------------------------------------------------------------
+# ---- schema elements -----------------------------------------------------------
 
 
 ROOT = b"paimon_schema"

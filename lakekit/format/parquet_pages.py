@@ -152,7 +152,7 @@ def _member(struct: Struct, number: int, kind: int) -> Any:
     return member[1]
 
 
-# ---- parquet pass ------------------------------------------------------------
+# ---- row groups in passing ---------------------------------------------------
 
 
 MAGIC = b"PAR1"
@@ -331,7 +331,6 @@ class _Offsets:
         self._shifts = [shift, *accumulate(growth, initial=shift)][1:]
 
     def new_offset(self, offset: int) -> int:
-        """Return the offset in the bigger file."""
         return offset + self._shifts[bisect_left(self._pages, offset)]
 
     def move(self, chunk: ColumnChunk) -> int:
@@ -367,7 +366,7 @@ class _Offsets:
         return b"".join([*encoded, data[at:]])
 
 
-# ---- parquet spans ------------------------------------------------------------
+# ---- spans --------------------------------------------------------------------
 
 
 ENCRYPTED_MAGIC = b"PARE"

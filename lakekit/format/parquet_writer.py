@@ -312,10 +312,7 @@ class ParquetEncoder:
         return memoryview(buffer.getvalue())
 
     def _laid(self, small_file: memoryview, *, summed: bool) -> list[RowGroup]:
-        """Write a small file's row groups to the sink, and return their descriptions.
-
-        Arrow puts checksums into pages itself (`summed`).
-        """
+        """Write a small file's row groups (`summed`: with Arrow's checksums); return their descriptions."""
         if not summed:
             stream = RowGroupStream(self._put, self._written)
             stream.write(small_file)

@@ -183,7 +183,7 @@ def paimon_type(dtype: pl.DataType | pl.datatypes.DataTypeClass, column: str = "
     )
 
 
-# ---- calendar ------------------------------------------------------------
+# ---- printable times -----------------------------------------------------
 
 
 _DAY_MS = 86_400_000

@@ -238,10 +238,7 @@ def _to_int(text: pl.Expr) -> pl.Expr:
 
 
 def _dates(text: pl.Series) -> pl.Series:
-    """Parse dates: an integer is days since 1970; else year, year-month or year-month-day.
-
-    What follows a blank is ignored.
-    """
+    """Parse dates: days since 1970, or year, year-month, year-month-day; what follows a blank is ignored."""
     number = pl.col("text").str.extract(r"^(-?\d+)$", 1)
     cut = pl.col("text").str.extract(r"^([^ ]+) ", 1).fill_null(pl.col("text"))
     pattern = r"^\s*(\d+)\s*(?:-\s*(\d+)\s*(?:-\s*(\d+)\s*)?)?$"
@@ -251,10 +248,7 @@ def _dates(text: pl.Series) -> pl.Series:
 
 
 def _times(text: pl.Series, *, name: str, strict: bool = True) -> pl.Series:
-    """Parse times: an integer is milliseconds of the day; else hour, hour:minute or hour:minute:second.
-
-    Digits may follow a point.
-    """
+    """Parse times: milliseconds of the day, or hour, hour:minute, hour:minute:second with a fraction."""
     number = pl.col("text").str.extract(r"^(-?\d+)$", 1)
     pattern = r"^\s*(\d+)\s*(?::\s*(\d+)\s*(?::\s*(\d+)\s*(?:\.(\d+))?\s*)?)?$"
     hour, minute, second = (_to_int(pl.col("text").str.extract(pattern, i)).cast(pl.Int64) for i in (1, 2, 3))
@@ -412,10 +406,7 @@ def _as_java(frame: pl.DataFrame, column: pl.Series, kind: type[pl.DataType]) ->
 
 
 def _whole_numbers(values: NDArray[np.floating], mask: NDArray[np.bool_], bits: int) -> list[pl.Expr]:
-    """Return digits and exponents of whole numbers that need more bits than the mantissa has.
-
-    These are all their digits but the last few, which are rounded away.
-    """
+    """Return digits (all but the last few, rounded) and exponents of whole numbers beyond the mantissa."""
     integers = np.where(mask, values, 1).astype(np.int64)
     beyond = np.frexp(values)[1] - 1 - bits - 1
     cut = np.where(beyond > 1, np.floor(beyond * np.log10(2.0)), 0).clip(0, 18).astype(np.int64)

@@ -224,7 +224,7 @@ def _unescape(text: str) -> str:
         return partitions.unescape(text)
 
 
-# ---- joined ------------------------------------------------------------
+# ---- one schema --------------------------------------------------------
 
 
 _NUMBER = re.compile(r"0|-?[1-9][0-9]{0,18}")
@@ -304,10 +304,7 @@ def merge_with_declared(
 
 
 def _is_as(stored: DataType, want: DataType) -> bool:
-    """Return whether a stored type is read as the column's type without another schema.
-
-    Lengths do not matter: files do not store them.
-    """
+    """Return whether a stored type is read as the column's type, whatever its length, by one schema."""
     if stored.root in ("VARCHAR", "VARBINARY"):
         return want.root in (STRINGS if stored.root == "VARCHAR" else ("BINARY", "VARBINARY"))
     return _bare_type(stored) == _bare_type(want)

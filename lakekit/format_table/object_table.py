@@ -124,7 +124,7 @@ def _frame(rows: list[tuple[Any, ...]], ctx: TableContext) -> pl.DataFrame:
     return complete.select(col(field.name) for field in ctx.schema.fields)
 
 
-# ---- one of them ---------------------------------------------------------------------------------
+# ---- one object ----------------------------------------------------------------------------------
 
 
 def open_object(ctx: TableContext, path: str) -> BinaryIO:

@@ -100,7 +100,7 @@ def portable_location(table_location: TableLocation, location: str) -> str:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether readers pass over a file or folder of that name."""
+    """Return whether readers skip a file or folder of that name."""
     return name.startswith(("_", "."))
 
 
@@ -202,7 +202,7 @@ def _list_files(storage: Storage, directory: str, own: str | None) -> list[Stat]
     return stats
 
 
-# ---- kinds ------------------------------------------------------------
+# ---- file formats -----------------------------------------------------
 
 
 FORMAT_TABLE = "format-table"
@@ -270,9 +270,10 @@ class FormatTableScan:
 
     def resolve(self) -> ResolvedSource:
         """Folders have no version: each question lists them again."""
+        # the limit is left to Polars
         return ResolvedSource(
             runtime.new_id(), lambda condition, _: _frame(self.ctx, condition.on_partition), self.ctx.schema
-        )  # Polars stops by itself
+        )
 
 
 def source(ctx: TableContext) -> FormatTableScan:
@@ -340,9 +341,8 @@ def _parquet(
     looks.remember()
     paths = [native_path.path for native_path in files]
     native = [storage.polars(path) for path in paths]
-    wide = any(
-        field.type.holds(_WIDE_TYPES) for field in fields
-    )  # Polars cannot decode all that other writers make of such columns
+    # Polars cannot decode all that other writers make of such columns
+    wide = any(field.type.holds(_WIDE_TYPES) for field in fields)
     if None not in native and not (
         wide
         and (

@@ -74,9 +74,8 @@ class TextEncoder:
     """A text file being written: an `Encoder` without null counts and bounds."""
 
     def __init__(self, sink: BinaryIO, text_format: Any, fields: Sequence[Field], how: TextOptions, codec: str) -> None:
-        prepare_series(
-            field.name for field in fields
-        )  # whoever wrote the first rows of a process has asked for no schema of Polars yet
+        # the first write of a process may come before any schema of Polars
+        prepare_series(field.name for field in fields)
         self.counted = _CountingFile(sink)
         self.sink = compression.open_compressed(self.counted, codec)  # type: ignore[arg-type] # all it needs is write
         self.text_format, self.fields, self.how = text_format, fields, how
@@ -98,15 +97,13 @@ class TextEncoder:
             self.sink.write((lines.str.join(self.how.line_end, ignore_nulls=False).item() + self.how.line_end).encode())
 
     def flush(self) -> None:
-        """Compressors give what they hold at the end alone."""
+        """Do nothing: compressors return what they hold only at the end."""
 
     def close(self) -> None:
         self.sink.close()
 
 
 class _CountingFile:
-    """A file that counts the bytes written to it."""
-
     def __init__(self, file: BinaryIO) -> None:
         self.file, self.size_bytes = file, 0
 
@@ -160,10 +157,7 @@ def _matches(values: Sequence[Any], spec: Mapping[int, Any]) -> bool:
 
 
 def _static_values(ctx: TableContext, partition: Mapping[str, Any]) -> dict[int, Any]:
-    """Return the values of a static partition, by position.
-
-    It must name the first partition columns, as the reference requires.
-    """
+    """Return the values of a static partition by position; it must name the first partition columns."""
     if not ctx.schema.partition_keys:
         msg = "Format table is not partitioned, static partition values are not allowed. Leave partition out"
         raise InvalidOption(msg, key="partition", value=", ".join(partition))
@@ -223,7 +217,6 @@ def _check_static(ctx: TableContext, values: Sequence[Any], static: Mapping[int,
 def _paths_to_replace(
     ctx: TableContext, writing: _WriteSession, old: str | None, static: Mapping[int, Any]
 ) -> list[str]:
-    """Return the paths of the files to delete."""
     if old is None:
         return []
     matching = (
@@ -250,7 +243,7 @@ def _commit_result(ctx: TableContext, files: Sequence[_OpenTextFile], removed: i
     )
 
 
-# ---- files under way -----------------------------------------------------------------------------
+# ---- open files ----------------------------------------------------------------------------------
 
 
 @dataclass(slots=True, kw_only=True)
@@ -311,7 +304,6 @@ class _WriteSession:
                 self._end(partition_writer)
 
     def folder_of(self, values: Sequence[Any]) -> str:
-        """Return the folder of a partition."""
         schema, options = self.ctx.schema, self.ctx.options
         types = [field.type for field in schema.partition_fields]
         texts = partitions.text(
@@ -330,7 +322,7 @@ class _WriteSession:
             self._end(partition_writer)
 
     def publish(self) -> None:
-        """Lets the files appear."""
+        """Make the files visible."""
         for file in self.done:
             self.published.append(file.path)
             if file.stack is not None:

@@ -69,17 +69,17 @@ def _encryption(parameters: Mapping[str, str]) -> ssl.SSLContext | None:
 
 
 def is_duplicate(error: Exception) -> bool:
-    """Whether a row of that key is there."""
+    """Return whether a row of that key exists."""
     return _code(error) == _DUPLICATE
 
 
 def is_busy(error: Exception) -> bool:
-    """Whether somebody else is in the way, and the statement can be said again."""
+    """Return whether another transaction blocks the statement, which can be repeated."""
     return _code(error) in _BUSY
 
 
 def is_missing(error: Exception) -> bool:
-    """Whether there is no such table."""
+    """Return whether there is no such table."""
     return _code(error) == _NO_TABLE
 
 

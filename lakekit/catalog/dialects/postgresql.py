@@ -57,17 +57,17 @@ def connect(address: JdbcAddress) -> psycopg.Connection[tuple[object, ...]]:
 
 
 def is_duplicate(error: Exception) -> bool:
-    """Whether a row of that key is there."""
+    """Return whether a row of that key exists."""
     return isinstance(error, errors.UniqueViolation)
 
 
 def is_busy(error: Exception) -> bool:
-    """Whether somebody else is in the way, and the statement can be said again."""
+    """Return whether another transaction blocks the statement, which can be repeated."""
     return isinstance(error, (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable))
 
 
 def is_missing(error: Exception) -> bool:
-    """Whether there is no such table."""
+    """Return whether there is no such table."""
     return isinstance(error, errors.UndefinedTable)
 
 

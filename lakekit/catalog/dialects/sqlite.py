@@ -20,12 +20,12 @@ def connect(address: JdbcAddress) -> sqlite3.Connection:
 
 
 def is_duplicate(error: Exception) -> bool:
-    """Whether a row of that key is there."""
+    """Return whether a row of that key exists."""
     return isinstance(error, sqlite3.IntegrityError)
 
 
 def is_busy(error: Exception) -> bool:
-    """Whether somebody else is in the way, and the statement can be said again."""
+    """Return whether another connection blocks the statement, which can be repeated."""
     return isinstance(error, sqlite3.OperationalError) and getattr(error, "sqlite_errorcode", 0) & 0xFF in (
         sqlite3.SQLITE_BUSY,
         sqlite3.SQLITE_LOCKED,
@@ -33,7 +33,7 @@ def is_busy(error: Exception) -> bool:
 
 
 def is_missing(error: Exception) -> bool:
-    """Whether there is no such table."""
+    """Return whether there is no such table."""
     return isinstance(error, sqlite3.OperationalError) and str(error).startswith("no such table")
 
 

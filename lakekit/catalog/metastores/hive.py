@@ -77,13 +77,13 @@ _SIZED_TYPES = {"CHAR": ("char", 255), "VARCHAR": ("varchar", 65535)}
 
 
 def is_paimon(entry: Entry) -> bool:
-    """Whether an entry is a Paimon table: its formats say so."""
+    """Return whether an entry is a Paimon table: its formats say so."""
     stored = entry.get("sd", {})
     return (stored.get("inputFormat"), stored.get("outputFormat")) == (INPUT, OUTPUT)
 
 
 def is_external(entry: Entry) -> bool:
-    """Whether the table's files outlive its entry."""
+    """Return whether the table's files outlive its entry."""
     return bool(entry.get("tableType") == "EXTERNAL_TABLE")
 
 
@@ -183,7 +183,7 @@ def hive_type(t: DataType) -> str:
     raise Unsupported(f"Hive has no type for {t}; keep the table in another catalog", feature="catalog.hive")
 
 
-# ---- hive ------------------------------------------------------------
+# ---- the metastore ---------------------------------------------------
 
 
 _EXCLUSIVE, _TABLE_LEVEL = 3, 2
@@ -425,10 +425,7 @@ class Hive:
             warehouse.remove(ground, self._folders(name.database))
 
     def _folders(self, database: str) -> list[str]:
-        """Return the folders whose tables are deleted with their entries.
-
-        These are the warehouse and the database's own location.
-        """
+        """Return the folders whose tables are deleted with their entries: the warehouse, the database's own."""
         uri = (self._database(database) or {}).get("locationUri")
         own = [storages.open(uri, self.settings.storage_options)[1]] if uri else []
         return [root for root in (self.settings.warehouse, *own) if root]
@@ -564,7 +561,7 @@ class HiveEnvironment:
         )
 
     def schema_changed(self, schema: TableSchema) -> None:
-        """Renews the entry; a failure is told, since the table itself has changed by now."""
+        """Renew the entry; a failure is a warning, since the table itself has changed by now."""
         try:
             ground = self.catalog.locate(Identifier(database=self.database, table=self.table))
             before = schemas.read(ground, schema.id - 1).options if schema.id else {}

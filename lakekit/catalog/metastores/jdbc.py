@@ -297,9 +297,8 @@ class Jdbc:
         try:
             self._insert(name)
         except StorageFailed as failed:
-            if not self.has_table(
-                name.database, name.table
-            ):  # where nobody answers that either, the schema stays: the row may be there
+            # if this fails too, the schema stays: the row may exist
+            if not self.has_table(name.database, name.table):
                 self.storage.delete([ground.layout.schema(0)])  # ours: it was made where none was
                 if not isinstance(failed, DuplicateKey):
                     raise
