@@ -1,22 +1,11 @@
 """Tables created in one step, schemas and one snapshot after all of their files; and copies of tables.
 
-    schema/schema-0 … schema-2     of a copy: as made now, without options that lead to places of the source
-                                   (`path`, `data-file.external-paths…`)
-    manifest/…                     new, for one snapshot 1 of kind APPEND that adds every live file
-    dt=…/bucket-0/data-….parquet   the live files under their names, with their extra files (file indexes),
-                                   those at external paths too
-    index/…, statistics/…          deletion vectors and hash indexes, and the statistics of the snapshot, as they are
-    left behind                    older snapshots, tags, branches, consumers, and changelog files;
-                                   a stream of the clone begins with its snapshot
-
 Where the storage has directories, everything is written to `.<what>-<id>` beside the tables, which is not taken for a
 table, and then moved to its place in one step. In object stores the schemas come after all files and the snapshot last:
 a process that dies before the schemas leaves no table, one that dies between schemas and snapshot an empty table. A
 call that fails removes what it made.
 
-Java's CloneAction up to 1.1 copied files likewise, those of all schemas and of the newest snapshot; since 1.2 it reads
-and writes rows, and key tables become ones with `bucket` -2. No row is decoded here, so that buckets, levels and
-sequence numbers stay.
+Start from `create_table_atomically` and `clone`.
 
 Source: ENGINE.md 11; `CloneAction`, `CopyFileOperator`.
 """
@@ -194,7 +183,18 @@ _LOCATION_OPTIONS = ("path", "branch", "data-file.external-paths")
 def clone(source: TableContext, target: TableLocation, at: int | str | datetime | None = None) -> TableSchema:
     """Copy a table to an empty location, and return the newest schema of the copy.
 
-    `at`: a snapshot, tag or time, copied with the schema of then.
+        schema/schema-0 … schema-2     as made now, without options that lead to places of the source
+                                       (`path`, `data-file.external-paths…`)
+        manifest/…                     new, for one snapshot 1 of kind APPEND that adds every live file
+        dt=…/bucket-0/data-….parquet   the live files under their names, with their extra files (file indexes),
+                                       those at external paths too
+        index/…, statistics/…          deletion vectors, hash indexes and the statistics of the snapshot, as they are
+        left behind                    older snapshots, tags, branches, consumers, and changelog files;
+                                       a stream of the clone begins with its snapshot
+
+    Java's CloneAction up to 1.1 copied files likewise, those of all schemas and of the newest snapshot; since 1.2 it
+    reads and writes rows, and key tables become ones with `bucket` -2. No row is decoded here, so that buckets, levels
+    and sequence numbers stay. `at`: a snapshot, tag or time, copied with the schema of then.
 
     Raises: `SnapshotNotFound`, `TagNotFound`; `Unsupported` for tables that lakekit does not write, `InvalidOption` for
     a table that is read together with another branch, `StorageFailed` where something exists at the location. Then

@@ -3,19 +3,9 @@
     create(ctx, "dev")               branch/branch-dev/schema/…                 every schema, no rows
     create(ctx, "dev", tag="v1")     and snapshot/snapshot-3, tag/tag-v1        the rows of the tag
     fast_forward(ctx, "dev")         main from the branch's first snapshot on is what the branch is
-    rollback to 5                    LATEST = 5 ─▶ snapshot 9 … 6, newest first ─▶ changelogs after 5 ─▶ tags after 5
-    repair                           snapshots 3, 5, 6; LATEST 4, EARLIEST –   ->   LATEST 6, EARLIEST 5
 
 A branch is metadata of its own over shared data files: deleting it leaves its data files to the removal of orphan
-files. A branch exists once it has a schema, which is therefore written last and deleted first.
-
-Each step of a rollback leaves a consistent table in a state between: the hint is not believed while snapshot 6 exists.
-Data files stay: they are orphans, and removed as such. A snapshot that only a tag keeps is written again first; a gap
-follows it then, so that the hint is written at the end. Where main was fast-forwarded to a branch, a tag may be of
-another snapshot than the one that has its id now, which it replaces.
-
-Readers of lakekit verify hints; other engines believe EARLIEST, so that after a gap (a snapshot that was lost, or
-removed by hand) it must name the first of the unbroken sequence that ends with the newest.
+files, and so does a rollback. A branch exists once it has a schema, which is therefore written last and deleted first.
 
 Source: ENGINE.md 5.11, 5.13, 11, FORMAT.md 1.6, 3.5; `FileSystemBranchManager`, `BranchManager`, `RollbackHelper`,
 `RollbackToWatermarkProcedure`, `RepairEarliestSnapshotProcedure`.
@@ -60,6 +50,13 @@ def rollback(
     ctx: TableContext, to: int | str | datetime | None = None, *, watermark: int | None = None, dry_run: bool = False
 ) -> Expired:
     """Make an older snapshot the newest one again: by its id, a tag, a time, or a watermark.
+
+        LATEST = 5 ─▶ snapshot 9 … 6, newest first ─▶ changelogs after 5 ─▶ tags after 5
+
+    Each step leaves a consistent table in a state between: the hint is not believed while snapshot 6 exists. A snapshot
+    that only a tag keeps is written again first; a gap follows it then, so that the hint is written at the end. Where
+    main was fast-forwarded to a branch, a tag may be of another snapshot than the one that has its id now, which it
+    replaces.
 
     A time or watermark means the newest snapshot at or before it. Where every watermark is greater, nothing is changed:
     the engine's releases up to 1.4.2 went to the first snapshot then, which is later than what was asked.
@@ -466,7 +463,11 @@ _SCHEMA = {"file": pl.String(), "was": pl.Int64(), "is": pl.Int64()}
 def repair(ctx: TableContext) -> pl.DataFrame:
     """Repair the hints of the current branch; return a row for each that was wrong, missing or useless.
 
-    `was` is null for a missing hint.
+        snapshot-3  snapshot-5  snapshot-6   LATEST 4  EARLIEST –      ->      LATEST 6  EARLIEST 5
+
+    Readers of lakekit verify hints; other engines believe EARLIEST, so that after a gap (a snapshot that was lost, or
+    removed by hand) it must name the first of the unbroken sequence that ends with the newest. `was` is null for a
+    missing hint.
 
     Raises: `StorageFailed`.
     """

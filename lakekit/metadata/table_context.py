@@ -1,4 +1,4 @@
-"""The context of an opened table: schema, options, paths and storage; its catalog; its feature check.
+"""The context of an opened table (schema, options, paths, storage), its catalog, its feature check.
 
     ctx = open_context("warehouse/shop.db/orders")
     ctx.schema, ctx.options, ctx.layout, ctx.storage
@@ -8,18 +8,9 @@
         storage.put_if_absent(path, data)        makes a commit safe; the lock keeps out engines that need one
     schema_changed(ctx, schema)                  and schema notifications
 
-    check_writable(ctx)      before rows, compaction, statistics, manifests: everything that ends in a commit
-    check_removable(ctx)     before expiry, rollback, deletion of tags and branches, orphans: all that removes files
-
 Opening reads the newest schema and nothing else. A context does not change; `with_schema` and `with_options` return
-another. A table opened by its path has no catalog environment.
-
-The checks refuse features that lakekit does not know, those that reading refuses too: files could be rewritten without
-parts that lakekit does not understand, or taken for orphans. The table's stored options decide: options that a caller
-puts over them switch nothing off. Writing also refuses features that only writers implement, such as Iceberg metadata,
-indexes of key tables and callbacks. Operations that only add metadata files check nothing: creating or renaming tags
-and branches, consumer progress, `t.alter`, `t.repair`, `t.check`, `t.mark_partition_done`; nor does dropping a whole
-table, since no file of it has to stay.
+another. A table opened by its path has no catalog environment. `check_writable` and `check_removable` refuse changes to
+tables with features that lakekit does not know.
 
 Source: ENGINE.md 9.3; `CatalogLock`, `RenamingSnapshotCommit`.
 """
@@ -376,7 +367,15 @@ _LAYOUT, _SHREDDING_FEATURE = ".map.storage-layout", "type.map.shared-shredding"
 
 
 def check_writable(ctx: TableContext) -> None:
-    """Raise the refusal of the first feature of a table that writing does not know.
+    """Raise the refusal of the first feature that writing does not know, before any file changes.
+
+    It precedes rows, compaction, statistics, manifests: everything that ends in a commit. Files that lakekit does not
+    understand could be rewritten without their parts. A feature that reading refuses is refused too, and features that
+    only writers implement, such as Iceberg metadata, indexes of key tables and callbacks. The table's stored options
+    decide: options that a caller puts over them switch nothing off.
+
+    Operations that only add metadata files check nothing: creating or renaming tags and branches, consumer progress,
+    `t.alter`, `t.repair`, `t.check`, `t.mark_partition_done`.
 
     Raises: `Unsupported`, naming the feature.
     """
@@ -387,6 +386,10 @@ def check_writable(ctx: TableContext) -> None:
 
 def check_removable(ctx: TableContext) -> None:
     """Raise for the first feature of a table that may have files unknown to lakekit: none may be removed.
+
+    It precedes expiry, rollback, deletion of tags and branches, orphans: everything that removes files, as those that
+    lakekit does not know could be taken for orphans. The stored options decide, as in `check_writable`. Dropping a
+    whole table checks nothing, since no file of it has to stay.
 
     Raises:
         Unsupported: with the name of the feature.

@@ -5,20 +5,8 @@
     options.write_buffer_size_bytes           268435456
     options.fields["v"].aggregate_function    "sum"
 
-    cannot change once there are rows, neither by an alter nor for one call (`immutable_reason`):
-        bucket                      2 -> -1, -1 -> 2                rows would be looked up in the wrong bucket
-        deletion-vectors.enabled    false -> true, true -> false    rows that wait for compaction would be left out,
-                                                                    or deleted ones come back
-        ignore-delete               true -> false                   rows that were dropped are lost
-    a renamed column is renamed in keys and values that mention it (`rename_columns`):
-        bucket-key=a,b                 ->  c,b                      a column list
-        fields.a.aggregate-function    ->  fields.c.…               an option of the column
-        fields.a,g.sequence-group=x,a  ->  fields.c,g.…=x,c         both
-        file-index.bsi.a.max           ->  file-index.bsi.c.max
-
 Options of a schema file are taken as they are: an invalid text raises when, and only when, that option is read, as in
-the reference. A caller's options are checked at once (`changed`). Unknown keys are kept. The reference renames in fewer
-options (and then refuses the rename, or leaves them dangling).
+the reference. A caller's options are checked at once (`changed`). Unknown keys are kept.
 
 Source: ENGINE.md 1.5, 12, ENGINE_1.4.2.md B, `CoreOptions`, `SchemaManager.applyRenameColumnsToOptions` and
 `checkAlterTableOption`, which `AbstractFileStoreTable.checkImmutability` calls for the options of a call too.
@@ -59,7 +47,12 @@ ONE_WAY_OPTIONS = {"ignore-delete": "ignore_delete", "ignore-update-before": "ig
 def immutable_reason(before: TableOptions, key: str, value: object) -> str | None:
     """Return why an option cannot become `value` on a table with rows; None if it can.
 
-    `before` are the table's options.
+        bucket                        2 -> -1, -1 -> 2                rows would be looked up in the wrong bucket
+        deletion-vectors.enabled      false -> true, true -> false    rows that wait for compaction would be left out,
+                                                                      or deleted ones come back
+        ignore-delete                 true -> false                   rows that were dropped are lost
+
+    They change neither by an alter nor for one call. `before` are the table's options.
     """
     if key == "bucket" and before.bucket == -1 and value != -1:
         return (
@@ -439,7 +432,15 @@ def rename_column(options: Mapping[str, str], old: str, new: str) -> dict[str, s
 
 
 def rename_columns(options: Mapping[str, str], names: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the options with several columns renamed at once; they may exchange their names."""
+    """Return the options with several columns renamed at once; they may exchange their names.
+
+        bucket-key=a,b                 ->  c,b                        a column list
+        fields.a.aggregate-function    ->  fields.c.…                 an option of the column
+        fields.a,g.sequence-group=x,a  ->  fields.c,g.…=x,c           both
+        file-index.bsi.a.max           ->  file-index.bsi.c.max
+
+    The reference handles fewer options (and then refuses the rename, or leaves them dangling).
+    """
     between = {old: f"\x00{at}" for at, old in enumerate(names)}
     for old, middle in between.items():
         options = rename_column(options, old, middle)

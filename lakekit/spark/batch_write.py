@@ -9,17 +9,6 @@
               buckets, and postponed ones, need no shuffle
     driver    `commit.committer`, once
 
-    task      (|hash of the partition| + bucket) % tasks                     as `write.router` has it
-    bucket    |hash of the bucket key % buckets|, or of the function mod the number itself
-    hash      Spark's `hash` of bytes, Murmur3 by words of four bytes from the seed 42: Paimon's, of its binary row
-    bytes     row kind and null bits (8) | each field (8): a number little-endian, a short text and its length,
-              or offset and length of a long text | long texts
-
-Spark itself computes the task of a row, from bytes made as hexadecimal digits, for tables of fixed buckets whose
-partitions and bucket keys are whole numbers, dates and texts. All else goes to `write_task.compute_task_numbers`, in
-Python. Every task checks that its rows belong to its own buckets, so a Spark with another hash function would cause an
-error, and no key in two buckets.
-
 An attempt of a task that fails deletes what it wrote; what a duplicate attempt writes whose answer is not used, or one
 whose process dies, is an orphan for `t.remove_orphans`. Rows come into one bucket from many tasks, in no defined order:
 which of two rows of a key in one frame is the newer one only a sequence field says.
@@ -81,7 +70,18 @@ _ZERO_WORD = "0" * 16
 
 
 def task(ctx: TableContext, cut: WriteParallelism, columns: Typed) -> Column | None:
-    """Return the number of a row's task; None where Spark cannot compute it."""
+    """Return the number of a row's task, computed by Spark itself; None where it cannot.
+
+        task      (|hash of the partition| + bucket) % tasks                     as `write.router` has it
+        bucket    |hash of the bucket key % buckets|, or of the function mod the number itself
+        hash      Spark's `hash` of bytes, Murmur3 by words of four bytes from the seed 42: Paimon's, of its binary row
+        bytes     row kind and null bits (8) | each field (8): a number little-endian, a short text and its length,
+                  or offset and length of a long text | long texts; made as hexadecimal digits
+
+    It covers tables of fixed buckets whose partitions and bucket keys are whole numbers, dates and texts; all else goes
+    to `write_task.compute_task_numbers`, in Python. Every task checks that its rows belong to its own buckets, so a
+    Spark with another hash function would cause an error, and no key in two buckets.
+    """
     options, keys, partitions = ctx.options, bucket_fields(ctx), ctx.schema.partition_fields
     if (
         options.bucket <= 0

@@ -4,18 +4,6 @@
     df.write.format("lakekit").mode("append").save(path)
     spark.readStream.format("lakekit").load(path)
     df.writeStream.format("lakekit").option("checkpointLocation", …).start(path)
-    ls.attach(spark, cat)                                     every table as `db.table` in Spark's SQL:
-    spark.sql("SELECT … FROM shop.orders o JOIN …")           INSERT INTO, INSERT OVERWRITE;
-                                                              `WITH (`scan.snapshot-id`='3')` for one version
-
-    path, branch                  the table
-    filter                        the rows to read
-    row_kind                      the column of "+I", "-U", "+U", "-D" that a write goes by or a stream adds
-    partition                     what an overwrite replaces, spelt as its folder, `dt=2024-03-31/hour=7`
-    partitionOverwriteMode        or the table's own word for it, `dynamic-partition-overwrite`
-    read.stream.maxFilesPerTrigger, …maxRowsPerTrigger, …maxBytesPerTrigger
-                                  where a batch of a stream ends, between two snapshots
-    storage.…                     what the storage is opened with; every other one is an option of the table
 
 Spark tells a Python source neither which columns a query uses nor its limit, and it applies the filters that it tells
 to the relation and not to the scan, which gives wrong rows where a frame is used twice. So nothing is pushed:
@@ -27,15 +15,7 @@ Written rows are not shuffled. No task has a bucket for itself then, so that tas
 rows, or their changelog, only after a compaction (deletion vectors, first-row, producers lookup and full-compaction),
 the process that commits compacts the written buckets after its commit, by itself. Keys whose bucket depends on existing
 rows (dynamic buckets, keys across partitions) are refused. `ls.write` shuffles rows to their buckets first, and its
-tasks compact. An overwrite replaces the whole table, as Spark means it (its mode "static"); with mode dynamic the
-partitions that there are rows of.
-
-Spark has no way to add a catalog in Python. It does have a source by name: `attach` makes each table a class of its
-own, which knows where the table is, and an entry in the session's own catalog that names it. The entries live as long
-as the session's catalog does, and hold today's columns: attach again after a change of them, or of the tables that
-there are. Nothing of the lake changes; an entry of that name which is not lakekit's is left alone. Spark gives each
-entry a folder below that of its database, which is deleted with the entry. So a database that the session keeps where
-the lake lies is refused.
+tasks compact.
 """
 
 from __future__ import annotations
@@ -108,7 +88,18 @@ def register(spark: SparkSession) -> None:
 
 
 class PaimonDataSource(DataSource):
-    """A table for Spark's readers and writers."""
+    """A table for Spark's readers and writers, by the options of a source.
+
+    path, branch                  the table
+    filter                        the rows to read
+    row_kind                      the column of "+I", "-U", "+U", "-D" that a write goes by or a stream adds
+    partition                     what an overwrite replaces, spelt as its folder, `dt=2024-03-31/hour=7`
+    partitionOverwriteMode        static, the default, replaces the whole table; dynamic the partitions that
+                                  there are rows of; or the table's own word for it, `dynamic-partition-overwrite`
+    read.stream.maxFilesPerTrigger, …maxRowsPerTrigger, …maxBytesPerTrigger
+                                  where a batch of a stream ends, between two snapshots
+    storage.…                     what the storage is opened with; every other one is an option of the table
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -414,6 +405,16 @@ PREFIX, _SETTING = "lakekit__", "lakekit.attached."
 
 def attach(spark: SparkSession, catalog: Catalog, *, database: str | None = None) -> list[str]:
     """Register the tables of a catalog, or of one of its databases, in the session; return their names.
+
+        ls.attach(spark, cat)                                     every table as `db.table`
+        spark.sql("SELECT … FROM shop.orders o JOIN …")           INSERT INTO, INSERT OVERWRITE;
+                                                                  `WITH (`scan.snapshot-id`='3')` for one version
+
+    Spark has no way to add a catalog in Python. It does have a source by name: each table becomes a class of its own,
+    which knows where the table is, and an entry in the session's own catalog that names it. The entries live as long as
+    the session's catalog does, and hold today's columns: attach again after a change of them, or of the tables that
+    there are. Nothing of the lake changes. Spark gives each entry a folder below that of its database, which is deleted
+    with the entry: hence a database that the session keeps in the lake is refused.
 
     Databases are made where the session lacks them. Tables that Spark's own catalog cannot show are left out, with a
     warning that names them: those whose names have other signs than letters, digits and _, or differ from another's in

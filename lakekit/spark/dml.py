@@ -9,22 +9,9 @@
     driver    `commit.committer`, once: where another commit changed the same files nothing changes, and the new
               files are deleted
 
-    sent      rows of the source  ->  letters, to their groups where the match names the columns that decide a bucket,
-                                      else addressed by the values they are matched by
-    told      rows of the target  ->  letters to the same addresses: only the columns that the match looks at, once each
-    met       both of an address  ->  letters to the groups where a row of the source matches,
-                                      or, if nowhere, where it would be inserted
-    merged    letters of a group  ->  `dml.merge` on its buckets of the table, with these rows as the source
-
 The unit of work is a bucket; of append tables without buckets, whose deletion vectors lie together, a partition; of a
 merge some of their files, or partitions with deletion vectors. A condition that compares a row with others, and keys
-that may move between partitions, take one task. A match without an equality of whole numbers, texts, dates or booleans
-is joined by one task.
-
-A letter is a frame in the bytes of Arrow, so that no value passes through Spark's types: a timestamp of nanoseconds is
-compared as one. Two rows match by the same expression in `send_matches` and in `merge_groups`, and the rows of a group
-match no target row elsewhere, or `merge_groups` gets that row in every group of it. Each task holds the rows of the
-source that are for its groups, and the match's columns of what it joins: as much as a share of a hash join.
+that may move between partitions, take one task.
 """
 
 from __future__ import annotations
@@ -204,6 +191,19 @@ class BucketGroups:
 @dataclass(frozen=True, kw_only=True)
 class MergeJob:
     """What all tasks of a merge have in common.
+
+        sent      rows of the source  ->  letters, to their groups if the match names the columns that decide a bucket,
+                                          else addressed by the values they are matched by
+        told      rows of the target  ->  letters to the same addresses: only the columns that the match looks at, once
+        met       both of an address  ->  letters to the groups where a row of the source matches,
+                                          or, if nowhere, where it would be inserted
+        merged    letters of a group  ->  `dml.merge` on its buckets of the table, with these rows as the source
+
+    A letter is a frame in the bytes of Arrow, so that no value passes through Spark's types: a timestamp of nanoseconds
+    is compared as one. Two rows match by the same expression in `send_matches` and in `merge_groups`, and the rows of a
+    group match no target row elsewhere, or `merge_groups` gets that row in every group of it. Each task holds the rows
+    of the source that are for its groups, and the match's columns of what it joins: as much as a share of a hash join.
+    A match without an equality of whole numbers, texts, dates or booleans is joined by one task.
 
     `plan` has a source without rows; `places` are the buckets of each group; `columns` and `arrow` describe the source.
     `addressed`: the number of addresses where rows of both sides meet. `direct`: the source column for each column that

@@ -10,19 +10,7 @@
     partitions        columns that the file holds: where statistics leave that open, its folder says them
     timestamps        as the file's own footer says them: the zone that the column's type has, and not INT96
 
-    And((Leaf("k", ">=", (5,)), Leaf("s", "in", ("a", "b"))))   ->   (k >= 5) AND (s IN ('a', 'b'))
-
-That is decided here, file by file, and any doubt sends a file to lakekit's own tasks.
-
-One frame a schema: a missing column is null, a renamed one is read under its old name, a wider number is cast. Where
-partition values are plain texts or whole numbers, Spark is told the table's folder, and prunes folders by what a query
-asks later; a folder that means null is read from its files, as Spark would take its name for a value.
-
-A condition is converted only where Polars and Spark agree on every value: whole numbers, booleans, texts (compared by
-their bytes), dates, and DOUBLE, whose NaN is the greatest number to both and equal to itself. Timestamps up to
-microseconds are compared as numbers of them, which no zone of the session moves. Other conditions (FLOAT with a literal
-of more digits, DECIMAL, bytes, a half understood filter) are not converted: lakekit reads those files and evaluates
-them with Polars.
+That is decided here, file by file, and any doubt sends a file to lakekit's own tasks. Where Spark reads, it is fastest.
 """
 
 from __future__ import annotations
@@ -246,7 +234,10 @@ def frames(
 ) -> list[DataFrame]:
     """Return frames of the files of `plan.raw` in the mask, filtered over `fields`, with columns `out`.
 
-    There is one for each schema, and one more where partition folders mean null.
+    There is one for each schema: a missing column is null, a renamed one is read under its old name, a wider number is
+    cast. Where partition values are plain texts or whole numbers, Spark is told the table's folder, and prunes folders
+    by what a query asks later; a folder that means null has a frame of its own, read from its files, as Spark would
+    take its name for a value.
     """
     entries = plan.entries.take(plan.raw[mask])
     paths = np.array([_to_hadoop_path(plan.ctx, path) for path in data_file_paths(plan.ctx, entries)], object)
@@ -370,7 +361,13 @@ class _DifferentEvaluation(Exception):
 def column_of(predicates: Iterable[Predicate | None], types: Mapping[str, DataType]) -> Column | None:
     """Return all predicates as one condition of Spark; None where one has no equivalent or is None.
 
-    A predicate that is None was not understood.
+        And((Leaf("k", ">=", (5,)), Leaf("s", "in", ("a", "b"))))   ->   (k >= 5) AND (s IN ('a', 'b'))
+
+    A condition is converted only where Polars and Spark agree on every value: whole numbers, booleans, texts (compared
+    by their bytes), dates, and DOUBLE, whose NaN is the greatest number to both and equal to itself. Timestamps up to
+    microseconds are compared as numbers of them, which no zone of the session moves. Of other conditions (FLOAT with a
+    literal of more digits, DECIMAL, bytes, a predicate that is None as it was not understood) lakekit reads the files
+    and evaluates them with Polars.
     """
     try:
         return reduce(and_, [_to_column(predicate, types) for predicate in predicates], sql.lit(True))

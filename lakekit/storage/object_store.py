@@ -6,17 +6,11 @@
     oss://bucket/…                            its S3-compatible endpoint
     gs://bucket/…   az://container/…   abfss://container@account.dfs.core.windows.net/…
 
-    `check_conditional_put`, once per store and process, before the first commit; it deletes the files it writes:
-        one name, twice                 the second must be refused and change nothing
-        eight names, eight at a time    at most one of the concurrent creators may succeed, and the file must be its own
-
 There are no directories: one exists as long as a key begins with its name. Stores are consistent: what was put is read
-and listed at once. A file is created exclusively by a conditional PUT (`If-None-Match: *`), after a check has shown
-that the store honours it: a store that ignores the condition fails the first test; one that looks first and writes
-later fails the second. Either would lose commits silently, so it is refused for commits.
-
-Requests that fail temporarily are repeated by obstore, or by `object_store_requests`: exclusive creation too, with the
-same bytes. So it may meet its own file, and an attempt that is not clearly acknowledged is settled by reading.
+and listed at once. A file is created exclusively by a conditional PUT (`If-None-Match: *`), after
+`check_conditional_put` has shown that the store honours it. Requests that fail temporarily are repeated by obstore, or
+by `object_store_requests`: exclusive creation too, with the same bytes. So it may meet its own file, and an attempt
+that is not clearly acknowledged is settled by reading.
 
 Options and credentials are looked up for each request (`object_store_options.read`): the store's address is fixed when
 it is opened; credentials may be renewed. Polars opens Parquet files itself, with the same options.
@@ -67,6 +61,13 @@ def check_conditional_put(
     delete: Callable[[Iterable[str]], None],
 ) -> None:
     """Raise `Unsupported` for a store that does not create files exclusively.
+
+        one name, twice                 the second must be refused and change nothing
+        eight names, eight at a time    at most one of the concurrent creators may succeed, and the file must be its own
+
+    It is checked once per store and process, before the first commit; the files written for it are deleted. A store
+    that ignores the condition fails the first test; one that looks first and writes later fails the second. Either
+    would lose commits silently.
 
     `create` returns True for created, False for refused, None for an unclear answer. `directory` may be written to.
     Errors of `read` and `create` are raised, and the next call checks again.

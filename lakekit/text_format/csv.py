@@ -1,23 +1,13 @@
-r"""CSV: values between delimiters, one row a line, columns by position.
+"""CSV: values between delimiters, one row a line, columns by position.
 
     1,a            null is the null literal, quoted or not; a text that equals it is read as null
     2,"b, c"       quoted where it holds the delimiter, a quote or a line end
     3              missing values are null, surplus ones are ignored; a blank line is a row of nulls
 
-    escape         before a quote or another escape, inside a text: that character stands for itself;
-                   elsewhere the escape is dropped: a,"b, c",\d  →  a    b, c    d
-    quote          begins or ends a quoted text; doubled inside one it stands for itself; between other characters
-                   of a text it stands for itself, and begins or ends a quoted text nevertheless
-    delimiter      ends a text, outside quotes
-
 A text that is no value of its column makes this and all later columns of the row null (mode permissive), drops the row
 (dropmalformed), or is an error (failfast). The writer refuses a line end inside a value: every reader of these tables
-takes it for the end of the row. A last text whose quotes never end is missing. Where a value holds an escape, the
-reference's writer leaves it as it is, and loses it when it reads; lakekit quotes such a value and doubles the escape,
-which both read.
-
-Lines without quotes are split, lines whose quotes are in order are cut by a pattern, both by column. What is left, a
-quote or an escape in the middle of a text, is read character by character.
+takes it for the end of the row. Where a value holds an escape, the reference's writer leaves it as it is, and loses it
+when it reads; lakekit quotes such a value and doubles the escape, which both read.
 
 Source: ENGINE.md 9.6, `CsvFormatWriter`, `CsvFileReader`, `CsvParser`.
 """
@@ -42,9 +32,17 @@ if TYPE_CHECKING:
 
 
 def cells(lines: pl.Series, count: int, options: TextOptions) -> list[pl.Series]:
-    """Return the first `count` cells of each line, as one column each.
+    r"""Return the first `count` cells of each line, as one column each: `a,"b, c",\d` is a | b, c | d.
 
-    Null where a line has fewer cells, and throughout where it is blank.
+        escape         before a quote or another escape, inside a text: that character stands for itself;
+                       elsewhere the escape is dropped
+        quote          begins or ends a quoted text; doubled inside one it stands for itself; between other characters
+                       of a text it stands for itself, and begins or ends a quoted text nevertheless
+        delimiter      ends a text, outside quotes
+
+    Lines without quotes are split, lines whose quotes are in order are cut by a pattern, both by column. What is left,
+    a quote or an escape in the middle of a text, is read character by character. A last text whose quotes never end is
+    missing. Null where a line has fewer cells, and throughout where it is blank.
     """
     specials = [special for special in (options.quote, options.escape) if special != "\0"]
     blank = lines.str.strip_chars(BLANK) == ""

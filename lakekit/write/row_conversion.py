@@ -9,15 +9,6 @@ defaults replace nulls, in deletes too; then the kind, by `rowkind.field` if set
 `ignore-update-before` drop rows. An append table takes only rows that add. Rows are counted from 0 over the whole
 input.
 
-Rows of kind -U and -D that the merge engine cannot process are refused: the reference engine commits them, and from
-then on reads of their keys fail, in both engines, until options change. Refused are rows whose merge with any other row
-of their key fails, by options and kind alone, and by no value but a null of a sequence group. A sequence group that may
-remove the row (`partial-update.remove-record-on-sequence-group`) decides by the row's age, so its deletes are not
-judged here.
-
-Values of hll_sketch and theta_sketch are checked: a merge passes them to a C++ library and checks them again
-(`lsm.aggregates.sketches`), so that every read of the key would fail.
-
 Source: ENGINE.md 1.1, 3.2 to 3.4, 8.1; `TableWriteImpl`, `DefaultValueRow`, `DefaultValueUtils`, `RowKindGenerator`,
 `RowKindFilter`, `PartialUpdateMergeFunction`, `AggregateMergeFunction`, `FieldAggregator.retract`.
 """
@@ -72,6 +63,10 @@ ENGINES = ("first-row", "partial-update", "aggregation")
 def check_retractions(rows: pl.DataFrame, kinds: pl.Series, ctx: TableContext, first_row: int = 0) -> None:
     """Raise for the first row whose retraction the table's merge engine cannot process.
 
+    The reference engine commits such rows; from then on reads of their keys fail, in both engines, until options
+    change. Refused are rows whose merge with any other row of their key fails, by options and kind alone, and by no
+    value but a null of a sequence group. A sequence group that may remove the row
+    (`partial-update.remove-record-on-sequence-group`) decides by the row's age, so its deletes are not judged here.
     `kinds` holds the byte of each row's kind.
 
     Raises:
@@ -155,9 +150,10 @@ def _refuse_function(
 
 
 def check_sketches(frame: pl.DataFrame, ctx: TableContext, first_row: int) -> None:
-    """Raise `ValueOutOfRange` for the first value that is not a sketch.
+    """Raise `ValueOutOfRange` for the first value that is no sketch, in columns that unite sketches.
 
-    `first_row` is the frame's first row number.
+    A merge passes the values to a C++ library and checks them again (`lsm.aggregates.sketches`), so that every read of
+    the key would fail. `first_row` is the frame's first row number.
     """
     if ctx.kind != "key" or ctx.options.merge_engine not in ("aggregation", "partial-update"):
         return

@@ -8,16 +8,9 @@
 
     ValueLocation(column="v", path="v.element", table="shop.orders", row_of=…)
         ->   row 7 of column v.element holds 300, which is no TINYINT
-    merge_schema=True: data {"k": Int64, "v": Int64, "note": String}, table {k BIGINT (key), v INT}
-        ->   WidenedColumn(("v",), INT, BIGINT), AddedColumn(("note",), STRING)
 
 NOT NULL, lengths, precision and the keys of maps are checked too, at any depth. Rows are counted from 0 over the whole
 input of one call.
-
-Added columns are nullable and come last. A type grows only to one that holds every value of the old: integers, FLOAT to
-DOUBLE, decimals whose digits on both sides grow, finer timestamps. Texts keep their length (a frame does not say how
-long its texts are). Columns of keys and partitions never change. What cannot grow is left for `batches` to convert by
-value, or to refuse.
 
 Source: API.md "Types", ENGINE.md 1.1, 1.5; `SchemaMergingUtils`, `SchemaManager`.
 """
@@ -188,7 +181,15 @@ ColumnChange = AddedColumn | WidenedColumn
 def schema_changes(
     data_schema: Mapping[str, pl.DataType], ctx: TableContext, *, row_kind: str | None = None
 ) -> list[ColumnChange]:
-    """Return the schema changes, in the order of the data's columns.
+    """Return the schema changes (`merge_schema=True`), in the order of the data's columns.
+
+        data {"k": Int64, "v": Int64, "note": String}, table {k BIGINT (key), v INT}
+            ->   WidenedColumn(("v",), INT, BIGINT), AddedColumn(("note",), STRING)
+
+    Added columns are nullable and come last. A type grows only to one that holds every value of the old: integers,
+    FLOAT to DOUBLE, decimals whose digits on both sides grow, finer timestamps. Texts keep their length (a frame does
+    not say how long its texts are). Columns of keys and partitions never change. What cannot grow is left for `batches`
+    to convert by value, or to refuse.
 
     Raises `SchemaMismatch` for an added column whose type Paimon lacks.
     """
