@@ -54,9 +54,8 @@ def rollback(
         LATEST = 5 ─▶ snapshot 9 … 6, newest first ─▶ changelogs after 5 ─▶ tags after 5
 
     Each step leaves a consistent table in a state between: the hint is not believed while snapshot 6 exists. A snapshot
-    that only a tag keeps is written again first; a gap follows it then, so that the hint is written at the end. Where
-    main was fast-forwarded to a branch, a tag may be of another snapshot than the one that has its id now, which it
-    replaces.
+    that only a tag keeps is written again first; a gap follows it then, so that the hint is written at the end. A tag
+    replaces another snapshot of its id, as after a fast-forward of main.
 
     A time or watermark means the newest snapshot at or before it. Where every watermark is greater, nothing is changed:
     the engine's releases up to 1.4.2 went to the first snapshot then, which is later than what was asked.
