@@ -239,6 +239,11 @@ def test_a_table_of_another_engine_that_nobody_writes_is_read_and_altered(tmp_pa
     found.append([{"k": 2, "v": "b"}])
 
 
+def test_no_keys_may_be_said_as_none(tmp_path):
+    table = lk.create(tmp_path / "t", {"k": "INT"}, primary_keys=None, partition_keys=None, options=None)
+    assert (table.primary_keys, table.partition_keys) == ((), ())
+
+
 def test_count_is_kept_with_a_word_of_who_refuses_it(tmp_path):
     options = {"bucket": "1", "merge-engine": "aggregation", "fields.n.aggregate-function": "count"}
     with pytest.warns(UserWarning, match=r"fields\.n\.aggregate-function=count: engines since 0\.9 .* refuse the table") as told:
