@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class RecordingLookup:
-    """The older rows as a compaction looks them up (`changelog.PreviousRows`).
+    """The older rows as a compaction looks them up (`lookup.PreviousRows`).
 
     `marks` collects the positions of the rows found by file name, for deletion vectors.
     """
@@ -531,7 +531,6 @@ class BucketWriter:
 def _capture_first_keys(
     frames: Iterable[pl.DataFrame], key: Sequence[str], first_keys: list[pl.DataFrame]
 ) -> Iterator[pl.DataFrame]:
-    """Yield the frames; add the key columns of the first one to `first_keys`."""
     for frame in frames:
         if not first_keys:
             first_keys.append(pl.DataFrame([frame.get_column(name) for name in key]))

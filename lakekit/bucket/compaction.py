@@ -266,10 +266,7 @@ class _CompactionRun:
         return self.expiry is not None and self.expiry.is_due(file)
 
     def _is_rewritten_to_move(self, *, last: bool, retracts: bool) -> bool:
-        """Return whether a file of level 0 must be rewritten in a table with lookups.
-
-        It must for another file format, for its deletes, or because older rows become part of its rows.
-        """
+        """Return whether a level 0 file must be rewritten: for its format, its deletes, or older rows."""
         options = self.job.ctx.options
         formats = options.file_format_per_level
         if formats.get(0, options.file_format) != formats.get(self.unit.output_level, options.file_format):

@@ -384,10 +384,7 @@ def _filters_values(task: MergeTask, condition: pl.Expr | None) -> bool:
 
 
 def _merge_filtered(task: MergeTask, names: Sequence[str], condition: pl.Expr) -> pl.DataFrame:
-    """Return the winners that satisfy a condition on values.
-
-    First the versions that satisfy it are read, then the keys alone, to find which versions win.
-    """
+    """Return the winners under a condition on values: reads versions that satisfy it, then keys alone."""
     kinds = _has_kinds(task)
     used = {*names, *condition.meta.root_names()}
     wanted = [name for name in task.ctx.schema.names if name in used or name in task.rule.key]

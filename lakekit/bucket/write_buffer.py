@@ -60,10 +60,7 @@ def flush(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
 
 
 def _keys_are_distinct(placed: pl.DataFrame, key: Sequence[str]) -> bool:
-    """Return whether the integer columns of the key alone show that all keys of a sorted section are distinct.
-
-    False means that they do not show it; equal keys are not searched for.
-    """
+    """Return whether integer key columns alone show that a sorted section's keys are distinct."""
     if placed.height < 2:
         return True
     columns = [placed.get_column(name) for name in key]
@@ -83,10 +80,7 @@ def sort_versions(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
 
 
 def _with_ascending_sequence(rule: MergeSpec) -> MergeSpec:
-    """Return the rule with ascending sequence fields.
-
-    The reference sorts its write buffer so: `sequence.field.sort-order` applies from level 0 on.
-    """
+    """Return the rule with ascending fields: as in the reference, `sort-order` applies from level 0 on."""
     return replace(rule, descending=False) if rule.descending else rule
 
 

@@ -82,10 +82,7 @@ def _finish(h: NDArray[np.uint32], lengths: NDArray[np.int64] | int) -> NDArray[
 
 
 def _hash_table(table: NDArray[np.uint32]) -> NDArray[np.int32]:
-    """Return the hashes of rows of one length: `table` is rows × words.
-
-    While all rows have the same words, as where they begin, one hash is enough.
-    """
+    """Return the hashes of rows of one length (rows × words); leading words equal in all are hashed once."""
     hashes = np.empty(len(table), np.int32)
     for start in range(0, len(table), _STEP):
         piece = table[start : start + _STEP]

@@ -151,7 +151,6 @@ def _range(file: ManifestFileMeta, fields: Sequence[Field]) -> tuple[Values, Val
 
 
 def _stats(ranges: Sequence[tuple[Values, Values, tuple[int | None, ...]]], fields: Sequence[Field]) -> Stats:
-    """Return the bounds of several ranges."""
     low: list[Any] = []
     high: list[Any] = []
     nulls: list[int | None] = []

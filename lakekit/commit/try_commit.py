@@ -327,10 +327,7 @@ def _check_changes(
     latest: Snapshot | None,
     live_index: Sequence[IndexManifestEntry],
 ) -> CommitChanges:
-    """Check the changes against the table; return them without files to be discarded as duplicates.
-
-    Raises `Conflict`.
-    """
+    """Check the changes (raises `Conflict`); return them without files to be discarded as duplicates."""
     ctx, parties = request.ctx, request.parties(latest)
     manifest_writer.check_hash_bases(live_index, changes.hash_bases)
     overwrites_all = step.overwrite is not None
@@ -374,7 +371,6 @@ def _read_touched_entries(ctx: TableContext, latest: Snapshot, changes: CommitCh
 
 
 def _drop_live_files(changes: CommitChanges, base: columns_of.ManifestEntries) -> CommitChanges:
-    """Return the changes without files that are live already."""
     both = columns_of.identities(
         columns_of.concat([base, changes.delta.entries.select(conflict_detection.CHECKED_COLUMNS)])
     )
@@ -454,10 +450,7 @@ def _claim_alone(
 
 
 def _is_overtaken(request: CommitRequest, draft: UncommittedFiles, snapshot: Snapshot, changes: CommitChanges) -> bool:
-    """Return True if newer snapshots do not contain the one just created.
-
-    Its file is deleted then, and the commit goes on as after a lost race.
-    """
+    """Return True if newer snapshots lack the one just created; its file is deleted, as after a lost race."""
     draft.in_doubt = True
     try:
         try:

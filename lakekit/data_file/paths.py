@@ -153,7 +153,7 @@ _DOTS = pa.array([".", ".."])
 
 
 def _are_plain(names: pa.StringArray) -> bool:
-    """Return whether all names are plain ones of printable ASCII; if not, check each by `layout.is_plain`."""
+    """Return whether all names are plain ones of printable ASCII; if not, check each by `table_paths.is_plain`."""
     fits = pc.and_not(pc.match_substring_regex(names, _PLAIN), pc.is_in(names, value_set=_DOTS))
     fits = pc.and_(fits, pc.less_equal(pc.binary_length(names), _LONGEST))
     return bool(pc.all(fits).as_py())  # scalar: one answer

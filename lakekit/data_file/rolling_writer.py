@@ -341,17 +341,13 @@ class _SortedRunWriter:
                 self.roll()
 
     def roll(self) -> None:
-        """Finish the open file."""
         if self.open is not None:
             meta, self.open = self.open.close(), None
             self.files.append(meta)
             self.next_sequence = meta.max_sequence_number + 1
 
     def drop(self, why: BaseException) -> BaseException:
-        """Delete the files of the run and abandon the open one.
-
-        Returns the error to raise: the storage's, if it explains the failure, else `why`.
-        """
+        """Delete the files of the run; return the error to raise: the storage's if that explains it, or `why`."""
         failed = why if self.open is None else self.open.abandon(why)
         with suppress(StorageFailed):
             self.target.ctx.storage.delete(self.paths)
@@ -462,10 +458,7 @@ class _OpenDataFile:
         )
 
     def _keys(self, key_stats: Stats) -> tuple[bytes, bytes]:
-        """Return the keys of the first and the last row.
-
-        Where rows are sorted by one column these are its bounds, if those are not truncated.
-        """
+        """Return the first and the last row's keys; of rows sorted by one column its bounds, if not truncated."""
         if (
             len(self.shape.key) == 1
             and self.target.bucket != POSTPONE_BUCKET

@@ -383,10 +383,7 @@ def normalize_option(name: str, value: Any) -> tuple[str, str]:
 
 
 def _canonical_text(option: Option, text: str, key: str) -> str:
-    """Return a choice as the reference spells it, and numbers and words without surrounding blanks.
-
-    The reference takes no other spelling of a choice.
-    """
+    """Return a choice as the reference, which takes no other, spells it; numbers and words without blanks."""
     value = option.value(text, key)
     if option.type == "choice":
         return str(value)

@@ -177,10 +177,7 @@ def _write_next_schema(location: TableLocation, changes: Sequence[TableChange], 
 
 
 def _bytes(schema: TableSchema) -> bytes:
-    """Return the bytes of the schema file, after reading them back.
-
-    Raises: `SchemaMismatch` for names and texts that no file can hold, and for types nested too deep.
-    """
+    """Return the bytes of the schema file, read back: `SchemaMismatch` for what no file can hold."""
     try:
         data = schema.to_json()
         TableSchema.from_json(data)

@@ -201,10 +201,7 @@ class _MergeRun:
         )
 
     def _insert(self) -> None:
-        """Insert the source rows that matched nothing.
-
-        In key tables they are written last: one with the key of a deleted row replaces it.
-        """
+        """Insert the unmatched source rows; last in key tables, where one replaces a deleted row of its key."""
         if not self.plan.not_matched:
             return
         unmatched = self.plan.source.filter(
@@ -258,7 +255,6 @@ def _without_rows(stored: FileRows, seen: BitMap) -> FileRows:
 
 
 def _find_duplicate_row(batch: pl.DataFrame, repeated: BitMap, ctx: TableContext) -> dict[str, object]:
-    """Return a row that matched twice."""
     twice = batch.filter(
         pl.col(ROW).is_duplicated()
         | pl.Series(np.isin(batch[ROW].to_numpy(), np.asarray(repeated.to_array(), np.int64)))

@@ -375,10 +375,7 @@ class _MergeColumns:
         return expr
 
     def _equal(self, name: str) -> pl.Expr:
-        """Return the equality of a column on both sides.
-
-        Times of two units are compared in the finer one: Polars takes the coarser.
-        """
+        """Return the equality of a column on both sides, of times in the finer unit (Polars: the coarser)."""
         mine, theirs = col(name), col(SOURCE + name)
         left, right = self.target[name], self.theirs[SOURCE + name]
         if isinstance(left, pl.Datetime) and isinstance(right, pl.Datetime) and left.time_unit != right.time_unit:
@@ -558,10 +555,7 @@ def _equal_pair(expr: pl.Expr, names: set[str], both: Schema, target: Schema) ->
 
 
 def _range_conditions(mine: str, other: str, target: Schema, source: pl.DataFrame) -> list[pl.Expr]:
-    """Return the range of a source column as a condition on the target column.
-
-    Only for whole numbers, and for other values where both columns have one type.
-    """
+    """Return a source column's range as a condition on the target's: whole numbers, or equal types."""
     values, dtype = source.get_column(other), target[mine]
     is_whole = values.dtype in _SIGNED_INTEGERS and dtype in _SIGNED_INTEGERS
     if not is_whole and (values.dtype != dtype or not isinstance(dtype, _RANGE_TYPES)):

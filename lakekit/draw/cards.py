@@ -83,10 +83,7 @@ def table(names: Sequence[str], rows: Sequence[Sequence[object]], *, width: int 
 
 
 def _fit(wide: list[int], heads: list[int], width: int) -> list[int]:
-    """Return column widths that fit: the widest columns shrink first, then columns at the end are dropped.
-
-    A column shrinks down to the width of its head.
-    """
+    """Return column widths that fit: the widest shrink first, to their heads, then the last are dropped."""
     wide = list(wide)
     floors = [min(column_width, max(head, _READABLE)) for column_width, head in zip(wide, heads, strict=True)]
     while (over := sum(wide) + len(_GAP) * (len(wide) - 1) - width) > 0:

@@ -294,10 +294,7 @@ def _may_hold(cursor: Cursor, wanted: set[Key]) -> bool:
 
 
 def _search_numbers(data: memoryview, form: Struct, t: DataType, wanted: set[Key]) -> list[tuple[Key, tuple[int, ...]]]:
-    """Return what `_take` does, for a few wanted numbers.
-
-    Each is compared with all values as they are stored, and only equal entries are decoded.
-    """
+    """Return what `_take` does, for few numbers: compared as stored, only equal entries are decoded."""
     values = np.ndarray((len(data) // form.size,), _STORED_DTYPES[WIDTHS[t.root]], data, 0, (form.size,))
     pairs: list[tuple[Key, tuple[int, ...]]] = []
     for key in wanted:

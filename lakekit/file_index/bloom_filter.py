@@ -133,10 +133,7 @@ def absent(payloads: Payloads, t: DataType, leaf: Leaf) -> NDArray[np.bool_]:
 
 
 def _shapes(payloads: Payloads) -> list[tuple[int, int, NDArray[np.int64]]]:
-    """Return the hash functions and bits of payloads, and which payloads have them, without those too short.
-
-    Filters of one column mostly have the same size.
-    """
+    """Return hash functions and bits (mostly one size), and the payloads with them that are long enough."""
     lengths = payloads.ends - payloads.begins
     members = np.flatnonzero(lengths > 4)
     every = integers_at(payloads.data, payloads.begins[members], 4) << 32 | lengths[members]

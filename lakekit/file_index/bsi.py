@@ -152,10 +152,7 @@ def _total(part: _BsiPart, selected: BitMap | None) -> int:
 
 
 def _extreme(part: _BsiPart, candidates: BitMap, *, most: bool) -> int:
-    """Return the greatest value of the rows, or the least.
-
-    It is found bit by bit from the highest, with the rows that remain candidates.
-    """
+    """Return the greatest value of the rows, or the least, found bit by bit from the highest."""
     value = 0
     for i in range(len(part.slices) - 1, -1, -1):
         better = candidates & part.slices[i] if most else candidates - part.slices[i]

@@ -360,10 +360,7 @@ def _batch_indexes(many: Containers, column: str, t: DataType) -> Iterator[tuple
 
 
 def _has_batch_index(many: Containers, column: str) -> bool:
-    """Return whether the first container has an index of the column that can search many payloads at once.
-
-    The others are mostly like it.
-    """
+    """Return whether the first container, mostly like the others, has such an index of the column."""
     view = many.data.data
     with suppress(Corrupt, Unsupported):
         first = container.contents(view[many.begins[0] : many.ends[0]]) if len(many.begins) else {}

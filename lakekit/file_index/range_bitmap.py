@@ -392,7 +392,6 @@ def _number_reader(payload: bytes | memoryview, t: DataType, begin: int, count: 
 
 
 def _read_other_key(payload: bytes | memoryview, t: DataType, chunk: _DictionaryChunk, begin: int, number: int) -> Key:
-    """Return key `number` of the other keys of a chunk, which begin at `begin`."""
     width = WIDTHS.get(t.root)
     if width is not None:
         return container.read_key(Cursor(payload, at=min(begin + width * number, len(payload))), t, "key")

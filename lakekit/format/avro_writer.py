@@ -60,7 +60,7 @@ _ORDER = np.arange(10)
 
 
 def record(columns: Sequence[pa.Array], fields: Sequence[Field]) -> pa.Array:
-    """Return the bytes of each row of some columns, which `arrange` has converted. Raises `Unsupported`.
+    """Return the bytes of each row of some columns, converted by `series_to_arrow`. Raises `Unsupported`.
 
     NOT NULL columns hold no nulls.
     """

@@ -281,10 +281,7 @@ def _remainder(values: pl.Series, by: int) -> pl.Series:
 
 
 def _from_seconds(column: pl.Series, result_type: DataType, target: CastTarget) -> pl.Series:
-    """Return timestamps of seconds since 1970.
-
-    Java's LTZ then has the digits that a clock in its zone shows at that instant, taken for UTC.
-    """
+    """Return timestamps of seconds since 1970; Java's LTZ is the wall clock of its zone, taken for UTC."""
     instants = texts.from_millis(column.cast(pl.Int64) * 1000, _dtype(result_type, target), target.column)
     return (
         texts.clock(instants, target.zone).dt.replace_time_zone("UTC")

@@ -212,8 +212,6 @@ _REPEATED = 2
 
 
 class _PhysicalType(IntEnum):
-    """The storage of values."""
-
     BOOLEAN, INT32, INT64, INT96, FLOAT, DOUBLE, BYTES, FIXED = range(8)
 
 

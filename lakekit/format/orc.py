@@ -267,10 +267,7 @@ def _by_parts(
 def _join_timestamp(
     column: pl.Expr, t: DataType, field: Field, path: str, zones: tuple[str | None, str], finest: str | None
 ) -> pl.Expr:
-    """Convert STRUCT<seconds, nanos> to a timestamp.
-
-    `seconds` count from 2015-01-01 in the zone of the writer, those of instants from 2015-01-01 in UTC.
-    """
+    """Convert STRUCT<seconds, nanos> to a timestamp, seconds from 2015 in the writer's zone (LTZ: in UTC)."""
     ltz_zone, writer_zone = zones
     unit = unit_of(t, finest)
     nanos = column.struct.field("nanos").to_physical() - orc_values.EPOCH_2015 * 1_000_000_000

@@ -354,10 +354,7 @@ def _decode_long_header(read: Read, at: int, end: int) -> Page:
 
 
 def _match_header(data: bytes) -> Page | None:
-    """Return a header in its usual form; None where it has another.
-
-    Raises `Corrupt`, and `IndexError` where the data ends.
-    """
+    """Return a header in its usual form, else None. Raises `Corrupt`, and `IndexError` at the end of data."""
     match = _HEADER.match(data)
     if match is None:
         return None

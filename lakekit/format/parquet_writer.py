@@ -95,7 +95,7 @@ def check_types(fields: Sequence[Field]) -> None:
 class _EncodingPlan(NamedTuple):
     """Which encoder writes which columns, by their indexes.
 
-    `polars` (as `polars_schema`; its statistics are used for `telling`), `arrow`, and `int96` (Arrow with INT96).
+    `polars` (as `polars_schema`; its statistics are taken for `telling`), `arrow`, and `int96` (Arrow with INT96).
     `leaves`: how many chunks each column has. `reals`: which hold real numbers, `times`: whether some hold times.
     """
 

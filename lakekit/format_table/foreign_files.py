@@ -214,10 +214,7 @@ def _spec(below: str) -> list[tuple[str, str]]:
 
 
 def _unescape(text: str) -> str:
-    """Return the text that a folder's name stands for.
-
-    Hive and Spark escape single characters, Polars and Arrow the bytes of UTF-8.
-    """
+    """Return the text of a folder's name, escaped by characters (Hive, Spark) or bytes (Polars, Arrow)."""
     try:
         return unquote(text, errors="strict")
     except UnicodeDecodeError:
@@ -347,10 +344,7 @@ def _bare_type(t: DataType) -> DataType:
 
 
 def _check_names(names: Sequence[str]) -> None:
-    """Raise `SchemaMismatch` for names that differ in case alone.
-
-    To most engines they are one column, and the values of one of them would be lost.
-    """
+    """Raise `SchemaMismatch` for names that differ in case alone, which most engines take for one column."""
     seen: dict[str, str] = {}
     for name in names:
         other = seen.setdefault(name.lower(), name)
