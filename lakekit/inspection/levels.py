@@ -406,7 +406,7 @@ def bucket_frame(table: TableCore, bucket: BucketLocation, snapshot_id: int) -> 
         [col(name).eq_missing(pl.lit(value, dtype=types[name])) for name, value in conditions.items()]
         for conditions in values.to_list()
     ]  # scalar: a partition
-    # several where blank values share the name of null
+    # several partitions where blank values share the directory name of null
     return frame.filter(reduce(or_, [reduce(and_, conditions) for conditions in every], pl.lit(False)))
 
 

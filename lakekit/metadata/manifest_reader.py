@@ -247,7 +247,7 @@ def read_entries(
     if columns is None:
         return _concat_pieces(location, files, pieces)
     selected = tuple(columns)
-    # selected first: putting together copies
+    # select columns first, as concatenation copies them
     return columns_of.concat([run.all_entries.slice(run.start, run.end).select(selected) for run in _runs(pieces)])
 
 

@@ -144,7 +144,7 @@ def latest(location: MetadataLocation, *, given_path: str | None = None) -> Tabl
 
     Raises `TableNotFound` (or `BranchNotFound`) that describes what is at the location instead.
     """
-    # a disk is asked for the file in any case: its number is enough
+    # a local file is looked up by `read` in any case, so that its id is enough here
     if not location.storage.is_remote and (schema_id := newest_id(location)) is not None:
         return read(location, schema_id)
     listed = metadata_io.list_numbered(location, location.layout.schema_dir, location.layout.schema_prefix)

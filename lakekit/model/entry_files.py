@@ -76,7 +76,7 @@ def decode_entries(manifests: Sequence[ManifestBytes]) -> tuple[ManifestEntries,
 
     Raises `Corrupt` (with path, offset and field), `LimitExceeded`, or `Unsupported` for an entry of another version.
     """
-    # places of the manifests that were decoded together, their entries
+    # indices of the manifests that were decoded together, and their entries
     decoded: list[tuple[list[int], ManifestEntries]] = []
     groups: dict[int, list[tuple[int, Container]]] = {}
     counts = [0] * len(manifests)

@@ -420,7 +420,7 @@ def _to_millis(parts: dict[str, int], millis: int, *, lenient: bool) -> int | No
         year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
         number = epoch_day(year, month, 1) + day - 1
     else:
-        # the end of the day
+        # 24:00 is the end of the day
         midnight = parts.get("H") == 24 and not parts.get("m") and not parts.get("s") and not millis
         if any(
             not low <= parts.get(letter, low) <= high and not (letter == "H" and midnight)

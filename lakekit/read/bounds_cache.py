@@ -53,7 +53,7 @@ def get_or_compute(runtime: Runtime, entries: ManifestEntries, what: Hashable, m
     """
     key = (get_or_compute, id(entries.table), what)
     cached = runtime.metadata_cache.get(key)
-    # or of entries that are gone, and whose number is that of others now
+    # compared by weak reference, as another table may have the id of one that is gone
     if cached is None or cached[0]() is not entries.table:
         runtime.metadata_cache.put({key: (ref(entries.table), ())}, _MARK_BYTES)
         return None

@@ -254,7 +254,7 @@ def _scan(
     vectors: Mapping[str, NDArray[np.unsignedinteger]] | None = None,
 ) -> pl.LazyFrame:
     number = None if plan.snapshot is None else plan.snapshot.id
-    # what files may lack, their null counts tell
+    # the null counts of a file tell which of the columns it lacks
     entries = plan.entries.take(rows) if len(rows) < len(plan.entries) else plan.entries
     files = entries.files_to_read(counted=bool(schema_evolution.select_possibly_missing(plan.ctx, fields)))
     paths = data_file_paths(plan.ctx, entries)

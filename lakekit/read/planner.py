@@ -160,7 +160,7 @@ def plan_read(
     if len(manifests) < len(listed):
         funnel.steps.append(Step("manifests", len(listed), len(manifests), "partition ranges"))
     if keep is not None:
-        # of the kept ones some delete what others added
+        # some of the kept entries delete what others added
         funnel.steps.append(Step("files", _file_count(listed), len(funnel.entries), "partition"))
         condition = replace(condition, on_partition=())
     funnel.step("not visible before compaction", _visible_mask(ctx, funnel.entries, hides_level_zero=hides_level_zero))

@@ -276,7 +276,7 @@ def _break_ties(
     last = np.maximum.accumulate(np.where(tie, -1, number))  # the last event that was no tie
     last = np.where(last < start, -1, last)
     ties = np.cumsum(tie)
-    # ties between it, or the start, and this one
+    # number of ties between that event, or the start of the bucket, and this tie
     since = ties - np.where(last >= 0, ties[last], ties[start] - tie[start]) - tie
     after_moved = np.where(last >= 0, moved[last], False) ^ (since % 2 == 1)
     settled = order.copy()

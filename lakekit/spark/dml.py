@@ -221,7 +221,7 @@ class MergeJob:
     direct: tuple[tuple[str, str], ...] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # every process finds out for itself what it needs of the table
+        # without cached properties: each process computes its own
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property

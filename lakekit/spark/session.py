@@ -172,7 +172,7 @@ def _other_python(spark: SparkSession) -> str | None:
     if python is None:
         return str(context.pythonExec)
     mine, theirs = Path(sys.executable), Path(python)
-    # in an environment the link is what makes it one; outside of any, all names of a Python are the same
+    # a virtual environment is known by its link; outside of any, links to one Python are the same Python
     same = mine.absolute() == theirs.absolute() or (sys.prefix == sys.base_prefix and mine.samefile(theirs))
     return None if same else python
 

@@ -89,7 +89,7 @@ class WriteJob:
         return TaskRouter.of(self.ctx, self.cut, replaces=self.replaces, batch=self.batch)
 
     def __getstate__(self) -> dict[str, Any]:
-        # every process finds out for itself what it needs of the table
+        # without cached properties: each process computes its own
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 

@@ -102,7 +102,7 @@ class LocalStorage:
             stat = check_path(self.roots, path, self._seen) or os.stat(path)  # noqa: PTH116
             if not modes.S_ISREG(stat.st_mode):
                 raise not_a_file(path)
-            # an object: an interrupt that falls between a number and the `try` that closes it leaves it open
+            # an object and no file number, which an interrupt before its `try` would leave open
             with io.FileIO(path) as file:
                 size_bytes = os.fstat(file.fileno()).st_size
                 byte_count = max(0, size_bytes - offset) if length is None else max(0, min(length, size_bytes - offset))
@@ -335,7 +335,7 @@ class LocalStorage:
     def move_directory(self, source: str, target: str) -> None:
         try:
             with self._parent(source) as old, self._parent(target, is_made=True) as new:
-                # which refuses a target that holds anything
+                # rename(2) refuses a target directory that is not empty
                 os.rename(old.name, new.name, src_dir_fd=old.handle, dst_dir_fd=new.handle)
                 new.sync()
                 old.sync()
@@ -363,7 +363,7 @@ class LocalStorage:
         for path in paths:
             try:
                 with self._parent(path) as directory:
-                    # which refuses a link to a directory, and one that holds anything
+                    # rmdir(2) refuses a link to a directory, and a directory that is not empty
                     os.rmdir(directory.name, dir_fd=directory.handle)
             except (FileNotFoundError, NotADirectoryError):
                 continue

@@ -172,7 +172,7 @@ class ObjectStorage:
     given: FrozenDict[str, Any] = field(repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # what the environment said stays here: another process has its own
+        # without options of the environment: another process reads its own
         return _reopen, (self.root, self.scheme, self.given)
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
@@ -486,7 +486,7 @@ def _connect(root: str, options: StoreOptions) -> ObjectStore:
     if options.stands_alone:
         arguments["credential_provider"] = options.s3_provider()
     try:
-        # which would win over the endpoint
+        # obstore prefers the variable AWS_ENDPOINT_URL_S3 to the option aws_endpoint_url
         if "AWS_ENDPOINT_URL_S3" in options.shadowed and "aws_endpoint_url" in config:
             config["aws_endpoint_url_s3"] = config.pop("aws_endpoint_url")
             return S3Store(bucket, config=cast("Any", config), **arguments)

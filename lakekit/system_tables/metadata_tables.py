@@ -286,7 +286,7 @@ def _pack_updates(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     alike = rows.select(pl.all_horizontal(key.eq_missing(key.shift(-1)) for key in cols(keys))).to_series().to_numpy()
     may = (rows.get_column(KIND) == UPDATE_BEFORE).to_numpy() & alike & (places < rows.height - 1)
     first = may & ~np.concatenate([[False], may[:-1]])[: rows.height]
-    # of several in a row every second is the other half
+    # of several -U in a row every second one is the other half of a pair
     begins = may & ((places - np.maximum.accumulate(np.where(first, places, 0))) % 2 == 0)
     starts = places[~np.concatenate([[False], begins[:-1]])[: rows.height]]
     offsets = np.append(starts, rows.height)

@@ -322,7 +322,7 @@ def _partitions(ctx: TableContext, at: At, *, legacy: bool) -> pl.DataFrame:
     position = time_travel.locate(ctx, at)
     ctx = time_travel.schema_of(ctx, position)
     entries = planner.filter_created_since(_without_postponed(ctx, _read_all_entries(ctx, position)), position)
-    # then, and only then, the reference leaves out what a read leaves out
+    # only with a fallback branch does the reference leave out what a read leaves out
     if (fallback := table_scan.fallback_position(ctx, position, at)) is not None:
         stood_in = planner.filter_created_since(_without_postponed(ctx, _read_all_entries(*fallback)), fallback[1])
         entries, other = (_above_hidden(ctx, listed) for listed in (entries, stood_in))

@@ -158,7 +158,7 @@ class Writer:
             msg = f"identifier {number} comes after {self._last}: the identifiers of one commit user must not fall"
             raise InvalidOption(msg, key="identifier", value=str(number))
         self._pending += self._writers.prepare(identifier=identifier)
-        # those carried belong to a state: they stay whatever becomes of this commit
+        # carried messages belong to a saved state: their files stay even if this commit fails
         messages = [*self._carried, *self._pending]
         is_new, self._is_tried = not (self.is_counted or self._is_tried), True
         committed = commit_changes(
@@ -192,7 +192,7 @@ class Writer:
         then are newer than all before, those too of messages that `prepare` returned and that are not committed yet.
         """
         sync_all(self._committing.storage)
-        # they belong to the state as well from here on
+        # pending messages belong to the state from here on
         self._carried, self._pending = [*self._carried, *self._pending], []
         parts = [message.to_bytes() for message in self._carried]
         last = b"\0" if self._last is None else b"\1" + self._last.to_bytes(8, "big", signed=True)

@@ -73,7 +73,7 @@ class Field:
         for key, value in attributes.items():
             object.__setattr__(self, key, value)
 
-    # columns are keys of what is kept of them: all of their types, part by part, would cost more than they tell apart
+    # fields are cache keys: hashing their nested types too costs more than it distinguishes
     def __hash__(self) -> int:
         return hash((self.name, self.id))
 

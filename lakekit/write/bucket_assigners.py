@@ -157,7 +157,7 @@ class FixedBuckets:
     def assign(self, frame: pl.DataFrame) -> RoutedRows:
         """Put each row into the bucket of its bucket key."""
         options, fields = self.ctx.options, bucket_fields(self.ctx)
-        # which leaves nothing to hash for; the others look at types too
+        # one bucket needs no hash; the other functions also check types, so they run
         if options.bucket == 1 and options.bucket_function_type == "default":
             return RoutedRows(frame, encode_partitions(frame, self.ctx), np.zeros(frame.height, np.int32))
         columns, types = key_columns(frame, fields)
@@ -359,7 +359,7 @@ class KeyHashes:
         if len(self._recent.hashes) > most:
             self._settle()
         self._recent = _merge_runs(self._recent, HashRun(hashes, buckets))
-        # a big map does not wait for more: what came and the pieces are held twice by then
+        # a big map merges at once: by the next addition more hashes would be held twice
         if settled > _LARGE_HASH_COUNT and len(self._recent.hashes) > most:
             self._settle()
 

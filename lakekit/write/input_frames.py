@@ -420,7 +420,7 @@ def _open_stream(data: Any, ctx: TableContext) -> InputFrames:
             else pa.RecordBatchReader.from_stream(data)
         )
     except (pa.ArrowException, TypeError, ValueError) as wrong:
-        # pandas too says so of frames that it cannot make columns of
+        # pandas raises these too for frames that it cannot convert to columns
         raise _no_columns(data, ctx, wrong) from None
     arrow = data.schema if reader is None else reader.schema
     schema = _frame(pa.RecordBatch.from_pylist([], arrow), ctx).schema

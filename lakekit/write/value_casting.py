@@ -522,7 +522,7 @@ def _check_constraints(values: pl.Series, target: DataType, location: ValueLocat
     """Check length, precision and milliseconds of values that have the right Polars type."""
     if target.root == "DECIMAL":
         precision = target.precision or 10
-        # of the values themselves: `to_physical` is a query, which waits for the threads of others
+        # bounds of the values, as `to_physical` is a query, which waits for the thread pool
         low, high, most = values.min(), values.max(), Decimal((0, (1,), precision - (target.scale or 0)))
         if isinstance(low, Decimal) and isinstance(high, Decimal) and (high >= most or low.copy_negate() >= most):
             units = values.to_physical()
