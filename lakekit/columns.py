@@ -26,10 +26,11 @@ import polars as pl
 import polars.selectors as cs
 from polars.series import series, string, utils
 
+from lakekit import parallel
 from lakekit.types import INTERNAL_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from polars._typing import PolarsDataType
 
@@ -51,6 +52,7 @@ __all__ = [
     "VALUE",
     "cast_columns",
     "col",
+    "collect_batches",
     "cols",
     "drop_columns",
     "internal",
@@ -178,6 +180,20 @@ def split_by_chunk(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
     for length in lengths:
         yield frame.slice(start, length)
         start += length
+
+
+def collect_batches(
+    frame: pl.LazyFrame, *, chunk_size: int | None = None, maintain_order: bool = True
+) -> Iterator[pl.DataFrame]:
+    """Yield the rows of a query in batches, as `frame.collect_batches`, and raise a panic of Polars.
+
+    Polars 2.1 ends its own iterator where the query panics, as if there were no more rows. Raises Polars' errors.
+    """
+
+    def push(put: Callable[[pl.DataFrame], bool]) -> None:
+        frame.sink_batches(put, chunk_size=chunk_size, maintain_order=maintain_order, engine="streaming")
+
+    return parallel.pull(push)
 
 
 def _join_chunks(column: pl.Series) -> pl.Series:

@@ -9,6 +9,7 @@ from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import lru_cache
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -118,6 +119,41 @@ def map_prefetch(function: Callable[[A], B], inputs: Iterable[A], depth: int) ->
         for future in [future for future in waiting if not future.cancel()]:
             future.exception()
         raise
+
+
+def pull(push: Callable[[Callable[[A], bool]], object]) -> Iterator[A]:
+    """Yield what a function puts, which runs ahead by one in a thread of its own: `push(put)`.
+
+    `put` waits until its item is wanted, and returns True once no more are. What `push` raises is raised here, also
+    what is no `Exception`. Leaving the iterator early does not wait.
+    """
+    items: SimpleQueue[tuple[A] | BaseException | None] = SimpleQueue()
+    wanted, left = threading.Semaphore(1), threading.Event()
+
+    def put(item: A) -> bool:
+        wanted.acquire()
+        if not left.is_set():
+            items.put((item,))
+        return left.is_set()
+
+    def run() -> None:
+        try:
+            push(put)
+        except BaseException as error:  # noqa: BLE001 - raised by whoever pulls
+            items.put(error)
+        else:
+            items.put(None)
+
+    threading.Thread(target=copy_context().run, args=(run,), name="lakekit-pull", daemon=True).start()
+    try:
+        while (item := items.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item[0]
+            wanted.release()
+    finally:
+        left.set()
+        wanted.release()
 
 
 def run_concurrently(function: Callable[[A], B], inputs: Iterable[A]) -> list[B]:

@@ -28,6 +28,7 @@ from lakekit.bucket import sort_order
 from lakekit.bucket.compaction import CompactResult, is_small, with_strict_reads
 from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
 from lakekit.bucket.sort_order import SortInput
+from lakekit.columns import collect_batches
 from lakekit.data_file.paths import data_file_path, every_path
 from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.data_file.rolling_writer import WriteTarget, write_run
@@ -234,7 +235,7 @@ def _rows(target: RewriteTarget, files: Sequence[DataFileMeta]) -> Iterator[pl.D
     deletions = {file.name: target.deletions[file.name] for file in files if file.name in target.deletions}
     with translate_polars_errors(ctx, paths):
         frame = scan_files(ctx, files, paths, ctx.schema.fields, deletions=deletions, snapshot_id=target.snapshot_id)
-        yield from frame.collect_batches(chunk_size=_ROWS, maintain_order=True)
+        yield from collect_batches(frame, chunk_size=_ROWS)
 
 
 # ---- append bucket -------------------------------------------------------

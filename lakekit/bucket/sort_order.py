@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakekit.bucket import merge_read
-from lakekit.columns import CURVE, col
+from lakekit.columns import CURVE, col, collect_batches
 from lakekit.data_file.reader import translate_polars_errors
 from lakekit.errors import InvalidOption
 from lakekit.lsm import numpy_columns
@@ -426,4 +426,4 @@ class SortInput:
         scan = self.scan(self.ctx.schema.fields)
         yield scan.clear().collect()
         with translate_polars_errors(self.ctx, self.paths):
-            yield from scan.collect_batches(chunk_size=_ROWS, maintain_order=True)
+            yield from collect_batches(scan, chunk_size=_ROWS)

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from lakekit.codec import hashing
-from lakekit.columns import ROW, cols
+from lakekit.columns import ROW, collect_batches, cols
 from lakekit.data_file import deletion_vector_reader, row_kinds
 from lakekit.data_file.paths import bucket_id_at, data_file_paths
 from lakekit.data_file.reader import scan_files, translate_polars_errors
@@ -80,7 +80,7 @@ def _check_bucket(plan: Plan, expr: pl.Expr | None, number: int) -> None:
         translate_compute_errors(ctx.name),
         translate_polars_errors(ctx, data_file_paths(ctx, plan.entries.take(plan.selected))),
     ):
-        for batch in matching.select(cols([field.name for field in fields])).collect_batches():
+        for batch in collect_batches(matching.select(cols([field.name for field in fields]))):
             columns, types = bucket_assigners.key_columns(batch, fields)
             right = hashing.buckets(ctx.options.bucket_function_type, columns, types, ctx.options.bucket)
             if (right != number).any():
@@ -173,7 +173,7 @@ class TargetRows:
             translate_compute_errors(self.ctx.name),
             translate_polars_errors(self.ctx, data_file_paths(self.ctx, plan.entries.take(plan.selected))),
         ):
-            yield from matching.collect_batches(maintain_order=True)
+            yield from collect_batches(matching)
 
     def stored(self, expr: pl.Expr | None = None) -> FileRows:
         """Return the files that may hold matching rows, each row the only one of its key.
@@ -349,7 +349,7 @@ class FileRows:
         Raises: `Corrupt` and `FileMissing` with the path of the file that is to blame.
         """
         with translate_compute_errors(self.plan.ctx.name), translate_polars_errors(self.plan.ctx, self.paths):
-            yield from frame.collect_batches(maintain_order=True)
+            yield from collect_batches(frame)
 
     @property
     def _snapshot_id(self) -> int | None:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from lakekit.columns import col, cols
+from lakekit.columns import col, collect_batches, cols
 from lakekit.commit import committer, try_commit
 from lakekit.commit.changes import EMPTY_DELTA, CommitChanges
 from lakekit.commit.manifest_writer import UncommittedFiles
@@ -175,9 +175,11 @@ def _look(source: TableScan, fields: Sequence[Field]) -> list[pl.DataFrame]:
             summarize_frames(
                 source.ctx,
                 fields,
-                polars_pushdown.scan_lazily(source)
-                .select(cols(names))
-                .collect_batches(chunk_size=_BATCH_ROWS, maintain_order=False),
+                collect_batches(
+                    polars_pushdown.scan_lazily(source).select(cols(names)),
+                    chunk_size=_BATCH_ROWS,
+                    maintain_order=False,
+                ),
             )
         ]
 

@@ -33,7 +33,7 @@ from lakekit.bucket import append_compaction, sort_order
 from lakekit.bucket.append_compaction import DeletionVectorSummary, RewriteTarget
 from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
 from lakekit.bucket.restore import SnapshotBuckets
-from lakekit.columns import KIND
+from lakekit.columns import KIND, collect_batches
 from lakekit.commit import abort, committer, manifest_writer, try_commit
 from lakekit.commit.changes import EMPTY_DELTA, CommitChanges
 from lakekit.commit.committer import commit_changes_once
@@ -333,9 +333,7 @@ def _rows(ctx: TableContext, partition: bytes, files: list[DataFileMeta]) -> Ite
     for file in files:
         paths = [places.data_file_path(ctx, partition, POSTPONE_BUCKET, file)]
         with translate_polars_errors(ctx, paths):
-            yield from scan_files(ctx, [file], paths, ctx.schema.fields, system=[KIND]).collect_batches(
-                maintain_order=True
-            )
+            yield from collect_batches(scan_files(ctx, [file], paths, ctx.schema.fields, system=[KIND]))
 
 
 def _as_compaction(ctx: TableContext, message: CommitMessage) -> CommitMessage:

@@ -24,7 +24,7 @@ import polars as pl
 import pyarrow as pa
 
 from lakekit.codec import binary_row
-from lakekit.columns import col
+from lakekit.columns import col, collect_batches
 from lakekit.data_file import paths, reader, rolling_writer as shapes
 from lakekit.data_file.file_metadata import NONE, StatsCollector
 from lakekit.data_file.paths import file_names
@@ -214,9 +214,8 @@ def _with_statistics(ctx: TableContext, source: MigratedFile, partition: bytes, 
     with _name_file_in_failures(ctx, source):
         reader.scan_files(ctx, [file], [source.path], file_fields).head(1).collect()
         if unmeasured:
-            for frame in reader.scan_files(ctx, [file], [source.path], unmeasured).collect_batches(
-                chunk_size=_BATCH_ROWS, maintain_order=True
-            ):
+            rows = reader.scan_files(ctx, [file], [source.path], unmeasured)
+            for frame in collect_batches(rows, chunk_size=_BATCH_ROWS):
                 collecting.add(frame)
         _check_inside(ctx, source, partition, file)
     return replace(file, value_stats=collecting.stats(shape.valued, modes), value_stats_cols=shape.value_stats_cols)

@@ -21,6 +21,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakekit.columns import collect_batches
 from lakekit.commit import committer
 from lakekit.data_file.file_metadata import IndexBuilder, indexes_of
 from lakekit.data_file.paths import data_file_path
@@ -336,6 +337,6 @@ def _build_indexes(
     indexing = IndexBuilder(indexes)
     frame = scan_files(written, [file], [path], fields)
     with translate_polars_errors(written, [path]):
-        for batch in frame.collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True):
+        for batch in collect_batches(frame, chunk_size=_BATCH_ROWS):
             indexing.add(batch)
     return container.decode(indexing.container(), path=path)

@@ -24,19 +24,22 @@ import inspect
 import io
 import json
 import re
+from collections.abc import Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from lakekit.columns import col, internal, is_pattern, series_field
-from lakekit.errors import ColumnNotFound, LakekitError, SchemaMismatch, ValueOutOfRange
+from lakekit.errors import ColumnNotFound, LakekitError, SchemaMismatch, StorageFailed, ValueOutOfRange
+from lakekit.format import external_reader
 from lakekit.format.polars_types import is_printable, polars_schema
 from lakekit.read import polars_pushdown, temporal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from polars._typing import PolarsDataType
 
@@ -199,6 +202,8 @@ def _times(values: pl.Series) -> Iterator[pl.Series]:
 SOURCE = f"{internal('source')}."
 """What the names of a merge's source columns begin with, so that both sides' columns are in one frame."""
 _ZONE = re.compile(r"Datetime\('[^']*', '([^']+)'\)")
+_SHOWN = 1000
+"""How much of the expressions an error about a panic shows."""
 MANY_ROWS = "looks at more than one row"
 
 
@@ -442,3 +447,49 @@ def translate_compute_errors(table: str, subject: str = "the change") -> Iterato
         raise SchemaMismatch(
             f"Polars could not compute {subject} of {table}: {str(wrong).replace(SOURCE, 's.')}"
         ) from None
+
+
+@contextmanager
+def translate_panics(subject: str, **arguments: object) -> Iterator[None]:
+    """Translate a panic of Polars to `SchemaMismatch` that names the caller's expressions, `where=…`.
+
+    Polars' `PanicException` is no `Exception`. Damaged files have been looked at before it comes here. Without
+    expressions it stays what it is. Raises `StorageFailed` where the machine refused something, and `KeyboardInterrupt`
+    where that is what Polars panicked over.
+    """
+    try:
+        yield
+    except pl.exceptions.PanicException as panic:
+        external_reader.pass_interrupt(panic)
+        what = str(panic).strip().split("\n", 1)[0][:300].replace(SOURCE, "s.")
+        if external_reader.is_of_machine(panic):
+            raise StorageFailed(f"{subject} could not be computed: {what}") from None
+        shown = ", ".join(f"{name}={_format_argument(value)}" for name, value in arguments.items() if value is not None)
+        if not shown:
+            raise
+        raise SchemaMismatch(
+            f"Polars panicked over {shown[:_SHOWN]} of {subject}: {what}. Nothing was changed. That is a fault of "
+            f"Polars {pl.__version__}, not of the table: write the expression another way"
+        ) from None
+
+
+def _format_argument(value: object) -> str:
+    """Return an argument of a call with its expressions as texts; a function is called for it."""
+    if callable(value):
+        return repr(value())
+    if isinstance(value, pl.Expr):
+        try:
+            return format_expression(value)
+        except pl.exceptions.PanicException:  # over a time beyond its calendar
+            return "an expression that Polars cannot print"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}: {_format_argument(part)}" for name, part in value.items()).join("{}")
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_format_argument, value)).join("[]")
+    if is_dataclass(value):
+        parts = {part.name: getattr(value, part.name) for part in fields(value)}
+        named = [
+            f"{name}={_format_argument(part)}" for name, part in parts.items() if part is not None and part is not False
+        ]
+        return f"{type(value).__name__}({', '.join(named)})"
+    return repr(value)

@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakekit.catalog.sys_tables import SystemTable
-from lakekit.columns import SEQUENCE, col
+from lakekit.columns import SEQUENCE, col, collect_batches
 from lakekit.errors import SchemaMismatch, Unsupported
 from lakekit.format.polars_types import paimon_type, polars_schema
 from lakekit.read import (
@@ -381,7 +381,7 @@ def _filter_and_select(
 
 
 def _collect_batches(rows: pl.LazyFrame, out: Sequence[Field], task: bytes) -> Iterator[pa.RecordBatch]:  # noqa: ARG001 - there is one task
-    for frame in rows.collect_batches(chunk_size=spark_tasks.BATCH_ROWS, maintain_order=True):
+    for frame in collect_batches(rows, chunk_size=spark_tasks.BATCH_ROWS):
         yield to_batch(frame, out)
 
 

@@ -44,7 +44,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from lakekit import storage
-from lakekit.columns import col
+from lakekit.columns import col, collect_batches
 from lakekit.commit import abort as abandoned, committer as publishing
 from lakekit.errors import Corrupt, InvalidOption, SnapshotNotFound
 from lakekit.metadata import snapshots
@@ -292,9 +292,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
         if self.where is not None:
             rows = rows.filter(self.where)
-        for frame in rows.select(col(field.name) for field in output_fields).collect_batches(
-            chunk_size=spark_tasks.BATCH_ROWS, maintain_order=True
-        ):
+        selected = rows.select(col(field.name) for field in output_fields)
+        for frame in collect_batches(selected, chunk_size=spark_tasks.BATCH_ROWS):
             yield types.to_batch(frame, output_fields)
 
     def commit(self, end: Offset) -> None:

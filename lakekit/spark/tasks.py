@@ -33,7 +33,7 @@ import numpy as np
 from lakekit.bucket import merge_read
 from lakekit.codec.cursor import Cursor
 from lakekit.codec.index_files import ENTRY_EXTRA
-from lakekit.columns import col
+from lakekit.columns import col, collect_batches
 from lakekit.data_file import deletion_vector_reader
 from lakekit.data_file.paths import every_path
 from lakekit.errors import Corrupt, Unsupported
@@ -191,7 +191,7 @@ def read_frames(job: ReadJob, data: bytes) -> Iterator[pl.DataFrame]:
         yield _slice(job, task)
     else:
         with table_scan.translate_read_errors(lambda: [_plan(job, task.pieces)]):
-            yield from _frame(job, task).collect_batches(chunk_size=BATCH_ROWS, maintain_order=True)
+            yield from collect_batches(_frame(job, task), chunk_size=BATCH_ROWS)
 
 
 def _frame(job: ReadJob, task: ReadTask) -> pl.LazyFrame:

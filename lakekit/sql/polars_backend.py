@@ -10,6 +10,7 @@ is a scan, which gets the query's conditions and columns. Types are Paimon's own
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -22,6 +23,7 @@ from lakekit.columns import col, internal, is_pattern
 from lakekit.errors import ColumnNotFound, DatabaseNotFound, InvalidOption, SchemaMismatch
 from lakekit.format.polars_types import paimon_type, polars_type
 from lakekit.model.table_paths import check_not_in_hint
+from lakekit.read.user_expressions import translate_panics
 from lakekit.sql import ddl, dispatch, expressions
 from lakekit.sql.backend import ResultRows, Statement, single_column
 from lakekit.sql.expressions import exp
@@ -76,9 +78,10 @@ def sql(catalog: Catalog, text: str) -> pl.LazyFrame | pl.DataFrame:
         elif tokens.accept("CREATE", "CATALOG"):
             result = _create_catalog(backend, tokens)
         else:
-            result = dispatch.execute(Statement(backend=backend, catalog=catalog, tokens=tokens))
+            with translate_panics("the statement", sql=partial(excerpt, tokens.text)):
+                result = dispatch.execute(Statement(backend=backend, catalog=catalog, tokens=tokens))
     if isinstance(result, pl.LazyFrame):
-        return result if len(read) == 1 else _collect(result)
+        return result if len(read) == 1 else _collect(result, read[-1].text)
     assert isinstance(result, ResultRows)
     return _result_frame(result)
 
@@ -123,8 +126,8 @@ def _create_catalog(backend: PolarsBackend, tokens: TokenStream) -> ResultRows:
     return ResultRows()
 
 
-def _collect(rows: pl.LazyFrame) -> pl.DataFrame:
-    with typed_refusals():
+def _collect(rows: pl.LazyFrame, text: str) -> pl.DataFrame:
+    with typed_refusals(), translate_panics("the query", sql=partial(excerpt, text)):
         return rows.collect()
 
 
@@ -246,7 +249,7 @@ class PolarsBackend:
 
     def values(self, statement: Statement, text: str, most: int) -> pl.Series:
         try:
-            frame = _collect(self.query(statement, text).head(most + 1))
+            frame = _collect(self.query(statement, text).head(most + 1), text)
         except pl.exceptions.PolarsError as wrong:
             raise InvalidOption(
                 f"no query that Polars' SQL computes: {without_secrets(_first_line(wrong))}. In: {excerpt(text)}",

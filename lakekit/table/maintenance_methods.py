@@ -11,6 +11,7 @@ from lakekit.ddl import schema_writer as schemas
 from lakekit.ddl.schema_changes import SetOption
 from lakekit.errors import CommitStateUnknown, LakekitError
 from lakekit.read.table_scan import TableCore
+from lakekit.read.user_expressions import translate_panics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,9 +62,10 @@ class MaintenanceMethods(TableCore):
         """
         ctx = self.handle()
         idle_ms = None if idle is None else maintenance.arguments.duration_ms(idle, "idle")
-        committed = maintenance.compact.compact(
-            ctx, full=full, where=where, order_by=order_by, strategy=strategy, idle_ms=idle_ms
-        )
+        with translate_panics(ctx.name, where=where):
+            committed = maintenance.compact.compact(
+                ctx, full=full, where=where, order_by=order_by, strategy=strategy, idle_ms=idle_ms
+            )
         return maintenance.after_commit.maintain_after_commit(ctx.with_options({"write-only": "false"}), committed)
 
     def compact_manifests(self) -> Commit:
@@ -88,13 +90,15 @@ class MaintenanceMethods(TableCore):
         ctx = self.handle()
         maintenance.rewrite.check(ctx, buckets)
         if maintenance.rewrite.waits_for_compaction(ctx):
-            maintenance.compact.compact(ctx, full=True, where=where)
+            with translate_panics(ctx.name, where=where):
+                maintenance.compact.compact(ctx, full=True, where=where)
         before = ctx.options.bucket
         if before != buckets:
             schemas.alter(ctx, [SetOption(key="bucket", value=str(buckets))])
         ctx = self.handle()
         try:
-            committed = maintenance.rewrite.rescale(ctx, where)
+            with translate_panics(ctx.name, where=where):
+                committed = maintenance.rewrite.rescale(ctx, where)
         except CommitStateUnknown:  # it may be there, and then its files have the new number
             raise
         except BaseException:
@@ -139,9 +143,11 @@ class MaintenanceMethods(TableCore):
 
         Raises: `InvalidOption`, `Unsupported` for a type that an index does not take, and what a commit raises.
         """
-        if dry_run:
-            return maintenance.rewrite_file_index.preview_rewrite(self.handle(), where, rebuild=rebuild)
-        return maintenance.rewrite_file_index.rewrite(self.handle(), where, rebuild=rebuild)
+        ctx = self.handle()
+        with translate_panics(ctx.name, where=where):
+            if dry_run:
+                return maintenance.rewrite_file_index.preview_rewrite(ctx, where, rebuild=rebuild)
+            return maintenance.rewrite_file_index.rewrite(ctx, where, rebuild=rebuild)
 
     def remove_orphans(
         self,

@@ -140,19 +140,20 @@ class ReadMethods(TableCore):
             )
             raise TypeError(msg)
         ctx = self.handle()
-        if at is None and time_travel.means_changes(ctx):
-            rows = self.scan()
-            user_expressions.check_aggregates(aggregates, rows.collect_schema(), ctx.name)
-            with typed_refusals():
-                return (
-                    (rows if where is None else rows.filter(user_expressions.condition(where, ctx)))
-                    .select(aggregates)
-                    .collect()
-                )
-        source = table_scan.scan(ctx, at)
-        return aggregate_pushdown.aggregate(
-            source, aggregates, None if where is None else user_expressions.condition(where, source.ctx)
-        )
+        with user_expressions.translate_panics(ctx.name, aggregates=aggregates, where=where):
+            if at is None and time_travel.means_changes(ctx):
+                rows = self.scan()
+                user_expressions.check_aggregates(aggregates, rows.collect_schema(), ctx.name)
+                with typed_refusals():
+                    return (
+                        (rows if where is None else rows.filter(user_expressions.condition(where, ctx)))
+                        .select(aggregates)
+                        .collect()
+                    )
+            source = table_scan.scan(ctx, at)
+            return aggregate_pushdown.aggregate(
+                source, aggregates, None if where is None else user_expressions.condition(where, source.ctx)
+            )
 
     def explain(
         self,
@@ -173,12 +174,13 @@ class ReadMethods(TableCore):
             msg = "explain(aggregates=…) takes expressions of Polars only: aggregates=[pl.len(), pl.col('v').sum()]"
             raise TypeError(msg)
         source = table_scan.scan(self.handle(), at)
-        predicate = (
-            expr
-            if expr is None or isinstance(expr, pl.Expr)
-            else user_expressions.condition(expr, source.ctx, argument="expr")
-        )
-        return explain.explain(source, predicate, tuple(aggregates))
+        with user_expressions.translate_panics(source.ctx.name, expr=expr, aggregates=tuple(aggregates) or None):
+            predicate = (
+                expr
+                if expr is None or isinstance(expr, pl.Expr)
+                else user_expressions.condition(expr, source.ctx, argument="expr")
+            )
+            return explain.explain(source, predicate, tuple(aggregates))
 
     def with_options(self, options: Mapping[str, Any]) -> Self:
         """Return the same table with dynamic options put over its own, each checked.

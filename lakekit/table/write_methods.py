@@ -22,6 +22,7 @@ from lakekit.metadata import table_context
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.read.table_scan import TableCore
+from lakekit.read.user_expressions import translate_panics
 from lakekit.table.table_writer import Writer, partition_spec
 from lakekit.write import input_frames, row_conversion, value_casting
 
@@ -189,7 +190,9 @@ class WriteMethods(TableCore):
         no way to delete, `Conflict` where another commit changed the same files meanwhile.
         """
         ctx = self.handle()
-        return _run_after_commit(ctx, delete_update.delete(ctx, where))
+        with translate_panics(ctx.name, where=where):
+            changed = delete_update.delete(ctx, where)
+        return _run_after_commit(ctx, changed)
 
     def update(self, set: Mapping[str, Any], /, *, where: pl.Expr | str) -> Commit:  # noqa: A002 - as in SQL
         """Set columns to new values in the rows of which `where` is true.
@@ -204,7 +207,9 @@ class WriteMethods(TableCore):
         of another type, `ValueOutOfRange`, and what `delete` raises.
         """
         ctx = self.handle()
-        return _run_after_commit(ctx, delete_update.update(ctx, set, where))
+        with translate_panics(ctx.name, set=set, where=where):
+            changed = delete_update.update(ctx, set, where)
+        return _run_after_commit(ctx, changed)
 
     def merge(self, source: object, *clauses: Clause, on: Sequence[str] | pl.Expr | str) -> Commit:
         """Merge the rows of a source into the table.
@@ -218,7 +223,9 @@ class WriteMethods(TableCore):
         `ColumnNotFound`, `SchemaMismatch`, `ValueOutOfRange`, `InvalidOption`, and what `delete` raises.
         """
         ctx = self.handle()
-        return _run_after_commit(ctx, merging.merge(ctx, source, clauses, on))
+        with translate_panics(ctx.name, clauses=clauses, on=on):
+            changed = merging.merge(ctx, source, clauses, on)
+        return _run_after_commit(ctx, changed)
 
 
 def _messages(argument: object) -> list[CommitMessage]:

@@ -29,7 +29,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakekit.columns import collect_batches
 from lakekit.errors import SchemaMismatch, ValueOutOfRange
+from lakekit.format.external_reader import pass_interrupt
 from lakekit.format.polars_types import polars_schema
 from lakekit.storage.object_store_requests import typed_refusals
 from lakekit.types import BINARIES, INTEGERS, MAX_LENGTH, STRINGS, TIMESTAMPS, DataType, Field, first_duplicate, part
@@ -342,8 +344,15 @@ def _no_frame(data: object, ctx: TableContext) -> SchemaMismatch:
 
 
 def _collect_batches(frame: pl.LazyFrame, batch_rows: int) -> Iterator[pl.DataFrame]:
-    with typed_refusals():  # the frame may read another table
-        yield from frame.collect_batches(chunk_size=batch_rows, maintain_order=True)
+    try:
+        with typed_refusals():  # the frame may read another table
+            yield from collect_batches(frame, chunk_size=batch_rows)
+    except pl.exceptions.PanicException as panic:
+        pass_interrupt(panic)
+        raise SchemaMismatch(
+            f"Polars panicked over the query whose rows are to be written: {str(panic)[:300]}. Nothing was written. "
+            f"That is a fault of Polars {pl.__version__}, or of a file that the query reads; frame.collect() shows it"
+        ) from None
 
 
 def _open_dicts(rows: list[Mapping[str, Any]], ctx: TableContext) -> InputFrames:
