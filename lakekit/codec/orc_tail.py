@@ -44,6 +44,10 @@ _MAX_TAIL_BYTES = 64 << 20
 _TAIL_BYTES = 1 << 16
 _MAX_CHUNK = (1 << 23) - 1
 _MOST_VALUES = 1 << 31
+_ZSTD_MAGIC = bytes.fromhex("28b52ffd")
+_LZ4_HEAD = bytes.fromhex("04224d18 6070 73")
+"""A frame of LZ4 with blocks of up to 4 MiB: chunks are such blocks without a frame, and Arrow inflates frames."""
+_MAX_LZ4_BYTES = 4 << 20
 _ZEROS_V2 = b"\xc1\xff\x00\x00"
 """512 zeros as a delta run: two header bytes, base 0, delta 0."""
 _ZEROS_V1 = b"\x7f\x00\x00"
@@ -181,38 +185,69 @@ def inflate(data: bytes, codec: str, block_bytes: int) -> bytes:
     """Return the inflated content of chunks. Raises `Corrupt`, `LimitExceeded`, `Unsupported`."""
     if codec == "none":
         return data
-    out, at, block_bytes = bytearray(), 0, min(block_bytes, _MAX_TAIL_BYTES)
+    out = bytearray()
+    for part in inflate_chunks(data, codec, block_bytes):
+        out += part
+        if len(out) > _MAX_TAIL_BYTES:
+            raise LimitExceeded(f"a stream or the tail inflates to more than {_MAX_TAIL_BYTES} bytes", field="tail")
+    return bytes(out)
+
+
+def inflate_chunks(data: bytes, codec: str, block_bytes: int) -> Iterator[bytes]:
+    """Yield the inflated content of each chunk. Raises `Corrupt`, `LimitExceeded`, `Unsupported`."""
+    at, block_bytes = 0, min(block_bytes, _MAX_TAIL_BYTES)
     while at < len(data):
         header = int.from_bytes(data[at : at + 3], "little")
         length, at = header >> 1, at + 3
         if length > len(data) - at:
-            raise Corrupt("a chunk of the file's tail does not fit", field="tail")
+            raise Corrupt("a chunk does not fit into its stream, or into the file's tail", field="chunk length")
         chunk = data[at : at + length]
-        out += chunk if header & 1 else _inflate_chunk(chunk, codec, block_bytes)
+        inflated = chunk if header & 1 else _inflate_chunk(chunk, codec, block_bytes)
+        if len(inflated) > block_bytes:
+            raise Corrupt(f"a chunk inflates to more than a block of {block_bytes} bytes", offset=at, field="chunk")
+        yield inflated
         at += length
-        if len(out) > _MAX_TAIL_BYTES:
-            raise LimitExceeded(f"the tail inflates to more than {_MAX_TAIL_BYTES} bytes", field="tail")
-    return bytes(out)
 
 
 def _inflate_chunk(chunk: bytes, codec: str, block_bytes: int) -> bytes:
+    """Return the inflated content of a chunk, or a few bytes more than a block of it."""
     try:
         match codec:
             case "zlib":
-                return zlib.decompressobj(-15).decompress(chunk, block_bytes)
+                return zlib.decompressobj(-15).decompress(chunk, block_bytes + 1)
             case "zstd":
+                length = _zstd_length(chunk)
+                if length is not None and length <= block_bytes:
+                    return bytes(pa.Codec("zstd").decompress(chunk, length, asbytes=True))
                 with pa.CompressedInputStream(pa.BufferReader(chunk), "zstd") as stream:
-                    return bytes(stream.read(block_bytes))
+                    return bytes(stream.read(block_bytes + 1))
             case "snappy":
                 length, _ = _number(chunk, 0)
                 if length > block_bytes:
-                    raise Corrupt("a chunk of the file's tail is longer than a block", field="tail")
+                    raise Corrupt("a chunk is longer than a block", field="chunk")
                 return bytes(pa.Codec("snappy").decompress(chunk, length, asbytes=True))
             case "lz4":
-                return _lz4(chunk, block_bytes)
+                if block_bytes > _MAX_LZ4_BYTES or len(chunk) > _MAX_LZ4_BYTES:
+                    return _lz4(chunk, block_bytes)
+                frame = _LZ4_HEAD + len(chunk).to_bytes(4, "little") + chunk + bytes(4)
+                with pa.CompressedInputStream(pa.BufferReader(frame), "lz4") as stream:
+                    return bytes(stream.read(block_bytes + 1))
     except (zlib.error, pa.ArrowException, OSError) as error:
-        raise Corrupt(f"the file's tail cannot be inflated: {error}", field="tail") from error
+        raise Corrupt(f"a chunk cannot be inflated: {error}", field="chunk") from error
     raise Unsupported(f"ORC compression {codec} is not supported by lakekit", feature=f"orc.compression.{codec}")
+
+
+def _zstd_length(chunk: bytes) -> int | None:
+    """Return the inflated length that the head of a zstd frame tells; None where it tells none.
+
+    Where the frame holds another length, Arrow raises. Source: RFC 8878, 3.1.1.1.
+    """
+    if len(chunk) < 18 or chunk[:4] != _ZSTD_MAGIC:
+        return None
+    size_flag, is_single, dictionary_flag = chunk[4] >> 6, chunk[4] >> 5 & 1, chunk[4] & 3
+    size = (is_single, 2, 4, 8)[size_flag]
+    at = 5 + (1 - is_single) + (0, 1, 2, 4)[dictionary_flag]
+    return int.from_bytes(chunk[at : at + size], "little") + (256 if size == 2 else 0) if size else None
 
 
 def _lz4(chunk: bytes, limit: int) -> bytes:

@@ -22,15 +22,16 @@ import polars as pl
 
 from lakekit.columns import col, struct_field
 from lakekit.errors import Unsupported, ValueOutOfRange
-from lakekit.format import text_casts, texts
+from lakekit.format import text_casts
 from lakekit.format.polars_types import polars_type, unit_of
 from lakekit.format.text_casts import float_text
-from lakekit.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, DataType
+from lakekit.types import BINARIES, INTEGERS, MAX_LENGTH, STRINGS, TIMESTAMPS, DataType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _DAY_MS = 86_400_000
+_I64 = 2**63
 _FLOATS = ("FLOAT", "DOUBLE")
 
 
@@ -96,7 +97,7 @@ def _polars_cast(column: pl.Expr, source_type: DataType, result_type: DataType) 
     if source_type.root == "BOOLEAN" and result_type.root in INTEGERS:
         return column.cast(polars_type(result_type))
     if source_type.root in STRINGS and result_type.root in STRINGS:
-        return texts.fit(column, result_type)
+        return fit(column, result_type)
     return None
 
 
@@ -110,7 +111,7 @@ def _change(
             result_type, column=target.column, timestamp_unit=target.timestamp_unit, zone=target.zone
         )
     if source_type.root in BINARIES and result_type.root in BINARIES:
-        return partial(texts.fit_bytes, result_type=result_type)
+        return partial(text_casts.fit_bytes, result_type=result_type)
     if result_type.root == "DECIMAL":
         return _to_decimal(source_type, result_type, target)
     if source_type.root == "DECIMAL":
@@ -130,7 +131,7 @@ def _to_text(
 
     Java prints dates and times only into STRING, and fits neither bytes nor nested values to a length.
     """
-    if source_type.root in ("DATE", "TIME", *TIMESTAMPS) and result_type.length != texts.ANY_LENGTH:
+    if source_type.root in ("DATE", "TIME", *TIMESTAMPS) and result_type.length != MAX_LENGTH:
         return None
     if source_type.holds(("MULTISET", "VARIANT")):
         return None
@@ -140,7 +141,7 @@ def _to_text(
 
 def _print_column(column: pl.Series, *, source_type: DataType, fits: DataType | None, zone: str) -> pl.Series:
     text = to_java_text(col(column.name), source_type, zone)
-    return column.to_frame().select(text if fits is None else texts.fit(text, fits)).to_series()
+    return column.to_frame().select(text if fits is None else fit(text, fits)).to_series()
 
 
 def to_java_text(column: pl.Expr, t: DataType, zone: str = "UTC") -> pl.Expr:
@@ -149,18 +150,18 @@ def to_java_text(column: pl.Expr, t: DataType, zone: str = "UTC") -> pl.Expr:
         case "CHAR" | "VARCHAR":
             return column
         case "BINARY" | "VARBINARY" | "BLOB":
-            return column.map_batches(texts.decode_utf8, return_dtype=pl.String, is_elementwise=True)
+            return column.map_batches(decode_utf8, return_dtype=pl.String, is_elementwise=True)
         case "FLOAT" | "DOUBLE":
             return column.map_batches(float_text, return_dtype=pl.String, is_elementwise=True)
         case "DATE":
             return column.dt.strftime("%Y-%m-%d")
         case "TIME":
-            return texts.time_of_day(column, 0 if t.precision is None else t.precision)
+            return time_of_day(column, 0 if t.precision is None else t.precision)
         case "TIMESTAMP":
-            return texts.wall_clock(column, 6 if t.precision is None else t.precision)
+            return wall_clock(column, 6 if t.precision is None else t.precision)
         case "TIMESTAMP_LTZ":
             wall = column.dt.convert_time_zone(zone).dt.replace_time_zone(None)
-            return texts.wall_clock(wall, 6 if t.precision is None else t.precision)
+            return wall_clock(wall, 6 if t.precision is None else t.precision)
         case "ARRAY" | "MAP" | "ROW":
             return _print_parts(column, t, zone)
     return column.cast(pl.String)
@@ -249,10 +250,10 @@ def _time_cast(
             polars_type(result_type), wrap_numerical=True
         )
     if source_type.root == "TIME" and result_type.root in TIMESTAMPS:
-        return lambda column: texts.from_millis(column.to_physical() // 1_000_000, _dtype(result_type, target), name)
+        return lambda column: from_millis(column.to_physical() // 1_000_000, _dtype(result_type, target), name)
     if source_type.root == "DATE" and result_type.root in TIMESTAMPS:
         return lambda column: _from_wall_clock(
-            texts.from_millis(column.to_physical().cast(pl.Int64) * _DAY_MS, _wall(result_type, target), name),
+            from_millis(column.to_physical().cast(pl.Int64) * _DAY_MS, _wall(result_type, target), name),
             result_type,
             target,
         )
@@ -260,11 +261,11 @@ def _time_cast(
         case "TIMESTAMP", "DATE":
             return lambda column: _divide_toward_zero(_millis(column), _DAY_MS).cast(pl.Int32).cast(pl.Date)
         case "TIMESTAMP_LTZ", "DATE":
-            return lambda column: texts.clock(column, target.zone).dt.date()
+            return lambda column: clock(column, target.zone).dt.date()
         case "TIMESTAMP", "TIME":
-            return lambda column: texts.from_time_millis(_remainder(_millis(column), _DAY_MS), name)
+            return lambda column: text_casts.from_time_millis(_remainder(_millis(column), _DAY_MS), name)
         case "TIMESTAMP_LTZ", "TIME":
-            return lambda column: texts.from_time_millis(_millis(texts.clock(column, target.zone)) % _DAY_MS, name)
+            return lambda column: text_casts.from_time_millis(_millis(clock(column, target.zone)) % _DAY_MS, name)
     return None
 
 
@@ -282,12 +283,8 @@ def _remainder(values: pl.Series, by: int) -> pl.Series:
 
 def _from_seconds(column: pl.Series, result_type: DataType, target: CastTarget) -> pl.Series:
     """Return timestamps of seconds since 1970; Java's LTZ is the wall clock of its zone, taken for UTC."""
-    instants = texts.from_millis(column.cast(pl.Int64) * 1000, _dtype(result_type, target), target.column)
-    return (
-        texts.clock(instants, target.zone).dt.replace_time_zone("UTC")
-        if result_type.root == "TIMESTAMP_LTZ"
-        else instants
-    )
+    instants = from_millis(column.cast(pl.Int64) * 1000, _dtype(result_type, target), target.column)
+    return clock(instants, target.zone).dt.replace_time_zone("UTC") if result_type.root == "TIMESTAMP_LTZ" else instants
 
 
 def _dtype(result_type: DataType, target: CastTarget) -> pl.Datetime:
@@ -302,7 +299,7 @@ def _wall(result_type: DataType, target: CastTarget) -> pl.Datetime:
 
 def _from_wall_clock(wall: pl.Series, result_type: DataType, target: CastTarget) -> pl.Series:
     """Return a wall clock as `result_type`: an instant is what that clock shows in the zone."""
-    return texts.instant(wall, target.zone) if result_type.root == "TIMESTAMP_LTZ" else wall
+    return text_casts.instant(wall, target.zone) if result_type.root == "TIMESTAMP_LTZ" else wall
 
 
 def _cast_timestamp(
@@ -314,18 +311,102 @@ def _cast_timestamp(
     """
     if source_type.root != result_type.root:
         column = (
-            texts.clock(column, target.zone)
+            clock(column, target.zone)
             if source_type.root == "TIMESTAMP_LTZ"
-            else texts.instant(column, target.zone)
+            else text_casts.instant(column, target.zone)
         )
     digits = 6 if result_type.precision is None else result_type.precision
     dtype = _dtype(result_type, target)
     if digits < (6 if source_type.precision is None else source_type.precision):
         if digits <= 3:
             step = 10 ** (3 - digits)
-            return texts.from_millis(_divide_toward_zero(_millis(column), step) * step, dtype, target.column)
+            return from_millis(_divide_toward_zero(_millis(column), step) * step, dtype, target.column)
         unit = column.dtype.time_unit or "us"  # type: ignore[attr-defined]
         ticks = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[unit]
         step = max(1, ticks // 10**digits)
         column = (column.to_physical() // step * step).cast(column.dtype)
-    return texts.to_unit(column, dtype, target.column)
+    return to_unit(column, dtype, target.column)
+
+
+# ---- lengths, and times as text ------------------------------------------------------------
+
+
+def fit(text: pl.Expr, result_type: DataType) -> pl.Expr:
+    """Cut text to the length of a CHAR or VARCHAR, counted in code points; pad CHAR with blanks."""
+    if result_type.length is None or result_type.length == MAX_LENGTH:
+        return text
+    cut = text.str.slice(0, result_type.length)
+    return cut.str.pad_end(result_type.length, " ") if result_type.root == "CHAR" else cut
+
+
+_UTF8_CHARACTERS = (
+    r"[0-7].",
+    r"(?:c[2-9a-f]|d.)[89ab].",
+    r"(?:e0[ab]|e[1-9a-cef][89ab]|ed[89]).[89ab].",
+    r"(?:f0[9ab]|f[123][89ab]|f48).[89ab].[89ab].",
+)
+_UTF8 = f"^(?:{'|'.join(_UTF8_CHARACTERS)})*$"
+"""A pattern of the hexadecimal digits of valid UTF-8."""
+
+
+def decode_utf8(values: pl.Series) -> pl.Series:
+    """Decode bytes as UTF-8; invalid ones become U+FFFD."""
+    is_text = values.bin.encode("hex").str.contains(_UTF8).fill_null(value=True)
+    decoded = values.zip_with(is_text, pl.Series([b""])).cast(pl.String)
+    if is_text.all():
+        return decoded
+    # no vectorized decoder replaces, so that only what is no text goes one by one
+    broken = values.filter(~is_text).to_list()  # scalar: broken text alone
+    replaced = [value.decode("utf-8", "replace") for value in broken]
+    return decoded.scatter((~is_text).alias("").arg_true(), replaced)
+
+
+def time_of_day(column: pl.Expr, precision: int) -> pl.Expr:
+    """Print HH:MM:SS and, beyond precision 0, as many digits of the milliseconds as needed, one at least.
+
+    Where a value has more digits than its type, all of the type's are printed, zeros too: Java stops at the last
+    significant digit.
+    """
+    millis = column.to_physical() // 1_000_000 % 1000
+    base = column.dt.strftime("%H:%M:%S")
+    if precision == 0:
+        return base
+    needed = millis.cast(pl.String).str.zfill(3).str.strip_chars_end("0")
+    digits = needed.str.slice(0, precision)
+    return pl.concat_str(base, pl.lit("."), pl.when(needed == "").then(pl.lit("0")).otherwise(digits))
+
+
+def wall_clock(column: pl.Expr, precision: int) -> pl.Expr:
+    """Print yyyy-MM-dd HH:mm:ss and exactly `precision` digits."""
+    base = column.dt.strftime("%Y-%m-%d %H:%M:%S")
+    if precision == 0:
+        return base
+    nanos = column.dt.nanosecond().cast(pl.Int64).cast(pl.String).str.zfill(9)
+    return pl.concat_str(base, pl.lit("."), nanos.str.slice(0, precision))
+
+
+def clock(instants: pl.Series, zone: str) -> pl.Series:
+    """Return what clocks in `zone` show at those instants."""
+    if zone != "UTC":
+        text_casts.check_calendar(instants)
+    return instants.dt.convert_time_zone(zone).dt.replace_time_zone(None)
+
+
+def from_millis(millis: pl.Series, dtype: pl.Datetime, column: str) -> pl.Series:
+    """Return milliseconds since 1970 as timestamps of `dtype`.
+
+    Raises `ValueOutOfRange` where they do not fit.
+    """
+    return to_unit(millis.cast(pl.Datetime("ms")), pl.Datetime(dtype.time_unit), column).dt.replace_time_zone(
+        dtype.time_zone
+    )
+
+
+def to_unit(values: pl.Series, dtype: pl.Datetime, column: str) -> pl.Series:
+    """Return the same times in another unit. Raises `ValueOutOfRange` where a finer one cannot hold them."""
+    assert isinstance(values.dtype, pl.Datetime)
+    old_ticks, new_ticks = text_casts.TICKS[values.dtype.time_unit], text_casts.TICKS[dtype.time_unit]
+    if new_ticks > old_ticks:
+        ticks, limit = values.to_physical(), _I64 // (new_ticks // old_ticks)
+        text_casts.refuse_outside((ticks > limit - 1) | (ticks < -limit), dtype, column)
+    return values.dt.cast_time_unit(dtype.time_unit)

@@ -21,7 +21,7 @@ import polars as pl
 import pyarrow as pa
 from pyarrow import orc
 
-from lakekit.codec import orc_runs, orc_tail
+from lakekit.codec import orc_bounds, orc_tail
 from lakekit.columns import col, cols
 from lakekit.errors import Corrupt
 from lakekit.format import external_reader, orc_values, orc_write
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 open_writer, check_types = orc_write.open_writer, orc_write.check_types
 _WALL_CLOCKS = frozenset({"TIMESTAMP"})
 _TAIL_TYPES = _WALL_CLOCKS | MAPS
-"""Types for which the tail of a file is parsed before Arrow reads its rows."""
+"""Types for which the tail of a file is looked at before Arrow reads its rows."""
 _OUT_OF_RANGE = "out of range for nanosecond resolution"
 _LAST_SECOND = 9_223_372_036
 """The last complete second that 64 bits of nanoseconds hold."""
@@ -69,7 +69,7 @@ def scan(
 def _open(
     source: str | bytes, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None]
 ) -> external_reader.OpenFile:
-    orc_runs.check(path, _bytes(source), {field.name for field in fields})
+    tail = orc_bounds.check(path, _bytes(source), {field.name for field in fields})
     file = orc.ORCFile(source if isinstance(source, str) else pa.BufferReader(source))
     columns_in_file = {f.name: f for f in fields if f.name in set(file.schema.names)}
     missing = {
@@ -83,18 +83,17 @@ def _open(
         if not requested:
             yield pl.DataFrame(height=file.nrows).with_columns(missing[name] for name in columns)
             return
-        for frame in _stripes(file, source, requested, path, zones):
+        for frame in _stripes(file, tail, requested, path, zones):
             yield frame.with_columns(missing[name] for name in columns if name in missing).select(cols(columns))
 
     return external_reader.OpenFile(row_count=int(file.nrows), batches=batches)
 
 
 def _stripes(
-    file: orc.ORCFile, source: str | bytes, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None]
+    file: orc.ORCFile, tail: orc_tail.Tail, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None]
 ) -> Iterator[pl.DataFrame]:
     names = [f.name for f in fields]
     if any(f.type.holds(_TAIL_TYPES) for f in fields):
-        tail = orc_tail.parse(_bytes(source))
         if any(f.type.holds(_WALL_CLOCKS) for f in fields) and not _is_of_utc(tail):
             yield from _by_parts(tail, fields, path, zones, 0)
             return
@@ -109,7 +108,7 @@ def _stripes(
     except pa.ArrowInvalid as error:
         if _OUT_OF_RANGE not in str(error):
             raise
-        yield from _by_parts(orc_tail.parse(_bytes(source)), fields, path, zones, next_stripe)
+        yield from _by_parts(tail, fields, path, zones, next_stripe)
 
 
 def _is_of_utc(tail: orc_tail.Tail) -> bool:

@@ -26,9 +26,8 @@ import numpy as np
 import polars as pl
 
 from lakekit.errors import ValueOutOfRange
-from lakekit.format import texts
 from lakekit.format.polars_types import polars_type, unit_of
-from lakekit.types import BINARIES, INTEGERS, TIMESTAMPS, DataType
+from lakekit.types import BINARIES, INTEGERS, MAX_LENGTH, TIMESTAMPS, DataType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,6 +38,10 @@ if TYPE_CHECKING:
 
 
 MOST_DIGITS = 38
+TICKS = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_DAY_MS = 86_400_000
+_I64 = 2**63
+_CALENDAR_SECONDS = 260_000 * 31_556_952
 
 
 def rescale(column: pl.Series, *, precision: int, scale: int) -> pl.Series:
@@ -100,7 +103,7 @@ def parser(
 ) -> Callable[[pl.Series], pl.Series] | None:
     """Return a function from text to values of `result_type`; None for a type that text is not cast to."""
     if result_type.root in BINARIES:
-        return lambda text: texts.fit_bytes(text.cast(pl.Binary), result_type=result_type)
+        return lambda text: fit_bytes(text.cast(pl.Binary), result_type=result_type)
     if result_type.root in TIMESTAMPS:
         return partial(_timestamps, result_type=result_type, name=column, unit=timestamp_unit, zone=zone)
     match result_type.root:
@@ -257,7 +260,7 @@ def _times(text: pl.Series, *, name: str, strict: bool = True) -> pl.Series:
     millis_of_day = _select(
         text, pl.when(number.is_not_null()).then(number.cast(pl.Int64, strict=False)).otherwise(clock)
     )
-    return texts.from_time_millis(
+    return from_time_millis(
         _check_all_read(text, millis_of_day, DataType(root="TIME"), name) if strict else millis_of_day, name
     )
 
@@ -291,7 +294,7 @@ def _timestamps(
         + (hour.fill_null(0) * 60 + minute.fill_null(0)).cast(pl.Int64) * 60
         + second.fill_null(0)
     )
-    ticks, unit_digits = texts.TICKS[dtype.time_unit], {"ms": 3, "us": 6, "ns": 9}[dtype.time_unit]
+    ticks, unit_digits = TICKS[dtype.time_unit], {"ms": 3, "us": 6, "ns": 9}[dtype.time_unit]
     fraction = (
         pl.col("text")
         .str.extract(pattern, 7)
@@ -304,14 +307,85 @@ def _timestamps(
     read = text.alias("text").to_frame().select(counted=counted, seconds=seconds, fraction=fraction)
     if strict:
         _check_all_read(text, read.select(pl.coalesce("counted", "seconds")).to_series(), result_type, name)
-    texts.check_seconds(read["seconds"], dtype, name)
+    check_seconds(read["seconds"], dtype, name)
     timestamps = (
         read.select(pl.coalesce("counted", pl.col("seconds") * ticks + pl.col("fraction")))
         .to_series()
         .cast(dtype)
         .alias(text.name)
     )
-    return texts.instant(timestamps, zone) if result_type.root == "TIMESTAMP_LTZ" else timestamps
+    return instant(timestamps, zone) if result_type.root == "TIMESTAMP_LTZ" else timestamps
+
+
+# ---- lengths and times ------------------------------------------------------------
+
+
+def fit_bytes(values: pl.Series, *, result_type: DataType) -> pl.Series:
+    """Cut bytes to the length of a BINARY or VARBINARY; pad BINARY with zeros."""
+    if result_type.length is None or result_type.length == MAX_LENGTH:
+        return values
+    cut = values.bin.slice(0, result_type.length)
+    if result_type.root == "BINARY":
+        return cut.bin.encode("hex").str.pad_end(result_type.length * 2, "0").str.decode("hex")
+    return cut
+
+
+def instant(wall: pl.Series, zone: str) -> pl.Series:
+    """Return the instant at which clocks in `zone` show `wall`, as Java does.
+
+    It is the earlier of two, and the one an hour later where clocks were put forward.
+    """
+    if zone == "UTC":
+        return wall.dt.replace_time_zone("UTC")
+    check_calendar(wall)
+    instants = wall.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
+    if instants.null_count() != wall.null_count():
+        hour = pl.duration(hours=1)
+        later = (
+            wall.to_frame("w")
+            .select((pl.col("w") - hour).dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null") + hour)
+            .to_series()
+        )
+        instants = instants.fill_null(later)
+    return instants.dt.convert_time_zone("UTC")
+
+
+def check_calendar(times: pl.Series) -> None:
+    """Raise `ValueOutOfRange` for years beyond Polars' calendar, for which zones have no rules."""
+    assert isinstance(times.dtype, pl.Datetime)
+    seconds = times.to_physical() // TICKS[times.dtype.time_unit]
+    if (seconds.abs() > _CALENDAR_SECONDS).any():
+        raise ValueOutOfRange(
+            f"column {times.name}: a cast makes a time beyond the year 260,000, for which zones have no rules",
+            column=times.name,
+        )
+
+
+def check_seconds(seconds: pl.Series, dtype: pl.Datetime, column: str) -> None:
+    """Raise `ValueOutOfRange` for seconds since 1970 that a timestamp of `dtype` cannot hold."""
+    limit = _I64 // TICKS[dtype.time_unit]
+    refuse_outside((seconds >= limit) | (seconds < -limit), dtype, column)
+
+
+def refuse_outside(outside: pl.Series, dtype: pl.Datetime, column: str) -> None:
+    """Raise `ValueOutOfRange` where a time is outside of what `dtype` holds."""
+    if outside.any():
+        raise ValueOutOfRange(
+            f"column {column}: a cast makes a time that {dtype.time_unit} cannot hold. Read it in microseconds: "
+            "with_options({'lakekit.timestamp-unit': 'us'})",
+            column=column,
+        )
+
+
+def from_time_millis(millis: pl.Series, column: str) -> pl.Series:
+    """Return milliseconds of a day as TIME.
+
+    Raises `ValueOutOfRange` outside of the day, which Java allows.
+    """
+    if ((millis < 0) | (millis >= _DAY_MS)).any():
+        msg = f"column {column}: a cast makes a time of day outside of the day"
+        raise ValueOutOfRange(f"{msg} (as the reference does, from times before 1970)", column=column)
+    return (millis * 1_000_000).cast(pl.Time)
 
 
 # ---- java text ------------------------------------------------------------

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 from pyarrow import orc, parquet
 
-from lakekit.codec import avro_columns, avro_container, avro_schema, avro_values, orc_runs
+from lakekit.codec import avro_columns, avro_container, avro_schema, avro_values, orc_bounds
 from lakekit.codec.avro_columns import arrow_type
 from lakekit.codec.avro_schema import parse, record_of
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported
@@ -73,7 +73,7 @@ def read_table(data: bytes, *, limits: Limits, path: str | None = None) -> pa.Ta
 
 
 def _read_orc(data: bytes, limits: Limits, prefix: str, path: str | None) -> pa.Table:
-    orc_runs.check(path or "an ORC file", data)  # Arrow allocates by what its streams say
+    orc_bounds.check(path or "an ORC file", data)  # Arrow allocates by what its streams say
     file = orc.ORCFile(pa.BufferReader(data))
     _allow(file.nrows, 0, len(data), limits, prefix, path)
     return _validate(file.read())

@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 from pyarrow import orc
 
 import lakekit as lk
-from lakekit.codec import orc_runs, orc_tail
+from lakekit.codec import orc_bounds, orc_tail
 from lakekit.errors import Corrupt
 from lakekit.format import orc as orc_files
 from lakekit.types import Field, parse
@@ -72,7 +72,7 @@ def test_a_block_size_of_an_orc_file_is_bounded(codec, size):
     for look in (
         orc_tail.parse,
         lambda data: orc_tail.row_count(lambda at, count: data[at : at + count], len(data)),
-        lambda data: orc_runs.check("a.orc", data),
+        lambda data: orc_bounds.check("a.orc", data),
     ):
         with contextlib.suppress(lk.LakekitError):
             look(bad)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 from collections import Counter
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 from pyarrow import orc
 
 import lakekit as lk
-from lakekit.codec import orc_runs, orc_tail
+from lakekit.codec import orc_bounds, orc_runs, orc_tail
 from lakekit.codec.cursor import append_varint
 from lakekit.errors import Corrupt
 from lakekit.format import orc as orc_files
@@ -28,7 +30,7 @@ def test_files_of_every_writer_pass(fixtures_path):
     found = 0
     for path in sorted(fixtures_path.rglob("*")):
         if path.is_file() and "broken" not in path.parts and (data := path.read_bytes())[:3] == b"ORC":
-            orc_runs.check(str(path), data)
+            orc_bounds.check(str(path), data)
             found += 1
     assert found > 100
 
@@ -51,7 +53,7 @@ def test_files_of_arrow_pass(lengths, codec, nulls):
     table = pa.table({"s": pa.array(texts, pa.string()), "l": pa.array([[1] * (length % 50) for length in lengths], pa.list_(pa.int32()))})
     sink = pa.BufferOutputStream()
     orc.write_table(table, sink, compression=codec)
-    orc_runs.check("a.orc", sink.getvalue().to_pybytes())
+    orc_bounds.check("a.orc", sink.getvalue().to_pybytes())
 
 
 def streams_of(data: bytes, wanted: int) -> list[tuple[int, bytes, bool]]:
@@ -117,10 +119,10 @@ def test_scales_that_no_decimal_has_are_corrupt_and_reading_ends(tmp_path, run, 
     t.append([{"id": number, "v": number} for number in range(40)])
     file = damaged_tables.targets(tmp_path / "t", "data")[0]
     sound = file.read_bytes()
-    orc_runs.check(str(file), sound)
+    orc_bounds.check(str(file), sound)
     file.write_bytes(with_stream(sound, (5, 2), bytes.fromhex(run)))
     with pytest.raises(Corrupt, match="decimals of scales") as wrong:
-        orc_runs.check(str(file), file.read_bytes())
+        orc_bounds.check(str(file), file.read_bytes())
     assert wrong.value.path == str(file)
 
 
@@ -180,7 +182,7 @@ def test_a_decimal_of_too_many_digits_is_corrupt():
     data = sink.getvalue().to_pybytes()
     at = data.index(bytes([40, 10, 48, 2])) - 2
     with pytest.raises(Corrupt, match="a decimal of 99 digits"):
-        orc_runs.check("a.orc", data[: at + 3] + bytes([99]) + data[at + 4 :])
+        orc_bounds.check("a.orc", data[: at + 3] + bytes([99]) + data[at + 4 :])
 
 
 @pytest.mark.parametrize(("rows", "nested"), [(40, "ARRAY<INT>"), (40, "MAP<INT, INT>"), (40, "ARRAY<ROW<a INT>>"), (40, "ARRAY<ARRAY<INT>>")])
@@ -196,7 +198,7 @@ def test_lists_of_more_values_than_there_are_are_corrupt_and_the_process_lives(t
     for length in (1 << 20, 1 << 28, (1 << 31) // rows + 1, 1 << 40):
         file.write_bytes(with_lengths(sound, 2, length, rows))
         with pytest.raises(Corrupt, match="at most") as wrong:
-            orc_runs.check(str(file), file.read_bytes())
+            orc_bounds.check(str(file), file.read_bytes())
         assert wrong.value.path == str(file)
 
 
@@ -245,11 +247,13 @@ def every_stream(data: bytes) -> list[tuple[int, int, bytes]]:
     return found
 
 
-@pytest.mark.parametrize("name", ["orc append", "orc keys"])
+@pytest.mark.parametrize("name", ["orc append", "orc keys", "orc many"])
 def test_no_changed_stream_ends_the_process_or_keeps_it(tmp_path, name):
     """Law: a stream is inflated, changed and stored again, so that codecs find nothing; reading gives rows or `Corrupt`, soon."""
-    damaged_tables.make(tmp_path / "t", name)
-    file = damaged_tables.targets(tmp_path / "t", "data")[0]
+    t = damaged_tables.make(tmp_path / "t", name)
+    if name == "orc many":
+        t.overwrite(damaged_tables.rows(3000))
+    file = max(damaged_tables.targets(tmp_path / "t", "data"), key=lambda one: one.stat().st_size)
     sound, draw, ends = file.read_bytes(), random.Random(f"{SEED} {name}"), Counter()
     streams = [one for one in every_stream(sound) if one[2]]
     with Child(seconds=30) as child:
@@ -267,3 +271,162 @@ def read_orc(path: bytes) -> int:
     """Reads the columns of a file of `damaged_tables` as scans do; gives its rows."""
     fields = [Field(name, parse(kind)) for name, kind in damaged_tables.COLUMNS.items()]
     return orc_files.scan([path.decode()], fields, read=lambda one: one).collect().height
+
+
+# ---- stripes of any size -------------------------------------------------------------------------------------------------------------------
+
+
+def put_run(value: int, count: int) -> bytes:
+    """The bytes of one run of equal values: repeated up to ten times, direct above."""
+    if 3 <= count <= 10:
+        size = max(1, (value.bit_length() + 7) // 8)
+        return bytes([(size - 1) << 3 | (count - 3)]) + value.to_bytes(size, "big")
+    width = next(width for width in orc_runs._WIDTHS if width >= max(1, value.bit_length()) and width % 8 == 0)
+    head = 0x40 | orc_runs._WIDTHS.index(width) << 1 | (count - 1) >> 8
+    return bytes([head, (count - 1) & 255]) + value.to_bytes(width // 8, "big") * count
+
+
+BAD_RUNS = {
+    "repeated below zero": "38ffffffffffffffff",
+    "repeated, gigabytes": "20 4000000000",
+    "direct below zero": "7e02 ffffffffffffffff 0000000000000000 0000000000000001",
+    "direct, gigabytes": "7e02 0000004000000000 0000000000000000 0000000000000001",
+    "fixed steps below zero": "c0040201",
+    "steps below zero": "c2020101c0",
+    "patched, gigabytes": "8e02 3b41 0001 010203 003fffffff",
+    "delta, gigabytes": "c002808080800400",
+}
+"""Runs of a few lengths that no file has."""
+
+
+@pytest.mark.parametrize("kind", ["STRING", "ARRAY<INT>"])
+def test_a_bad_length_of_a_big_stripe_is_corrupt_and_the_process_lives(tmp_path, kind):
+    """More than 2 KiB of lengths were left to Arrow, which read where nothing is, or allocated gigabytes."""
+    file = tmp_path / ("list.orc" if kind == "ARRAY<INT>" else "text.orc")
+    with Child() as child:
+        for (name, bad), at, codec in itertools.product(BAD_RUNS.items(), (0, 700, 1399), ("none", "zstd")):
+            runs = [put_run(5 - number % 2, 3) for number in range(1400)]
+            runs[at] = bytes.fromhex(bad)
+            file.write_bytes(big_file(codec, kind, runs))
+            if at == 700:
+                answer = child.ask("spec_tests.reliability.test_orc_bounds:read_one", str(file).encode())
+                assert answer.end == "error", (name, codec, answer)
+                assert answer.peak_bytes < 1 << 30, (name, codec, answer)
+            with pytest.raises(Corrupt, match=r"a length of -|a length below zero|a length of \d|texts of|lists of") as wrong:
+                orc_bounds.check(str(file), file.read_bytes())
+            assert wrong.value.path == str(file)
+
+
+def big_file(codec: str, kind: str, runs: list[bytes]) -> bytes:
+    """A file of 4200 rows whose column `v` has these runs of lengths."""
+    sink = pa.BufferOutputStream()
+    values = {"STRING": ["x" * 5] * 4200, "ARRAY<INT>": [[1] * 5] * 4200}[kind]
+    arrow = {"STRING": pa.string(), "ARRAY<INT>": pa.list_(pa.int32())}[kind]
+    compression = "uncompressed" if codec == "none" else codec
+    orc.write_table(pa.table({"v": pa.array(values, arrow)}), sink, compression=compression, dictionary_key_size_threshold=0.0)
+    return with_stream(sink.getvalue().to_pybytes(), (2, 1), b"".join(runs))
+
+
+def read_one(path: bytes) -> int:
+    """Reads the column `v` of a file of `big_file` as scans do; gives its rows."""
+    kind = "ARRAY<INT>" if path.endswith(b"list.orc") else "STRING"
+    return orc_files.scan([path.decode()], [Field("v", parse(kind))], read=lambda one: one).collect().height
+
+
+sound_runs = st.one_of(
+    st.tuples(st.integers(0, 300), st.integers(3, 10)).map(lambda run: put_run(*run)),
+    st.tuples(st.integers(0, 70_000), st.integers(1, 512)).map(lambda run: put_run(*run)),
+    st.tuples(st.integers(0, 23), st.integers(0, 511), st.binary(min_size=1, max_size=1)).map(
+        lambda run: bytes([0x40 | run[0] << 1 | run[1] >> 8, run[1] & 255]) + run[2] * (((run[0] + 1) * (run[1] + 1) + 7) // 8)
+    ),
+    st.sampled_from([bytes.fromhex(run) for run in ("c0ff0500", "c00a0502", "c0040a01", "c203050430", "c609020222424246", "5e035ca1ab1edeadbeef")]),
+    st.just(bytes.fromhex("8e132b2107d01e00147028323c46505a646e78828c96a0aab4befce8")),
+)
+
+
+@given(
+    runs=st.lists(sound_runs, min_size=1, max_size=12),
+    order=st.randoms(use_true_random=False),
+    bad=st.one_of(st.none(), st.sampled_from(sorted(BAD_RUNS))),
+    length=st.sampled_from([1, 700, 3000, 3000, 30_000]),
+)
+def test_lengths_of_streams_of_any_size_are_bounded(runs, order, bad, length):
+    """Law: a bound is no less than the sum, is the sum where it is too much, and no length below zero is passed over."""
+    made = [order.choice(runs) for _ in range(1 + length // (1 + max(map(len, runs))))]
+    if bad is not None:
+        made.insert(order.randrange(len(made) + 1), bytes.fromhex(BAD_RUNS[bad]))
+    data = b"".join(made)
+    try:
+        total = orc_runs.sum_lengths(data, second=True)
+    except Corrupt:
+        for most in (0, 1 << 62):
+            with pytest.raises(Corrupt, match="a length"):
+                orc_runs.bound_sum(data, second=True, most=most)
+        return
+    assert orc_runs.bound_sum(data, second=True, most=0) == total
+    assert orc_runs.bound_sum(data, second=True, most=total) == total
+    assert total <= orc_runs.bound_sum(data, second=True, most=1 << 62) <= 1 << 62
+    assert orc_runs.count_numbers(data, second=True) == sum(orc_runs.count_numbers(run, second=True) for run in made)
+
+
+@given(st.binary(max_size=60), st.booleans())
+def test_any_bytes_hold_a_number_of_numbers_or_are_corrupt(data, second):
+    assert orc_runs.count_bytes(data) >= 0
+    try:
+        assert orc_runs.count_numbers(data, second=second) >= 0
+    except Corrupt as wrong:
+        assert "64 bits" in str(wrong)
+
+
+@given(numbers=whole, codec=st.sampled_from(["uncompressed", "zlib"]))
+def test_numbers_of_arrow_are_counted_exactly(numbers, codec):
+    sink = pa.BufferOutputStream()
+    orc.write_table(pa.table({"n": pa.array(numbers, pa.int64()), "b": pa.array([n % 100 for n in numbers], pa.int8())}), sink, compression=codec)
+    if numbers:
+        (_, ints, second), (_, some, _) = streams_of(sink.getvalue().to_pybytes(), 1)
+        assert orc_runs.count_numbers(ints, second=second) == orc_runs.count_bytes(some) == len(numbers)
+
+
+@pytest.mark.parametrize("bad", ["c0277f00", "7e00 4000000000000001", "5e03ffffffffffffffff"])
+def test_scales_behind_the_first_128_kib_are_checked(bad):
+    """Arrow multiplied by ten without end; small numbers are passed, as the law of changed streams shows."""
+    sound = put_run(4, 3) * 70_000
+    orc_runs.check_signed(sound, second=True, low=0, high=38)
+    with pytest.raises(Corrupt, match="numbers of"):
+        orc_runs.check_signed(sound + bytes.fromhex(bad) + sound, second=True, low=0, high=38)
+
+
+COUNT = 200_000
+ALIKE = {
+    "BOOLEAN": pa.array(np.ones(COUNT, bool)),
+    "TINYINT": pa.array(np.ones(COUNT, np.int8)),
+    "BIGINT": pa.array(np.ones(COUNT, np.int64)),
+    "DOUBLE": pa.array(np.ones(COUNT)),
+    "ROW": pa.StructArray.from_arrays([pa.nulls(COUNT, pa.int32())], ["a"]),
+    "ARRAY": pa.ListArray.from_arrays(pa.array(np.arange(10_001, dtype=np.int32)), pa.array(np.ones(10_000, np.int32))),
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+@pytest.mark.parametrize("codec", ["uncompressed", "zstd"])
+def test_many_equal_values_of_lists_are_no_damage(monkeypatch, name, codec):
+    """A few bytes hold as many values as lists have: they are counted before the lists are called wrong."""
+    monkeypatch.setattr(orc_bounds, "_SLACK_VALUES", 0)
+    lists = pa.ListArray.from_arrays(pa.array(np.arange(0, len(ALIKE[name]) + 1, 500, dtype=np.int32)), ALIKE[name])
+    sink = pa.BufferOutputStream()
+    orc.write_table(pa.table({"v": lists}), sink, compression=codec)
+    data = sink.getvalue().to_pybytes()
+    orc_bounds.check("a.orc", data)
+    for length in (1 << 20, 1 << 31):
+        with pytest.raises(Corrupt, match="at most"):
+            orc_bounds.check("a.orc", with_lengths(data, 1, length, len(lists)))
+
+
+@pytest.mark.parametrize("codec", ["zlib", "zstd", "snappy", "lz4"])
+def test_a_chunk_that_inflates_to_more_than_a_block_is_corrupt(codec):
+    sink = pa.BufferOutputStream()
+    orc.write_table(pa.table({"v": ["x" * (1 + n % 90) for n in range(20_000)]}), sink, compression=codec, compression_block_size=1 << 16)
+    data = sink.getvalue().to_pybytes()
+    tail = orc_tail.parse(data)
+    with pytest.raises(Corrupt, match="a chunk"):
+        orc_tail.inflate(data[3:][: tail.stripes[0].index_bytes + tail.stripes[0].data_bytes], tail.codec, 1000)
