@@ -530,7 +530,7 @@ def raise_damage(ctx: TableContext, paths: Sequence[str], error: BaseException) 
             raise external_reader.to_corrupt(path, error, "data") from error
     if paths and external_reader.is_of_machine(error):
         msg = f"{paths[0]}, or one of {len(paths)} files read with it, could not be read"
-        raise StorageFailed(f"{msg}: {str(error).strip()[:200]}", path=paths[0]) from error
+        raise StorageFailed(f"{msg}: {external_reader.describe_refusal(error)}", path=paths[0]) from error
     for path in paths if external_reader.may_be_of_file(error) else ():
         _blame(ctx, path, error)
 

@@ -34,9 +34,12 @@ FOREIGN_FAILURES = (
 )
 """What Polars and pyarrow raise over bytes that break a format."""
 _MACHINE_MESSAGE = re.compile(
-    r"os error \d|\[errno \d|too many open files|cannot allocate memory|out of memory|permission denied|no space left",
+    r"os error \d|\[errno \d|too many open files|cannot allocate memory|out of memory|permission denied|no space left|"
+    r"previously been poisoned",
     re.IGNORECASE,
 )
+_POISONED = "previously been poisoned"
+"""What Polars panics with after its threads or its input could not be started, until the process ends."""
 _OTHER_TYPE = re.compile(r"data type mismatch for column (.*): incoming: (.*) != target: (.*)")
 _FILE_MESSAGE = re.compile(
     r"parquet|thrift|zstd|snappy|gzip|lz4|brotli|avro|utf-?8|specification|decompress|corrupt", re.IGNORECASE
@@ -100,6 +103,14 @@ def is_of_machine(error: BaseException) -> bool:
     return (isinstance(error, OSError) and error.errno is not None) or _MACHINE_MESSAGE.search(str(error)) is not None
 
 
+def describe_refusal(error: BaseException) -> str:
+    """Return what the machine refused, and what to do where Polars could not start in this process."""
+    text = str(error).strip()[:300]
+    if _POISONED not in text:
+        return text
+    return f"{text}. Polars could not start in this process, for want of handles or memory: begin another process"
+
+
 def may_be_of_file(error: BaseException) -> bool:
     """Return whether the bytes of a file may be why a query failed; else it is the query, or the machine."""
     if is_of_machine(error):
@@ -132,7 +143,7 @@ def to_corrupt(path: str, error: BaseException, subject: str) -> LakekitError:
     if isinstance(error, LakekitError):
         return error
     if is_of_machine(error):
-        return StorageFailed(f"{path} could not be read: {str(error).strip()[:300]}", path=path)
+        return StorageFailed(f"{path} could not be read: {describe_refusal(error)}", path=path)
     text = str(error).strip().splitlines()
     return Corrupt(
         f"{path}: its {subject} data cannot be decoded: {text[0][:300] if text else type(error).__name__}",

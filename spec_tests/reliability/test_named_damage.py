@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -75,6 +77,8 @@ def test_what_is_wrong_with_the_query_stays_polars_own(tmp_path):
         OSError("Too many open files (os error 24): /t/a.parquet"),
         pl.exceptions.ComputeError("Too many open files (os error 24)"),
         pl.exceptions.PanicException("Cannot allocate memory (os error 12)"),
+        pl.exceptions.PanicException('called `Result::unwrap()` on an `Err` value: Os { code: 24, kind: TooManyOpenFiles, message: "Too many open files" }'),
+        pl.exceptions.PanicException("LazyLock instance has previously been poisoned"),
         OSError(errno.EACCES, "Permission denied"),
         pa.ArrowException("[errno 24] Too many open files"),
     ],
@@ -115,3 +119,42 @@ def test_a_process_without_file_handles_calls_no_file_corrupt(tmp_path):
             one.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert t.scan().collect().height == 12
+
+
+STARVED = """
+import os, resource, sys
+import lakekit as lk, polars as pl
+import lakekit.maintenance.compact
+t = lk.open(sys.argv[1])
+limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/dev/fd"))) + 40, limits[1]))
+taken = []
+try:
+    while True:
+        taken.append(os.open("/dev/null", os.O_RDONLY))
+except OSError:
+    pass
+try:
+    pl.scan_parquet(sys.argv[2]).collect(engine="streaming")
+except BaseException as wrong:
+    print(type(wrong).__name__)
+for one in taken:
+    os.close(one)
+for call in (lambda: t.compact(full=True), lambda: t.scan().collect(), lambda: t.aggregate(pl.col("v").max())):
+    try:
+        call()
+    except BaseException as wrong:
+        print(type(wrong).__name__, wrong)
+print([one.found for one in t.check(deep=True).problems])
+"""
+
+
+def test_a_process_whose_polars_could_not_start_calls_no_file_corrupt(tmp_path):
+    """Polars' first query found no handles: from then on it says that it is poisoned, of whatever file."""
+    t = lk.create(tmp_path / "t", {"id": "BIGINT", "v": "STRING"}, primary_keys=["id"], options={"bucket": "1", "write-only": "true"})
+    for i in range(3):
+        t.upsert([{"id": i, "v": "a"}])
+    file = damaged_tables.targets(tmp_path / "t", "data")[0]
+    ran = subprocess.run([sys.executable, "-c", STARVED, str(tmp_path / "t"), str(file)], capture_output=True, text=True, check=True)
+    assert not [word for word in ("Corrupt", "cannot be decoded") if word in ran.stdout], ran.stdout
+    assert "begin another process" in ran.stdout

@@ -1,4 +1,4 @@
-"""hll_sketch and theta_sketch: unions of serialized sketches by the DataSketches library (extra `sketches`).
+"""hll_sketch and theta_sketch: unions by the DataSketches library (extra `sketches`).
 
 The library is C++ and does not check its input: `sketch_bytes` checks each value before. The bytes are those of the
 Java library: an HLL sketch is united into the newer one, as coupons keep the order in which they came.
