@@ -26,6 +26,7 @@ from lakekit.format_table.scan import FORMAT_TABLE
 from lakekit.options.features import OBJECTS, refuse
 from lakekit.options.option import FrozenDict
 from lakekit.options.table_options import normalize_keys
+from lakekit.read.table_scan import context_of
 from lakekit.system_tables import registry as system_tables
 from lakekit.table.format_tables import define_format_table, define_object_table, to_table_of_kind
 from lakekit.table.open_create import define
@@ -245,7 +246,7 @@ class Catalog(CatalogCore):
         made = self._table(metastore, parsed, made_with=normalize_keys(options or {}))
         if metastore.has_table(parsed.database, parsed.table):
             if if_not_exists:
-                made.handle()
+                context_of(made)
                 return made
             raise TableAlreadyExists(
                 f'{parsed.full} is in "{metastore.where}" already; open it with cat.table, or pass if_not_exists=True',
@@ -277,7 +278,7 @@ class Catalog(CatalogCore):
             operations.create_or_wait(metastore, parsed, first_schema)
         else:
             metastore.create_table(parsed, first_schema)
-        made.handle()
+        context_of(made)
         return made
 
     def create_format_table(
@@ -387,7 +388,7 @@ class Catalog(CatalogCore):
         """
         operations.check_source(name)
         target = self if into is None else into
-        ctx = self.table(name).handle()
+        ctx = context_of(self.table(name))
         operations.clone(ctx, target._metastore_of(identifier.new_table(to, "createTable").database), to, at)  # noqa: SLF001 - a catalog too
         return target.table(to)
 

@@ -38,6 +38,7 @@ from lakekit.format_table.scan import FORMAT_TABLE
 from lakekit.metadata import manifest_reader, schemas, snapshots
 from lakekit.options.features import OBJECTS
 from lakekit.parallel import parallel_map
+from lakekit.read.table_scan import context_of
 from lakekit.runtime import REAL_RUNTIME
 from lakekit.table.format_tables import FormatTable, to_table_of_kind
 
@@ -325,7 +326,7 @@ def row(table: Table, database: str, name: str, *, details: bool) -> tuple[Any, 
     What cannot be read is described in its `error`.
     """
     try:
-        ctx = table.handle()
+        ctx = context_of(table)
         kind = ctx.all_options.get("type", "table")
     except LakekitError as broken:
         return (database, name, None, *((None, None, None, None, broken.message) if details else ()))

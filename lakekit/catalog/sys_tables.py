@@ -21,8 +21,9 @@ from lakekit.catalog.jdbc_session import redact_uri
 from lakekit.columns import cols
 from lakekit.errors import InvalidOption, LakekitError, TableNotFound
 from lakekit.options.option import read_long, shown_options
+from lakekit.read.table_scan import context_of
 from lakekit.system_tables import metadata_tables, snapshot_tables
-from lakekit.table import Table
+from lakekit.table.format_tables import context_of_any_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from lakekit.catalog.metastore import TableCatalog
     from lakekit.metadata.table_context import TableContext
     from lakekit.read.stream import Change
+    from lakekit.table import Table
 
 
 _NUMBERS = ("record_count", "file_size_in_bytes", "file_count", "last_file_creation_time")
@@ -153,14 +155,13 @@ TABLES: dict[str, Callable[[TableCatalog], pl.DataFrame]] = {
 def _open_tables(catalog: TableCatalog) -> list[tuple[str, str, TableContext]]:
     names = catalog.tables().select("database", "table").rows()
 
-    def handle(pair: tuple[str, str]) -> TableContext | None:
+    def open_table(pair: tuple[str, str]) -> TableContext | None:
         try:
-            # `Table.handle`, as the method of format tables refuses
-            return Table.handle(catalog.table(".".join(pair)))
+            return context_of_any_kind(catalog.table(".".join(pair)))
         except LakekitError:
             return None
 
-    opened = parallel.parallel_map(handle, names)
+    opened = parallel.parallel_map(open_table, names)
     return [(*pair, ctx) for pair, ctx in zip(names, opened, strict=True) if ctx is not None]
 
 
@@ -208,7 +209,7 @@ class SystemTable:
                 "table itself. Scan it instead"
             )
             raise InvalidOption(msg, key="name", value=self.name)
-        ctx = self.table.handle()
+        ctx = context_of(self.table)
         changes = self.table.follow(start, consumer=consumer, until=until, poll=poll, options=options)
         return (replace(change, frame=metadata_tables.show_changes(self.name, change.frame, ctx)) for change in changes)
 

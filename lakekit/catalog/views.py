@@ -258,7 +258,7 @@ class MaterializedTable(Table):
     @property
     def query(self) -> str:
         """The query. Raises `InvalidOption` where the table names none."""
-        text = self.handle().options.materialized_table_definition_query
+        text = self._context().options.materialized_table_definition_query
         if not text:
             raise InvalidOption(f"{self.name} has no query to refresh it by", key=f"{KIND}.definition-query")
         return text
@@ -269,7 +269,7 @@ class MaterializedTable(Table):
         Raises: `InvalidOption` for a table that is suspended, unless `force`; what the query raises, `SchemaMismatch`
         where its columns have changed, and what a commit raises: the rows stay what they were.
         """
-        ctx = self.handle()
+        ctx = self._context()
         if not force and ctx.options.materialized_table_refresh_status == _SUSPENDED:
             raise InvalidOption(
                 f"{self.name} is suspended: t.resume(), or refresh(force=True) once", key=_STATUS, value=_SUSPENDED
@@ -284,7 +284,7 @@ class MaterializedTable(Table):
     @property
     def freshness_ms(self) -> int:
         """How old the newest snapshot may be."""
-        options = self.handle().options
+        options = self._context().options
         number, unit = (
             options.materialized_table_interval_freshness or "0",
             options.materialized_table_interval_freshness_time_unit or "SECOND",

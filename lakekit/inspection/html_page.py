@@ -16,6 +16,7 @@ from lakekit.draw.humanize import format_size, plural
 from lakekit.draw.shapes import WIDTH, Rect
 from lakekit.errors import StorageFailed
 from lakekit.inspection import levels as picture, manifest_tree, timeline as history
+from lakekit.read.table_scan import context_of
 from lakekit.system_tables import frames
 from lakekit.system_tables.frames import file_totals, merge_health
 
@@ -80,7 +81,7 @@ def save(table: TableCore, path: str | PathLike[str], *, snapshots: int = SNAPSH
 
 def _facts(table: TableCore) -> list[tuple[str, object]]:
     """Return the facts at the head of the page."""
-    ctx = table.handle()
+    ctx = context_of(table)
     schema = ctx.schema
     fields = ", ".join(f"{field.name} {field.type}" for field in schema.fields)
     facts: list[tuple[str, object]] = [
@@ -180,7 +181,7 @@ def _bucket(
     details: dict[str, str],
 ) -> PagePane:
     """Return one bucket on its key axis, each box a button."""
-    schema = table.handle().schema
+    schema = context_of(table).schema
     is_append = not schema.primary_keys
     state = picture.state_of(at, files, changes, location, is_append=is_append)
     heading = " · ".join(filter(None, (location.partition, f"bucket {location.bucket}")))

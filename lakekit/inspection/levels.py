@@ -37,6 +37,7 @@ from lakekit.model import partition
 from lakekit.model.manifest_entries import ADD
 from lakekit.model.table_paths import POSTPONE_BUCKET
 from lakekit.read import explain, lazy_frames, planner, polars_pushdown, sections, table_scan, time_travel
+from lakekit.read.table_scan import context_of
 from lakekit.system_tables import frames
 from lakekit.types import BINARIES, INTEGERS, STRINGS
 
@@ -95,7 +96,7 @@ def read_live_files(table: TableCore, snapshot_id: int) -> pl.DataFrame:
 
     Raises: `SnapshotNotFound`.
     """
-    ctx = table.handle()
+    ctx = context_of(table)
     return frames.list_at(frames.files, ctx, at_of(table, snapshot_id)) if snapshot_id else frames.files(ctx, None)
 
 
@@ -104,7 +105,7 @@ def read_snapshot_changes(table: TableCore, snapshot_id: int) -> SnapshotChanges
 
     A file that moved to another level counts as both.
     """
-    ctx = table.handle()
+    ctx = context_of(table)
     if not snapshot_id:
         return SnapshotChanges(
             removed=_frame(table, manifest_reader.no_entries()), added=_frame(table, manifest_reader.no_entries())
@@ -124,7 +125,7 @@ def read_snapshot_changes(table: TableCore, snapshot_id: int) -> SnapshotChanges
 def _frame(table: TableCore, entries: ManifestEntries) -> pl.DataFrame:
     """Return manifest entries with the columns that facts are made of."""
     columns = [name for name in ("partition", "bucket", *_FACTS, "min_key", "max_key") if name != "deleted_row_count"]
-    return frames.describe_entries(table.handle(), entries, columns).with_columns(
+    return frames.describe_entries(context_of(table), entries, columns).with_columns(
         pl.lit(0, pl.Int64).alias("deleted_row_count")
     )
 
@@ -219,7 +220,7 @@ def _build_level_files(
 
 def notes(table: TableCore, bucket: BucketLocation, state: BucketState) -> tuple[str, ...]:
     """Return notes on what the picture of a bucket does not show by itself."""
-    ctx = table.handle()
+    ctx = context_of(table)
     if not ctx.schema.primary_keys:
         return ("append table: files in the order of writing",)
     if bucket.bucket == POSTPONE_BUCKET:
@@ -241,7 +242,7 @@ def planned_files(
 
     Raises: what a scan raises, and Polars' own error for a column that does not exist.
     """
-    scan = table_scan.scan(table.handle(), at)
+    scan = table_scan.scan(context_of(table), at)
     scan_filter = planner.NO_FILTER
     if condition is not None:
         scan_filter, _ = polars_pushdown.condition_of(
@@ -271,7 +272,7 @@ def probe_of(table: TableCore, text: str, snapshot_id: int) -> KeyProbe | None:
     """
     if not text.strip():
         return None
-    ctx = table.handle()
+    ctx = context_of(table)
     if snapshot_id:
         ctx = time_travel.schema_of(ctx, time_travel.at_snapshot(snapshot_of(ctx, snapshot_id)))
     fields = ctx.schema.key_fields
@@ -368,7 +369,7 @@ def _decimal(t: DataType, text: str) -> Decimal:
 
 def explain_scan(table: TableCore, condition: pl.Expr, at: int | str | datetime | None) -> Explain:
     """Return what `t.explain(condition, at=at)` returns."""
-    return explain.explain(table_scan.scan(table.handle(), at), condition)
+    return explain.explain(table_scan.scan(context_of(table), at), condition)
 
 
 # ---- rows ------------------------------------------------------------------------------------------------------------
@@ -382,7 +383,7 @@ def file_frame(table: TableCore, name: str, snapshot_id: int) -> pl.LazyFrame:
     Raises: `NotFound`.
     """
     at = at_of(table, snapshot_id)
-    scan = table_scan.scan(table.handle(), at, raw=True)
+    scan = table_scan.scan(context_of(table), at, raw=True)
     plan = planner.plan_raw_files(scan.ctx, time_travel.locate(scan.ctx, at), planner.NO_FILTER)
     indices = np.flatnonzero(np.asarray(pc.equal(plan.entries.column("file_name"), name)))
     if not len(indices):
@@ -396,7 +397,7 @@ def file_frame(table: TableCore, name: str, snapshot_id: int) -> pl.LazyFrame:
 def bucket_frame(table: TableCore, bucket: BucketLocation, snapshot_id: int) -> pl.LazyFrame:
     """Return the rows of one bucket of a snapshot, as `t.scan(at)` shows them."""
     at = at_of(table, snapshot_id) if snapshot_id else None
-    ctx = table.handle()
+    ctx = context_of(table)
     frame = polars_pushdown.scan_lazily(table_scan.scan(ctx.with_options({"scan.bucket": str(bucket.bucket)}), at))
     if not ctx.schema.partition_keys:
         return frame

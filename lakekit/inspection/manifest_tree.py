@@ -25,6 +25,7 @@ from lakekit.inspection.timeline import at_of, condition, display_name, snapshot
 from lakekit.metadata import manifest_reader as manifest_files
 from lakekit.predicate import columns, conjuncts
 from lakekit.read import polars_pushdown, pruning, table_scan, time_travel
+from lakekit.read.table_scan import context_of
 from lakekit.storage.protocol import FileMissing
 from lakekit.system_tables import frames
 
@@ -127,7 +128,7 @@ def parse_tree_filter(table: TableCore, snapshot_id: int, text: str) -> TreeFilt
     predicate = condition(table, text)
     if predicate is None:
         return None
-    scan = table_scan.scan(table.handle(), at_of(table, snapshot_id))
+    scan = table_scan.scan(context_of(table), at_of(table, snapshot_id))
     filters = polars_pushdown.filters_of(predicate, scan.schema())
     return TreeFilter(text=text.strip(), scan=scan, filters=filters, chosen=_plan_files(scan, filters))
 
@@ -167,7 +168,7 @@ def tree(table: TableCore, snapshot_id: int, where: TreeFilter | None = None) ->
 
 def _load_snapshot(table: TableCore, snapshot_id: int) -> tuple[TableContext, Snapshot]:
     """Return the table and a snapshot of it, with the schema that was in force then."""
-    ctx = table.handle()
+    ctx = context_of(table)
     snapshot = snapshot_of(ctx, snapshot_id)
     return time_travel.schema_of(ctx, time_travel.at_snapshot(snapshot)), snapshot
 

@@ -27,6 +27,7 @@ from lakekit.maintenance import expire_partitions
 from lakekit.metadata import manifest_reader as manifest_files, refs as tag_files, snapshots as snapshot_files
 from lakekit.model.manifest_entries import ADD
 from lakekit.read import incremental, polars_pushdown, table_scan, time_travel, user_expressions
+from lakekit.read.table_scan import context_of
 from lakekit.read.user_expressions import name_exactly
 from lakekit.storage.protocol import FileMissing
 from lakekit.system_tables import frames
@@ -47,7 +48,7 @@ def history(table: TableCore) -> History:
 
     These are existing ones, those that only a tag keeps, and those whose changelog outlived them.
     """
-    ctx = table.handle()
+    ctx = context_of(table)
     named: dict[int, list[str]] = {}
     marks_by_id: dict[int, SnapshotMark] = {}
     for number in snapshot_files.changelog_ids(ctx):
@@ -110,7 +111,7 @@ def rows_of(table: TableCore, mark: SnapshotMark | None) -> pl.DataFrame | pl.La
 
     Without a mark it is what `t.snapshots()` returns.
     """
-    ctx = table.handle()
+    ctx = context_of(table)
     if mark is None:
         return frames.snapshots(ctx)
     if mark.life == "changelog":
@@ -122,7 +123,7 @@ def rows_of(table: TableCore, mark: SnapshotMark | None) -> pl.DataFrame | pl.La
 
 def file_counts(table: TableCore, mark: SnapshotMark) -> FileCounts | str:
     """Return how many files a snapshot has and its commit changed; a text where its lists are gone."""
-    ctx = table.handle()
+    ctx = context_of(table)
     try:
         snapshot = snapshot_of(ctx, mark.id)
         base, delta = (manifest_files.manifest_files(ctx, snapshot, which) for which in ("base", "delta"))
@@ -149,7 +150,7 @@ def snapshot_of(ctx: TableContext, snapshot_id: int) -> Snapshot:
 
 def at_of(table: TableCore, snapshot_id: int) -> int | str:
     """Return what `at=` takes for a snapshot: its id, or the name of a tag that outlived it."""
-    ctx = table.handle()
+    ctx = context_of(table)
     if snapshot_files.find(ctx, snapshot_id) is None:
         for tag in tag_files.list_tags(ctx):
             if tag.snapshot.id == snapshot_id:
@@ -163,8 +164,8 @@ def id_of(table: TableCore, at: int | str | datetime | None) -> int:
     Raises: `SnapshotNotFound`, `TagNotFound`.
     """
     if isinstance(at, int) and not isinstance(at, bool):
-        return snapshot_of(table.handle(), at).id
-    snapshot = time_travel.locate(table.handle(), at).snapshot
+        return snapshot_of(context_of(table), at).id
+    snapshot = time_travel.locate(context_of(table), at).snapshot
     return 0 if snapshot is None else snapshot.id
 
 
@@ -178,7 +179,7 @@ def condition(table: TableCore, text: str) -> pl.Expr | None:
     """
     if not text.strip():
         return None
-    ctx = table.handle()
+    ctx = context_of(table)
     schema = polars_schema(ctx.schema.fields)
     predicate = user_expressions.fit_condition(
         name_exactly(expire_partitions.parse_condition(text, key="filter"), schema), text, schema
@@ -225,7 +226,7 @@ def locate_file(table: TableCore, snapshot_id: int, name: str) -> FileLocation |
     """
     if not snapshot_id or not name:
         return None
-    ctx = table.handle()
+    ctx = context_of(table)
     snapshot = snapshot_of(ctx, snapshot_id)
     ctx = time_travel.schema_of(ctx, time_travel.at_snapshot(snapshot))
     for which in _NEWEST_FIRST:

@@ -26,6 +26,7 @@ from lakekit.errors import NotFound
 from lakekit.inspection import levels as picture, timeline
 from lakekit.inspection.levels import BucketLocation
 from lakekit.notebook.panels import Canvas, CanvasBox, PictureWidget
+from lakekit.read.table_scan import context_of
 from lakekit.system_tables import frames
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Levels(PictureWidget):
                 msg = f"{name}= of Levels is {_ARGUMENTS[name]}, not {value!r}"
                 raise TypeError(msg)
         self.table = table
-        ctx = table.handle()
+        ctx = context_of(table)
         self._schema, self._default_name = ctx.schema, ctx.options.partition_default_name
         self._kinds: dict[int, str] = dict(frames.snapshots(ctx).select("snapshot_id", "kind").rows())
         self._files: dict[int, pl.DataFrame] = {}

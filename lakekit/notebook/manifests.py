@@ -13,6 +13,7 @@ from lakekit.draw import manifests
 from lakekit.inspection import manifest_tree, timeline
 from lakekit.notebook.panels import Canvas, CanvasBox, PictureWidget
 from lakekit.read import time_travel
+from lakekit.read.table_scan import context_of
 from lakekit.system_tables import frames
 
 if TYPE_CHECKING:
@@ -77,9 +78,9 @@ class Manifests(PictureWidget):
         if self.tree.manifest(self.selected) is not None:
             return manifest_tree.entries(self.table, self.selected, self.at)
         if self.tree.index(self.selected) is not None:
-            indexes = frames.list_at(frames.indexes, self.table.handle(), at)
+            indexes = frames.list_at(frames.indexes, context_of(self.table), at)
             return indexes.filter(pl.col("file_name") == self.selected)
-        return frames.manifests(*time_travel.context_at(self.table.handle(), at))
+        return frames.manifests(*time_travel.context_at(context_of(self.table), at))
 
     def drawing(self) -> Drawing:
         """Return the picture of the tree, the selected manifest in a frame."""

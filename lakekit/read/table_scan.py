@@ -396,7 +396,7 @@ class TableCore:
     locations: Locations = field(default=Locations(), repr=False, compare=False)
     _seen: LastContext = field(default_factory=LastContext, repr=False, compare=False)
 
-    def handle(self) -> TableContext:
+    def _context(self) -> TableContext:
         """Open the table and return its context as of now.
 
         Raises `TableNotFound` and what opening raises, and `ForkedProcess` in a forked child.
@@ -422,3 +422,12 @@ class TableCore:
         for name, value in state.items():
             object.__setattr__(self, name, value)
         object.__setattr__(self, "_seen", LastContext())
+
+
+def context_of(table: TableCore) -> TableContext:
+    """Open a table and return its context as of now.
+
+    Raises `TableNotFound` and what opening raises, `ForkedProcess` in a forked child, and `Unsupported` for a format
+    table, which has no snapshots.
+    """
+    return table._context()  # noqa: SLF001 - an object of the package, which users are not given

@@ -41,6 +41,7 @@ from lakekit.read import (
 from lakekit.read.planner import NO_FILTER
 from lakekit.read.polars_pushdown import ScanFilter, parse_exact
 from lakekit.read.row_groups import pyarrow_text
+from lakekit.read.table_scan import context_of
 from lakekit.spark import native_parquet, session, tasks as spark_tasks
 from lakekit.spark.types import arrow_schema, read_fields, spark_schema, to_batch
 from lakekit.system_tables import metadata_tables, registry
@@ -100,7 +101,7 @@ def handle_of(table: Table, at: int | str | datetime | None, options: Mapping[st
     It has no catalog, which may hold connections.
     """
     check_one_position(at, options)
-    return replace(table.handle().with_options({**(options or {}), **MICROSECONDS}), catalog_env=None)
+    return replace(context_of(table).with_options({**(options or {}), **MICROSECONDS}), catalog_env=None)
 
 
 def columns_of(fields: Sequence[Field], names: Sequence[str] | None, table: str) -> tuple[Field, ...]:

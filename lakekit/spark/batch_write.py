@@ -33,6 +33,7 @@ from lakekit.errors import InvalidOption, LakekitError
 from lakekit.maintenance import after_commit, compact
 from lakekit.metadata import table_context
 from lakekit.model.snapshot import BATCH_IDENTIFIER
+from lakekit.read.table_scan import context_of
 from lakekit.spark import batch_read, session, types, write_task
 from lakekit.spark.types import spark_type
 from lakekit.spark.write_task import TASK, WriteJob
@@ -359,7 +360,7 @@ def handle_of(table_or_path: Table | str | PathLike[str]) -> TableContext:
             key="table",
             value=table.name,
         )
-    return table.handle()
+    return context_of(table)
 
 
 def is_dynamic(mode: str | None) -> bool:

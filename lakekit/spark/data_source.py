@@ -52,6 +52,7 @@ from lakekit.model import partition as partitions
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.model.table_paths import check_not_in_hint
 from lakekit.read import incremental as changing, table_scan, time_travel
+from lakekit.read.table_scan import context_of
 from lakekit.runtime import warn_user
 from lakekit.spark import batch_read, batch_write, session, tasks, types, write_task
 from lakekit.sql.tokenizer import quote_identifier
@@ -166,7 +167,7 @@ class PaimonDataSource(DataSource):
                 {batch_write.DYNAMIC: batch_write.is_dynamic(self.options.get("partitionoverwritemode"))}
             )
         return BatchWriter(
-            *write_job(table.handle(), schema, mode=mode, partition=replaced, row_kind=self.options.get("row_kind"))
+            *write_job(context_of(table), schema, mode=mode, partition=replaced, row_kind=self.options.get("row_kind"))
         )
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
@@ -184,7 +185,7 @@ class PaimonDataSource(DataSource):
         user = streams.user_of(self.options.get("checkpointlocation"))
         mode = "overwrite" if overwrite else "append"
         job, _ = write_job(
-            self.table().handle(), schema, mode=mode, row_kind=self.options.get("row_kind"), commit_user=user
+            context_of(self.table()), schema, mode=mode, row_kind=self.options.get("row_kind"), commit_user=user
         )
         writer: DataSourceStreamArrowWriter = streams.StreamWriter(job, Overwrite.entire_table() if overwrite else None)
         return writer

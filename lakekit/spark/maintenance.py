@@ -52,6 +52,7 @@ from lakekit.maintenance.arguments import before_ms
 from lakekit.maintenance.rewrite_file_index import FileBatch
 from lakekit.metadata import snapshots
 from lakekit.model.commit_message import CommitMessage
+from lakekit.read.table_scan import context_of
 from lakekit.spark import batch_read, session, tasks as spark_tasks, write_task
 from lakekit.spark.batch_read import RowFilter
 from lakekit.spark.batch_write import handle_of
@@ -368,7 +369,7 @@ def refresh(spark: SparkSession, table_or_path: Table | str | PathLike[str]) -> 
             "each read",
             key="table",
         )
-    ctx = table.handle()
+    ctx = context_of(table)
     storage, _, _ = object_table.objects_location(ctx)
     return commit_listing(table, object_table.list_objects(ctx, make_lister(spark, storage)))
 

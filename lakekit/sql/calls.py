@@ -27,6 +27,7 @@ from lakekit.errors import InvalidOption, Unsupported
 from lakekit.format.polars_types import polars_schema
 from lakekit.metadata import refs
 from lakekit.options.features import find
+from lakekit.read.table_scan import context_of
 from lakekit.sql import dml
 from lakekit.sql.backend import ResultRows
 from lakekit.sql.expressions import Scope, TableScope, expression, parse_tree
@@ -254,7 +255,8 @@ def rows_of(table: Table, partitions: str | None, where: str | None) -> pl.Expr 
         )
     if where is not None:
         side = TableScope(
-            called=(table.name.lower().rpartition(".")[2],), columns=dict(polars_schema(table.handle().schema.fields))
+            called=(table.name.lower().rpartition(".")[2],),
+            columns=dict(polars_schema(context_of(table).schema.fields)),
         )
         return expression(parse_tree(where, "condition"), Scope(sides=(side,)))
     if partitions is None:
@@ -305,7 +307,7 @@ def _create_tag_from_watermark(
 ) -> Sequence[Row]:
     tagged = call.table(table)
     tagged.create_tag(tag, watermark=watermark, retain=time_retained)
-    snapshot = refs.read_tag(tagged.handle(), tag).snapshot
+    snapshot = refs.read_tag(context_of(tagged), tag).snapshot
     return [(tag, snapshot.id, snapshot.time_millis, None if snapshot.watermark is None else str(snapshot.watermark))]
 
 
@@ -416,7 +418,7 @@ def _merge_into(
             feature="procedure.merge_into",
         )
     name = call.full(target_table)
-    columns = call.table(name).handle().schema.names
+    columns = context_of(call.table(name)).schema.names
     whens = [
         _build_when_clause("MATCHED", arguments, "matched_upsert", _update),
         _build_when_clause("MATCHED", arguments, "matched_delete", _delete),

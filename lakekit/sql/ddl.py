@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit.ddl import schema_changes as changes
 from lakekit.errors import InvalidOption, SchemaMismatch, Unsupported
+from lakekit.read.table_scan import context_of
 from lakekit.sql.backend import ResultRows
 from lakekit.types import Field
 
@@ -395,7 +396,7 @@ def _parse_drop_columns(statement: Statement, table: Table) -> list[TableChange]
         paths.append(_path(tokens))
     if in_parentheses:
         tokens.expect(")")
-    schema = table.handle().schema
+    schema = context_of(table).schema
     return [changes.drop_column(path) for path in paths if not is_lenient or "." in path or schema.has(path)]
 
 
@@ -455,7 +456,7 @@ def _parse_unset_properties(statement: Statement, table: Table) -> list[TableCha
     while tokens.accept(","):
         keys.append(_key(tokens))
     tokens.expect(")")
-    options = table.handle().schema.options
+    options = context_of(table).schema.options
     if not is_lenient and (unknown := [key for key in keys if key != "comment" and key not in options]):
         raise InvalidOption(
             f"{table.name} has no property {unknown[0]!r} to take away; UNSET TBLPROPERTIES IF EXISTS passes over it",

@@ -22,13 +22,14 @@ from lakekit.columns import col, struct_field
 from lakekit.dml import merge_plan
 from lakekit.errors import ColumnNotFound, CommitStateUnknown, InvalidOption, LakekitError, SchemaMismatch, Unsupported
 from lakekit.format.polars_types import polars_schema
+from lakekit.read.table_scan import context_of
 from lakekit.read.user_expressions import SOURCE
 from lakekit.sql import ddl, expressions, numeric_promotion, view_ddl
 from lakekit.sql.backend import ResultRows
 from lakekit.sql.ddl import names
 from lakekit.sql.expressions import Scope, TableScope, exp
 from lakekit.sql.tokenizer import TokenStream, quote_identifier
-from lakekit.table.format_tables import FormatTable
+from lakekit.table.format_tables import context_of_any_kind
 from lakekit.table.open_create import create as create_table
 from lakekit.types import INTEGERS, STRINGS
 from lakekit.write.value_casting import instance
@@ -362,7 +363,7 @@ def _target(node: Node, target: TableScope) -> str:
 def _side(statement: Statement, name: str) -> TableScope:
     """Return the target of a statement, under its alias if it has one."""
     alias = _alias(statement.tokens)
-    own = statement.table(name).handle().schema
+    own = context_of(statement.table(name)).schema
     called = (name.lower().partition(".")[2], name.lower()) if alias is None else (alias.lower(),)
     return TableScope(called=called, columns=dict(polars_schema(own.fields)))
 
@@ -433,7 +434,7 @@ def insert(statement: Statement) -> ResultRows:
 
 def schema_of(table: Table) -> TableSchema:
     """Return the schema of a table, also of a format table."""
-    return (table.facts() if isinstance(table, FormatTable) else table.handle()).schema
+    return context_of_any_kind(table).schema
 
 
 def _find_field(fields: Sequence[Field], name: str) -> Field | None:

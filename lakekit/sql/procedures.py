@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import InvalidOption, TagNotFound, Unsupported
 from lakekit.metadata import refs
+from lakekit.read.table_scan import context_of
 from lakekit.sql.calls import options_of, partitions_of, procedure, rows_of, success_rows, table_options
 from lakekit.table.format_tables import ObjectTable
 
@@ -78,7 +79,7 @@ def _compact(
             f"order_strategy {strategy!r} by {order_by!r}: there are 'order', 'zorder' and 'hilbert', by columns",
             key="order_strategy",
         )
-    if target.handle().kind == "key":
+    if context_of(target).kind == "key":
         target.compact(where=condition, order_by=columns, strategy=strategy)
         return success_rows()
     call.backend.compact(target, where=condition, order_by=columns, strategy=strategy)
@@ -118,7 +119,8 @@ def _rescale(
 ) -> Sequence[Row]:
     target = call.table(table)
     target.rescale(
-        target.handle().options.bucket if bucket_num is None else bucket_num, where=rows_of(target, partitions, where)
+        context_of(target).options.bucket if bucket_num is None else bucket_num,
+        where=rows_of(target, partitions, where),
     )
     return success_rows()
 
@@ -256,7 +258,7 @@ def _create_tag_from_timestamp(
         )
     target = call.table(table)
     target.create_tag(tag, since=datetime.fromtimestamp(timestamp / 1000, UTC), retain=time_retained)
-    made = refs.read_tag(target.handle(), tag).snapshot
+    made = refs.read_tag(context_of(target), tag).snapshot
     return [(tag, made.id, made.time_millis, None if made.watermark is None else str(made.watermark))]
 
 

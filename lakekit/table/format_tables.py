@@ -26,6 +26,7 @@ from lakekit.options.features import OBJECTS
 from lakekit.options.option import EMPTY, FrozenDict
 from lakekit.options.table_options import TableOptions
 from lakekit.read import polars_pushdown
+from lakekit.read.table_scan import context_of
 from lakekit.table.schema import Schema, create_statement
 from lakekit.table.table import Table
 from lakekit.text_format.options import KEYS as TEXT_KEYS, lines_of
@@ -48,8 +49,13 @@ def to_table_of_kind(table: Table, others: Mapping[str, Callable[..., Table]] = 
     Raises: what opening raises.
     """
     kinds_of: Mapping[str, Callable[..., Table]] = {listing.FORMAT_TABLE: FormatTable, OBJECTS: ObjectTable, **others}
-    make = kinds_of.get(str(table.handle().options.type))
+    make = kinds_of.get(str(context_of(table).options.type))
     return table if make is None or type(table) is not Table else rebuild_table(table, make)
+
+
+def context_of_any_kind(table: Table) -> TableContext:
+    """Return the context of a table, of a format table too, which has one without snapshots. Raises as `context_of`."""
+    return table.facts() if isinstance(table, FormatTable) else context_of(table)
 
 
 def rebuild_table(table: Table, make: Callable[..., Table]) -> Table:
@@ -68,9 +74,9 @@ class FormatTable(Table):
 
     def facts(self) -> TableContext:
         """Return the current schema, options and location."""
-        return Table.handle(self)
+        return Table._context(self)  # noqa: SLF001 - what all tables have, and this class refuses
 
-    def handle(self) -> NoReturn:
+    def _context(self) -> NoReturn:
         """Raise `Unsupported`: methods that need snapshots call this one."""
         msg = (
             f"{self.name} is a format table: a folder of files, without snapshots. It has scan, append, overwrite, "
@@ -233,14 +239,14 @@ class ObjectTable(Table):
 
         Raises: `StorageFailed`, and what a commit raises.
         """
-        return commit_listing(self, object_table.list_objects(self.handle()))
+        return commit_listing(self, object_table.list_objects(self._context()))
 
     def open(self, path: str) -> BinaryIO:
         """Open one object for reading, named by its `path` or by its path below the location.
 
         Raises: `NotFound`, `InvalidOption`, `StorageFailed`.
         """
-        return object_table.open_object(self.handle(), path)
+        return object_table.open_object(self._context(), path)
 
     def _refused(self, *_: Any, **__: Any) -> NoReturn:
         """Raise `Unsupported`: rows are listed, not written."""

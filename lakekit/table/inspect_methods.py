@@ -31,7 +31,7 @@ class InspectMethods(TableCore):
 
     def snapshots(self) -> pl.DataFrame:
         """Return every snapshot, one row each, newest last."""
-        return frames.snapshots(self.handle())
+        return frames.snapshots(self._context())
 
     def manifests(self, at: int | str | datetime | None = None) -> pl.DataFrame:
         """Return the manifests of a snapshot, the newest without `at`."""
@@ -85,11 +85,11 @@ class InspectMethods(TableCore):
 
         Raises: `TableNotFound` for a name Paimon does not have, `Unsupported` for one that lakekit refuses.
         """
-        ctx = self.handle()
+        ctx = self._context()
         return registry.system(ctx.with_options(options) if options else ctx, name, at)
 
     def _at(self, at: int | str | datetime | None) -> tuple[TableContext, Snapshot | None]:
-        ctx, snapshot = time_travel.context_at(self.handle(), at)
+        ctx, snapshot = time_travel.context_at(self._context(), at)
         self._seen.snapshot_id = None if snapshot is None else snapshot.id
         return ctx, snapshot
 

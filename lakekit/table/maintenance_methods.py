@@ -60,7 +60,7 @@ class MaintenanceMethods(TableCore):
         Raises: `InvalidOption`; `Conflict` where another compaction was faster, or where a key table that is sorted was
         written to: nothing changed.
         """
-        ctx = self.handle()
+        ctx = self._context()
         idle_ms = None if idle is None else maintenance.arguments.duration_ms(idle, "idle")
         with translate_panics(ctx.name, where=where):
             committed = maintenance.compact.compact(
@@ -75,7 +75,7 @@ class MaintenanceMethods(TableCore):
 
         Raises: `RetriesExhausted` where other commits are always faster, `CommitStateUnknown`.
         """
-        ctx = self.handle()
+        ctx = self._context()
         return maintenance.after_commit.maintain_after_commit(ctx, maintenance.compact.compact_manifests(ctx))
 
     def rescale(self, buckets: int, *, where: pl.Expr | str | None = None) -> Commit:
@@ -87,7 +87,7 @@ class MaintenanceMethods(TableCore):
         Raises: `InvalidOption` for a table whose buckets no option counts; `Conflict` where rows came in between: they
         are not lost, nothing was rewritten, the number is what it was, and the same call does it again.
         """
-        ctx = self.handle()
+        ctx = self._context()
         maintenance.rewrite.check(ctx, buckets)
         if maintenance.rewrite.waits_for_compaction(ctx):
             with translate_panics(ctx.name, where=where):
@@ -95,7 +95,7 @@ class MaintenanceMethods(TableCore):
         before = ctx.options.bucket
         if before != buckets:
             schemas.alter(ctx, [SetOption(key="bucket", value=str(buckets))])
-        ctx = self.handle()
+        ctx = self._context()
         try:
             with translate_panics(ctx.name, where=where):
                 committed = maintenance.rewrite.rescale(ctx, where)
@@ -117,7 +117,7 @@ class MaintenanceMethods(TableCore):
 
         Raises: `ColumnNotFound`, `InvalidOption` for a column of a nested type, and what a commit raises.
         """
-        return maintenance.analyze.analyze(self.handle(), columns)
+        return maintenance.analyze.analyze(self._context(), columns)
 
     @overload
     def rewrite_file_index(
@@ -143,7 +143,7 @@ class MaintenanceMethods(TableCore):
 
         Raises: `InvalidOption`, `Unsupported` for a type that an index does not take, and what a commit raises.
         """
-        ctx = self.handle()
+        ctx = self._context()
         with translate_panics(ctx.name, where=where):
             if dry_run:
                 return maintenance.rewrite_file_index.preview_rewrite(ctx, where, rebuild=rebuild)
@@ -170,7 +170,7 @@ class MaintenanceMethods(TableCore):
         `StorageFailed` where it cannot be decided what is needed: nothing was removed.
         """
         return maintenance.orphan_files.remove(
-            self.handle(), older_than=older_than, dry_run=dry_run, force=force, external=external
+            self._context(), older_than=older_than, dry_run=dry_run, force=force, external=external
         )
 
     def repair(self) -> pl.DataFrame:
@@ -181,7 +181,7 @@ class MaintenanceMethods(TableCore):
 
         Raises: `StorageFailed`.
         """
-        return maintenance.branches.repair(self.handle())
+        return maintenance.branches.repair(self._context())
 
     def check(self, *, deep: bool = False) -> Report:
         """Check the newest snapshot, and return a report of problems and advice; no problem is raised.
@@ -196,7 +196,7 @@ class MaintenanceMethods(TableCore):
 
         Raises: `TableNotFound` and what else opening raises.
         """
-        report: Report = plugins.load("maintenance/check", "table-check").check(self.handle(), deep=deep)
+        report: Report = plugins.load("maintenance/check", "table-check").check(self._context(), deep=deep)
         self._seen.checked = report.line
         return report
 
@@ -219,7 +219,7 @@ class MaintenanceMethods(TableCore):
 
         Raises: `InvalidOption`; `Conflict`, `Corrupt`, `StorageFailed` where it is not sure what may go.
         """
-        ctx = self.handle()
+        ctx = self._context()
         since = maintenance.arguments.before_ms(older_than, "older_than", ctx.runtime.now_ms())
         limits = maintenance.expire.snapshot_limits(ctx)
         limits = maintenance.expire.override_limits(
@@ -245,7 +245,7 @@ class MaintenanceMethods(TableCore):
 
         Raises: as `expire_snapshots`.
         """
-        ctx = self.handle()
+        ctx = self._context()
         since = maintenance.arguments.before_ms(older_than, "older_than", ctx.runtime.now_ms())
         limits = maintenance.expire.changelog_limits(ctx)
         limits = maintenance.expire.override_limits(
@@ -258,7 +258,7 @@ class MaintenanceMethods(TableCore):
 
         Raises: as `expire_snapshots`.
         """
-        ctx = self.handle()
+        ctx = self._context()
         since = maintenance.arguments.before_ms(older_than, "older_than", ctx.runtime.now_ms())
         return maintenance.tags.expire_tags(ctx, older_than_ms=since, dry_run=dry_run)
 
@@ -278,7 +278,7 @@ class MaintenanceMethods(TableCore):
         Raises: `InvalidOption`, also where nothing says which.
         """
         return maintenance.consumers.expire_old(
-            self.handle(),
+            self._context(),
             None if expiration is None else maintenance.arguments.duration_ms(expiration, "expiration"),
             including=including,
             excluding=excluding,
@@ -305,7 +305,7 @@ class MaintenanceMethods(TableCore):
         Raises: `InvalidOption`, `Conflict`.
         """
         return maintenance.expire_partitions.expire(
-            self.handle(),
+            self._context(),
             None if expiration is None else maintenance.arguments.duration_ms(expiration, "expiration"),
             strategy=strategy,
             pattern=timestamp_pattern,
@@ -324,5 +324,5 @@ class MaintenanceMethods(TableCore):
         where the service cannot be reached or does not answer SUCCESS.
         """
         maintenance.expire_partitions.mark_done(
-            self.handle(), [partitions] if isinstance(partitions, (dict, str)) else partitions
+            self._context(), [partitions] if isinstance(partitions, (dict, str)) else partitions
         )

@@ -12,6 +12,7 @@ from lakekit.metadata.table_context import TableLocation, name_of
 from lakekit.model.table_paths import Locations, TablePaths
 from lakekit.options.option import FrozenDict, SecretOptions
 from lakekit.options.table_options import normalize_keys
+from lakekit.read.table_scan import context_of
 from lakekit.table.format_tables import to_table_of_kind
 from lakekit.table.table import Table
 
@@ -99,7 +100,7 @@ def create(
     except TableAlreadyExists:
         if not if_not_exists:
             raise
-    table.handle()
+    context_of(table)
     return table
 
 

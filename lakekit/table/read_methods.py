@@ -139,7 +139,7 @@ class ReadMethods(TableCore):
                 "pl.col('v').sum())"
             )
             raise TypeError(msg)
-        ctx = self.handle()
+        ctx = self._context()
         with user_expressions.translate_panics(ctx.name, aggregates=aggregates, where=where):
             if at is None and time_travel.means_changes(ctx):
                 rows = self.scan()
@@ -173,7 +173,7 @@ class ReadMethods(TableCore):
         if not all(isinstance(aggregate, pl.Expr) for aggregate in aggregates):
             msg = "explain(aggregates=…) takes expressions of Polars only: aggregates=[pl.len(), pl.col('v').sum()]"
             raise TypeError(msg)
-        source = table_scan.scan(self.handle(), at)
+        source = table_scan.scan(self._context(), at)
         with user_expressions.translate_panics(source.ctx.name, expr=expr, aggregates=tuple(aggregates) or None):
             predicate = (
                 expr
@@ -189,7 +189,7 @@ class ReadMethods(TableCore):
 
         Raises: `InvalidOption`.
         """
-        self.handle().with_options(options)
+        self._context().with_options(options)
         return replace(self, dynamic=FrozenDict({**self.dynamic, **options}), _seen=type(self._seen)())
 
     def branch(self, name: str) -> Self:
@@ -197,11 +197,11 @@ class ReadMethods(TableCore):
 
         Raises: `BranchNotFound`.
         """
-        self.handle().on_branch(name)
+        self._context().on_branch(name)
         return replace(self, branch_name=name, _seen=type(self._seen)())
 
     def _with(self, options: Mapping[str, Any] | None) -> TableContext:
-        ctx = self.handle()
+        ctx = self._context()
         return ctx.with_options(options) if options else ctx
 
     def _of_newest(self, ctx: TableContext) -> pl.LazyFrame:

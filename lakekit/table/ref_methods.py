@@ -23,15 +23,15 @@ class RefMethods(TableCore):
 
     def tags(self) -> pl.DataFrame:
         """Return every tag, one row each."""
-        return frames.tags(self.handle())
+        return frames.tags(self._context())
 
     def branches(self) -> pl.DataFrame:
         """Return every branch but main, one row each."""
-        return frames.branches(self.handle())
+        return frames.branches(self._context())
 
     def consumers(self) -> pl.DataFrame:
         """Return every consumer, one row each."""
-        return frames.consumers(self.handle())
+        return frames.consumers(self._context())
 
     def create_tag(
         self,
@@ -56,7 +56,13 @@ class RefMethods(TableCore):
         keep = None if retain is None else maintenance.arguments.duration_ms(retain, "retain")
         start = None if since is None else maintenance.arguments.time_ms(since, "since")
         maintenance.tags.create(
-            self.handle(), name, at=at, since_ms=start, watermark=watermark, retain_ms=keep, if_not_exists=if_not_exists
+            self._context(),
+            name,
+            at=at,
+            since_ms=start,
+            watermark=watermark,
+            retain_ms=keep,
+            if_not_exists=if_not_exists,
         )
 
     def create_automatic_tags(self, *, force: bool = False) -> list[str]:
@@ -69,9 +75,9 @@ class RefMethods(TableCore):
         Raises: `InvalidOption` for options that make no sense together, and what a commit raises.
         """
         return (
-            maintenance.tags.create_forced_tags(self.handle())
+            maintenance.tags.create_forced_tags(self._context())
             if force
-            else maintenance.tags.create_automatic_tags(self.handle())
+            else maintenance.tags.create_automatic_tags(self._context())
         )
 
     def replace_tag(
@@ -90,14 +96,14 @@ class RefMethods(TableCore):
         Raises: as `create_tag`.
         """
         retain_ms = None if retain is None else maintenance.arguments.duration_ms(retain, "retain")
-        return maintenance.tags.replace(self.handle(), name, at=at, retain_ms=retain_ms, dry_run=dry_run)
+        return maintenance.tags.replace(self._context(), name, at=at, retain_ms=retain_ms, dry_run=dry_run)
 
     def rename_tag(self, name: str, new: str, /) -> None:
         """Rename a tag.
 
         Raises: `TagNotFound`, `TagAlreadyExists`, `InvalidOption`.
         """
-        maintenance.tags.rename(self.handle(), name, new)
+        maintenance.tags.rename(self._context(), name, new)
 
     def delete_tag(self, name: str, *, dry_run: bool = False) -> Expired:
         """Remove a tag, and the files that nothing else needs: no snapshot, tag or changelog of any branch.
@@ -107,7 +113,7 @@ class RefMethods(TableCore):
 
         Raises: `TagNotFound`, `Conflict`, `Corrupt`, `StorageFailed`.
         """
-        return maintenance.tags.delete(self.handle(), [name], dry_run=dry_run)
+        return maintenance.tags.delete(self._context(), [name], dry_run=dry_run)
 
     def create_branch(self, name: str, *, tag: str | None = None) -> None:
         """Create a branch: metadata of its own over shared files.
@@ -117,7 +123,7 @@ class RefMethods(TableCore):
 
         Raises: `BranchAlreadyExists`, `TagNotFound`, `InvalidOption` for the names main, blank ones and numbers.
         """
-        maintenance.branches.create(self.handle(), name, tag=tag)
+        maintenance.branches.create(self._context(), name, tag=tag)
 
     def delete_branch(self, name: str, *, dry_run: bool = False) -> Expired:
         """Remove a branch with its snapshots and tags.
@@ -127,7 +133,7 @@ class RefMethods(TableCore):
         Raises: `BranchNotFound`; `InvalidOption` where `scan.fallback-branch` or `scan.primary-branch` of the table or
         of a branch names it.
         """
-        return maintenance.branches.delete(self.handle(), name, dry_run=dry_run)
+        return maintenance.branches.delete(self._context(), name, dry_run=dry_run)
 
     def rename_branch(self, name: str, new: str, /) -> None:
         """Rename a branch; writers to it should rest.
@@ -135,7 +141,7 @@ class RefMethods(TableCore):
         Raises: `BranchNotFound`, `BranchAlreadyExists`; `InvalidOption` for a name that no branch can have, and where
         `delete_branch` raises it.
         """
-        maintenance.branches.rename(self.handle(), name, new)
+        maintenance.branches.rename(self._context(), name, new)
 
     def fast_forward(self, name: str, *, dry_run: bool = False) -> Expired:
         """Bring the table to the state of a branch.
@@ -146,7 +152,7 @@ class RefMethods(TableCore):
 
         Raises: `BranchNotFound`, `SnapshotNotFound` for a branch without snapshots.
         """
-        return maintenance.branches.fast_forward(self.handle(), name, dry_run=dry_run)
+        return maintenance.branches.fast_forward(self._context(), name, dry_run=dry_run)
 
     def rollback(
         self, to: int | str | datetime | None = None, /, *, watermark: int | None = None, dry_run: bool = False
@@ -159,11 +165,11 @@ class RefMethods(TableCore):
 
         Raises: `SnapshotNotFound`, `TagNotFound`, `InvalidOption`; `Conflict` where a writer committed meanwhile.
         """
-        return maintenance.branches.rollback(self.handle(), to, watermark=watermark, dry_run=dry_run)
+        return maintenance.branches.rollback(self._context(), to, watermark=watermark, dry_run=dry_run)
 
     def reset_consumer(self, id: str, *, next_snapshot: int | None = None) -> None:  # noqa: A002 - the public name
         """Set the snapshot at which a streaming reader goes on; None forgets its position.
 
         Raises: `ConsumerNotFound`, `InvalidOption`.
         """
-        maintenance.consumers.reset(self.handle(), id, next_snapshot)
+        maintenance.consumers.reset(self._context(), id, next_snapshot)

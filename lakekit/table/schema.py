@@ -288,41 +288,41 @@ class SchemaMethods(TableCore):
     @property
     def schema(self) -> Schema:
         """The newest schema."""
-        return Schema.of(self.handle().schema)
+        return Schema.of(self._context().schema)
 
     @property
     def primary_keys(self) -> tuple[str, ...]:
         """The columns of the primary key; empty for an append table."""
-        return self.handle().schema.primary_keys
+        return self._context().schema.primary_keys
 
     @property
     def partition_keys(self) -> tuple[str, ...]:
         """The columns that partition the table."""
-        return self.handle().schema.partition_keys
+        return self._context().schema.partition_keys
 
     @property
     def options(self) -> Mapping[str, str]:
         """The table's options with the dynamic ones put over them, as text."""
-        return dict(self.handle().all_options)
+        return dict(self._context().all_options)
 
     @property
     def comment(self) -> str | None:
         """The table's comment."""
-        return self.handle().schema.comment
+        return self._context().schema.comment
 
     @property
     def uuid(self) -> str:
         """The table's identity: its name and its creation time."""
-        ctx = self.handle()
+        ctx = self._context()
         return f"{self.name}.{schema_files.read(ctx, schema_files.ids(ctx)[0]).time_millis}"
 
     def to_sql(self) -> str:
         """Return the CREATE TABLE statement that would make a table like this one."""
-        return create_statement(self.name, self.handle())
+        return create_statement(self.name, self._context())
 
     def schemas(self) -> pl.DataFrame:
         """Return every schema, one row each."""
-        return frames.schemas(self.handle())
+        return frames.schemas(self._context())
 
     def schema_difference(self, older: int, newer: int | None = None) -> SchemaDifference:
         """Return what changed between two schemas; without `newer`, up to the newest.
@@ -331,7 +331,7 @@ class SchemaMethods(TableCore):
 
         Raises: `NotFound` for a number that no schema has.
         """
-        ctx = self.handle()
+        ctx = self._context()
         schema_ids = schema_files.ids(ctx)
         wanted = (older, schema_ids[-1] if newer is None else newer)
         if missing := [number for number in wanted if number not in schema_ids]:
@@ -354,7 +354,7 @@ class SchemaMethods(TableCore):
         if not changes:
             msg = "t.alter needs changes, such as lk.add_column('c', 'INT')"
             raise TypeError(msg)
-        return Schema.of(schema_writer.alter(self.handle(), changes))
+        return Schema.of(schema_writer.alter(self._context(), changes))
 
 
 def create_statement(name: str, ctx: TableContext) -> str:

@@ -21,7 +21,7 @@ from lakekit.errors import ColumnAlreadyExists, InvalidOption, SchemaMismatch
 from lakekit.metadata import table_context
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.snapshot import BATCH_IDENTIFIER
-from lakekit.read.table_scan import TableCore
+from lakekit.read.table_scan import TableCore, context_of
 from lakekit.read.user_expressions import translate_panics
 from lakekit.table.table_writer import Writer, partition_spec
 from lakekit.write import input_frames, row_conversion, value_casting
@@ -57,7 +57,7 @@ class WriteMethods(TableCore):
         `CommitStateUnknown`, `StorageFailed`. After an error nothing was committed (but see `CommitStateUnknown`), and
         the files written on the way are gone.
         """
-        return self._write(frame, self.handle(), row_kind=None, cast=cast, merge_schema=merge_schema)
+        return self._write(frame, self._context(), row_kind=None, cast=cast, merge_schema=merge_schema)
 
     def upsert(
         self, frame: object, *, row_kind: str | None = None, cast: bool = False, merge_schema: bool = False
@@ -67,7 +67,7 @@ class WriteMethods(TableCore):
         `row_kind`: a column of "+I", "-U", "+U", "-D" that says what each row does; it is not written. Else as
         `append`.
         """
-        ctx = self.handle()
+        ctx = self._context()
         if ctx.kind == "append":
             msg = f"{ctx.name} has no primary key, so there is nothing to upsert by: t.append(frame) adds rows"
             raise InvalidOption(msg, key="primary-key")
@@ -87,7 +87,7 @@ class WriteMethods(TableCore):
 
     def truncate(self) -> Commit:
         """Remove all rows, in one commit. Snapshots before it still have them."""
-        ctx = self.handle()
+        ctx = self._context()
         return maintenance.after_commit.maintain_after_commit(ctx, row_change.replace(ctx, Overwrite.entire_table()))
 
     def drop_partitions(self, partitions: Sequence[Mapping[str, Any]]) -> Commit:
@@ -109,7 +109,7 @@ class WriteMethods(TableCore):
         if not all(specs):
             msg = "an empty partition spec matches everything: t.truncate() removes all rows"
             raise InvalidOption(msg, key="partitions")
-        ctx = self.handle()
+        ctx = self._context()
         return maintenance.after_commit.maintain_after_commit(ctx, row_change.replace(ctx, Overwrite.partitions(specs)))
 
     def writer(
@@ -126,7 +126,7 @@ class WriteMethods(TableCore):
         `t.overwrite`, True or a partition. `compact=False` only adds files (as option `write-only`), `compact=True`
         compacts although the table says `write-only`. `state`: of an earlier writer.
         """
-        return Writer.of(self.handle(), commit_user=commit_user, overwrite=overwrite, compact=compact, state=state)
+        return Writer.of(self._context(), commit_user=commit_user, overwrite=overwrite, compact=compact, state=state)
 
     def commit(
         self,
@@ -145,7 +145,7 @@ class WriteMethods(TableCore):
         does not have (they were aborted, or are another table's), `Conflict` (another commit has those messages, or
         changed what they need), `RetriesExhausted` (nothing changed), `CommitStateUnknown` (call it again to learn).
         """
-        ctx, taken = self.handle(), _messages(messages)
+        ctx, taken = self._context(), _messages(messages)
         committed = commit_changes(
             ctx,
             taken,
@@ -162,7 +162,7 @@ class WriteMethods(TableCore):
 
         Raises: `Conflict` for messages whose commit may have happened.
         """
-        abandoned.abort(self.handle(), _messages(messages))
+        abandoned.abort(self._context(), _messages(messages))
 
     def _write(
         self, frame: object, ctx: TableContext, *, row_kind: str | None, cast: bool, merge_schema: bool
@@ -173,7 +173,7 @@ class WriteMethods(TableCore):
             rows = taken = input_frames.open_input(frame, ctx)
             if taken.schema is not None:
                 _grow(self, taken, taken.schema, row_kind=row_kind, cast=cast)
-            ctx = self.handle()
+            ctx = self._context()
         with Writer.of(ctx, commit_user=None, overwrite=None, compact=None, state=None) as writer:
             writer.write(rows, row_kind=row_kind, cast=cast)
             return writer.commit()
@@ -189,7 +189,7 @@ class WriteMethods(TableCore):
         Raises: `ColumnNotFound` and `SchemaMismatch` for the condition, `InvalidOption` where the table's options leave
         no way to delete, `Conflict` where another commit changed the same files meanwhile.
         """
-        ctx = self.handle()
+        ctx = self._context()
         with translate_panics(ctx.name, where=where):
             changed = delete_update.delete(ctx, where)
         return _run_after_commit(ctx, changed)
@@ -206,7 +206,7 @@ class WriteMethods(TableCore):
         of partial-update or a `sequence.field` that falls; `SchemaMismatch` for a column of the primary key or a value
         of another type, `ValueOutOfRange`, and what `delete` raises.
         """
-        ctx = self.handle()
+        ctx = self._context()
         with translate_panics(ctx.name, set=set, where=where):
             changed = delete_update.update(ctx, set, where)
         return _run_after_commit(ctx, changed)
@@ -222,7 +222,7 @@ class WriteMethods(TableCore):
         Raises: `MergeConflict` where several source rows match a target row and there is a `when_matched` clause,
         `ColumnNotFound`, `SchemaMismatch`, `ValueOutOfRange`, `InvalidOption`, and what `delete` raises.
         """
-        ctx = self.handle()
+        ctx = self._context()
         with translate_panics(ctx.name, clauses=clauses, on=on):
             changed = merging.merge(ctx, source, clauses, on)
         return _run_after_commit(ctx, changed)
@@ -255,7 +255,7 @@ def _grow(
     first: for a row that is refused the table does not grow, nor by a column that its files would not hold.
     """
     for last in (False, False, True):
-        ctx = table.handle()
+        ctx = context_of(table)
         changes = value_casting.schema_changes(schema, ctx, row_kind=row_kind)
         table_changes = [
             (AddColumn if isinstance(change, value_casting.AddedColumn) else UpdateType)(

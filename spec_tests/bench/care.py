@@ -114,7 +114,7 @@ class Bench:
         limit: list[Spent] = []
         for _ in range(self.rounds):
             found: list[pl.DataFrame] = []
-            handle = replace(table.handle(), runtime=Runtime())
+            handle = replace(table._context(), runtime=Runtime())
             own.append(spent(lambda: found.append(dry(handle))))  # noqa: B023 - called at once
             limit.append(spent(lambda: walked(table.location)))
             assert found[0].height == strewn, found
@@ -122,7 +122,7 @@ class Bench:
 
     def strewn(self, table: lk.Table, count: int, parts: int) -> int:
         """Fills a table with so many files in ten commits, each into a tenth of the partitions; one file in a hundred is named by none."""
-        handle, left = table.handle(), 0
+        handle, left = table._context(), 0
         named: list[CommitMessage] = []
         with table.writer() as writer:
             writer.write(pl.DataFrame({"part": range(parts)}, schema={"part": pl.Int32()}).with_columns(k=pl.lit(0, pl.Int64()), v=pl.lit(0.0)))
@@ -152,7 +152,7 @@ class Bench:
             if len(waits) == 1:
                 table.append(row)
 
-        handle = replace(table.handle(), runtime=Runtime(wait=wait))
+        handle = replace(table._context(), runtime=Runtime(wait=wait))
         stream = following.follow(handle, start="latest", consumer=None, until=None, poll=None)
         for _ in range(100):
             waits.clear()

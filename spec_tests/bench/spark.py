@@ -154,7 +154,7 @@ def hashed(names: list[str]) -> Column:
 
 def files(table: lk.Table) -> list[str]:
     """The paths of the newest snapshot's data files."""
-    handle = table.handle()
+    handle = table._context()
     snapshot = snapshots.latest(handle)
     assert snapshot is not None
     return data_file_paths(handle, manifest_reader.read_live_entries(handle, snapshot))

@@ -84,7 +84,7 @@ class Twins:
         paths = (self.java, self.ours) if both else (self.ours,)
         for branch in (None, *self.table.branches()["branch"].to_list()):
             ours = lk.open(str(self.ours), branch=branch)
-            there = [lk.open(str(path), branch=branch).handle() for path in paths]
+            there = [lk.open(str(path), branch=branch)._context() for path in paths]
             assert len({(snapshots.latest_id(one), snapshots.earliest_id(one)) for one in there}) == 1
             for tag in (None, *ours.tags()["tag"].to_list()):
                 if tag is None and snapshots.latest_id(there[-1]) is None:
@@ -118,12 +118,12 @@ class Twins:
         elif word == "expire":
             most, at_once = self.random.choice((1, 2, 3)), self.random.choice((2, 50))
             gone = self.do("expire_snapshots", retain_max=most, retain_min=1, max_deletes=at_once)["gone"]
-            handle = self.table.handle()
+            handle = self.table._context()
             how = expire.override_limits(expire.snapshot_limits(handle), retain_max=most, retain_min=1, older_than_ms=2**62, max_deletes=at_once)
             assert len(expire.expire_snapshots(handle, how).snapshot_ids) == gone
-        elif word == "changelogs" and len(snapshots.changelog_ids(self.table.handle())) > 1:
+        elif word == "changelogs" and len(snapshots.changelog_ids(self.table._context())) > 1:
             self.do("expire_changelogs", retain_min=1)
-            handle = self.table.handle()
+            handle = self.table._context()
             how = expire.override_limits(expire.changelog_limits(handle), retain_max=2**31 - 1, retain_min=1, older_than_ms=2**62, max_deletes=2**31)
             expire.expire_changelogs(handle, how)
         elif word == "rollback":
@@ -256,7 +256,7 @@ def day_after_day(judge, path: Path, *times: str, watermarks: bool = False) -> T
     twins = Twins(judge, path, "key", 0, steps=0)
     for text in times:
         judge.write(twins.java, [("+I", (1, 1, text))])
-        handle = lk.open(str(twins.java)).handle()
+        handle = lk.open(str(twins.java))._context()
         snapshot, time = snapshots.latest(handle), int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
         changed = replace(snapshot, watermark=time) if watermarks else replace(snapshot, time_millis=time)
         handle.storage.put(handle.layout.snapshot(snapshot.id), changed.to_json())
@@ -292,7 +292,7 @@ def test_automatic_tags_are_the_same(options, judge, tmp_path):
     twins.do("create_tag", name="mine", snapshot=1)
     for _ in range(2):
         twins.do("batch_tag" if by_batch else "auto_tags", options=given)
-        (tags.create_batch_tag if by_batch else tags.create_automatic_tags)(twins.table.handle().with_options(given))
+        (tags.create_batch_tag if by_batch else tags.create_automatic_tags)(twins.table._context().with_options(given))
         assert {name: text for name, text in files(twins.java).items() if "_SUCCESS" not in name} == {
             name: text for name, text in files(twins.ours).items() if "_SUCCESS" not in name
         }
@@ -379,7 +379,7 @@ def test_commits_expire_the_same_snapshots(judge, tmp_path):
         told = []
         for number in range(12):
             write(path, ("+I", (number % 3, str(number))))
-            handle = lk.open(path).handle()
+            handle = lk.open(path)._context()
             told.append((snapshots.ids(handle), snapshots.changelog_ids(handle)))
         counts.append((told, len(on_disk(path))))
         assert needed(path) <= on_disk(path)

@@ -122,7 +122,7 @@ def test_a_probe_in_the_levels_lights_the_files_that_the_planner_reads(folder):
     wrong, lit = [], 0
     for case in chance.cases(folder):
         full, table = collected(case), chance.opened(case)
-        keys = table.handle().schema.trimmed_primary_keys
+        keys = table._context().schema.trimmed_primary_keys
         if full is None or full.is_empty() or not keys or "scan.fallback-branch" in table.options:
             continue
         shown = Levels(table)

@@ -113,8 +113,8 @@ def test_difference_first_not_null_value(judge, tmp_path):
     options = {"bucket": "1", "merge-engine": "aggregation", option: "first_not_null_value"}
     judge.create(tmp_path / "engine", {"k": "INT NOT NULL", "v": "INT"}, primary_keys=["k"], options=options)
     lk.create(tmp_path / "ours", {"k": "INT", "v": "INT"}, primary_keys=["k"], options=options)
-    assert lk.open(tmp_path / "engine").handle().schema.options[option] == "first_not_null_value"
-    assert lk.open(tmp_path / "ours").handle().schema.options[option] == "first_non_null_value"
+    assert lk.open(tmp_path / "engine")._context().schema.options[option] == "first_not_null_value"
+    assert lk.open(tmp_path / "ours")._context().schema.options[option] == "first_non_null_value"
     for name in ("engine", "ours"):
         for value in (None, 1, 2):
             judge.write(tmp_path / name, [("+I", (1, value))])
@@ -130,7 +130,7 @@ def test_difference_incremental_diff_with_fallback(judge, tmp_path):
     table.create_branch("old")
     for branch in (table, table.branch("old")):
         for k in range(2):
-            branch.upsert([{"k": k, "dt": branch.handle().branch}])
+            branch.upsert([{"k": k, "dt": branch._context().branch}])
     judge.alter(path, ("set_option", "scan.fallback-branch", "old"))
     options = {"incremental-between": "1,2", "incremental-between-scan-mode": "diff"}
     with pytest.raises(Refused, match="IncrementalSplit"):

@@ -86,7 +86,7 @@ def test_back_to_the_same_watermark(judge, marked, tmp_path, watermark):
     table = lk.open(str(ours))
     table.rollback(watermark=watermark)
     chore(judge, marked, "rollback_to_watermark", millis=watermark)
-    reached = {snapshots.latest(lk.open(str(path)).handle()).watermark for path in (marked, ours)}
+    reached = {snapshots.latest(lk.open(str(path))._context()).watermark for path in (marked, ours)}
     assert len(reached) == 1
     if watermark >= 250:
         assert files(marked) == files(ours)
@@ -100,7 +100,7 @@ def test_before_every_watermark_the_released_engine_goes_too_far(judge, marked):
         table.rollback(watermark=99)
     assert table.snapshots().height == len(MARKS)
     chore(judge, marked, "rollback_to_watermark", millis=99)
-    assert snapshots.latest(table.handle()).watermark == 100
+    assert snapshots.latest(table._context()).watermark == 100
 
 
 def copied(judge, tmp_path: Path, kind: str) -> tuple[lk.Table, lk.Table, lk.Table]:

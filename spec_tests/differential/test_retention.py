@@ -212,12 +212,12 @@ class Pair:
 
     def roots(self, path: Path) -> dict[str, Any]:
         keys = ("id", "commitKind", "commitIdentifier", "watermark", *(() if self.sizes_matter else ("totalRecordCount", "deltaRecordCount")))
-        found = [json.loads((path / "snapshot" / f"snapshot-{number}").read_text(encoding="utf-8")) for number in snapshots.ids(lk.open(str(path)).handle())]
+        found = [json.loads((path / "snapshot" / f"snapshot-{number}").read_text(encoding="utf-8")) for number in snapshots.ids(lk.open(str(path))._context())]
         tags = [(one.name, json.loads(one.read_text(encoding="utf-8"))) for one in sorted(path.glob("tag/tag-*"))]
         return {
             "snapshots": [[one.get(key) for key in keys] for one in found],
             "jobs": [one["commitUser"] == "job" for one in found],
-            "changelogs": snapshots.changelog_ids(lk.open(str(path)).handle()),
+            "changelogs": snapshots.changelog_ids(lk.open(str(path))._context()),
             "tags": [(name, one["id"], one.get("tagTimeRetained")) for name, one in tags],
             "consumers": [(one.name, json.loads(one.read_text(encoding="utf-8"))) for one in sorted(path.glob("consumer/consumer-*"))],
         }

@@ -55,7 +55,7 @@ def filled(path) -> lk.Table:
 
 
 def found(table: lk.Table):
-    handle = table.handle()
+    handle = table._context()
     return refs.read_statistics(handle, snapshots.latest(handle))
 
 

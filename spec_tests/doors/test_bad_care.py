@@ -147,7 +147,7 @@ def test_a_list_that_is_lost_stops_every_deletion(table, tmp_path, call):
     table.create_tag("b", at=2)
     table.expire_snapshots(retain_max=1, retain_min=1)
     table.append([{"dt": "2024-01-04", "v": 1}])
-    lost = refs.read_tag(table.handle(), "a").snapshot.delta_manifest_list
+    lost = refs.read_tag(table._context(), "a").snapshot.delta_manifest_list
     shutil.copytree(tmp_path / "t", tmp_path / "copy")  # of which nothing is remembered
     (tmp_path / "copy" / "manifest" / lost).unlink()
     with pytest.raises(lk.Corrupt, match=r"snapshot 1 of copy names manifest-list.*no file is deleted. Remedy: .*t.delete_tag") as told:

@@ -107,7 +107,7 @@ def test_statistics_and_watermarks_come_along_and_history_stays(cat):
     source.reset_consumer("c", next_snapshot=1)
     copy = cat.clone("shop.orders", "copies.new")
     assert copy.system("statistics").collect().drop("snapshot_id").equals(source.system("statistics").collect().drop("snapshot_id"))
-    told = snapshots.latest(copy.handle())
+    told = snapshots.latest(copy._context())
     assert (told.watermark, told.changelog_manifest_list, told.total_record_count) == (77, None, 1)
     assert (copy.tags().height, copy.branches().height, copy.consumers().height) == (0, 0, 0)
     assert {name.partition("/")[0] for name in inside(copy)} == {"schema", "snapshot", "manifest", "statistics", "bucket-0"}
@@ -122,7 +122,7 @@ def test_files_at_external_paths_come_home(cat, tmp_path):
     assert list((tmp_path / "out").rglob("*.parquet"))
     expected, copy = rows(source), cat.clone("shop.orders", "copies.new")
     assert not [key for key in copy.options if "external" in key]
-    assert manifest_reader.read_live_entries(copy.handle(), snapshots.latest(copy.handle())).column("external_path").null_count == len(copy.files())
+    assert manifest_reader.read_live_entries(copy._context(), snapshots.latest(copy._context())).column("external_path").null_count == len(copy.files())
     for path in (tmp_path / "out").rglob("*.parquet"):
         path.unlink()
     assert rows(copy) == expected
@@ -234,9 +234,9 @@ def test_from_a_disk_into_a_store_without_folders(cat):
     source = made(cat, {"bucket": "1", "deletion-vectors.enabled": "true"})
     store = MemoryStorage()
     ground = TableLocation(name="u", storage=store, layout=TablePaths(root="bucket/u"))
-    assert cloning.clone(source.handle(), ground).id == 1
+    assert cloning.clone(source._context(), ground).id == 1
     copy = lk.Table(location="bucket/u", name="u", storage=store)
     assert rows(copy) == rows(source)
     assert copy.check(deep=True).ok
     with pytest.raises(StorageFailed, match=r"holds schema-0, schema-1, .*snapshot-1 already"):
-        cloning.clone(source.handle(), ground)
+        cloning.clone(source._context(), ground)

@@ -109,8 +109,8 @@ class Clocked(lk.Table):
 
     now_ms = 1_800_000_000_000
 
-    def handle(self):
-        found = lk.Table.handle(self)
+    def _context(self):
+        found = lk.Table._context(self)
         return replace(found, runtime=Runtime(now_ms=lambda: self.now_ms))
 
 

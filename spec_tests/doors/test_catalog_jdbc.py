@@ -299,7 +299,7 @@ def test_a_lock_is_a_value(lock, connect):
     table = connect(**LOCKED).create_table("shop.t", COLUMNS)
     again = pickle.loads(pickle.dumps(table))
     assert again == table
-    assert again.handle().catalog_env == table.handle().catalog_env
+    assert again._context().catalog_env == table._context().catalog_env
     again.append(ROWS)
     assert table.scan().collect().to_dicts() == ROWS
 

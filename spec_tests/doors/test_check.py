@@ -46,7 +46,7 @@ class Copy:
     def __init__(self, case):
         self.table = in_memory(case)
         self.storage = self.table.storage
-        self.ctx = self.table.handle()
+        self.ctx = self.table._context()
         self.snapshot = snapshots.latest(self.ctx)
         self.live = manifest_reader.read_live_entries(self.ctx, self.snapshot)
         self.files = self.table.files()

@@ -182,7 +182,7 @@ def test_a_manifest_that_is_said_to_hold_no_null_partition(tmp_path, partition):
     """Reads of that partition pass it over, and so does whoever looks what a deletion would take from a tag."""
     table = lk.create(tmp_path / "t", {"p": "STRING", "v": "INT"}, partition_keys=["p"])
     table.append([{"p": partition, "v": 1}])
-    snapshot = snapshots.latest(table.handle())
+    snapshot = snapshots.latest(table._context())
     path = tmp_path / "t" / "manifest" / snapshot.delta_manifest_list
     [one] = manifests.decode_list(path.read_bytes())
     data = manifests.encode_list([replace(one, partition_stats=replace(one.partition_stats, null_counts=(0,)))])

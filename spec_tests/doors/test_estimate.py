@@ -35,7 +35,7 @@ def drawn(first: int = 0) -> pl.DataFrame:
 
 
 def planned(table: lk.Table):
-    handle = table.handle()
+    handle = table._context()
     return plan_read(handle, locate(handle, None))
 
 
@@ -147,7 +147,7 @@ def test_statistics_of_nonsense_are_within_what_files_hold(tmp_path, count, boun
         told = table.explain(wanted)
         assert told.rows_expected is not None
         assert 0 <= told.rows_expected <= told.rows_read
-    assert explain.estimate_plan(planned(table), table.handle().schema.fields).size_bytes >= 0
+    assert explain.estimate_plan(planned(table), table._context().schema.fields).size_bytes >= 0
 
 
 def test_indexes_that_name_rows_say_more(tmp_path):
@@ -173,9 +173,9 @@ def test_renamed_and_widened_columns_are_the_same(tmp_path):
     table = lk.create(tmp_path, {"a": "INT", "b": "STRING"})
     table.append(pl.DataFrame({"a": pl.Series(range(100), dtype=pl.Int32), "b": [f"{n % 4}" for n in range(100)]}))
     table.analyze()
-    position = locate(table.handle(), None)
+    position = locate(table._context(), None)
     table.alter(lk.rename_column("b", "text"), lk.update_type("a", "BIGINT"))
-    handle = table.handle()
+    handle = table._context()
     wanted = ScanFilter(And((Leaf("text", "=", ("3",)), Leaf("a", "<", (40,)))))
     found = explain.estimate_plan(plan_read(handle, position, wanted), handle.schema.fields)
     assert (found.rows, found.analyzed_snapshot_id) == (10, 1)
@@ -185,12 +185,12 @@ def test_texts_are_as_long_as_statistics_say(tmp_path):
     table = lk.create(tmp_path, {"id": "BIGINT", "text": "STRING"})
     table.append(pl.DataFrame({"id": range(1000), "text": ["word " * 100] * 1000}))
     plan = planned(table)
-    guessed = explain.estimate_plan(plan, table.handle().schema.fields)
+    guessed = explain.estimate_plan(plan, table._context().schema.fields)
     table.analyze()
-    known = explain.estimate_plan(planned(table), table.handle().schema.fields)
+    known = explain.estimate_plan(planned(table), table._context().schema.fields)
     assert guessed.size_bytes == 1000 * (8 + 8 + 12 + 20)
     assert known.size_bytes == 1000 * (8 + 8 + 12 + 500)
-    assert explain.estimate_plan(planned(table), table.handle().schema.fields[:1]).size_bytes == 1000 * (8 + 8)
+    assert explain.estimate_plan(planned(table), table._context().schema.fields[:1]).size_bytes == 1000 * (8 + 8)
 
 
 def test_rows_are_no_smaller_than_their_files(tmp_path):
@@ -198,4 +198,4 @@ def test_rows_are_no_smaller_than_their_files(tmp_path):
     table = lk.create(tmp_path, {"id": "BIGINT", "text": "BYTES"})
     generator = np.random.default_rng(1)
     table.append(pl.DataFrame({"id": range(100), "text": [generator.bytes(10_000) for _ in range(100)]}))
-    assert explain.estimate_plan(planned(table), table.handle().schema.fields).size_bytes > 900_000
+    assert explain.estimate_plan(planned(table), table._context().schema.fields).size_bytes > 900_000

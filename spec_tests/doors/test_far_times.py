@@ -91,7 +91,7 @@ def test_rows_may_hold_them(tmp_path: Path, key: str) -> None:
     for name in rows.columns:
         assert made.scan().filter(pl.col(name).is_in(rows[name].head(1).implode())).select("k").collect().rows() == [(1,)], name
     made.analyze()
-    told = {field.id: field.name for field in made.handle().schema.fields}
+    told = {field.id: field.name for field in made._context().schema.fields}
     (statistics,) = made.system("statistics").collect().rows(named=True)
     columns = {one["colId"]: one for one in json.loads(statistics["colstat"]).values()}
     bounds = {told[one]: (columns[one].get("min"), columns[one].get("max")) for one in columns}

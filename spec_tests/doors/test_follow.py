@@ -170,7 +170,7 @@ def test_a_table_that_is_dropped_under_a_stream(tmp_path):
     for path, made in ((tmp_path / "grown", grown), (tmp_path / "empty", lambda path: lk.create(path, COLUMNS, **KEY, options={"bucket": "1"}))):
         table = made(path)
         drop = lambda: shutil.rmtree(path)  # noqa: B023, E731 - dropped in this turn
-        stream = following.follow(replace(table.handle(), runtime=Clock(drop, lambda: None).runtime()), "latest")
+        stream = following.follow(replace(table._context(), runtime=Clock(drop, lambda: None).runtime()), "latest")
         with pytest.raises(lk.TableNotFound, match="there is no such folder"):
             next(stream)
 
@@ -192,7 +192,7 @@ def test_a_table_that_is_made_anew_under_a_stream(tmp_path, columns):
 def test_an_end_that_no_snapshot_reaches(tmp_path):
     empty = lk.create(tmp_path / "empty", COLUMNS, **KEY, options={"bucket": "1"})
     for until in (0, -1):
-        assert told(following.follow(replace(empty.handle(), runtime=Clock().runtime()), 1, until=until)) == []
+        assert told(following.follow(replace(empty._context(), runtime=Clock().runtime()), 1, until=until)) == []
         assert told(grown(tmp_path / str(until)).follow(1, until=until)) == []
 
 
@@ -239,11 +239,11 @@ def test_a_start_by_time_counts_long_lived_changelogs(tmp_path):
     first = REAL_RUNTIME.now_ms() - 60_000
     for number in range(5):
         table.upsert([{"k": number}])
-        handle = table.handle()
+        handle = table._context()
         snapshot = replace(snapshots.latest(handle), time_millis=first + number * 1000)
         handle.storage.put(handle.layout.snapshot(snapshot.id), snapshot.to_json())
     table.expire_snapshots(retain_max=2, retain_min=1)
-    assert snapshots.changelog_ids(table.handle()) == [1, 2, 3]
+    assert snapshots.changelog_ids(table._context()) == [1, 2, 3]
 
     def since(after_ms: int) -> dict[str, str]:
         return {"scan.creation-time-millis": str(first + after_ms)}
@@ -421,7 +421,7 @@ class Clock:
 def test_it_waits_and_looks_again(tmp_path):
     table = lk.create(tmp_path, COLUMNS, **KEY, options={"bucket": "1", "continuous.discovery-interval": "3 s"})
     clock = Clock(lambda: None, lambda: table.upsert([{"k": 1, "v": "a"}]), lambda: None, lambda: table.upsert([{"k": 2, "v": "b"}]))
-    handle = replace(table.handle(), runtime=clock.runtime())
+    handle = replace(table._context(), runtime=clock.runtime())
     stream = following.follow(handle, None, until=2)
     assert told(stream) == [(1, "FULL", [("+I", 1, "a")]), (2, "APPEND", [("+I", 2, "b")])]
     assert clock.waited == [3000] * 4
@@ -439,7 +439,7 @@ def test_an_empty_table_is_followed_from_its_first_snapshot(tmp_path):
 
 def test_young_snapshots_are_waited_for(tmp_path):
     table = grown(tmp_path)
-    handle = table.handle().with_options({"streaming.read.snapshot.delay": "1 h"})
+    handle = table._context().with_options({"streaming.read.snapshot.delay": "1 h"})
     late = table.snapshots()["time"].max() + timedelta(hours=2)
     clock = Clock(*[lambda: None] * 2)
     runtime = replace(clock.runtime(), now_ms=lambda: int(late.timestamp() * 1000) if clock.waited else int(late.timestamp() * 1000) - 3 * 3_600_000)

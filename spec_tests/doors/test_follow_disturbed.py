@@ -35,7 +35,7 @@ def test_a_rollback_below_a_stream_that_waits_for_its_first_change(tmp_path, beg
     table = grown(tmp_path)
     table.reset_consumer("me", next_snapshot=4)
     clock = Clock(lambda: made_anew(table), lambda: table.upsert([{"k": 10, "v": "n"}]))
-    handle = replace(table.handle(), runtime=clock.runtime())
+    handle = replace(table._context(), runtime=clock.runtime())
     consumer, start = ("me", None) if begins == "a consumer" else (None, begins)
     with pytest.raises(lk.SnapshotNotFound, match=r"begins behind snapshot 3, and another one has its number now: .*Begin anew"):
         next(stream.follow(handle, start, consumer=consumer))

@@ -349,7 +349,7 @@ def agrees_with_planning(opened, text):
     """Manifests that are said to be opened, and files that are said to be read, are as many as `explain` counts; and each once."""
     tree = Manifests(opened)
     tree.filter = text
-    told = explain(scan(opened.handle(), tree.at), pl.sql_expr(text))
+    told = explain(scan(opened._context(), tree.at), pl.sql_expr(text))
     assert tree.children[2].value == ""
     opens = [m for listed in tree.tree.lists if listed.which != "changelog" for m in listed.manifests if not m.skipped]
     step = next((one for one in told.steps if one.what == "manifests"), None)
@@ -455,7 +455,7 @@ def test_a_watermark_is_a_time():
 def test_opening_reads_one_snapshot_s_manifests(tmp_path, monkeypatch, flights):
     opened = lk.open(copied(flights.location, tmp_path / "t"))
     read = []
-    storage = type(opened.handle().storage)
+    storage = type(opened._context().storage)
     real = storage.read
     monkeypatch.setattr(storage, "read", lambda self, path, *how: read.append(path) or real(self, path, *how))
     Timeline(opened)

@@ -76,7 +76,7 @@ def message(shown: Levels) -> str:
 def test_a_probe_lights_the_files_that_the_planner_reads(data):
     case = data.draw(st.sampled_from(KEYED))
     full, shown = collected(case), widget(case)
-    keys = shown.table.handle().schema.trimmed_primary_keys
+    keys = shown.table._context().schema.trimmed_primary_keys
     if full is None or not full.height or not keys or not shown._states[-1].files:
         return
     row = full.select(keys).row(data.draw(st.integers(0, full.height - 1)))

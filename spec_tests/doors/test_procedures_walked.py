@@ -43,7 +43,7 @@ def cat(tmp_path: Path) -> lk.Catalog:
 
 def millis(table: lk.Table, snapshot: int) -> int:
     """The time of a snapshot's commit, in milliseconds since 1970."""
-    return snapshots.read(table.handle(), snapshot).time_millis
+    return snapshots.read(table._context(), snapshot).time_millis
 
 
 MERGE = (
@@ -95,7 +95,7 @@ CALLS = {
         MERGE,
         lambda t, _: t.scan().sort("k").collect().rows() == [(0, 11, "2024-01-01"), (2, 2, "2024-01-03"), (9, 180, "2024-01-09")],
     ),
-    "alter_column_default_value": ("table => 'd.t', column => 'v', default_value => '7'", lambda t, _: t.handle().schema.field("v").default == "7"),
+    "alter_column_default_value": ("table => 'd.t', column => 'v', default_value => '7'", lambda t, _: t._context().schema.field("v").default == "7"),
     "refresh_object_table": ("table => 'd.o'", lambda _, cat: cat["d.o"].scan().collect().height == 1),
 }
 """A call of each, and what is seen of it."""

@@ -34,7 +34,7 @@ def rows(table: lk.Table) -> list[tuple]:
 def kinds(table: lk.Table) -> set[tuple[str, str, bool]]:
     """(column, index, whether it lies in a file of its own) of every live file."""
     found = set()
-    handle = table.handle()
+    handle = table._context()
     live = manifest_reader.read_live_entries(handle, snapshots.latest(handle))
     for at in range(len(live)):
         file = live.file(at)

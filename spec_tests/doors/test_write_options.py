@@ -113,7 +113,7 @@ def test_manifests_are_merged(tmp_path, options, left):
     table = keyed(tmp_path, write_only="true", **options)
     for n in range(6):
         table.upsert(rows(n))
-    handle = table.handle()
+    handle = table._context()
     assert len(manifest_reader.manifest_files(handle, snapshots.latest(handle))) == left
     assert sorted(table.scan().collect()["k"]) == list(range(6))
 
@@ -123,7 +123,7 @@ def test_statistics_of_files_that_go_may_be_left_out(tmp_path, dropped):
     table = keyed(tmp_path, manifest__delete_file_drop_stats=str(dropped).lower())
     table.upsert(rows(1, 2))
     table.overwrite(rows(3))
-    handle = table.handle()
+    handle = table._context()
     entries = manifest_reader.read_entries(handle, manifest_reader.manifest_files(handle, snapshots.latest(handle), "delta"))
     [gone] = [file for kind, file in zip(entries.numbers("kind"), entries.files(), strict=True) if kind == DELETE]
     assert (gone.value_stats_cols == ()) == dropped
@@ -194,7 +194,7 @@ def test_keys_and_statistics_may_be_left_out(tmp_path):
         table = keyed(tmp_path / str(n), **options)
         table.upsert(rows(1))
         [path] = (tmp_path / str(n) / "t" / "bucket-0").iterdir()
-        handle = table.handle()
+        handle = table._context()
         [file] = manifest_reader.read_live_entries(handle, snapshots.latest(handle)).files()
         found.append((pq.read_schema(path).names[0], file.value_stats_cols))
         assert table.scan().collect().rows() == [(1, "a")]

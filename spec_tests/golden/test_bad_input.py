@@ -186,7 +186,7 @@ def test_torn_and_missing_manifests(tmp_path):
     said = told(FileNotFoundError, lambda: found.scan().collect())
     assert said.startswith(f"the manifest list names {name}, which is not there. Was the snapshot expired by another writer? ")
     place.write_bytes(data)
-    lists = tmp_path / KEYED / "manifest" / snapshots.latest(found.handle()).delta_manifest_list
+    lists = tmp_path / KEYED / "manifest" / snapshots.latest(found._context()).delta_manifest_list
     data = lists.read_bytes()
     lists.write_bytes(data[: len(data) // 2])
     runtime.REAL_RUNTIME.metadata_cache.__init__(runtime.DECODED_BYTES)
@@ -319,7 +319,7 @@ def inside(found) -> None:
 def rewritten(case: str, column: str, value, *, manifest_name: str | None = None) -> lk.Table:
     """The table with one column of its newest manifest entries replaced, or its manifests called otherwise, and everything else in agreement."""
     found = in_memory(case)
-    handle, storage = found.handle(), found.storage
+    handle, storage = found._context(), found.storage
     snapshot = snapshots.latest(handle)
     for list_name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
         path = handle.layout.manifest(list_name)
@@ -371,7 +371,7 @@ def test_names_of_index_files_stay_inside(name):
 
 def test_names_of_deletion_vectors_stay_inside():
     found = in_memory(VECTORS)
-    handle = found.handle()
+    handle = found._context()
     path = handle.layout.manifest(snapshots.latest(handle).index_manifest)
     entries = index_manifest.decode(found.storage.read(path), path=path)
     found.storage.put(path, index_manifest.encode([replace(entry, file_name="../../secret") for entry in entries]))

@@ -26,7 +26,7 @@ def stamped(table: lk.Table, *times: str, watermark: bool = False) -> None:
     """A snapshot at each time: its file says so, whoever made it."""
     for text in times:
         table.append([{"k": 1, "dt": "2024-01-01"}])
-        handle = table.handle()
+        handle = table._context()
         snapshot = snapshots.latest(handle)
         changed = replace(snapshot, watermark=at(text)) if watermark else replace(snapshot, time_millis=at(text))
         handle.storage.put(handle.layout.snapshot(snapshot.id), changed.to_json())

@@ -149,7 +149,7 @@ def column_changes(draw, names, kept):
 def test_rows_read_as_if_they_had_been_changed(data):
     case = data.draw(st.sampled_from(SIMPLE))
     t = in_memory(case)
-    schema, rows = t.handle().schema, t.scan().collect()
+    schema, rows = t._context().schema, t.scan().collect()
     kept = {*schema.primary_keys, *schema.partition_keys}
     for key, value in schema.options.items():  # dropping what options name is refused
         kept |= set(value.split(",")) | set(key.removeprefix("fields.").partition(".")[0].split(","))
@@ -240,14 +240,14 @@ def options_between(old, new):
     return gone + [lk.set_option(key, value) for key, value in new.items() if old.get(key) != value]
 
 
-EVOLVED = [name for name in CASES if len(files.ids(table(name).handle())) > 1 and files.ids(table(name).handle())[0] == 0]
+EVOLVED = [name for name in CASES if len(files.ids(table(name)._context())) > 1 and files.ids(table(name)._context())[0] == 0]
 
 
 @pytest.mark.parametrize("case", EVOLVED)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_schemas_of_the_reference(case):
     """Every schema that the reference wrote comes out of the one before it, but for its time."""
-    known = files.all(table(case).handle())
+    known = files.all(table(case)._context())
     branches = {path: data for path, (data, _) in copied(TABLES / case, "/t").files.items() if path.startswith("/t/branch/")}
     for old, new in pairwise(known):
         storage = MemoryStorage()

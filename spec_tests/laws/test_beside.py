@@ -79,12 +79,12 @@ def test_files_are_left_out_and_counted(tmp_path: Path) -> None:
 def test_many_small_reads_are_joined(tmp_path: Path, indexes_read: list[str]) -> None:
     table = made(tmp_path / "t")
     assert found(table, 707) == ["7-707"] * 2
-    shelf = table.handle().runtime.index_cache
+    shelf = table._context().runtime.index_cache
     for file in range(FILES, FILES + 12):
         table.append(rows(file))
         assert found(table, 700 + file) == [f"{file}-{700 + file}"] * 2
-        entries = live(table.handle())
-        lots = file_index_pruning.load_batches(table.handle(), entries, np.arange(len(entries)))
+        entries = live(table._context())
+        lots = file_index_pruning.load_batches(table._context(), entries, np.arange(len(entries)))
         assert len(lots) <= 9
         assert sorted(np.concatenate([lot.places for lot in lots]).tolist()) == list(range(len(entries)))
     assert len(indexes_read) == FILES + 12
@@ -93,7 +93,7 @@ def test_many_small_reads_are_joined(tmp_path: Path, indexes_read: list[str]) ->
 
 def test_what_does_not_fit_is_asked_one_by_one(tmp_path: Path, indexes_read: list[str]) -> None:
     table = made(tmp_path / "t")
-    handle = table.handle()
+    handle = table._context()
     size = sum(path.stat().st_size for path in (tmp_path / "t" / "bucket-0").glob("*.index"))
     for budget in (0, 1000, size, 2 * size):
         runtime = replace(handle.runtime, index_cache=LRUCache(budget), metadata_cache=LRUCache(1 << 20))
@@ -116,7 +116,7 @@ def test_a_damaged_index_is_named(tmp_path: Path) -> None:
         found(table, 707)
     path.unlink()
     table = lk.open(tmp_path / "t")
-    fresh = replace(table.handle(), runtime=replace(table.handle().runtime, index_cache=LRUCache(1 << 20), metadata_cache=LRUCache(1 << 20)))
+    fresh = replace(table._context(), runtime=replace(table._context().runtime, index_cache=LRUCache(1 << 20), metadata_cache=LRUCache(1 << 20)))
     entries = live(fresh)
     with pytest.raises(LakekitError, match=path.name):
         file_index_pruning.evaluate(fresh, entries, np.arange(len(entries)), Leaf("k", "=", (707,)))

@@ -56,7 +56,7 @@ def frame_of(text, keys, first=0):
 
 
 def write(t, frame):
-    (t.upsert if t.handle().schema.primary_keys else t.append)(frame)
+    (t.upsert if t._context().schema.primary_keys else t.append)(frame)
 
 
 def written_by_python(folder, function, text, keys, *, is_keyed, count):

@@ -52,11 +52,11 @@ def test_automatic_tags_are_those_of_the_last_period(options, times, expected, t
     automatic = {"tag.automatic-creation": "process-time", **options}
     for text in times:
         stamped(table, text)
-        tags.create_automatic_tags(table.handle().with_options(automatic))
+        tags.create_automatic_tags(table._context().with_options(automatic))
     assert named(table) == expected
     again = made(tmp_path / "once", **{"write-only": "true"})
     stamped(again, *times)
-    tags.create_automatic_tags(again.handle().with_options(automatic))
+    tags.create_automatic_tags(again._context().with_options(automatic))
     assert named(again) == expected
     assert needed(again.location) == on_disk(again.location)
 
@@ -64,7 +64,7 @@ def test_automatic_tags_are_those_of_the_last_period(options, times, expected, t
 def test_automatic_tags_look_anew_after_a_rollback(tmp_path):
     table = made(tmp_path / "t", **{"write-only": "true"})
     stamped(table, "2023-07-18 12:00", "2023-07-18 13:00", "2023-07-18 14:00", "2023-07-18 15:00")
-    handle = table.handle().with_options({"tag.automatic-creation": "process-time"})
+    handle = table._context().with_options({"tag.automatic-creation": "process-time"})
     assert tags.create_automatic_tags(handle) == ["2023-07-17"]
     table.rollback(1)
     stamped(table, "2023-07-19 12:00", "2023-07-19 13:00", "2023-07-19 13:00", "2023-07-19 13:00")
@@ -75,7 +75,7 @@ def test_automatic_tags_look_anew_after_a_rollback(tmp_path):
 def test_automatic_tags_by_watermark_wait_for_one(tmp_path):
     table = made(tmp_path / "t", **{"write-only": "true"})
     table.append([{"k": 1, "dt": "a"}])
-    handle = table.handle().with_options({"tag.automatic-creation": "watermark"})
+    handle = table._context().with_options({"tag.automatic-creation": "watermark"})
     assert tags.create_automatic_tags(handle) == []
     stamped(table, "2023-07-18 12:12", watermark=True)
     assert tags.create_automatic_tags(handle) == ["2023-07-17"]
@@ -83,13 +83,13 @@ def test_automatic_tags_by_watermark_wait_for_one(tmp_path):
 
 
 def test_options_of_automatic_tags_that_make_no_sense_are_refused(tmp_path):
-    handle = made(tmp_path / "t").handle()
+    handle = made(tmp_path / "t")._context()
     zones = ({"sink.process-time-zone": zone} for zone in ("Nowhere", "UTC+19", "GMT+08:60", "+5:00", "GMT5", "+0000001"))
     for options in ({"tag.creation-delay": "1 d"}, {"tag.creation-period-duration": "0 ms"}, *zones):
         table = made(tmp_path / str(options), **{"write-only": "true"})
         table.append([{"k": 1, "dt": "a"}])
         with pytest.raises(InvalidOption):
-            tags.create_automatic_tags(table.handle().with_options({"tag.automatic-creation": "process-time", **options}))
+            tags.create_automatic_tags(table._context().with_options({"tag.automatic-creation": "process-time", **options}))
     assert tags.create_automatic_tags(handle) == []
 
 
@@ -171,7 +171,7 @@ def test_changelogs_live_longer_and_then_expire_after_commits(tmp_path):
     table = made(tmp_path / "t", **options, **{"changelog-producer": "input"})
     for number in range(12):
         table.append([{"k": number, "dt": "a"}])
-    handle = table.handle()
+    handle = table._context()
     newest, kept = snapshots.latest_id(handle), snapshots.changelog_ids(handle)
     assert kept
     assert kept[0] >= newest - 6
@@ -201,9 +201,9 @@ def test_retention_is_as_the_released_engine_counts(tmp_path):
     for number, text in enumerate(times, start=1):
         stamped(table, f"2024-01-01 {text}")
         how = expire.RetentionLimits(most=5, fewest=2, since_ms=at(f"2024-01-01 {text}") - 3_600_000, at_once=50)
-        expire.expire_snapshots(table.handle(), how)
+        expire.expire_snapshots(table._context(), how)
         if number in expected:
-            assert snapshots.earliest_id(table.handle()) == expected[number], number
+            assert snapshots.earliest_id(table._context()) == expected[number], number
     with pytest.raises(InvalidOption):
         table.expire_snapshots(retain_max=1, retain_min=2)
     with pytest.raises(InvalidOption):
@@ -250,7 +250,7 @@ def test_tags_live_as_long_as_they_are_told(tmp_path):
     table.append([{"k": 1, "dt": "a"}])
     table.create_tag("two days")
     table.create_tag("one hour", retain="1 h")
-    handle = table.handle()
+    handle = table._context()
     tags.create(handle.with_options({"tag.default-time-retained": None}), "for ever")
     now = handle.runtime.now_ms()
     for hours, gone in ((0, ()), (2, ("one hour",)), (49, ("one hour", "two days"))):
@@ -364,7 +364,7 @@ def test_nothing_is_done_where_others_are_meant_to(tmp_path):
     done = table.append([{"k": 1, "dt": "a"}])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert after_commit.maintain_after_commit(table.handle(), done) is done
+        assert after_commit.maintain_after_commit(table._context(), done) is done
     assert table.tags().height == 0
 
 
@@ -383,7 +383,7 @@ def test_how_long_things_stay_is_said_by_options(tmp_path):
     assert named(table) == []
     lasting = table.with_options({"changelog.time-retained": "1 h"})
     assert lasting.expire_snapshots(max_deletes=1).snapshot_ids == (3,)
-    assert snapshots.changelog_ids(table.handle()) == [3]
+    assert snapshots.changelog_ids(table._context()) == [3]
     table.reset_consumer("old", next_snapshot=9)
     lasting.with_options({"consumer.expiration-time": "0 ms"}).append([{"k": 9, "dt": "a"}])
     assert table.consumers().height == 0
@@ -430,15 +430,15 @@ def test_nothing_of_a_damaged_branch_takes_the_place_of_what_is_sound(tmp_path, 
     there = table.branch("dev")
     there.append([{"k": 3, "dt": "a"}])
     table.append([{"k": 4, "dt": "a"}])
-    newest = snapshots.latest(there.handle())
-    lists = {"list of 3": newest.base_manifest_list, "manifest of 3": manifest_reader.manifest_files(there.handle(), newest)[-1].name}
+    newest = snapshots.latest(there._context())
+    lists = {"list of 3": newest.base_manifest_list, "manifest of 3": manifest_reader.manifest_files(there._context(), newest)[-1].name}
     path = tmp_path / "t" / "manifest" / lists[damaged] if damaged in lists else tmp_path / "t" / "branch" / "branch-dev" / damaged
     sound = path.read_bytes()
     path.write_bytes(sound[: len(sound) // 2])
     before = files_of(tmp_path / "t")
     for how in ({"dry_run": True}, {}):
         with pytest.raises(Corrupt, match=path.name):
-            branches.fast_forward(replace(table.handle(), runtime=Runtime()), "dev", **how)
+            branches.fast_forward(replace(table._context(), runtime=Runtime()), "dev", **how)
         assert files_of(tmp_path / "t") == before
     path.write_bytes(sound)
     table.fast_forward("dev")
@@ -449,14 +449,14 @@ def test_nothing_is_given_up_for_a_snapshot_that_cannot_be_read(tmp_path):
     table = made(tmp_path / "t", **{"write-only": "true"})
     for number in (1, 2, 3):
         table.append([{"k": number, "dt": "a"}])
-    target = snapshots.read(table.handle(), 2)
-    for name in (target.delta_manifest_list, manifest_reader.manifest_files(table.handle(), target)[-1].name):
+    target = snapshots.read(table._context(), 2)
+    for name in (target.delta_manifest_list, manifest_reader.manifest_files(table._context(), target)[-1].name):
         path = tmp_path / "t" / "manifest" / name
         sound = path.read_bytes()
         path.write_bytes(sound[: len(sound) // 2])
         before = files_of(tmp_path / "t")
         with pytest.raises(Corrupt, match=name):
-            branches.rollback(replace(table.handle(), runtime=Runtime()), 2)
+            branches.rollback(replace(table._context(), runtime=Runtime()), 2)
         assert files_of(tmp_path / "t") == before
         path.write_bytes(sound)
     table.rollback(2)
@@ -483,15 +483,15 @@ def test_a_commit_to_a_table_of_many_young_snapshots_lists_none_of_them(tmp_path
     listed: list[str] = []
     ids = expire.snapshots.ids
     monkeypatch.setattr(expire.snapshots, "ids", lambda handle: listed.append("snapshots") or ids(handle))
-    retained = expire.snapshot_limits(table.handle())
-    assert expire.nothing_is_old(table.handle(), retained, 3)
+    retained = expire.snapshot_limits(table._context())
+    assert expire.nothing_is_old(table._context(), retained, 3)
     assert listed == []
     for most, since_ms in ((2, retained.since_ms), (retained.most, 2**62)):
         asked = expire.override_limits(retained, retain_max=most, retain_min=1, older_than_ms=since_ms, max_deletes=None)
-        assert not expire.nothing_is_old(table.handle(), asked, 3)
-    assert expire.nothing_is_old(table.handle(), expire.override_limits(retained, retain_max=None, retain_min=3, older_than_ms=2**62, max_deletes=None), 3)
+        assert not expire.nothing_is_old(table._context(), asked, 3)
+    assert expire.nothing_is_old(table._context(), expire.override_limits(retained, retain_max=None, retain_min=3, older_than_ms=2**62, max_deletes=None), 3)
     for wrong in ("2", "nine", "7"):
         (tmp_path / "snapshot" / "EARLIEST").write_text(wrong)
-        assert not expire.nothing_is_old(table.handle(), retained, 3)
+        assert not expire.nothing_is_old(table._context(), retained, 3)
     (tmp_path / "snapshot" / "EARLIEST").unlink()
-    assert not expire.nothing_is_old(table.handle(), retained, 3)
+    assert not expire.nothing_is_old(table._context(), retained, 3)

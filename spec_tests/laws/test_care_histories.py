@@ -120,7 +120,7 @@ class History:
             self.tags[branch, f"{names[0]}'"] = rows(self.table(branch).scan(at=ids[-1]))
 
     def expire(self, branch: str) -> None:
-        handle = self.table(branch).handle()
+        handle = self.table(branch)._context()
         most = self.random.choice((1, 1, 2, 4))
         how = expire.override_limits(expire.snapshot_limits(handle), retain_max=most, retain_min=1, older_than_ms=None, max_deletes=None)
         told, before = expire.expire_snapshots(handle, how, dry_run=True), self.on_disk()

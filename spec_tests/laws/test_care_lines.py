@@ -86,7 +86,7 @@ def test_a_rollback_to_a_snapshot_that_nobody_can_read_changes_nothing(tmp_path,
     table = forward(tmp_path / "t")
     shutil.copytree(tmp_path / "t", tmp_path / "copy")
     copy = lk.open(tmp_path / "copy")
-    (tmp_path / "copy" / "manifest" / getattr(refs.read_tag(table.handle(), "v").snapshot, lost)).unlink()
+    (tmp_path / "copy" / "manifest" / getattr(refs.read_tag(table._context(), "v").snapshot, lost)).unlink()
     for target in ("v", 2):
         with pytest.raises(lk.Corrupt, match=r"nobody could read it, and nothing was changed\. Go back to another"):
             copy.rollback(target)

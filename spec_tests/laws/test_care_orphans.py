@@ -75,7 +75,7 @@ class Busy(History):
         return {path for path in self.store.files if not METADATA.fullmatch(path.removeprefix(f"{ROOT}/"))}
 
     def needed(self) -> set[str]:
-        return needed_of(self.main.handle())
+        return needed_of(self.main._context())
 
     @property
     def clock(self) -> int:
@@ -154,7 +154,7 @@ def test_only_old_files_that_nothing_names_go(case: tuple[str, int]):
         assert history.needed() <= history.on_disk(), (kind, seed, number)
         assert {path for one in history.writers for path in files_of(before, one)} <= history.on_disk()
     before = history.on_disk()
-    aged = {path for path in before - named_by_any(history.main.handle()) if history.store.files[path][1] < limit}
+    aged = {path for path in before - named_by_any(history.main._context()) if history.store.files[path][1] < limit}
     cleaned(history, limit, {})
     assert history.on_disk() == before - aged, (kind, seed)
     assert not lost & history.on_disk()

@@ -108,7 +108,7 @@ def test_names_are_those_of_the_listing(tmp_path):
 def test_tags_are_listed_once_and_those_that_go_meanwhile_left_out(table, monkeypatch):
     for name in ("v1", "v2", "v3"):
         table.create_tag(name)
-    handle = table.handle()
+    handle = table._context()
     listed = LocalStorage.list
 
     def then_gone(self, directory):

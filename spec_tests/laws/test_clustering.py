@@ -43,7 +43,7 @@ def rows(t: lk.Table) -> pl.DataFrame:
 
 def runs(t: lk.Table, partition: bytes | None = None) -> dict[int, list[pl.DataFrame]]:
     """What the live files hold, by level, in the order they were written."""
-    handle = t.handle()
+    handle = t._context()
     standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
     live = [(place, file) for place in standing.places() if partition in (None, place[0]) for file in standing.bucket(*place).files]
     live.sort(key=lambda found: found[1].min_sequence_number)
@@ -232,7 +232,7 @@ def test_writers_of_buckets_cluster_as_they_write(tmp_path):
     before = rows(t)
     t.compact(full=True)
     assert_frame_equal(rows(t), before)
-    handle = t.handle()
+    handle = t._context()
     standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
     for place in standing.places():
         files = sorted(standing.bucket(*place).files, key=lambda file: file.min_sequence_number)
@@ -253,7 +253,7 @@ def test_rows_are_sorted_before_they_are_written(tmp_path, options, strategy):
         for seed in range(4):
             writer.write(some_rows(seed))
     assert_frame_equal(rows(t), pl.concat(some_rows(seed) for seed in range(4)).sort(pl.all()))
-    for partition in SnapshotBuckets.of(t.handle(), snapshots.latest(t.handle())).places():
+    for partition in SnapshotBuckets.of(t._context(), snapshots.latest(t._context())).places():
         files = runs(t, partition[0])[0]
         keys = [file.select("a", "b") if strategy == "order" else sort_order.z_order(file.select("a", "b")).to_frame() for file in files]
         assert len(files) > 1

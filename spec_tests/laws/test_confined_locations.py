@@ -139,7 +139,7 @@ TABLES = {EXTERNAL: "t", "path": "f", "object-location": "o", REPORT: "t"}
 
 def message(table: lk.Table) -> lk.CommitMessage:
     """A message whose file is one that the newest snapshot names, where the manifest says that it lies."""
-    handle = table.handle()
+    handle = table._context()
     entries = manifest_reader.read_live_entries(handle, snapshots.latest(handle))
     [file, *_] = entries.files()
     return lk.CommitMessage(partition=entries.table.column("partition")[0].as_py(), bucket=0, new_files=(replace(file, level=0),))

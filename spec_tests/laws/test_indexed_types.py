@@ -74,12 +74,12 @@ def frame_of(before, after):
 
 def altered(t, after):
     """Return whether a table takes the change of a type; where it refuses, it is what it was."""
-    before = t.handle().schema.fields
+    before = t._context().schema.fields
     try:
         t.alter(lk.update_type("v", after))
     except LakekitError as refusal:
         assert "v" in str(refusal)
-        assert lk.open(t.location).handle().schema.fields == before
+        assert lk.open(t.location)._context().schema.fields == before
         return False
     return True
 

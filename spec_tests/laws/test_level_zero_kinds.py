@@ -124,7 +124,7 @@ def test_bounds_of_kinds_spare_their_column(tmp_path, monkeypatch):
     looks = []
     bounds = parquet.bounds
     monkeypatch.setattr(parquet, "bounds", lambda *asked: looks.append(asked) or bounds(*asked))
-    handle = lk.open(tmp_path / "t").handle()
+    handle = lk.open(tmp_path / "t")._context()
     entries = manifest_reader.read_live_entries(handle, snapshots.latest(handle))
     assert not row_kinds.may_retract(handle, entries, np.arange(len(entries))).any()
     assert not row_kinds.may_retract(handle, entries, np.arange(len(entries))).any()

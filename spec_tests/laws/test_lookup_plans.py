@@ -45,7 +45,7 @@ ROUNDS = 2
 
 def named(table: lk.Table, asked: pl.Expr) -> list[str]:
     """The files that a plan reads."""
-    handle = table.handle()
+    handle = table._context()
     source = table_scan.scan(handle)
     condition, _ = polars_pushdown.condition_of(polars_pushdown.filters_of(asked, source.schema()), handle.schema)
     found = planner.plan_read(handle, time_travel.locate(handle), condition)
@@ -169,7 +169,7 @@ def test_damaged_filters_are_named(tmp_path: Path, asked: pl.Expr) -> None:
 
 def fresh(path: Path) -> lk.Table:
     """The table with nothing kept of it."""
-    shelf = lk.open(path).handle().runtime
+    shelf = lk.open(path)._context().runtime
     for one in (shelf.index_cache, shelf.metadata_cache):
         one.put({"what": "else"}, one.budget_bytes)
         one.put({"what": "else"}, 1)

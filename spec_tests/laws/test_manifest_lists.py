@@ -83,7 +83,7 @@ def test_a_list_that_is_not_there_is_left_to_be_missed(tmp_path):
     table = lk.create(tmp_path / "t", pl.Schema({"k": pl.Int64()}), options={"bucket": "-1", "write-only": "true"})
     for number in range(3):
         table.append(pl.DataFrame({"k": [number]}))
-    handle = replace(table.handle(), runtime=Runtime())
+    handle = replace(table._context(), runtime=Runtime())
     known = snapshots.all(handle)
     handle.storage.delete([handle.layout.manifest(known[1].delta_manifest_list)])
     manifest_reader.read_lists(handle, [(snapshot, which) for snapshot in known for which in ("base", "delta", "changelog")])
@@ -96,7 +96,7 @@ def test_the_entries_of_each_are_those_of_all(tmp_path):
     table = lk.create(tmp_path / "t", pl.Schema({"k": pl.Int64()}), options={"bucket": "-1", "write-only": "true"})
     for number in range(5):
         table.append(pl.DataFrame({"k": [number]}))
-    handle = replace(table.handle(), runtime=Runtime())
+    handle = replace(table._context(), runtime=Runtime())
     newest = snapshots.latest(handle)
     assert newest is not None
     listed = manifest_reader.manifest_files(handle, newest)

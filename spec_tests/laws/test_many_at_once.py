@@ -45,7 +45,7 @@ def test_manifests_that_may_hold_one_of_many_partitions(types):
 def handle(tmp_path_factory):
     folder = tmp_path_factory.mktemp("places")
     options = {"bucket": "2", "bucket-key": "k", "data-file.external-paths": "/elsewhere"}
-    return lk.create(folder / "t", pl.Schema({"p": pl.String(), "k": pl.Int64()}), partition_keys=["p"], options=options).handle()
+    return lk.create(folder / "t", pl.Schema({"p": pl.String(), "k": pl.Int64()}), partition_keys=["p"], options=options)._context()
 
 
 def rows(*names: str, external: str | None = None):

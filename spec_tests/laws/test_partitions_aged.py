@@ -25,7 +25,7 @@ def test_partitions_expire_by_value_and_by_time(tmp_path):
     assert table.expire_partitions(expiration="7 d", max_expires=1).partitions == ("dt=2023-12-30",)
     assert table.expire_partitions(expiration="7 d", strategy="update-time").partitions == ()
     assert sorted(table.scan().collect()["dt"]) == ["2024-01-01", "2999-01-01", "nonsense"]
-    later = replace(table.handle(), runtime=Runtime(now_ms=lambda: wall_clock_ms(0) + at("2500-01-01")))
+    later = replace(table._context(), runtime=Runtime(now_ms=lambda: wall_clock_ms(0) + at("2500-01-01")))
     assert expire_partitions.expire(later, 7 * DAY, strategy="update-time").partitions == ("dt=2024-01-01", "dt=2999-01-01", "dt=nonsense")
     with pytest.raises(InvalidOption):
         table.expire_partitions()
@@ -41,7 +41,7 @@ def test_partitions_expire_after_commits_once_in_an_interval(tmp_path):
     table.append([{"k": 1, "dt": day} for day in ("2023-12-30", "2024-01-01", "2999-01-01")])
     assert table.scan().collect()["dt"].to_list() == ["2999-01-01"]
     assert table.snapshots()["kind"].to_list() == ["APPEND", "OVERWRITE", "OVERWRITE"]
-    handle = made(tmp_path / "u", partitioned=True).handle().with_options({**options, "partition.expiration-check-interval": "1 h"})
+    handle = made(tmp_path / "u", partitioned=True)._context().with_options({**options, "partition.expiration-check-interval": "1 h"})
     times = iter((0, 3_600_001, 3_600_002, 7_200_003))
     handle = replace(handle, runtime=Runtime(now_ms=lambda: next(times), new_id=lambda: "000000"))
     assert [expire_partitions.is_due(handle, ends=False) for _ in range(4)] == [False, True, False, True]
@@ -61,12 +61,12 @@ def test_a_job_goes_on_after_its_partitions_expired(keys, more, tmp_path):
             writer.write([{"k": number, "dt": "2023-12-30"}, {"k": 10 + number, "dt": "2999-01-01"}])
             messages = writer.prepare()
             done = table.commit(messages, commit_user="job", identifier=number)
-            made = json.loads((tmp_path / "t" / "snapshot" / f"snapshot-{snapshots.latest_id(table.handle())}").read_text(encoding="utf-8"))
+            made = json.loads((tmp_path / "t" / "snapshot" / f"snapshot-{snapshots.latest_id(table._context())}").read_text(encoding="utf-8"))
             assert [made[key] for key in ("commitKind", "commitUser", "commitIdentifier")] == ["OVERWRITE", "job", number]
             count = made["id"]
             again = table.commit(messages, commit_user="job", identifier=number)
             assert again.snapshot_ids == ((count,) if more.get("snapshot.num-retained.max") else done.snapshot_ids)
-            assert snapshots.latest_id(table.handle()) == count
+            assert snapshots.latest_id(table._context()) == count
     assert sorted(table.scan().collect()["k"]) == [11, 12, 13]
 
 

@@ -42,7 +42,7 @@ INDEXED = [name for name in READABLE if any(own.startswith("file-index") for own
 @cache
 def source(case: str) -> table_scan.TableScan:
     """What golden tables are planned through; each plan asks the table anew."""
-    return table_scan.scan(table(case).handle())
+    return table_scan.scan(table(case)._context())
 
 
 class Told(table_scan.TableScan):
@@ -144,7 +144,7 @@ def merged_by(case):
 def test_no_match_of_any_table_is_lost(case):
     full = collected(case)
     if full is None:
-        assert table(case).handle()
+        assert table(case)._context()
         return
     (rows, stored), keys = merged(case), merged_by(case)
 
@@ -277,10 +277,10 @@ def equal_to(row: dict, keys) -> pl.Expr | None:
 def test_a_named_key_leaves_its_bucket(case):
     """For every key of the table: the files planned lie in the one bucket that holds the key, as found by looking at all rows."""
     found = table(case)
-    keys = list(found.handle().schema.bucket_keys)
+    keys = list(found._context().schema.bucket_keys)
     place = found.files().select("file_name", "bucket", "partition")
     stored = found.scan(raw=True).collect().join(place, left_on="_file", right_on="file_name")
-    function, narrowed = found.handle().options.bucket_function_type, 0
+    function, narrowed = found._context().options.bucket_function_type, 0
     for row in collected(case).unique(keys).head(12).iter_rows(named=True):
         condition = equal_to(row, keys)
         if condition is None:
@@ -294,13 +294,13 @@ def test_a_named_key_leaves_its_bucket(case):
             assert chosen <= holds | wider(found, stored, row, keys), f"{case}: {row} {function}"
             narrowed += 1
     untold = ("FLOAT", "DOUBLE", "DECIMAL", "TIME", "BINARY", "VARBINARY")  # 0.0 is -0.0 with another hash; of the others Polars gives no text
-    comparable = found.handle().options.bucket > 1 and not any(found.handle().schema.field(key).type.root in untold for key in keys)
+    comparable = found._context().options.bucket > 1 and not any(found._context().schema.field(key).type.root in untold for key in keys)
     assert narrowed or not comparable, f"{case}: no key chose a bucket"
 
 
 def wider(found, stored, row, keys) -> set[int]:
     """Other partitions may have another bucket count, and other writers another function, so that the key has another bucket there."""
-    handle, fields = found.handle(), [found.handle().schema.field(key) for key in keys]
+    handle, fields = found._context(), [found._context().schema.field(key) for key in keys]
     totals = {int(total) for total in np.unique(manifest_reader.read_live_entries(handle, time_travel.locate(handle).snapshot).numbers("total_buckets"))}
     values = [pl.Series([row[key]], dtype=stored.schema[key]).to_arrow().cast(to_arrow(field.type)) for key, field in zip(keys, fields, strict=True)]
     functions = {handle.options.bucket_function_type, "default"}  # pypaimon places rows by the default one, whatever the option says
@@ -311,7 +311,7 @@ def wider(found, stored, row, keys) -> set[int]:
 @pytest.mark.parametrize("case", ["bucket_dynamic", "bucket_dynamic_partitioned"])
 def test_hash_indexes_choose_the_buckets_that_hold_the_hash(case):
     found = table(case)
-    handle = found.handle()
+    handle = found._context()
     snapshot = time_travel.locate(handle).snapshot
     keys = [handle.schema.field(name) for name in handle.schema.bucket_keys]
     indexes = [entry for entry in manifest_reader.index_entries(handle, snapshot) if entry.index_type == "HASH"]
@@ -358,7 +358,7 @@ def test_a_key_is_looked_for_where_ranges_allow(data):
 @pytest.mark.parametrize("case", some(INDEXED, 4))
 def test_file_indexes_drop_files_or_rows_and_no_match(case):
     full, dropped = collected(case), 0
-    handle = table(case).handle()
+    handle = table(case)._context()
     for name in full.columns:
         if full.schema[name].is_nested() or full.schema[name].is_float():
             continue
@@ -390,7 +390,7 @@ def test_a_limit_reads_no_more_files_than_it_takes(data):
     case = data.draw(st.sampled_from(APPENDED))
     if collected(case) is None:
         return
-    handle = table(case).handle()
+    handle = table(case)._context()
     position = time_travel.locate(handle)
     whole = plan_read(handle, position)
     total = collected(case).height
@@ -406,7 +406,7 @@ def test_a_limit_reads_no_more_files_than_it_takes(data):
 
 
 def test_a_limit_on_key_tables_is_not_pushed_below_a_merge():
-    handle = table("dedup_overlapping_runs").handle()
+    handle = table("dedup_overlapping_runs")._context()
     position = time_travel.locate(handle)
     assert set(plan_read(handle, position, limit=1).selected.tolist()) == set(plan_read(handle, position).selected.tolist())
 

@@ -84,7 +84,7 @@ def test_a_shelf_without_room_keeps_nothing_and_says_the_same(tmp_path: Path) ->
     table = lk.create(tmp_path / "t", rows(0).schema, options=OPTIONS)
     for at in range(0, 60, 10):
         table.append(rows(at))
-    small = replace(table.handle(), runtime=Runtime(metadata_cache=LRUCache(500)))
+    small = replace(table._context(), runtime=Runtime(metadata_cache=LRUCache(500)))
     source = table_scan.scan(small)
     for asked in ASKED.values():
         wanted = answers(table, asked)

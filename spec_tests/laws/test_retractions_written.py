@@ -48,7 +48,7 @@ def test_what_no_merge_takes_is_refused_and_nothing_else(engine, data, tmp_path_
         if row["_VALUE_KIND"] not in (1, 3):
             continue
         try:
-            check_retractions(frame[at : at + 1], pl.Series([int(kinds[at])], dtype=pl.Int8), table.handle())
+            check_retractions(frame[at : at + 1], pl.Series([int(kinds[at])], dtype=pl.Int8), table._context())
         except InvalidOption as refused:
             assert KIND_TEXTS[row["_VALUE_KIND"]] in str(refused)
             assert fails(row, case), (case.options, row, str(refused))

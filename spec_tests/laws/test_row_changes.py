@@ -117,7 +117,7 @@ def test_every_table(tmp_path, name):
 def test_somebody_else_was_faster(tmp_path, options):
     table = lk.create(tmp_path / "t", {"k": "INT"}, options=options)
     table.append([{"k": at} for at in range(6)])
-    late = table.handle()
+    late = table._context()
     with RowChange.of(late, only_adds=True) as change:
         stored = TargetRows.at_newest(late).stored()
         delete_rows(change, stored, stored.marked(pl.col("k") == 1))
@@ -136,7 +136,7 @@ def test_a_storage_that_fails_midway(tmp_path, monkeypatch, name):
     table = made(tmp_path / "t", name)
     table.append(FEW)
     before, written = files(table), rows_of(table)
-    opened, storage = [], type(table.handle().storage)
+    opened, storage = [], type(table._context().storage)
     whole = storage.open_write
 
     def fails(self, path):

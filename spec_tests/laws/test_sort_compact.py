@@ -54,7 +54,7 @@ def filled(path: Path, partition_keys: Sequence[str] = (), **options: str) -> lk
 
 
 def rows(t: lk.Table) -> pl.DataFrame:
-    return lk.open(t.handle().root).scan().collect()
+    return lk.open(t._context().root).scan().collect()
 
 
 def same_rows(one: pl.DataFrame, other: pl.DataFrame) -> None:
@@ -63,7 +63,7 @@ def same_rows(one: pl.DataFrame, other: pl.DataFrame) -> None:
 
 def files(t: lk.Table, partition: bytes | None = None) -> list[pl.DataFrame]:
     """What the live data files hold, in the order they were written."""
-    handle = t.handle()
+    handle = t._context()
     standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
     live = [(place, file) for place in standing.places() if partition in (None, place[0]) for file in standing.bucket(*place).files]
     live.sort(key=lambda found: found[1].min_sequence_number)
@@ -79,7 +79,7 @@ def files(t: lk.Table, partition: bytes | None = None) -> list[pl.DataFrame]:
 def test_rows_stay_and_stand_in_order(tmp_path, strategy, options):
     t = filled(tmp_path)
     before = rows(t)
-    done = lk.open(t.handle().root, options=options).compact(order_by=["a", "b"], strategy=strategy)
+    done = lk.open(t._context().root, options=options).compact(order_by=["a", "b"], strategy=strategy)
     assert done.kinds == ("OVERWRITE",)
     assert (done.removed_file_count, done.row_count) == (3, before.height)
     after = rows(t)
@@ -94,7 +94,7 @@ def test_rows_stay_and_stand_in_order(tmp_path, strategy, options):
 @pytest.mark.parametrize("options", [SMALL, CUT], ids=["at once", "range by range"])
 def test_files_ascend_and_do_not_overlap(tmp_path, options):
     t = filled(tmp_path)
-    lk.open(t.handle().root, options=options).compact(order_by=("a", "b"))
+    lk.open(t._context().root, options=options).compact(order_by=("a", "b"))
     found = files(t)
     assert len(found) > 1
     for one, next_ in pairwise(found):
@@ -120,10 +120,10 @@ def test_deleted_rows_go_with_their_vectors(tmp_path, options):
     t = filled(tmp_path, **{"deletion-vectors.enabled": "true"})
     t.delete("a > 10 OR s = '7'")
     before = rows(t)
-    lk.open(t.handle().root, options=options).compact(order_by="b")
+    lk.open(t._context().root, options=options).compact(order_by="b")
     same_rows(before, rows(t))
     assert sum(file.height for file in files(t)) == before.height
-    handle = t.handle()
+    handle = t._context()
     standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
     assert [standing.bucket(*place).vectors for place in standing.places()] == [()]
 
@@ -139,11 +139,11 @@ def test_nothing_stays_of_rows_that_are_all_deleted_and_an_empty_table_is_left_a
 
 
 def commit(t: lk.Table, messages: Any) -> lk.Commit:
-    return commit_changes(t.handle(), messages, commit_user="sorter", identifier=BATCH_IDENTIFIER)
+    return commit_changes(t._context(), messages, commit_user="sorter", identifier=BATCH_IDENTIFIER)
 
 
 def sorted_messages(t: lk.Table) -> Any:
-    handle = t.handle()
+    handle = t._context()
     standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
     return rewrite.sort(handle, standing, rewrite.ordering(handle, "a", "order"), {partition for partition, _ in standing.places()})
 
@@ -215,7 +215,7 @@ def test_tables_that_are_not_sorted(tmp_path):
     t = lk.create(str(tmp_path / "clustered"), COLUMNS, options={"clustering.incremental": "true", "clustering.columns": "a"})
     with pytest.raises(InvalidOption, match="incremental clustering"):
         t.compact(order_by="b")
-    short = lk.open(filled(tmp_path).handle().root, options={"zorder.var-length-contribution": "0"})
+    short = lk.open(filled(tmp_path)._context().root, options={"zorder.var-length-contribution": "0"})
     with pytest.raises(InvalidOption, match="at least 1"):
         short.compact(order_by="s", strategy="zorder")
 

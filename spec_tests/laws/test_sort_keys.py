@@ -43,7 +43,7 @@ def rows(t: lk.Table) -> pl.DataFrame:
 
 def by_bucket(t: lk.Table) -> dict[tuple[bytes, int], pl.DataFrame]:
     """What the live files of each bucket hold."""
-    handle = t.handle()
+    handle = t._context()
     standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
     return {
         place: pl.concat([pl.read_parquet(data_file_path(handle, *place, file).removeprefix("file:")) for file in standing.bucket(*place).files])

@@ -30,7 +30,7 @@ def table(tmp_path):
 
 def stamp(table, **said):
     """The newest snapshot says this, whoever made it."""
-    handle = table.handle()
+    handle = table._context()
     snapshot = snapshots.latest(handle)
     handle.storage.put(handle.layout.snapshot(snapshot.id), replace(snapshot, **said).to_json())
 
@@ -122,7 +122,7 @@ DAY = 86_400_000
 
 
 def clock(table, ms):
-    return replace(table.handle(), runtime=Runtime(now_ms=lambda: ms))
+    return replace(table._context(), runtime=Runtime(now_ms=lambda: ms))
 
 
 def test_automatic_tags_are_made_when_asked(tmp_path):

@@ -51,7 +51,7 @@ def told(table: lk.Table, path: Path, *, counted: bool) -> DataFileMeta:
 def taken(root: Path, format_name: str, *, counted: bool) -> lk.Table:
     """A table of such files, and in each partition one that lakekit wrote."""
     table = lk.create(root / "t", COLUMNS, partition_keys=["day", "p"], options={"bucket": "-1", "file.format": format_name})
-    types = [field.type for field in table.handle().schema.partition_fields]
+    types = [field.type for field in table._context().schema.partition_fields]
     messages = []
     for folder, values in PLACES.items():
         path = root / "t" / folder / "bucket-0" / f"data-1.{format_name}"

@@ -348,7 +348,7 @@ class Care(Shape):
         self.did("orphans")
         folder = Path(f"{self.folder}/t")
         before = on_disk(folder)
-        told = {str(Path(one).relative_to(folder)) for one in named_by_any(self.table.handle())}
+        told = {str(Path(one).relative_to(folder)) for one in named_by_any(self.table._context())}
         lost = planted(folder)
         for one in folder.rglob("*"):  # what an earlier cleaning found old is young again
             os.utime(one)

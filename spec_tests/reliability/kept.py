@@ -31,7 +31,7 @@ METADATA = re.compile(r"(branch/branch-[^/]*/)?(snapshot|tag|changelog|schema|co
 
 def needed(path: str | Path) -> set[str]:
     """The files that snapshots, tags and long-lived changelogs of all branches need, relative to the table."""
-    handle = lk.open(path).handle()
+    handle = lk.open(path)._context()
     return {str(Path(one).relative_to(handle.root)) for one in needed_of(handle)}
 
 

@@ -60,7 +60,7 @@ def table(tmp_path: Path, **options) -> lk.Table:
 
 
 def copy_snapshot(found: lk.Table, source: int, target: int) -> None:
-    folder = Path(found.handle().layout.snapshot_dir)
+    folder = Path(found._context().layout.snapshot_dir)
     text = json.loads((folder / f"snapshot-{source}").read_text())
     (folder / f"snapshot-{target}").write_text(json.dumps({**text, "id": target}))
 
@@ -266,7 +266,7 @@ def test_a_list_of_more_manifests_than_its_size_can_name_is_refused():
 
 def test_files_that_two_members_of_a_snapshot_name_are_decoded_as_each_says(tmp_path):
     found = table(tmp_path)
-    handle = found.handle()
+    handle = found._context()
     snapshot = snapshots.latest(handle)
     looped = manifests.decode_list(handle.storage.read(handle.layout.manifest(snapshot.delta_manifest_list)))
     assert looped
@@ -309,7 +309,7 @@ def test_a_stray_snapshot_far_ahead_costs_no_more_than_its_neighbours(tmp_path):
 def test_numbers_above_a_gap_are_walked_and_the_gap_is_one_step(tmp_path):
     found = table(tmp_path)
     copy_snapshot(found, 2, 2_000_000_000)
-    handle = lk.open(tmp_path / "t").handle()
+    handle = lk.open(tmp_path / "t")._context()
     steps = list(abort.iter_since(handle, 0, snapshots.read(handle, 2_000_000_000)))
     assert [(number, None if one is None else one.id) for number, one in steps] == [(1, 1), (2, 2), (3, None), (2_000_000_000, 2_000_000_000)]
 
@@ -345,7 +345,7 @@ def test_a_stray_schema_far_ahead_is_told_in_a_line(tmp_path):
 
 def with_row_counts(found: lk.Table, row_count: int) -> None:
     """Lets the manifests of a table say another number of rows for each file."""
-    handle = found.handle()
+    handle = found._context()
     snapshot = snapshots.latest(handle)
     for file in manifest_reader.manifest_files(handle, snapshot):
         path = Path(handle.layout.manifest(file.name))

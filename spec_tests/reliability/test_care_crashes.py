@@ -116,7 +116,7 @@ def files_of(store: MemoryStorage) -> frozenset[tuple[str, bytes]]:
 
 def check_roots(store: MemoryStorage) -> set[str]:
     """No root lacks a file; the files that roots need. A snapshot that a tag brought back, by a rollback or a branch, may have lost its changelog."""
-    handle = table(store).handle()
+    handle = table(store)._context()
     wanted: set[str] = set()
     every = reachability.read_all_roots(handle)
     oldest, tagged = reachability.oldest_snapshot_paths(every), [root.snapshot for root in every if root.kind == "tag"]
@@ -132,7 +132,7 @@ def check_roots(store: MemoryStorage) -> set[str]:
 
 def check(store: MemoryStorage, allowed: dict[str, set[bytes | None]], *, gap: bool) -> None:
     check_roots(store)
-    handle = table(store).handle()
+    handle = table(store)._context()
     for path, data in state(store).items():
         assert data in allowed[path], path
     for branch in reachability.branches(handle):
@@ -150,7 +150,7 @@ def check_clean(store: MemoryStorage) -> None:
     """Whatever died has left nothing that cleaning does not find: what is there then is what roots need, or name at least (I8)."""
     table(store).remove_orphans(dry_run=False, older_than=timedelta(0), force=True)
     kept = {path for path in store.files if not re.search(r"/(snapshot|tag|changelog|schema|consumer)/[^.]", path)}
-    wanted, handle = check_roots(store), table(store).handle()
+    wanted, handle = check_roots(store), table(store)._context()
     assert wanted <= kept
     beside = {path.rpartition("/")[2] for path in kept - wanted}
     every = reachability.read_all_roots(handle) if beside else []

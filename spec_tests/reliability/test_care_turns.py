@@ -191,12 +191,12 @@ def fair(kind: str, seed: int, game: Game) -> None:
     table.compact(full=True)
     expected = {row[1] for row in seen(opened(begun(kind)[0]))[1]} | game.written
     assert {row[1] for row in seen(table)[1]} == expected, where
-    numbers = snapshots.ids(table.handle())
+    numbers = snapshots.ids(table._context())
     assert numbers == list(range(numbers[0], numbers[-1] + 1)), where
     assert table.check(deep=True).ok, where
-    assert needed_of(table.handle()) <= store.files.keys(), where
+    assert needed_of(table._context()) <= store.files.keys(), where
     game.read(None)
     store.put(f"{ROOT}/clock", b"")
     end = store.files.pop(f"{ROOT}/clock")[1]
     table.remove_orphans(older_than=datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=end, microseconds=500), dry_run=False)
-    assert {path for path in store.files if not METADATA.fullmatch(path.removeprefix(f"{ROOT}/"))} <= named_by_any(table.handle()), where
+    assert {path for path in store.files if not METADATA.fullmatch(path.removeprefix(f"{ROOT}/"))} <= named_by_any(table._context()), where

@@ -128,7 +128,7 @@ def check(store: MemoryStorage, where: object) -> None:
     for database in cat.databases():
         for table in cat.tables(database)["table"].to_list():
             t = cat.table(f"{database}.{table}")
-            assert set(needed_of(t.handle())) <= store.files.keys(), (table, where)
+            assert set(needed_of(t._context())) <= store.files.keys(), (table, where)
             rows = [row[:3] for row in seen(cat, f"{database}.{table}")]
             assert rows in ([], old()), (table, where)
             assert rows or table == "new" or "dropped" in str(where), (table, where)

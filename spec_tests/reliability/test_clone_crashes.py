@@ -65,7 +65,7 @@ def built() -> MemoryStorage:
 
 def run(storage: FaultyStorage) -> None:
     ground = TableLocation(name="u", storage=storage, layout=TablePaths(root=TARGET))
-    cloning.clone(Table(location=ROOT, name="t", storage=storage).handle(), ground)
+    cloning.clone(Table(location=ROOT, name="t", storage=storage)._context(), ground)
 
 
 @cache

@@ -110,7 +110,7 @@ def test_b10_what_a_commit_does_not_change_it_passes_on(kind: str):
 
 def index_of(store: MemoryStorage) -> set[str]:
     """The index files of partition b."""
-    handle = opened(store).handle()
+    handle = opened(store)._context()
     newest = snapshots.latest(handle)
     assert newest is not None
     return {entry.file_name for entry in manifest_reader.index_entries(handle, newest) if b"b" in entry.partition}
@@ -139,7 +139,7 @@ def test_b12_the_order_of_manifests_does_not_matter():
     store = made("waiting")
     for rows in (FIRST, SECOND, THIRD, [{"p": "a", "k": 2, "v": "last"}]):
         opened(store).append(rows)
-    handle = opened(store).handle()
+    handle = opened(store)._context()
     newest = snapshots.latest(handle)
     assert newest is not None
     want, files = seen(opened(store)), manifest_reader.manifest_files(handle, newest)
@@ -180,7 +180,7 @@ def test_b14_keys_in_any_order_are_unique(tmp_path, keys):
 @pytest.mark.parametrize("hint", some([None, b"", b"abc", b"-1", b"0", b"1", b"99", b"99999999999999999999", b"2\n", b"\xef\xbb\xbf2"], 3))
 def test_f10_a_writer_believes_no_hint(hint: bytes | None):
     store = copy(filled("append"))
-    path = opened(store).handle().layout.latest_hint
+    path = opened(store)._context().layout.latest_hint
     store.delete([path])
     if hint is not None:
         store.put(path, hint)

@@ -73,7 +73,7 @@ def on(store: MemoryStorage, branch: str) -> Table:
 def check_whole(store: MemoryStorage, where: object) -> None:
     """Every root has its files, and every tag the rows it had."""
     check_roots(store)
-    for root in reachability.read_all_roots(opened(store).handle()):
+    for root in reachability.read_all_roots(opened(store)._context()):
         if root.kind == "tag" and root.branch in BRANCHES and root.name in TAGS:
             assert on(store, root.branch).scan(at=root.name).collect().rows() == rows_of(root.branch, root.name), (root.path, where)
 
@@ -144,7 +144,7 @@ DELETING: dict[str, Callable[[MemoryStorage], object]] = {
 @pytest.mark.parametrize("broken", some(product(BRANCHES, TAGS), 4))
 def test_b3_a_tag_that_cannot_be_read_stops_every_deletion_of_files(broken: tuple[str, str]):
     branch, tag = broken
-    path = on(built(), branch).handle().layout.tag(tag)
+    path = on(built(), branch)._context().layout.tag(tag)
     for name, deletes in DELETING.items():
         for data in (b"{", b"", b'{"version" : 3}', b"\x00" * 400):
             store = copy(built())
@@ -198,7 +198,7 @@ def test_b4_tags_go_and_tables_go_back_in_every_order(order: tuple[str, ...]):
         check_whole(store, step)
     clean(opened(store))
     check_whole(store, "cleaned")
-    for branch in reachability.branches(opened(store).handle()):
+    for branch in reachability.branches(opened(store)._context()):
         report = on(store, branch).check()
         assert report.ok, str(report)
     opened(store).upsert(THIRD)
@@ -215,7 +215,7 @@ def test_b4_files_of_a_tag_go_with_the_last_root_that_needs_them():
     for branch in BRANCHES:
         on(store, branch).expire_snapshots(**FAR)
         check_whole(store, branch)
-    assert {path for path in store.files if "/bucket-" in path or "/manifest/" in path} == needed_of(opened(store).handle())
+    assert {path for path in store.files if "/bucket-" in path or "/manifest/" in path} == needed_of(opened(store)._context())
 
 
 def test_b3_a_tag_made_while_its_snapshot_expires_keeps_its_files(tmp_path, monkeypatch):

@@ -303,7 +303,7 @@ def test_the_extras_of_a_commit_in_doubt_stay(tmp_path):
         [message] = writer.prepare()
     from lakekit.commit import abort
 
-    handle = table.handle()
+    handle = table._context()
     abort.mark_outcome_unknown(handle, [message])
     before = names_and_bytes(tmp_path / "t")
     assert any(file.extra_files for file in message.new_files)

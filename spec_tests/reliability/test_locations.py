@@ -452,4 +452,4 @@ def test_the_shell_allows_places(tmp_path, victim, capsys):
     folder_table(tmp_path / "house" / "db.db" / "f", "format", path=str(victim))
     assert main(["sql", str(tmp_path / "house"), "SELECT * FROM db.f"]) != 0
     assert main(["sql", str(tmp_path / "house"), "SELECT * FROM db.f", "--allow", str(victim)]) == 0
-    assert snapshots.latest(lk.open(tmp_path / "t").handle()).id == 3
+    assert snapshots.latest(lk.open(tmp_path / "t")._context()).id == 3

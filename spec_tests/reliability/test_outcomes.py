@@ -100,11 +100,11 @@ def test_abort_keeps_what_a_tag_or_a_branch_names():
     (path,) = [path for path in store.files if path.endswith(messages[0].new_files[0].name)]
     for one in kept:
         store.files |= one
-        abort.abort(opened(store).handle(), messages)
+        abort.abort(opened(store)._context(), messages)
         assert path in store.files
         for name in one:
             store.delete([name])
-    abort.abort(opened(store).handle(), messages)
+    abort.abort(opened(store)._context(), messages)
     assert path not in store.files, "nothing names it any more"
 
 

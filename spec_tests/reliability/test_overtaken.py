@@ -69,7 +69,7 @@ def test_a_commit_that_others_and_an_expiry_overtake(name):
             found = set(seen(opened(store))[1])
         assert found - was - alone == theirs or name == "key: truncate", at
         assert len(seen(opened(store))[1]) == len(found), at
-        handle = opened(store).handle()
+        handle = opened(store)._context()
         assert needed_of(handle) <= store.files.keys(), at
         numbers = snapshots.ids(handle)
         assert numbers == list(range(numbers[0], numbers[-1] + 1)), at

@@ -45,7 +45,7 @@ class Played:
 
     def __init__(self, server: S3Server) -> None:
         self.server, self.table = server, made(server)
-        self.table.handle().storage.put_if_absent(server.url("probed"), b"")  # the probe is not part of a step
+        self.table._context().storage.put_if_absent(server.url("probed"), b"")  # the probe is not part of a step
         self.requests: list[int] = []
         self.before: list[dict[str, Kept]] = []
         self.rows: list[dict[int, str]] = [{}]

@@ -22,6 +22,7 @@ from pyspark.sql import functions as sql
 from lakekit.commit import committer as publishing
 from lakekit.ddl.schema_changes import add_column
 from lakekit.errors import SnapshotNotFound
+from lakekit.read.table_scan import context_of
 from lakekit.spark.batch_read import KIND, changes, read
 from lakekit.spark.batch_write import write
 from lakekit.spark.maintenance import compact
@@ -316,7 +317,7 @@ def care(spark: SparkSession, lake: PipelineLocation, day: date) -> None:
 
 
 def _has_commit(table: Table, identifier: int) -> bool:
-    return publishing.find_commit(table.handle(), commit_user=USER, identifier=identifier) is not None
+    return publishing.find_commit(context_of(table), commit_user=USER, identifier=identifier) is not None
 
 
 def _newest_snapshot_id(table: Table) -> int:

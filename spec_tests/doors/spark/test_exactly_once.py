@@ -135,7 +135,7 @@ def test_messages_that_are_committed_twice(spark, tmp_path, monkeypatch):
     collected = batch_write.collected
     monkeypatch.setattr(batch_write, "collected", lambda *given: kept.append(collected(*given)) or kept[-1])
     done = ls.write(frame(spark, 0, 100), t, commit_user="job", identifier=1)
-    again = batch_write.commit_messages(t.handle(), kept[0], "job", identifier=1, is_new_user=False)
+    again = batch_write.commit_messages(t._context(), kept[0], "job", identifier=1, is_new_user=False)
     assert (again.snapshot_ids, len(t.snapshots())) == (done.snapshot_ids, 1)
     assert held(t) == expected(0, 100)
     assert not orphans(t)

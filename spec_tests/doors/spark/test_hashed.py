@@ -63,7 +63,7 @@ def sent(spark, table: lk.Table, rows: dict[str, list]) -> DataFrame:
 def told(spark, table: lk.Table, rows: dict[str, list], cut: WriteParallelism) -> list[int] | None:
     frame = sent(spark, table, rows)
     known = {field.name: (frame[f"`{field.name}`"], field.dataType) for field in frame.schema}
-    column = hashed.task(table.handle(), cut, known)
+    column = hashed.task(table._context(), cut, known)
     return None if column is None else [row[0] for row in frame.select(column).collect()]
 
 
@@ -72,7 +72,7 @@ def test_spark_tells_the_task_of_each_row(spark, tmp_path, name):
     columns, partitions, options = TABLES[name]
     keys = ",".join(one for one in columns if one not in partitions)
     table = lk.create(tmp_path, columns, partition_keys=partitions, options={**options, "bucket-key": keys})
-    handle, rows = table.handle(), drawn(columns, len(name))
+    handle, rows = table._context(), drawn(columns, len(name))
     for tasks in (2, 7):
         cut = WriteParallelism(tasks=tasks, assigners=tasks)
         assert told(spark, table, rows, cut) == [
@@ -102,8 +102,8 @@ def test_a_column_of_another_type_goes_another_way(spark, tmp_path):
 
 def test_a_row_that_comes_to_the_wrong_task_is_an_error_and_never_a_key_in_two_places(tmp_path: Path):
     table = lk.create(tmp_path / "t", {"k": "BIGINT NOT NULL"}, primary_keys=["k"], options={"bucket": "4"})
-    writers = BucketWriters(table.handle(), commit_user="me", shard=WriteShard(cut=WriteParallelism(tasks=2, assigners=2), task=1))
+    writers = BucketWriters(table._context(), commit_user="me", shard=WriteShard(cut=WriteParallelism(tasks=2, assigners=2), task=1))
     with pytest.raises(Unsupported, match="belongs to another"):
-        writers.write(next(row_conversion.batches(pl.DataFrame({"k": range(8)}), table.handle())))
+        writers.write(next(row_conversion.batches(pl.DataFrame({"k": range(8)}), table._context())))
     writers.drop()
     assert not list(tmp_path.rglob("data-*"))

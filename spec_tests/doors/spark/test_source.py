@@ -133,11 +133,11 @@ def test_what_does_not_fit_is_told_and_leaves_nothing(known, tmp_path):
 
 def test_what_this_way_cannot_do_is_refused_by_name(tmp_path):
     schema = spark_schema(made(tmp_path / "o", bucket="2", keyed="yes").schema.fields)
-    dynamic = made(tmp_path / "d", keyed="yes").handle()
+    dynamic = made(tmp_path / "d", keyed="yes")._context()
     with pytest.raises(Unsupported, match=r"ls\.write"):
         data_source.write_job(dynamic, schema, mode="append")
     with pytest.raises(InvalidOption, match="no kinds"):
-        data_source.write_job(made(tmp_path / "a").handle(), schema, mode="append", row_kind="op")
+        data_source.write_job(made(tmp_path / "a")._context(), schema, mode="append", row_kind="op")
     with pytest.raises(InvalidOption, match="no path"):
         data_source.PaimonDataSource({}).table()
     with pytest.raises(InvalidOption, match="dt=2024-03-31"):

@@ -96,7 +96,7 @@ def test_conditions_mean_what_they_mean_in_spark(spark, cat):
 
     t = cat["shop.orders"]
     scope = Scope(
-        sides=(TableScope(called=("orders",), columns=dict(polars_schema(t.handle().schema.fields))),),
+        sides=(TableScope(called=("orders",), columns=dict(polars_schema(t._context().schema.fields))),),
         ask=lambda text: pl.Series(pl.from_arrow(spark.sql(text).toArrow().column(0))),
     )
     frame = t.scan().collect()
@@ -129,7 +129,7 @@ def test_a_table_from_its_beginning_to_its_end(spark, tmp_path, monkeypatch):
     assert t.primary_keys == ("k", "p")
     assert t.partition_keys == ("p",)
     assert t.comment == "it's a table"
-    assert [str(field.type) for field in t.handle().schema.fields][3:5] == ["DOUBLE", "MAP<STRING NOT NULL, ARRAY<INT>>"]
+    assert [str(field.type) for field in t._context().schema.fields][3:5] == ["DOUBLE", "MAP<STRING NOT NULL, ARRAY<INT>>"]
     done = do("INSERT INTO lake.t (k, p, v, x) VALUES (1, 'a', 10, 1.5), (2, 'a', 20, 2), (3, 'b', NULL, NULL), (4, 'b', 40, 4)")
     assert rows(done) == [(1, 4)]
     do("INSERT INTO lake.t BY NAME SELECT 'c' AS p, 5L AS k, 50 AS v")
@@ -156,8 +156,8 @@ def test_a_table_from_its_beginning_to_its_end(spark, tmp_path, monkeypatch):
     ):
         do(text)
     assert rows(do("DESCRIBE TABLE lake.t"))[-1] == ("y", "double", None)
-    assert t.handle().schema.names == ("v", "k", "w", "p", "y", "r")
-    assert (t.handle().schema.field("w").comment, str(t.handle().schema.field("w").type)) == ("newer", "BIGINT")
+    assert t._context().schema.names == ("v", "k", "w", "p", "y", "r")
+    assert (t._context().schema.field("w").comment, str(t._context().schema.field("w").type)) == ("newer", "BIGINT")
     assert (t.comment, "snapshot.num-retained.max" in t.options) == ("other", False)
     assert rows(do("SHOW PARTITIONS lake.t")) == [("p=a",), ("p=c",)]
     do("ALTER TABLE lake.t RENAME TO u")
@@ -221,7 +221,7 @@ def test_a_table_of_a_query(spark, cat, tmp_path):
     t = made["new.t"]
     assert told == [(t.snapshots()["snapshot_id"].max(), t.scan().collect().height)]
     assert (t.primary_keys, t.partition_keys, t.comment, t.options["bucket"]) == (("id", "day"), ("day",), "a copy", "2")
-    kinds = {field.name: str(field.type) for field in t.handle().schema.fields}
+    kinds = {field.name: str(field.type) for field in t._context().schema.fields}
     assert kinds["price"] == "DECIMAL(10, 2)"
     assert kinds["m"].startswith("MAP<STRING")
     assert [name for name, kind in kinds.items() if kind.endswith("NOT NULL")] == ["id", "day"]
@@ -287,7 +287,7 @@ def test_procedures(spark, tmp_path):
     t.append([{"k": 9, "p": "a"}])
     assert call("sys.rollback(table => 't', snapshot => 2)") == [(3, 2)]
     assert call("sys.rescale('t', 2)") == done
-    assert t.handle().options.bucket == 2
+    assert t._context().options.bucket == 2
     assert call("sys.fast_forward('t', 'c')") == done
     assert call("sys.delete_branch('t', 'c')") == done
     with pytest.raises(Unsupported, match="folder"):
@@ -379,7 +379,7 @@ def test_what_a_catalog_says_of_itself(spark, tmp_path):
     )
     do("CREATE TABLE lake.other (a INT)")
     t = cat["lake.t"]
-    assert (t.handle().schema.names[-2:], t.partition_keys) == (("day", "hour"), ("day", "hour"))
+    assert (t._context().schema.names[-2:], t.partition_keys) == (("day", "hour"), ("day", "hour"))
     assert [field.default for field in t.schema.fields[:5]] == [None, "-5", "2024-03-31", "true", None]
     do("INSERT INTO lake.t (k, day, hour) VALUES (1, 'mon', 1), (2, 'mon', 2), (3, 'tue', 1)")
     assert do("SELECT n, at, ok FROM lake.t WHERE k = 1") == [(-5, date(2024, 3, 31), True)]

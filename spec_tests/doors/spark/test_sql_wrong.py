@@ -123,7 +123,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("text", "error", "words"), WRONG, ids=[text for text, *_ in WRONG])
 def test_what_is_wrong_is_told_and_changes_nothing(spark, cat, text, error, words):
-    before = cat["shop.orders"].snapshots()["snapshot_id"].max(), cat.tables()["table"].to_list(), cat["shop.orders"].handle().schema.id
+    before = cat["shop.orders"].snapshots()["snapshot_id"].max(), cat.tables()["table"].to_list(), cat["shop.orders"]._context().schema.id
     with pytest.raises(error, match=words):
         ls.sql(spark, text, catalog=cat)
-    assert before == (cat["shop.orders"].snapshots()["snapshot_id"].max(), cat.tables()["table"].to_list(), cat["shop.orders"].handle().schema.id)
+    assert before == (cat["shop.orders"].snapshots()["snapshot_id"].max(), cat.tables()["table"].to_list(), cat["shop.orders"]._context().schema.id)

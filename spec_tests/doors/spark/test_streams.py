@@ -38,7 +38,7 @@ def keyed(path: Path, **options: str) -> lk.Table:
 
 def put(table: lk.Table, *rows: tuple) -> None:
     frame = pl.DataFrame(rows, schema={"k": pl.Int64, "v": pl.String, "op": pl.String}, orient="row")
-    table.upsert(frame, row_kind="op") if table.handle().kind == "key" else table.append(frame.drop("op"))
+    table.upsert(frame, row_kind="op") if table._context().kind == "key" else table.append(frame.drop("op"))
 
 
 def reader(table: lk.Table, **options: str) -> streaming.StreamReader:

@@ -28,7 +28,7 @@ def job(tmp_path):
     from lakekit.spark.write_task import WriteJob
 
     t = lk.create(tmp_path / "t", {"k": "BIGINT NOT NULL", "v": "STRING"}, primary_keys=["k"], options=OPTIONS)
-    return WriteJob(ctx=t.handle(), commit_user="job", replaces=False, batch=True, row_kind=None, cut=WriteParallelism(tasks=2, assigners=2))
+    return WriteJob(ctx=t._context(), commit_user="job", replaces=False, batch=True, row_kind=None, cut=WriteParallelism(tasks=2, assigners=2))
 
 
 def batches(job, rows: int = 2_000):
@@ -133,7 +133,7 @@ def test_shares_of_dynamic_buckets_meet_no_bucket_twice(tmp_path):
         options={"dynamic-bucket.target-row-num": "7"},
     )
     for count, assigners, last in ((1, 1, 90), (5, 2, 200), (4, 3, 250)):
-        handle = t.handle()
+        handle = t._context()
         newest = t.snapshots()["snapshot_id"].max()
         cut = WriteParallelism(tasks=count, assigners=assigners, snapshot_id=newest)
         frame = pl.select(k=pl.int_range(last), p=(pl.int_range(last) % 3).cast(pl.Int32), _VALUE_KIND=pl.lit(0, pl.Int8).repeat_by(last).explode())
