@@ -97,11 +97,7 @@ if TYPE_CHECKING:
     from lakekit.system_tables.registry import features as features, options as options, versions as versions
     from lakekit.table import Table as Table
     from lakekit.table.open_create import create as create, open as open
-    from lakekit.table.schema import (
-        Schema as Schema,
-        SchemaChange as SchemaChange,
-        SchemaDifference as SchemaDifference,
-    )
+    from lakekit.table.schema import Schema as Schema, SchemaChange as SchemaChange, SchemaDiff as SchemaDiff
     from lakekit.table.table_writer import Writer as Writer
     from lakekit.types import DataType as DataType, Field as Field
 
@@ -139,7 +135,7 @@ _HOMES = {
     "lakekit.table": "Table",
     "lakekit.inspection.hexdump": "hex",
     "lakekit.table.open_create": "create open",
-    "lakekit.table.schema": "Schema SchemaChange SchemaDifference",
+    "lakekit.table.schema": "Schema SchemaChange SchemaDiff",
     "lakekit.table.table_writer": "Writer",
     "lakekit.types": "DataType Field",
 }

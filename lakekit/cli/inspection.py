@@ -185,9 +185,9 @@ def check(args: argparse.Namespace, out: Output) -> int:
     The code says whether there are problems, which come before advice.
     """
     report = _open(args).check(deep=args.deep)
-    rows = report.rows()
+    rows = report.to_rows()
     if out.format == "table":
-        out.lines(f"{report.table}: {report.line}")
+        out.lines(f"{report.table}: {report.summary}")
     if rows or out.format != "table":
         out.rows(NAMES, rows)
     return FINE if report.ok else PROBLEM

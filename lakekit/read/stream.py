@@ -84,14 +84,14 @@ class Change:
     watermark: int | None
     time_ms: int
     frame: pl.LazyFrame = field(repr=False, compare=False)
-    _place: StreamOffset = field(repr=False, compare=False)
+    _offset: StreamOffset = field(repr=False, compare=False)
 
     def ack(self) -> None:
         """Acknowledge this change and all before it: the consumer continues after it.
 
         Without a consumer nothing is recorded. Raises `StorageFailed`.
         """
-        self._place.reach(self.snapshot_id + 1)
+        self._offset.reach(self.snapshot_id + 1)
 
     @property
     def _title(self) -> str:
@@ -554,7 +554,7 @@ class StreamCursor:
             watermark=snapshot.watermark_or_none,
             time_ms=snapshot.time_millis,
             frame=polars_pushdown.scan_lazily(source),
-            _place=self.place,
+            _offset=self.place,
         )
 
 

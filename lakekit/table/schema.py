@@ -1,6 +1,6 @@
 """The schema of a table as users see it, its changes, the difference of two, its statement.
 
-In `t.schema_difference(0, 3)` columns are matched by their ids, as Paimon does, so that a renamed column is not one
+In `t.diff_schemas(0, 3)` columns are matched by their ids, as Paimon does, so that a renamed column is not one
 dropped and one added; fields of rows within columns too, by their path.
 """
 
@@ -108,7 +108,7 @@ class SchemaChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaDifference:
+class SchemaDiff:
     """The changes from schema `older_id` to schema `newer_id` of a table.
 
     Columns in their order, then the table's keys, comment and options.
@@ -119,8 +119,8 @@ class SchemaDifference:
     newer_id: int
     changes: tuple[SchemaChange, ...]
 
-    def of(self, change: str) -> tuple[str, ...]:
-        """Return what changed in that way: `of("added")` are the paths of new columns."""
+    def filter(self, change: str) -> tuple[str, ...]:
+        """Return what changed in that way: `filter("added")` are the paths of new columns."""
         return tuple(difference.what for difference in self.changes if difference.change == change)
 
     @property
@@ -146,7 +146,7 @@ def _redact_secret(change: SchemaChange, value: str | None) -> str | None:
     return HIDDEN if value is not None and change.change == "option" and is_secret(change.what) else value
 
 
-def diff_schemas(table: str, older: TableSchema, newer: TableSchema) -> SchemaDifference:
+def diff_schemas(table: str, older: TableSchema, newer: TableSchema) -> SchemaDiff:
     """Return the difference between two schemas of a table. Either may be the older one by number."""
     changes = [*_diff_fields("", older.fields, newer.fields)]
     changes += [
@@ -159,7 +159,7 @@ def diff_schemas(table: str, older: TableSchema, newer: TableSchema) -> SchemaDi
     ]
     if older.comment != newer.comment:
         changes.append(SchemaChange(change="comment", what="table", before=older.comment, after=newer.comment))
-    return SchemaDifference(
+    return SchemaDiff(
         table=table,
         older_id=older.id,
         newer_id=newer.id,
@@ -324,7 +324,7 @@ class SchemaMethods(TableCore):
         """Return every schema, one row each."""
         return frames.schemas(self._context())
 
-    def schema_difference(self, older: int, newer: int | None = None) -> SchemaDifference:
+    def diff_schemas(self, older: int, newer: int | None = None) -> SchemaDiff:
         """Return what changed between two schemas; without `newer`, up to the newest.
 
         Changes are columns added, dropped, renamed, widened or moved, options set and reset.

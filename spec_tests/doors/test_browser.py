@@ -227,7 +227,7 @@ def test_ten_thousand_files_do_not_freeze_it(tmp_path):
 
 def test_no_card_reads_anything():
     opened = in_memory("evolve_keyed_parquet")
-    difference, explained, schema = opened.schema_difference(0), opened.explain(), opened.schema
+    difference, explained, schema = opened.diff_schemas(0), opened.explain(), opened.schema
     opened.files()
     catalog = lk.Catalog(warehouse="memory", storage=copied(TABLES / "dedup_levels", "memory/shop.db/orders"))
     assert catalog.databases() == ["shop"]

@@ -440,8 +440,8 @@ def test_the_card_of_a_table_says_it_in_one_line():
     found = table(LEVELS)
     assert "files checked" not in found._repr_html_()
     report = found.check()
-    assert report.line in found._repr_html_()
-    assert report.line == f"fine at snapshot {report.snapshot_id}: {report.checked_file_count} files checked"
+    assert report.summary in found._repr_html_()
+    assert report.summary == f"fine at snapshot {report.snapshot_id}: {report.checked_file_count} files checked"
 
 
 def test_a_table_that_cannot_be_opened_raises(tmp_path):

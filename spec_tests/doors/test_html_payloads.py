@@ -101,7 +101,7 @@ def of_table(place, warehouse, asked):
     yield "table", table._repr_html_()
     yield "catalog", catalog._repr_html_()
     yield "schema", table.schema._repr_html_()
-    yield "schema difference", table.schema_difference(0)._repr_html_()
+    yield "schema difference", table.diff_schemas(0)._repr_html_()
     yield "explain", table.explain(pl.col("day") == asked)._repr_html_()
     yield "page", page(place)
     yield "browser", browser.as_html()
@@ -220,5 +220,5 @@ def test_text_sends_no_control_characters(called):
     for start in BATCHES:
         table = lk.open(called(start)[0])
         table.files()
-        said = [repr(table), repr(table.schema), repr(table.schema_difference(0)), str(table.explain()), table.browse().as_text()]
+        said = [repr(table), repr(table.schema), repr(table.diff_schemas(0)), str(table.explain()), table.browse().as_text()]
         assert [line for text in said for line in text.split("\n") if not line.isprintable()] == []

@@ -13,7 +13,9 @@ HEADER = "# The public names of lakekit. Made by `python -m spec_tests.house.pub
 
 
 def signature(found: Any) -> str:
-    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(inspect.signature(found)))
+    called = inspect.signature(found)
+    called = called.replace(parameters=[one for one in called.parameters.values() if not one.name.startswith("_")])
+    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(called))
     return re.sub(r"<[^>]*? at 0x[0-9a-f]+>", "…", text)
 
 

@@ -30,8 +30,8 @@ def advised(messages: Iterable[CommitMessage], *, keys: bool = True, options: Ma
     table = Table(location=ROOT, name="t", storage=store)
     report = table.check()
     assert {one.what for one in report.problems} <= {"data file is missing", "hash index is missing"}
-    assert ("advice" in report.line) == bool(report.advice)
-    assert report.line in table._repr_html_()
+    assert ("advice" in report.summary) == bool(report.advice)
+    assert report.summary in table._repr_html_()
     assert all(one.remedy and one.field for one in report.advice)
     return {one.what: one for one in report.advice}
 

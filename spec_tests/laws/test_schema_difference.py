@@ -48,9 +48,9 @@ def test_columns_come_and_go_by_id(older, newer):
 @given(schemas(), schemas())
 def test_there_and_back_is_as_many_changes(older, newer):
     there, back = diff_schemas("t", older, newer), diff_schemas("t", newer, older)
-    assert len(there.of("added")) == len(back.of("dropped"))
-    assert len(there.of("moved")) == len(back.of("moved"))
-    assert len(there.of("nullable")) == len(back.of("not null"))
+    assert len(there.filter("added")) == len(back.filter("dropped"))
+    assert len(there.filter("moved")) == len(back.filter("moved"))
+    assert len(there.filter("nullable")) == len(back.filter("not null"))
 
 
 @given(schemas())
@@ -64,7 +64,7 @@ def test_nothing_changed_is_nothing_told(schema):
 def test_the_fewest_columns_have_moved(order):
     fields = tuple(lk.Field(f"f{number}", "INT", number) for number in range(7))
     schema = TableSchema(id=0, fields=fields, highest_field_id=6)
-    moved = diff_schemas("t", schema, replace(schema, fields=tuple(fields[number] for number in order))).of("moved")
+    moved = diff_schemas("t", schema, replace(schema, fields=tuple(fields[number] for number in order))).filter("moved")
     stay = [number for number in order if f"f{number}" not in moved]
     assert stay == sorted(stay)
     longest = 0
@@ -123,32 +123,32 @@ def test_keys_comment_and_defaults_are_told_too():
 
 
 def test_a_table_that_the_reference_changed():
-    found = table("evolve_keyed_parquet").schema_difference(0)
+    found = table("evolve_keyed_parquet").diff_schemas(0)
     assert (found.older_id, found.newer_id) == (0, 4)
-    assert {kind: found.of(kind) for kind in ("added", "dropped", "renamed", "widened")} == {
+    assert {kind: found.filter(kind) for kind in ("added", "dropped", "renamed", "widened")} == {
         "added": ("first", "d", "b", "a"),
         "dropped": ("a",),
         "renamed": ("renamed",),
         "widened": ("c",),
     }
-    nested = table("evolve_nested_parquet").schema_difference(0, 2)
-    assert nested.of("renamed") == ("r.why", "m.value.why")
-    assert "r.in.q" in nested.of("dropped")
+    nested = table("evolve_nested_parquet").diff_schemas(0, 2)
+    assert nested.filter("renamed") == ("r.why", "m.value.why")
+    assert "r.in.q" in nested.filter("dropped")
     assert "7 changes" in repr(found)
     assert found._repr_html_().count("<tr>") == 8
 
 
 def test_schemas_that_are_not_there_are_named():
     with pytest.raises(lk.NotFound, match="has no schema 9: its schemas are 0, 1, 2, 3, 4"):
-        table("evolve_keyed_parquet").schema_difference(0, 9)
+        table("evolve_keyed_parquet").diff_schemas(0, 9)
 
 
 def test_pictures_hide_what_options_hold_in_secret(tmp_path):
     changed = lk.create(tmp_path / "t", {"k": "INT"}, options={"sink.password": "hunter1"})
     changed.alter(lk.set_option("sink.password", "hunter2"), lk.set_option("s3.secret-key", "hunter3"), lk.set_option("write-only", "true"))
-    found = changed.schema_difference(0, 1)
+    found = changed.diff_schemas(0, 1)
     for shown in (repr(found), found._repr_html_()):
         assert "hunter" not in shown
         assert shown.count("******") == 3
         assert "true" in shown
-    assert found.of("option") == ("s3.secret-key", "sink.password", "write-only")
+    assert found.filter("option") == ("s3.secret-key", "sink.password", "write-only")

@@ -65,7 +65,7 @@ class Report:
         return not self.problems
 
     @property
-    def line(self) -> str:
+    def summary(self) -> str:
         """The verdict in one line."""
         verdict = plural(len(self.problems), "problem") if self.problems else "fine"
         advice_text = f", {plural(len(self.advice), 'piece of advice', 'pieces of advice')}" if self.advice else ""
@@ -75,7 +75,7 @@ class Report:
             f"checked{', rows too' if self.deep else ''}{advice_text}"
         )
 
-    def rows(self) -> list[tuple[str, str, str | None, str | None, str, str]]:
+    def to_rows(self) -> list[tuple[str, str, str | None, str | None, str, str]]:
         """Return problems, then advice, as rows under `NAMES`."""
         kinds = (("problem", self.problems), ("advice", self.advice))
         return [
@@ -88,21 +88,21 @@ class Report:
         return cards.card(
             f"{self.table} · check",
             [
-                ("verdict", self.line),
-                *((kind, f"{what}: {observed}") for kind, what, _, _, observed, _ in self.rows()[:_MAX_SHOWN]),
+                ("verdict", self.summary),
+                *((kind, f"{what}: {observed}") for kind, what, _, _, observed, _ in self.to_rows()[:_MAX_SHOWN]),
             ],
         )
 
     def __str__(self) -> str:
-        lines = [f"{self.table} · {self.line}"]
-        for kind, what, path, column, observed, remedy in self.rows():
+        lines = [f"{self.table} · {self.summary}"]
+        for kind, what, path, column, observed, remedy in self.to_rows():
             location = " · ".join(part for part in (path, column) if part)
             lines += [f"  {kind:<8} {what}", *(f"{'':<11}{text}" for text in (location, observed, remedy) if text)]
         return "\n".join(escape_controls(line) for line in lines)
 
     def _repr_html_(self) -> str:
-        card = cards.html_card(f"{self.table} · check", [("verdict", self.line)])
-        rows = self.rows()
+        card = cards.html_card(f"{self.table} · check", [("verdict", self.summary)])
+        rows = self.to_rows()
         return card if not rows else card + cards.html_table(NAMES, rows)
 
 
