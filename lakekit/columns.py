@@ -46,7 +46,7 @@ __all__ = [
     "KIND",
     "LEVEL",
     "PATH",
-    "PLACE",
+    "POSITION",
     "ROW",
     "SEQUENCE",
     "VALUE",
@@ -84,7 +84,7 @@ FILE: Final = "\x1ffile"
 """The name of the data file that a row lies in."""
 PATH: Final = "\x1fpath"
 """The path of the data file that a row lies in, as the reader of a format gives it."""
-PLACE: Final = "\x1fplace"
+POSITION: Final = "\x1fplace"
 """The position of a row in the order that is being made, or in the frame that it came from."""
 CURVE: Final = "\x1fcurve"
 """The position of a row on the curve that its file is sorted along; a sort key, so no code that sorts by given keys may

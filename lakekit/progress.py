@@ -60,41 +60,41 @@ class Work:
     """
 
     __slots__ = (
+        "_action",
         "_callback",
         "_due_ms",
+        "_extra_unit",
+        "_is_silent",
         "_runtime",
-        "_still",
         "_token",
         "_unit",
-        "_verb",
-        "_what",
-        "beside",
-        "done",
+        "extra_count",
+        "step_count",
         "total",
     )
 
     def __init__(self, runtime: Runtime, verb: str, unit: str, total: int, extra_unit: str) -> None:
-        self._runtime, self._verb, self._unit, self._what = runtime, verb, unit, extra_unit
-        self.done, self.total, self.beside = 0, total, 0
+        self._runtime, self._action, self._unit, self._extra_unit = runtime, verb, unit, extra_unit
+        self.step_count, self.total, self.extra_count = 0, total, 0
 
     def __enter__(self) -> Self:
         self._callback = _CALLBACK.get()
         inside = _IS_NESTED.get() or parallel.in_pool()
-        self._still = inside or (self._callback is None and not _Process.tells)
+        self._is_silent = inside or (self._callback is None and not _Process.is_reporting)
         self._due_ms = (
-            float("inf") if self._still or self._callback is not None else self._runtime.elapsed_ms() + QUIET_MS
+            float("inf") if self._is_silent or self._callback is not None else self._runtime.elapsed_ms() + QUIET_MS
         )
         self._token = _IS_NESTED.set(True)
         return self
 
     def advance(self, steps: int = 1, extra: int = 0) -> None:
         """Add completed steps, and `extra` to the second count. Raises what a callback raises."""
-        self.done += steps
-        self.beside += extra
-        if self._still:
+        self.step_count += steps
+        self.extra_count += extra
+        if self._is_silent:
             return
         if self._callback is not None:
-            self._callback(self.done, self.total, self.line)
+            self._callback(self.step_count, self.total, self.line)
         elif (now_ms := self._runtime.elapsed_ms()) >= self._due_ms:
             self._due_ms = now_ms + BETWEEN_MS
             self._show()
@@ -102,23 +102,27 @@ class Work:
     @property
     def line(self) -> str:
         """The text of the line: `planning 38/41 manifests · 12 340 files`."""
-        steps_text = f"{format_count(self.done)}/{format_count(self.total)}" if self.total else format_count(self.done)
+        steps_text = (
+            f"{format_count(self.step_count)}/{format_count(self.total)}"
+            if self.total
+            else format_count(self.step_count)
+        )
         beside_text = (
             ""
-            if not self.beside
-            else format_size(self.beside)
-            if self._what == "bytes"
-            else f"{format_count(self.beside)} {self._what}"
+            if not self.extra_count
+            else format_size(self.extra_count)
+            if self._extra_unit == "bytes"
+            else f"{format_count(self.extra_count)} {self._extra_unit}"
         )
-        return f"{self._verb} {steps_text} {self._unit}" + (f" · {beside_text}" if beside_text else "")
+        return f"{self._action} {steps_text} {self._unit}" + (f" · {beside_text}" if beside_text else "")
 
     def _show(self) -> None:
         try:
             screen = _Process.borrow(self)
             if screen is not None:
-                screen.show(self.done, self.total, self.line)
+                screen.show(self.step_count, self.total, self.line)
         except Exception:  # noqa: BLE001 - a line that cannot be shown (a closed stderr, a kernel that goes down) is no reason to end the work
-            self._still = True
+            self._is_silent = True
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -144,9 +148,9 @@ _IS_NESTED: ContextVar[bool] = ContextVar("lakekit_at_work", default=False)
 class _Process:
     """State of the whole process: whether progress is reported, and which work has the screen."""
 
-    tells = True
+    is_reporting = True
     owner: Work | None = None
-    shown: Screen | None = None
+    screen: Screen | None = None
     lock = machine.lock()
 
     @classmethod
@@ -155,21 +159,21 @@ class _Process:
         with cls.lock:
             if cls.owner is None:
                 cls.owner = work
-            if cls.owner is work and cls.shown is None:
-                cls.shown = _screen()
-            return cls.shown if cls.owner is work else None
+            if cls.owner is work and cls.screen is None:
+                cls.screen = _screen()
+            return cls.screen if cls.owner is work else None
 
     @classmethod
     def give_back(cls, work: Work) -> None:
         """Remove the line of this work, if it has the screen."""
         if cls.owner is work:
             try:
-                if cls.shown is not None:
-                    cls.shown.close()
+                if cls.screen is not None:
+                    cls.screen.close()
             except Exception:  # noqa: BLE001, S110 - as in Work._show: whatever it was drawn on is gone
                 pass
             finally:
-                cls.shown = cls.owner = None
+                cls.screen = cls.owner = None
 
 
 def progress(callback: Callable[[int, int, str], object] | bool) -> AbstractContextManager[None]:
@@ -180,7 +184,7 @@ def progress(callback: Callable[[int, int, str], object] | bool) -> AbstractCont
     ends the work. False holds for this process from the call on; used by `with`, until the block's end.
     """
     if isinstance(callback, bool):
-        before, _Process.tells = _Process.tells, callback
+        before, _Process.is_reporting = _Process.is_reporting, callback
         return _restore_tells(before)
     if not callable(callback):
         raise TypeError(f"lk.progress takes a function of (done, total, line), or False; this is {callback!r}")
@@ -201,7 +205,7 @@ def _restore_tells(before: bool) -> Iterator[None]:
     try:
         yield
     finally:
-        _Process.tells = before
+        _Process.is_reporting = before
 
 
 # ---- screens ---------------------------------------------------------------------------------------------------------

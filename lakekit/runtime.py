@@ -46,10 +46,10 @@ class LRUCache:
     def __init__(self, budget_bytes: int) -> None:
         self.budget_bytes = budget_bytes
         self._lock = threading.Lock()
-        self._kept: OrderedDict[int, tuple[Mapping[Hashable, Any], int]] = OrderedDict()
+        self._batches: OrderedDict[int, tuple[Mapping[Hashable, Any], int]] = OrderedDict()
         self._numbers: dict[Hashable, int] = {}
         self._current: dict[int, int] = {}
-        self._next = 0
+        self._next_number = 0
         self._size_bytes = 0
 
     def get(self, key: Hashable) -> Any:
@@ -58,14 +58,14 @@ class LRUCache:
             number = self._numbers.get(key)
             if number is None:
                 return None
-            self._kept.move_to_end(number)
-            return self._kept[number][0][key]
+            self._batches.move_to_end(number)
+            return self._batches[number][0][key]
 
     def put(self, values: Mapping[Hashable, Any], size_bytes: int) -> None:
         """Cache values of about `size_bytes` together; they are evicted together, as they may share memory."""
         with self._lock:
-            number = self._next
-            self._next += 1
+            number = self._next_number
+            self._next_number += 1
             for name in values:
                 old = self._numbers.get(name)
                 if old is not None:
@@ -73,14 +73,14 @@ class LRUCache:
                     if not self._current[old]:
                         self._forget(old)
                 self._numbers[name] = number
-            self._kept[number] = (values, size_bytes)
+            self._batches[number] = (values, size_bytes)
             self._current[number] = len(values)
             self._size_bytes += size_bytes
             while self._size_bytes > self.budget_bytes:
-                self._forget(next(iter(self._kept)))
+                self._forget(next(iter(self._batches)))
 
     def _forget(self, number: int) -> None:
-        values, weight = self._kept.pop(number)
+        values, weight = self._batches.pop(number)
         self._size_bytes -= weight
         for name in values if self._current.pop(number) else ():
             if self._numbers.get(name) == number:
@@ -157,8 +157,8 @@ def scratch() -> BinaryIO:
 class Runtime:
     """Everything that is not input: time, waiting, new ids, scratch files, caches, uncertain files.
 
-    Tests and simulations pass their own. `doubtful` are the names of files that a commit of unknown outcome may refer
-    to; there are few.
+    Tests and simulations pass their own. `uncertain_files` are the names of files that a commit of unknown outcome may
+    refer to; there are few.
     """
 
     now_ms: Callable[[], int] = now_ms
@@ -168,7 +168,7 @@ class Runtime:
     scratch: Callable[[], BinaryIO] = scratch
     metadata_cache: LRUCache = field(default_factory=lambda: LRUCache(DECODED_BYTES), compare=False, repr=False)
     index_cache: LRUCache = field(default_factory=lambda: LRUCache(INDEX_BYTES), compare=False, repr=False)
-    doubtful: set[str] = field(default_factory=set, compare=False, repr=False)
+    uncertain_files: set[str] = field(default_factory=set, compare=False, repr=False)
 
 
 REAL_RUNTIME = Runtime()

@@ -109,12 +109,12 @@ def judging() -> Iterator[None]:
     def put_kept(self: Any, data: bytes) -> None:
         put(self, data)
         kept = self.__dict__.setdefault("_judged", bytearray())
-        if self._written <= MOST_BYTES:
+        if self._written_bytes <= MOST_BYTES:
             kept += data
 
     def close_judged(self: Any) -> None:
         close(self)
-        if self._written <= MOST_BYTES:
+        if self._written_bytes <= MOST_BYTES:
             judge(bytes(self.__dict__.pop("_judged", b"")), self._fields)
 
     with (

@@ -62,12 +62,12 @@ _ROWS = 1 << 16
 class DeletionVectorSummary:
     """What a manifest says about the deletion vector of a data file.
 
-    `index_file` is the name of the index file that holds it, `deleted` the number of rows it deletes; None if the
-    manifest does not say.
+    `index_file` is the name of the index file that holds it, `deleted_row_count` the number of rows it deletes; None if
+    the manifest does not say.
     """
 
     index_file: str
-    deleted: int | None
+    deleted_row_count: int | None
 
 
 # ---- without buckets -------------------------------------------------------------------------------------------------
@@ -78,7 +78,8 @@ def is_worth_rewriting(file: DataFileMeta, options: TableOptions, vector: Deleti
     if is_small(file, options):
         return True
     return vector is not None and (
-        vector.deleted is None or vector.deleted > file.row_count * options.compaction_delete_ratio_threshold
+        vector.deleted_row_count is None
+        or vector.deleted_row_count > file.row_count * options.compaction_delete_ratio_threshold
     )
 
 
@@ -225,7 +226,9 @@ def rewrite(rewrite_target: RewriteTarget, files: Sequence[DataFileMeta]) -> Com
         raise Unsupported(msg, feature="row-tracking.enabled")
     write_target = rewrite_target.target(files[0].min_sequence_number)
     after = write_run(write_target, _rows(rewrite_target, files))
-    return CompactResult(before=tuple(files), after=tuple(after), rewritten=frozenset(file.name for file in files))
+    return CompactResult(
+        before=tuple(files), after=tuple(after), rewritten_names=frozenset(file.name for file in files)
+    )
 
 
 def _rows(target: RewriteTarget, files: Sequence[DataFileMeta]) -> Iterator[pl.DataFrame]:
@@ -245,15 +248,15 @@ def _rows(target: RewriteTarget, files: Sequence[DataFileMeta]) -> Iterator[pl.D
 class AppendBucket:
     """The files of one bucket of an append table while it is written; small neighbours are packed, their rows in order.
 
-    `waiting` are the files that a compaction may consider, in order. `vectors` are read by the first compaction.
+    `pending_files` are the files that a compaction may consider, in order. `vectors` are read by the first compaction.
     """
 
     ctx: TableContext
     partition: bytes
     bucket: int
     names: FileNames
-    restored: RestoredBucket
-    waiting: list[DataFileMeta]
+    restored_bucket: RestoredBucket
+    pending_files: list[DataFileMeta]
     vectors: BucketDeletionVectors | None = None
 
     @staticmethod
@@ -265,8 +268,8 @@ class AppendBucket:
             partition=partition,
             bucket=bucket_number,
             names=names,
-            restored=restored,
-            waiting=sort_by_sequence(restored.files),
+            restored_bucket=restored,
+            pending_files=sort_by_sequence(restored.files),
         )
 
     @property
@@ -281,7 +284,7 @@ class AppendBucket:
 
     def add(self, files: Iterable[DataFileMeta]) -> None:
         """Add files that were written."""
-        self.waiting = sort_by_sequence([*self.waiting, *files])
+        self.pending_files = sort_by_sequence([*self.pending_files, *files])
 
     def compact(self, *, full: bool) -> CompactResult | None:
         """Rewrite neighbours where there are enough, or all files that are worth it; None if nothing was due.
@@ -290,27 +293,29 @@ class AppendBucket:
         """
         options = self.ctx.options
         if self.vectors is None and options.deletion_vectors_enabled:
-            self.vectors = BucketDeletionVectors.restored(self.ctx, self.partition, self.bucket, self.restored.vectors)
+            self.vectors = BucketDeletionVectors.restored(
+                self.ctx, self.partition, self.bucket, self.restored_bucket.vectors
+            )
         remaining: tuple[DataFileMeta, ...] = ()
         if full:
-            picked = pick_full(self.waiting, options, self._marked())
+            picked = pick_full(self.pending_files, options, self._marked())
         else:
-            picked, remaining = pick(self.waiting, options)
+            picked, remaining = pick(self.pending_files, options)
         if not picked:
-            self.waiting = self.waiting if full else list(remaining)
+            self.pending_files = self.pending_files if full else list(remaining)
             return None
         result = rewrite(self._rewrite_target(), picked)
         small_files = [file for file in result.after[-1:] if is_small(file, options)]
-        self.waiting = sort_by_sequence([*small_files, *remaining])
+        self.pending_files = sort_by_sequence([*small_files, *remaining])
         if self.vectors is not None:
-            self.vectors.forget(result.rewritten)
+            self.vectors.forget(result.rewritten_names)
         return result
 
     def _marked(self) -> dict[str, DeletionVectorSummary] | None:
         if self.vectors is None:
             return None
         return {
-            name: DeletionVectorSummary(index_file="", deleted=len(positions))
+            name: DeletionVectorSummary(index_file="", deleted_row_count=len(positions))
             for name, positions in self.vectors.positions.items()
         }
 
@@ -321,7 +326,7 @@ class AppendBucket:
             bucket=self.bucket,
             names=self.names,
             deletions={} if self.vectors is None else self.vectors.positions,
-            snapshot_id=self.restored.snapshot_id,
+            snapshot_id=self.restored_bucket.snapshot_id,
         )
 
 
@@ -406,7 +411,7 @@ def rewrite_clustered(
         ctx.storage.delete(every_path(ctx, target.partition, target.bucket, after))
         raise
     raised = tuple(replace(file, level=unit.output_level) for file in after)
-    return CompactResult(before=unit.files, after=raised, rewritten=frozenset(file.name for file in unit.files))
+    return CompactResult(before=unit.files, after=raised, rewritten_names=frozenset(file.name for file in unit.files))
 
 
 def _groups(target: RewriteTarget, files: Sequence[DataFileMeta], order: SortOrder) -> Iterator[SortInput]:
@@ -446,7 +451,7 @@ class ClusteredBucket:
     It has no deletion vectors: tables with both are refused when they are created.
     """
 
-    place: RewriteTarget
+    target: RewriteTarget
     order: SortOrder
     files: tuple[DataFileMeta, ...]
     vectors: BucketDeletionVectors | None = None
@@ -464,7 +469,7 @@ class ClusteredBucket:
         target = RewriteTarget(
             ctx=ctx, partition=partition, bucket=bucket_number, names=names, snapshot_id=restored.snapshot_id
         )
-        return ClusteredBucket(place=target, order=sort_order.clustering_order(ctx), files=restored.files)
+        return ClusteredBucket(target=target, order=sort_order.clustering_order(ctx), files=restored.files)
 
     @property
     def run_count(self) -> int:
@@ -485,10 +490,10 @@ class ClusteredBucket:
 
         Raises what `rewrite_clustered` raises; the bucket is unchanged then.
         """
-        unit = pick_unit(self.place.ctx, self.files, full=full)
+        unit = pick_unit(self.target.ctx, self.files, full=full)
         if unit is None:
             return None
-        result = rewrite_clustered(self.place, unit, self.order)
+        result = rewrite_clustered(self.target, unit, self.order)
         before_names = {file.name for file in result.before}
         self.files = (*(file for file in self.files if file.name not in before_names), *result.after)
         return result

@@ -60,17 +60,17 @@ if TYPE_CHECKING:
 class RecordingLookup:
     """The older rows as a compaction looks them up (`lookup.PreviousRows`).
 
-    `marks` collects the positions of the rows found by file name, for deletion vectors.
+    `deleted_positions` collects the positions of the rows found by file name, for deletion vectors.
     """
 
-    older: LookupLevels
+    lookup_levels: LookupLevels
     columns: tuple[str, ...]
-    marks: dict[str, list[NDArray[np.int64]]] = field(default_factory=dict)
+    deleted_positions: dict[str, list[NDArray[np.int64]]] = field(default_factory=dict)
 
     def __call__(self, keys: pl.DataFrame) -> pl.DataFrame:
-        result = lookup(self.older, keys, self.columns)
+        result = lookup(self.lookup_levels, keys, self.columns)
         for name, positions in result.positions.items():
-            self.marks.setdefault(name, []).append(positions)
+            self.deleted_positions.setdefault(name, []).append(positions)
         return result.rows.drop(LEVEL) if self.columns else keys.clear()
 
 
@@ -87,14 +87,14 @@ class MergeTree:
     partition: bytes
     bucket: int
     names: FileNames
-    rule: MergeSpec
-    restored: RestoredBucket
+    spec: MergeSpec
+    restored_bucket: RestoredBucket
     vectors: BucketDeletionVectors | None = None
     replaces: bool = False
     last_full_ms: int | None = None
     idle_triggers: int = 0
     _levels: LsmLevels | None = None
-    _flushed: list[DataFileMeta] = field(default_factory=list)
+    _flushed_files: list[DataFileMeta] = field(default_factory=list)
     _keys: dict[str, pl.DataFrame] = field(default_factory=dict)
 
     @staticmethod
@@ -114,8 +114,8 @@ class MergeTree:
             partition=partition,
             bucket=bucket_number,
             names=names,
-            rule=rule,
-            restored=restored,
+            spec=rule,
+            restored_bucket=restored,
             replaces=replaces,
         )
 
@@ -127,12 +127,12 @@ class MergeTree:
         """
         levels = self._levels
         if levels is None:
-            levels = LsmLevels.of(self.restored.files, self.ctx.options)
+            levels = LsmLevels.of(self.restored_bucket.files, self.ctx.options)
             last, now_ms = compaction_picker.last_full_ms(levels), self.ctx.runtime.now_ms()
             # files keep the time of the wall clock
             self.last_full_ms = None if last is None else last - (wall_clock_ms(now_ms) - now_ms)
-        if self._flushed:
-            levels, self._flushed = levels.changed((), self._flushed), []
+        if self._flushed_files:
+            levels, self._flushed_files = levels.changed((), self._flushed_files), []
         self._levels = levels
         return levels
 
@@ -158,7 +158,7 @@ class MergeTree:
         `keys` are those of the first rows, in file order. They are kept for the next compaction if they are all the
         keys.
         """
-        self._flushed += files
+        self._flushed_files += files
         if keys is not None and len(files) == 1 and keys.height == files[0].row_count:
             self._keys[files[0].name] = keys
 
@@ -168,19 +168,21 @@ class MergeTree:
         Raises what `compaction.compact` and reading deletion vectors raise; then the tree is unchanged.
         """
         if self.vectors is None and self.ctx.options.deletion_vectors_enabled:
-            self.vectors = BucketDeletionVectors.restored(self.ctx, self.partition, self.bucket, self.restored.vectors)
+            self.vectors = BucketDeletionVectors.restored(
+                self.ctx, self.partition, self.bucket, self.restored_bucket.vectors
+            )
         unit = self._full() if full else self._due()
         flushed, self._keys = self._keys, {}
         if unit is None:
             return None
-        recorder = RecordingLookup(older=self._older(unit), columns=self._looked_at())
+        recorder = RecordingLookup(lookup_levels=self._older(unit), columns=self._looked_at())
         result = compact(self._job(recorder, flushed), unit)
         self._levels = self.levels.changed(result.before, result.after)
         if unit.is_full:
             self.last_full_ms = self.ctx.runtime.now_ms()
         if self.vectors is not None:
-            self.vectors.mark({name: np.concatenate(parts) for name, parts in recorder.marks.items()})
-            self.vectors.forget(result.rewritten)
+            self.vectors.mark({name: np.concatenate(parts) for name, parts in recorder.deleted_positions.items()})
+            self.vectors.forget(result.rewritten_names)
         return result
 
     def _due(self) -> CompactionUnit | None:
@@ -210,13 +212,13 @@ class MergeTree:
             bucket=self.bucket,
             levels=self.levels,
             names=self.names,
-            rule=self.rule,
+            spec=self.spec,
             deletions={} if self.vectors is None else self.vectors.positions,
-            previous=looking,
-            marks_only=not looking.columns and not self.rule.ignore_delete,
-            flushed=flushed,
-            tells=not self.replaces,
-            snapshot_id=self.restored.snapshot_id,
+            previous_rows=looking,
+            deletion_vectors_only=not looking.columns and not self.spec.ignore_delete,
+            flushed_keys=flushed,
+            writes_changelog=not self.replaces,
+            snapshot_id=self.restored_bucket.snapshot_id,
         )
 
     def _older(self, unit: CompactionUnit) -> LookupLevels:
@@ -230,7 +232,7 @@ class MergeTree:
 
     def _looked_at(self) -> tuple[str, ...]:
         """Return the columns that a compaction needs of older rows; none if positions are enough (ENGINE 2.7)."""
-        rule, tells = self.rule, self.ctx.options.changelog_producer == "lookup" and not self.replaces
+        rule, tells = self.spec, self.ctx.options.changelog_producer == "lookup" and not self.replaces
         if rule.engine == "first-row":
             return rule.key
         if (
@@ -255,41 +257,48 @@ _NO_SEQUENCE = -1
 class _Increment:
     """What was written and compacted since the last message."""
 
-    new: list[DataFileMeta] = field(default_factory=list)
+    new_files: list[DataFileMeta] = field(default_factory=list)
     changelog: list[DataFileMeta] = field(default_factory=list)
-    before: dict[str, DataFileMeta] = field(default_factory=dict)
-    after: list[DataFileMeta] = field(default_factory=list)
+    compact_before: dict[str, DataFileMeta] = field(default_factory=dict)
+    compact_after: list[DataFileMeta] = field(default_factory=list)
     compact_changelog: list[DataFileMeta] = field(default_factory=list)
     index: tuple[IndexFileMeta, ...] = ()
-    replaced: tuple[IndexFileMeta, ...] = ()
+    replaced_indexes: tuple[IndexFileMeta, ...] = ()
 
     @property
     def is_empty(self) -> bool:
-        return not (self.new or self.changelog or self.before or self.after or self.compact_changelog or self.index)
+        return not (
+            self.new_files
+            or self.changelog
+            or self.compact_before
+            or self.compact_after
+            or self.compact_changelog
+            or self.index
+        )
 
     def take(self, result: CompactResult) -> list[DataFileMeta]:
         """Add the files of a compaction; return the files of earlier ones that it replaced: in no snapshot."""
         unused = []
         after_names = {file.name for file in result.after}
         for file in result.before:
-            if file in self.after:
-                self.after.remove(file)
+            if file in self.compact_after:
+                self.compact_after.remove(file)
                 # a file that only moved belongs to a snapshot, or to the new files
-                if file.name not in self.before and file.name not in after_names:
+                if file.name not in self.compact_before and file.name not in after_names:
                     unused.append(file)
             else:
-                self.before[file.name] = file
-        self.after += result.after
+                self.compact_before[file.name] = file
+        self.compact_after += result.after
         self.compact_changelog += result.changelog
         return unused
 
     def existing_files(self) -> list[DataFileMeta]:
         """Return the files that exist for this increment alone."""
-        moved = self.before.keys()
+        moved = self.compact_before.keys()
         return [
-            *self.new,
+            *self.new_files,
             *self.changelog,
-            *(file for file in self.after if file.name not in moved),
+            *(file for file in self.compact_after if file.name not in moved),
             *self.compact_changelog,
         ]
 
@@ -326,12 +335,12 @@ class BucketWriter:
             names,
         )
         self.kind: Kind = "append" if ctx.kind == "append" else "postpone" if bucket == POSTPONE_BUCKET else "key"
-        self.rule = (
+        self.spec = (
             merge.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name) if self.kind == "key" else None
         )
         self.next_sequence = restored.max_sequence + 1
         self._order = sort_order.write_order(ctx)
-        key = self.rule.key if self.rule is not None else self._order.names if self._order is not None else ()
+        key = self.spec.key if self.spec is not None else self._order.names if self._order is not None else ()
         self._buffer = WriteBuffer(key=key, spill=spill or spill_of(ctx))
         self._own_spill = spill is None
         self._increment = _Increment()
@@ -341,8 +350,8 @@ class BucketWriter:
         if self.kind == "append" and total_buckets > 0:
             kind = ClusteredBucket if clusters_buckets(ctx) else AppendBucket
             self._tree = kind.of(ctx, (partition, bucket), restored, names)
-        elif self.rule is not None:
-            self._tree = MergeTree.of(ctx, (partition, bucket), restored, names, self.rule, replaces=replaces)
+        elif self.spec is not None:
+            self._tree = MergeTree.of(ctx, (partition, bucket), restored, names, self.spec, replaces=replaces)
 
     @property
     def memory_bytes(self) -> int:
@@ -423,7 +432,7 @@ class BucketWriter:
             self._delete(new)
             raise
         self._buffer.clear()
-        self._increment.new += new
+        self._increment.new_files += new
         self._increment.changelog += changelog
         if tree is not None and first_keys:
             tree.add(new, first_keys[0])
@@ -450,12 +459,12 @@ class BucketWriter:
         rows = self._rows(kind)
         return write_run(
             target,
-            rows if first_keys is None or self.rule is None else _capture_first_keys(rows, self.rule.key, first_keys),
+            rows if first_keys is None or self.spec is None else _capture_first_keys(rows, self.spec.key, first_keys),
         )
 
     def _rows(self, kind: Literal["data", "changelog"]) -> Iterable[pl.DataFrame]:
         """Return the rows for data or changelog files, one section of the buffer after another."""
-        rule, sections = self.rule, self._buffer.sections(self.ctx.options.write_buffer_size_bytes)
+        rule, sections = self.spec, self._buffer.sections(self.ctx.options.write_buffer_size_bytes)
         if rule is None:
             return sections if self._order is None else self._sorted(sections, self._order)
         order = flushing.flush if kind == "data" else flushing.sort_versions
@@ -488,7 +497,7 @@ class BucketWriter:
             new, old = vectors.write()
             if new:
                 vectors.discard(self._increment.index)
-                self._increment.replaced = self._increment.replaced or old
+                self._increment.replaced_indexes = self._increment.replaced_indexes or old
                 self._increment.index = new
 
     def message(self) -> CommitMessage:
@@ -498,13 +507,13 @@ class BucketWriter:
             partition=self.partition,
             bucket=self.bucket,
             total_buckets=self.total_buckets,
-            new_files=tuple(increment.new),
+            new_files=tuple(increment.new_files),
             changelog_files=tuple(increment.changelog),
-            compact_before=tuple(increment.before.values()),
-            compact_after=tuple(increment.after),
+            compact_before=tuple(increment.compact_before.values()),
+            compact_after=tuple(increment.compact_after),
             compact_changelog=tuple(increment.compact_changelog),
             compact_new_index_files=increment.index,
-            compact_deleted_index_files=increment.replaced,
+            compact_deleted_index_files=increment.replaced_indexes,
         )
 
     def _must_wait(self) -> bool:

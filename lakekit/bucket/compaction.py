@@ -63,11 +63,12 @@ class CompactionJob:
     Attributes:
         levels: all data files of the bucket.
         deletions: positions of deleted rows by file name; empty without deletion vectors.
-        previous: finds the rows of keys above the output level. Called only in tables that need lookups.
-        marks_only: call `previous` only because it records deleted positions; no older row takes part in the merge.
-        flushed: keys of files this writer has just flushed, by file name, as far as they are still in memory.
-        tells: write changelog files if the table's producer makes them in compactions. False for a writer that ignores
-            existing rows.
+        previous_rows: finds the rows of keys above the output level. Called only in tables that need lookups.
+        deletion_vectors_only: call `previous_rows` only because it records deleted positions; no older row takes part
+            in the merge.
+        flushed_keys: keys of files this writer has just flushed, by file name, as far as they are still in memory.
+        writes_changelog: write changelog files if the table's producer makes them in compactions. False for a writer
+            that ignores existing rows.
     """
 
     ctx: TableContext
@@ -75,12 +76,12 @@ class CompactionJob:
     bucket: int
     levels: LsmLevels
     names: FileNames
-    rule: MergeSpec
+    spec: MergeSpec
     deletions: Mapping[str, NDArray[np.unsignedinteger]] = field(default_factory=dict)
-    previous: PreviousRows = no_previous_rows
-    marks_only: bool = False
-    flushed: Mapping[str, pl.DataFrame] = field(default_factory=dict)
-    tells: bool = True
+    previous_rows: PreviousRows = no_previous_rows
+    deletion_vectors_only: bool = False
+    flushed_keys: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    writes_changelog: bool = True
     snapshot_id: int | None = None
 
 
@@ -88,13 +89,14 @@ class CompactionJob:
 class CompactResult:
     """What a compaction changes: `before` is removed, `after` is added; a file in both moved to another level.
 
-    `rewritten` are the names of the files whose rows were written again: their deletion vectors are removed with them.
+    `rewritten_names` are the names of the files whose rows were written again: their deletion vectors are removed with
+    them.
     """
 
     before: tuple[DataFileMeta, ...] = ()
     after: tuple[DataFileMeta, ...] = ()
     changelog: tuple[DataFileMeta, ...] = ()
-    rewritten: frozenset[str] = frozenset()
+    rewritten_names: frozenset[str] = frozenset()
 
 
 def compact(job: CompactionJob, unit: CompactionUnit) -> CompactResult:
@@ -104,7 +106,7 @@ def compact(job: CompactionJob, unit: CompactionUnit) -> CompactResult:
     """
     work = _CompactionRun(job=replace(job, ctx=with_strict_reads(job.ctx)), unit=unit)
     try:
-        if unit.each:
+        if unit.per_file:
             for file in unit.files:
                 work.rewrite([_KeyRange(files=(file,), in_order=True)], drops=work.drops)
         else:
@@ -116,7 +118,7 @@ def compact(job: CompactionJob, unit: CompactionUnit) -> CompactResult:
         before=tuple(work.before),
         after=tuple(work.after),
         changelog=tuple(work.changelog),
-        rewritten=frozenset(work.rewritten),
+        rewritten_names=frozenset(work.rewritten_names),
     )
 
 
@@ -189,14 +191,14 @@ class _CompactionRun:
     before: list[DataFileMeta] = field(default_factory=list)
     after: list[DataFileMeta] = field(default_factory=list)
     changelog: list[DataFileMeta] = field(default_factory=list)
-    rewritten: set[str] = field(default_factory=set)
-    made: list[DataFileMeta] = field(default_factory=list)
+    rewritten_names: set[str] = field(default_factory=set)
+    output_files: list[DataFileMeta] = field(default_factory=list)
     drops: bool = field(init=False)
-    expiry: RecordExpiration | None = field(init=False)
+    expiration: RecordExpiration | None = field(init=False)
 
     def __post_init__(self) -> None:
         self.drops = drops_deletes(self.job, self.unit)
-        self.expiry = expiry_rule(self.job.ctx, self.job.ctx.runtime.now_ms())
+        self.expiration = expiry_rule(self.job.ctx, self.job.ctx.runtime.now_ms())
 
     # ---- files
 
@@ -226,7 +228,7 @@ class _CompactionRun:
             if mode in ("lookup", "first-row") and self._is_rewritten_to_move(last=last, retracts=retracts):
                 self.rewrite([section], drops=options.deletion_vectors_enabled)
                 return
-            if mode == "lookup" and self.job.marks_only:
+            if mode == "lookup" and self.job.deletion_vectors_only:
                 self._mark([section])
             elif mode != "plain":
                 for _ in self._merged([section], mode, drops=False):
@@ -243,14 +245,14 @@ class _CompactionRun:
         written = self._written(
             self.unit.output_level,
             "data",
-            _capture_keys(frames, self.job.rule.key, keys) if self.job.marks_only else frames,
+            _capture_keys(frames, self.job.spec.key, keys) if self.job.deletion_vectors_only else frames,
         )
         if len(written) == 1:
             self._keep(written[0], keys)
         self.after += written
         files = [file for section in sections for file in section.files]
         self.before += files
-        self.rewritten.update(file.name for file in files)
+        self.rewritten_names.update(file.name for file in files)
 
     def _keep(self, file: DataFileMeta, keys: Sequence[pl.DataFrame]) -> None:
         """Cache the keys of a file that was just written, for the next lookup."""
@@ -260,10 +262,10 @@ class _CompactionRun:
             )
 
     def undo(self) -> None:
-        self.job.ctx.storage.delete(every_path(self.job.ctx, self.job.partition, self.job.bucket, self.made))
+        self.job.ctx.storage.delete(every_path(self.job.ctx, self.job.partition, self.job.bucket, self.output_files))
 
     def _is_due(self, file: DataFileMeta) -> bool:
-        return self.expiry is not None and self.expiry.is_due(file)
+        return self.expiration is not None and self.expiration.is_due(file)
 
     def _is_rewritten_to_move(self, *, last: bool, retracts: bool) -> bool:
         """Return whether a level 0 file must be rewritten: for its format, its deletes, or older rows."""
@@ -273,15 +275,15 @@ class _CompactionRun:
             return True
         if options.deletion_vectors_enabled and retracts:
             return True
-        return not last and (self.job.rule.engine != "deduplicate" or bool(self.job.rule.sequence_fields))
+        return not last and (self.job.spec.engine != "deduplicate" or bool(self.job.spec.sequence_fields))
 
     def _changelog_mode(self, files: Sequence[DataFileMeta]) -> ChangelogMode:
         options, output = self.job.ctx.options, self.unit.output_level
         if options.changelog_producer == "full-compaction":
-            return "full" if self.job.tells and output == self.job.levels.max_level else "plain"
+            return "full" if self.job.writes_changelog and output == self.job.levels.max_level else "plain"
         if not options.needs_lookup or output == 0 or all(file.level != 0 for file in files):
             return "plain"
-        return "first-row" if self.job.rule.engine == "first-row" else "lookup"
+        return "first-row" if self.job.spec.engine == "first-row" else "lookup"
 
     # ---- rows
 
@@ -294,7 +296,7 @@ class _CompactionRun:
             task, max(merge_read.decoded_bytes(task), self._row_bytes * sum(file.row_count for file in task.files))
         ):
             # the versions of a slice are released before its merged rows are written
-            if mode == "lookup" and self.job.marks_only:
+            if mode == "lookup" and self.job.deletion_vectors_only:
                 yield self._in_order(piece, self._marked(piece), drops=drops)
             elif mode != "plain":
                 yield self._changed(piece, mode, waiting, drops=drops)
@@ -309,17 +311,19 @@ class _CompactionRun:
 
         The keys of files that were just written are in memory; with them the levels of the rows need not be read.
         """
-        level0_keys = [self.job.flushed.get(file.name) for file in piece.files if file.level == 0]
+        level0_keys = [self.job.flushed_keys.get(file.name) for file in piece.files if file.level == 0]
         cached_keys = [keys for keys in level0_keys if keys is not None]
-        if len(cached_keys) == len(level0_keys) and not piece.bounds and self.expiry is None:
+        if len(cached_keys) == len(level0_keys) and not piece.bounds and self.expiration is None:
             versions = self._versions(piece, levelled=False)
             for keys in cached_keys:
-                self.job.previous(keys)
+                self.job.previous_rows(keys)
             return versions
         versions = self._versions(piece, levelled=True)
         # by gather, as a filter is a query, which would wait for the threads of other queries
         level0_rows = np.flatnonzero(versions.get_column(LEVEL).to_numpy() == 0)
-        self.job.previous(pl.DataFrame([versions.get_column(name).gather(level0_rows) for name in self.job.rule.key]))
+        self.job.previous_rows(
+            pl.DataFrame([versions.get_column(name).gather(level0_rows) for name in self.job.spec.key])
+        )
         return versions
 
     def _mark(self, sections: Sequence[_KeyRange]) -> None:
@@ -330,9 +334,9 @@ class _CompactionRun:
         if (
             len(sections) == 1
             and len(sections[0].files) == 1
-            and (flushed_keys := self.job.flushed.get(sections[0].files[0].name)) is not None
+            and (flushed_keys := self.job.flushed_keys.get(sections[0].files[0].name)) is not None
         ):
-            self.job.previous(flushed_keys)
+            self.job.previous_rows(flushed_keys)
             self._keep(sections[0].files[0], [flushed_keys])
             return
         task = self._task(sections)
@@ -340,13 +344,13 @@ class _CompactionRun:
             keys = scan_files(
                 task.ctx, task.files, task.paths, task.ctx.schema.key_fields, snapshot_id=task.snapshot_id
             ).collect()
-        self.job.previous(keys)
+        self.job.previous_rows(keys)
 
     def _changed(
         self, piece: MergeTask, mode: ChangelogMode, waiting: list[pl.DataFrame], *, drops: bool
     ) -> pl.DataFrame:
         """Return the merged rows of a slice in key order; add its changelog to `waiting`, or write what waits."""
-        key = self.job.rule.key
+        key = self.job.spec.key
         result, changes = self._change(self._versions(piece, levelled=True), mode)
         if changes is not None and changes.height:
             waiting.append(by_key(changes, key))
@@ -358,16 +362,16 @@ class _CompactionRun:
 
     def _change(self, section: pl.DataFrame, mode: ChangelogMode) -> tuple[pl.DataFrame, pl.DataFrame | None]:
         """Return the merged rows of a section, and its changelog."""
-        options, rule = self.job.ctx.options, self.job.rule
-        tells = self.job.tells and options.changelog_producer in ("lookup", "full-compaction")
+        options, rule = self.job.ctx.options, self.job.spec
+        tells = self.job.writes_changelog and options.changelog_producer in ("lookup", "full-compaction")
         ignored = options.changelog_producer_row_deduplicate_ignore_fields
         compared = merge.select_compared_fields(
             rule.fields, deduplicated=options.changelog_producer_row_deduplicate, ignored=ignored
         )
         if mode == "first-row":
-            return lookup.by_first_row(section, rule, self.job.previous, tells=tells)
+            return lookup.by_first_row(section, rule, self.job.previous_rows, tells=tells)
         if mode == "lookup":
-            return lookup.by_lookup(section, rule, self.job.previous, compared=compared, tells=tells)
+            return lookup.by_lookup(section, rule, self.job.previous_rows, compared=compared, tells=tells)
         return lookup.by_full_compaction(section, rule, self.job.levels.max_level, compared)
 
     @property
@@ -382,7 +386,7 @@ class _CompactionRun:
             ctx=job.ctx,
             files=files,
             paths=tuple(data_file_path(job.ctx, job.partition, job.bucket, file) for file in files),
-            rule=job.rule,
+            spec=job.spec,
             in_order=all(section.in_order for section in sections),
             deletions={file.name: job.deletions[file.name] for file in files if file.name in job.deletions},
             snapshot_id=job.snapshot_id,
@@ -391,7 +395,7 @@ class _CompactionRun:
     def _in_order(self, piece: MergeTask, section: pl.DataFrame, *, drops: bool) -> pl.DataFrame:
         """Return the merged rows of a slice in key order."""
         with add_file_path(piece.paths):
-            return _merge_by_key(section, self.job.rule, drops=drops)
+            return _merge_by_key(section, self.job.spec, drops=drops)
 
     def _candidates(self, piece: MergeTask) -> pl.DataFrame:
         """Return the rows from which the merged rows of a slice are made.
@@ -400,15 +404,15 @@ class _CompactionRun:
         today.
         """
         try:
-            return self._versions(piece, levelled=piece.rule.lookup)
+            return self._versions(piece, levelled=piece.spec.lookup)
         except ValueOutOfRange:
             if (
-                not merge.selects_rows(piece.rule)
-                or self.expiry is not None
+                not merge.selects_rows(piece.spec)
+                or self.expiration is not None
                 or piece.ctx.options.sequence_snapshot_ordering
             ):
                 raise
-            return self._versions(select_winners(piece), levelled=piece.rule.lookup)
+            return self._versions(select_winners(piece), levelled=piece.spec.lookup)
 
     def _versions(self, piece: MergeTask, *, levelled: bool) -> pl.DataFrame:
         """Return all rows of a slice, oldest run first, without deleted and expired ones.
@@ -432,7 +436,7 @@ class _CompactionRun:
         return versions
 
     def _scan(self, piece: MergeTask, system: Sequence[str]) -> pl.LazyFrame:
-        alive = [] if self.expiry is None else [self.expiry.alive()]
+        alive = [] if self.expiration is None else [self.expiration.alive()]
         return scan_files(
             piece.ctx,
             piece.files,
@@ -465,7 +469,7 @@ class _CompactionRun:
             keyed=True,
         )
         written = write_run(target, (frame for frame in frames if frame.height))
-        self.made += written
+        self.output_files += written
         return written
 
 

@@ -91,7 +91,7 @@ def _cache_vectors(ctx: TableContext, path: str, vectors: Mapping[str, Positions
 
 
 def _path(ctx: TableContext, partition: bytes, bucket: int, file_name: str) -> str:
-    return ctx.layout.index(file_name, partition_path=partition_path(ctx, partition), bucket=bucket)
+    return ctx.paths.index(file_name, partition_path=partition_path(ctx, partition), bucket=bucket)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -103,7 +103,7 @@ class BucketDeletionVectors:
     bucket: int
     positions: dict[str, Positions]
     changed: bool = False
-    _written: tuple[IndexFileMeta, ...] = ()
+    _written_files: tuple[IndexFileMeta, ...] = ()
 
     @staticmethod
     def restored(
@@ -120,13 +120,13 @@ class BucketDeletionVectors:
             positions |= vectors
         plain = tuple(_to_file_meta(entry) for entry in files)
         return BucketDeletionVectors(
-            ctx=ctx, partition=partition, bucket=bucket, positions=dict(positions), _written=plain
+            ctx=ctx, partition=partition, bucket=bucket, positions=dict(positions), _written_files=plain
         )
 
     @property
     def index_files(self) -> tuple[IndexFileMeta, ...]:
         """Return the index files that hold these vectors until they are written again."""
-        return self._written
+        return self._written_files
 
     def mark(self, deleted: Mapping[str, NDArray[np.integer]]) -> None:
         """Add positions of deleted rows."""
@@ -147,8 +147,8 @@ class BucketDeletionVectors:
         """
         if not self.changed:
             return (), ()
-        new, old = (write_index(self.ctx, self.partition, self.bucket, self.positions),), self._written
-        self.changed, self._written = False, new
+        new, old = (write_index(self.ctx, self.partition, self.bucket, self.positions),), self._written_files
+        self.changed, self._written_files = False, new
         return new, old
 
     def write_rolled(self) -> tuple[tuple[IndexFileMeta, ...], tuple[IndexFileMeta, ...]]:
@@ -180,8 +180,8 @@ class BucketDeletionVectors:
             with suppress(StorageFailed):
                 self.discard(written)
             raise
-        old, self._written, self.changed = self._written, tuple(written), False
-        return self._written, old
+        old, self._written_files, self.changed = self._written_files, tuple(written), False
+        return self._written_files, old
 
     def discard(self, files: Iterable[IndexFileMeta]) -> None:
         """Delete index files that are in no message."""

@@ -36,7 +36,7 @@ import polars as pl
 from lakekit.bucket import merge_read
 from lakekit.bucket.merge_read import SYSTEM
 from lakekit.bucket.write_buffer import by_key
-from lakekit.columns import KEY, LEVEL, PLACE, ROW, col, cols
+from lakekit.columns import KEY, LEVEL, POSITION, ROW, col, cols
 from lakekit.data_file.paths import data_file_path
 from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.format.polars_types import polars_schema
@@ -265,8 +265,10 @@ def _select_overlapping(older: LookupLevels, files: Sequence[DataFileMeta], keys
     kinds = np.repeat([0, 1, 2], [len(files), keys.height, len(files)])
     numbers = np.concatenate([np.arange(len(files)), np.zeros(keys.height, np.int64), np.arange(len(files))])
     # lower bounds sort before equal keys, upper bounds after them
-    every = pl.concat([low, keys.select(cols(older.key)), high]).with_columns(pl.Series(PLACE, np.arange(len(kinds))))
-    order = by_key(every, older.key)[PLACE].to_numpy()
+    every = pl.concat([low, keys.select(cols(older.key)), high]).with_columns(
+        pl.Series(POSITION, np.arange(len(kinds)))
+    )
+    order = by_key(every, older.key)[POSITION].to_numpy()
     kinds, numbers = kinds[order], numbers[order]
     passed = np.cumsum(kinds == 1)
     before, until = np.empty(len(files), np.int64), np.empty(len(files), np.int64)
@@ -337,7 +339,7 @@ def _as_bits(keys: pl.DataFrame) -> pl.DataFrame:
 # ---- changelog ------------------------------------------------------------
 
 
-_FOUND_LEVEL = np.iinfo(np.int32).max
+_LOOKUP_LEVEL = np.iinfo(np.int32).max
 """The level given to looked-up rows in a merge: above all others."""
 
 
@@ -415,7 +417,7 @@ def by_lookup(
     high = _lowest_level_rows(levels, groups)
     previous_rows, number = _look_up_previous(section, rule, groups, high < 0, previous)
     touched = groups.any(levels == 0)
-    older = previous_rows.with_columns(pl.lit(_FOUND_LEVEL, pl.Int32).alias(LEVEL)).select(cols(section.columns))
+    older = previous_rows.with_columns(pl.lit(_LOOKUP_LEVEL, pl.Int32).alias(LEVEL)).select(cols(section.columns))
     versions = pl.concat([older, section])
     numbers = np.concatenate([number, groups.number])
     result = merge.merge(versions.with_columns(pl.Series(KEY, numbers)), rule, keep_deletes=True)

@@ -203,7 +203,7 @@ class MergeTask:
     ctx: TableContext
     files: tuple[DataFileMeta, ...]
     paths: tuple[str, ...]
-    rule: MergeSpec
+    spec: MergeSpec
     in_order: bool
     bounds: tuple[pl.Expr, ...] = ()
     on_key: tuple[pl.Expr, ...] = ()
@@ -246,7 +246,7 @@ def merge_lazily(tasks: Sequence[MergeTask], fields: Sequence[Field], *, system:
         batch_size: int | None,  # noqa: ARG001
     ) -> Iterator[pl.DataFrame]:
         names = list(schema) if with_columns is None else with_columns
-        frames = _merge_tasks(tasks, names or tasks[0].rule.key[:1], predicate, n_rows)
+        frames = _merge_tasks(tasks, names or tasks[0].spec.key[:1], predicate, n_rows)
         for frame in frames:
             # without columns the rows are still counted: a frame keeps its height when its last column is dropped
             yield from split_by_chunk(frame) if names else (drop_columns(frame, frame.columns),)
@@ -280,7 +280,7 @@ def rows(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -> pl
     try:
         return _rows(task, names, condition)
     except ValueOutOfRange:
-        if not merge.selects_rows(task.rule):
+        if not merge.selects_rows(task.spec):
             raise
         return _rows(select_winners(task), names, condition)
 
@@ -338,12 +338,12 @@ def _sections(
 
 def _section(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -> pl.LazyFrame:
     used = {*names, *([] if condition is None else condition.meta.root_names())}
-    if merge.selects_rows(task.rule):
-        needed: AbstractSet[str] = {*task.rule.key, *task.rule.sequence_fields, *used}
+    if merge.selects_rows(task.spec):
+        needed: AbstractSet[str] = {*task.spec.key, *task.spec.sequence_fields, *used}
         system = _age(task, {*used, KIND} if _has_kinds(task) else used)
     else:
         needed = set(
-            merge.required_columns(task.rule, [name for name in dict.fromkeys((*names, *used)) if name not in SYSTEM])
+            merge.required_columns(task.spec, [name for name in dict.fromkeys((*names, *used)) if name not in SYSTEM])
         )
         system = _age(task, {KIND, *used})
     return _scan(task, [name for name in task.ctx.schema.names if name in needed], system=system).filter(*task.below)
@@ -353,15 +353,15 @@ def _merge_section(
     task: MergeTask, versions: pl.DataFrame, names: Sequence[str], condition: pl.Expr | None
 ) -> pl.DataFrame:
     """Return the merged rows of a section that satisfy `condition`."""
-    if not merge.selects_rows(task.rule):
+    if not merge.selects_rows(task.spec):
         check_kinds(versions[KIND], task.paths)
         with add_file_path(task.paths):
-            merged = merge.merge(versions, task.rule, keep_deletes=task.keeps_deletes)
+            merged = merge.merge(versions, task.spec, keep_deletes=task.keeps_deletes)
         return _filter(merged, condition).select(cols(names))
     kinds = _has_kinds(task)
     if kinds:
         check_kinds(versions[KIND], task.paths)
-    mask = merge.winner_mask(versions, task.rule, keep_deletes=task.keeps_deletes or not kinds)
+    mask = merge.winner_mask(versions, task.spec, keep_deletes=task.keeps_deletes or not kinds)
     filter_columns = [] if condition is None else condition.meta.root_names()
     winners = versions.select(cols(dict.fromkeys((*names, *filter_columns)))).filter(pl.Series(mask))
     return _filter(winners, condition).select(cols(names))
@@ -373,21 +373,21 @@ def _filter(merged: pl.DataFrame, condition: pl.Expr | None) -> pl.DataFrame:
 
 def _has_kinds(task: MergeTask) -> bool:
     """Return whether an engine that selects rows needs their row kinds."""
-    return task.retracts or task.rule.ignore_delete
+    return task.retracts or task.spec.ignore_delete
 
 
 def _filters_values(task: MergeTask, condition: pl.Expr | None) -> bool:
     """Return whether the payload is to be read under the condition, apart from the keys."""
-    if condition is None or task.on_key or not merge.selects_rows(task.rule):
+    if condition is None or task.on_key or not merge.selects_rows(task.spec):
         return False
-    return not {*task.rule.key, *task.rule.sequence_fields}.issuperset(condition.meta.root_names())
+    return not {*task.spec.key, *task.spec.sequence_fields}.issuperset(condition.meta.root_names())
 
 
 def _merge_filtered(task: MergeTask, names: Sequence[str], condition: pl.Expr) -> pl.DataFrame:
     """Return the winners under a condition on values: reads versions that satisfy it, then keys alone."""
     kinds = _has_kinds(task)
     used = {*names, *condition.meta.root_names()}
-    wanted = [name for name in task.ctx.schema.names if name in used or name in task.rule.key]
+    wanted = [name for name in task.ctx.schema.names if name in used or name in task.spec.key]
     payload = _scan(task, wanted, system=[name for name in SYSTEM if name in used], row_index=ROW)
     matching = payload.filter(*task.bounds, condition).collect()
     if not matching.height:
@@ -396,11 +396,11 @@ def _merge_filtered(task: MergeTask, names: Sequence[str], condition: pl.Expr) -
     if kinds:
         check_kinds(keys[KIND], task.paths)
     if matching.height < keys.height * SELECTIVE_RATIO and not any(
-        keys.schema[name].is_float() for name in task.rule.key
+        keys.schema[name].is_float() for name in task.spec.key
     ):
         keys = keys.join(
-            matching.select(cols(task.rule.key)),
-            on=cols(task.rule.key),
+            matching.select(cols(task.spec.key)),
+            on=cols(task.spec.key),
             how="semi",
             nulls_equal=True,
             maintain_order="left",
@@ -411,7 +411,7 @@ def _merge_filtered(task: MergeTask, names: Sequence[str], condition: pl.Expr) -
 
 def _read_keys(task: MergeTask, *, has_kinds: bool) -> pl.LazyFrame:
     """Return the columns that decide which version of each key wins, with row numbers over all files."""
-    needed = {*task.rule.key, *task.rule.sequence_fields}
+    needed = {*task.spec.key, *task.spec.sequence_fields}
     names = [name for name in task.ctx.schema.names if name in needed]
     return _scan(task, names, system=_age(task, {KIND} if has_kinds else set()), row_index=ROW)
 
@@ -419,7 +419,7 @@ def _read_keys(task: MergeTask, *, has_kinds: bool) -> pl.LazyFrame:
 def _mark_winners(task: MergeTask, keys: pl.DataFrame, *, keep_deletes: bool) -> NDArray[np.bool_]:
     """Return a mask over all rows of the files that is set for the winners among `keys`."""
     wins = np.zeros(sum(file.row_count for file in task.files), bool)
-    wins[keys[ROW].to_numpy()[merge.winner_mask(keys, task.rule, keep_deletes=keep_deletes)]] = True
+    wins[keys[ROW].to_numpy()[merge.winner_mask(keys, task.spec, keep_deletes=keep_deletes)]] = True
     return wins
 
 
@@ -457,10 +457,10 @@ def _age(task: MergeTask, requested: AbstractSet[str]) -> list[str]:
 
     The sequence number is left out if the order of the files decides.
     """
-    names = [] if task.in_order and not task.rule.sequence_fields and SEQUENCE not in requested else [SEQUENCE]
+    names = [] if task.in_order and not task.spec.sequence_fields and SEQUENCE not in requested else [SEQUENCE]
     if KIND in requested:
         names.append(KIND)
-    if task.rule.lookup:
+    if task.spec.lookup:
         names.append(LEVEL)
     return names
 

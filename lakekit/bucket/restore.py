@@ -105,7 +105,7 @@ def _put(ctx: TableContext, end: Snapshot, partitions: Mapping[bytes, PartitionS
 
 
 def _key(ctx: TableContext) -> tuple[object, ...]:
-    return "sequences", ctx.storage, ctx.layout.snapshot_dir
+    return "sequences", ctx.storage, ctx.paths.snapshot_dir
 
 
 # ---- restore ------------------------------------------------------------
@@ -119,13 +119,13 @@ NO_SEQUENCE = -1
 class RestoredBucket:
     """The live files of one bucket, and what belongs to them.
 
-    `live` reads the files when they are first needed: a writer that only adds files never needs them. `max_sequence` is
-    -1 without files. `total_buckets` is what the partition's files say; None if there are none. `vectors` are the index
-    files that hold deletion vectors, `hash_index` is that of a dynamic bucket. `snapshot_id` is None if the table has
-    no snapshot.
+    `live_files` reads the files when they are first needed: a writer that only adds files never needs them.
+    `max_sequence` is -1 without files. `total_buckets` is what the partition's files say; None if there are none.
+    `vectors` are the index files that hold deletion vectors, `hash_index` is that of a dynamic bucket. `snapshot_id` is
+    None if the table has no snapshot.
     """
 
-    live: Callable[[], tuple[DataFileMeta, ...]] = field(default=tuple, compare=False, repr=False)
+    live_files: Callable[[], tuple[DataFileMeta, ...]] = field(default=tuple, compare=False, repr=False)
     max_sequence: int = NO_SEQUENCE
     total_buckets: int | None = None
     vectors: tuple[IndexManifestEntry, ...] = ()
@@ -135,7 +135,7 @@ class RestoredBucket:
     @property
     def files(self) -> tuple[DataFileMeta, ...]:
         """Return the live files. Raises `Corrupt`, `FileMissing`."""
-        return self.live()
+        return self.live_files()
 
 
 EMPTY_BUCKET = RestoredBucket()
@@ -215,7 +215,7 @@ class SnapshotBuckets:
         bounds = self._known(partition)
         index = self._index_entries().get((partition, bucket), [])
         return RestoredBucket(
-            live=partial(self.files, partition, bucket),
+            live_files=partial(self.files, partition, bucket),
             max_sequence=bounds.greatest.get(bucket, NO_SEQUENCE),
             total_buckets=bounds.total_buckets,
             vectors=tuple(entry for entry in index if entry.index_type == DELETION_VECTORS),

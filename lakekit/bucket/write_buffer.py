@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, BinaryIO, Literal
 import numpy as np
 import polars as pl
 
-from lakekit.columns import KIND, PLACE, cols
+from lakekit.columns import KIND, POSITION, cols
 from lakekit.errors import StorageFailed
 from lakekit.lsm import merge, numpy_columns as keyed, row_versions
 from lakekit.lsm.numpy_columns import is_whole, values
@@ -170,10 +170,10 @@ class SpillFile:
 class SpilledRun:
     """A spilled run: the offset and length, row count and memory size of each chunk, and its first key."""
 
-    places: tuple[tuple[int, int], ...]
+    chunk_ranges: tuple[tuple[int, int], ...]
     rows: tuple[int, ...]
     sizes: tuple[int, ...]
-    firsts: pl.DataFrame
+    first_keys: pl.DataFrame
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -217,7 +217,7 @@ class WriteBuffer:
             self._frames.clear()
             self.memory_bytes = 0
         if not self.key:
-            yield from (self.spill.get(*location) for run in self._runs for location in run.places)
+            yield from (self.spill.get(*location) for run in self._runs for location in run.chunk_ranges)
             return
         cuts = self._cuts(memory_bytes)
         bounds = [self._bounds(run, cuts) for run in self._runs]
@@ -233,7 +233,7 @@ class WriteBuffer:
     def clear(self) -> None:
         """Remove all rows."""
         for run in self._runs:
-            self.spill.release(sum(length for _, length in run.places))
+            self.spill.release(sum(length for _, length in run.chunk_ranges))
         self._frames.clear()
         self._runs.clear()
         self.memory_bytes = self.row_count = 0
@@ -243,19 +243,19 @@ class WriteBuffer:
         rows = int(np.clip(CHUNK_BYTES * placed.height // max(placed.estimated_size(), 1), _LEAST_ROWS, _MOST_ROWS))
         chunks = [placed.slice(start, rows) for start in range(0, placed.height, rows)]
         return SpilledRun(
-            places=tuple(self.spill.put(chunk) for chunk in chunks),
+            chunk_ranges=tuple(self.spill.put(chunk) for chunk in chunks),
             rows=tuple(chunk.height for chunk in chunks),
             sizes=tuple(int(chunk.estimated_size()) for chunk in chunks),
-            firsts=placed.select(cols(self.key)).gather_every(rows),
+            first_keys=placed.select(cols(self.key)).gather_every(rows),
         )
 
     def _cuts(self, memory_bytes: int) -> pl.DataFrame:
         """Return the keys at which sections begin, ascending and distinct."""
-        firsts = pl.concat([run.firsts for run in self._runs]).with_columns(
-            pl.Series(PLACE, [size for run in self._runs for size in run.sizes])
+        firsts = pl.concat([run.first_keys for run in self._runs]).with_columns(
+            pl.Series(POSITION, [size for run in self._runs for size in run.sizes])
         )
         placed = by_key(firsts, self.key)
-        number = placed[PLACE].cum_sum().to_numpy() // max(memory_bytes, 1)
+        number = placed[POSITION].cum_sum().to_numpy() // max(memory_bytes, 1)
         starts = np.flatnonzero(np.diff(number, prepend=number[:1]))
         return placed[starts].select(cols(self.key)).unique(maintain_order=True)
 
@@ -264,11 +264,11 @@ class WriteBuffer:
         bounds = [(0, 0)]
         for at in range(cuts.height):
             cut = cuts[at]
-            chunk = _count_smaller(run.firsts, cut, self.key)
+            chunk = _count_smaller(run.first_keys, cut, self.key)
             bounds.append(
                 (
                     chunk - 1,
-                    _count_smaller(self.spill.get(*run.places[chunk - 1]).select(cols(self.key)), cut, self.key),
+                    _count_smaller(self.spill.get(*run.chunk_ranges[chunk - 1]).select(cols(self.key)), cut, self.key),
                 )
                 if chunk
                 else (0, 0)
@@ -281,10 +281,10 @@ class WriteBuffer:
             first = start[1] if chunk == start[0] else 0
             last = end[1] if chunk == end[0] else run.rows[chunk]
             if last > first:
-                yield self.spill.get(*run.places[chunk]).slice(first, last - first)
+                yield self.spill.get(*run.chunk_ranges[chunk]).slice(first, last - first)
 
 
 def _count_smaller(keys: pl.DataFrame, cut: pl.DataFrame, key: Sequence[str]) -> int:
     """Return how many of some sorted keys are less than the key `cut`."""
-    both = pl.concat([cut.select(cols(key)), keys.select(cols(key))]).with_row_index(PLACE)
-    return int(by_key(both, key)[PLACE].arg_min() or 0)
+    both = pl.concat([cut.select(cols(key)), keys.select(cols(key))]).with_row_index(POSITION)
+    return int(by_key(both, key)[POSITION].arg_min() or 0)

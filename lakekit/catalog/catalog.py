@@ -77,7 +77,7 @@ class Catalog(CatalogCore):
 
         Raises: `DatabaseNotFound` where there is no warehouse, `StorageFailed` where the metastore does not answer.
         """
-        self._seen.databases = names = self._names().databases()
+        self._cache.databases = names = self._names().databases()
         return names
 
     def create_database(
@@ -203,7 +203,7 @@ class Catalog(CatalogCore):
         opened = self._table(metastore, parsed, FrozenDict(normalize_keys(options or {})))
         if not metastore.has_table(parsed.database, parsed.table):
             view = (
-                None if parsed.branch or parsed.system else views.find_view(self, metastore, parsed, self._seen.views)
+                None if parsed.branch or parsed.system else views.find_view(self, metastore, parsed, self._cache.views)
             )
             if view is None:
                 raise missing_identifier(metastore, parsed)
@@ -479,19 +479,19 @@ class Catalog(CatalogCore):
             raise TableAlreadyExists(
                 f"{parsed.full} is a table; a table and a view do not share a name", name=parsed.full
             )
-        existing = views.find_view(self, metastore, parsed, self._seen.views)
+        existing = views.find_view(self, metastore, parsed, self._cache.views)
         if existing is not None:
             return views.existing_view(existing, if_not_exists=if_not_exists)
         made = views.define(
             self, parsed.full, query, columns=columns, dialects=dialects, comment=comment, temporary=temporary
         )
         if temporary:
-            self._seen.views[parsed.full] = made
+            self._cache.views[parsed.full] = made
         else:
             try:
                 views.require_view_store(metastore).put_view(parsed, views.to_text(made))
             except ViewAlreadyExists:  # made by another process just now
-                existing = views.find_view(self, metastore, parsed, self._seen.views)
+                existing = views.find_view(self, metastore, parsed, self._cache.views)
                 if not if_not_exists or existing is None:
                     raise
                 return existing
@@ -501,7 +501,7 @@ class Catalog(CatalogCore):
         """Remove a view. Raises `ViewNotFound`, unless `if_exists`."""
         parsed = identifier.data_table(name, "dropView")
         if (
-            self._seen.views.pop(parsed.full, None) is None
+            self._cache.views.pop(parsed.full, None) is None
             and not views.without_view(self._names(), parsed)
             and not if_exists
         ):
@@ -522,7 +522,7 @@ class Catalog(CatalogCore):
             for view, text in views.read_stored_views(metastore, database_name).items()
         ]
         return views.list_views(
-            [*stored, *(view for name, view in self._seen.views.items() if name.partition(".")[0] in wanted)]
+            [*stored, *(view for name, view in self._cache.views.items() if name.partition(".")[0] in wanted)]
         )
 
     # ---- all of them -----------------------------------------------------------------------------
@@ -587,7 +587,7 @@ class Catalog(CatalogCore):
 
         It holds none between two calls, and may be used again.
         """
-        self._seen.metastore = None
+        self._cache.metastore = None
 
     def __enter__(self) -> Self:
         return self

@@ -138,7 +138,7 @@ def catalog_locations(warehouse: str, options: Mapping[str, str], made_with: tup
     defaults = {
         key.removeprefix(TABLE_DEFAULT): value for key, value in options.items() if key.startswith(TABLE_DEFAULT)
     }
-    locations = Locations(configured=made_with, warehouse=warehouse or None)
+    locations = Locations(configured_locations=made_with, warehouse=warehouse or None)
     return locations.with_configured({ALLOWED_LOCATIONS: options.get(ALLOWED_LOCATIONS)}).with_configured(defaults)
 
 
@@ -150,14 +150,14 @@ class CatalogCache:
     """The state of one catalog object; neither copied nor pickled with it.
 
     `databases` were listed last, for the repr. `metastore` is open after its first use. `views` are the temporary
-    views, by name. `named` are the locations in the calls which made tables, by the table's name: allowed by the
-    caller, for as long as the object lives.
+    views, by name. `allowed_locations` are the locations in the calls which made tables, by the table's name: allowed
+    by the caller, for as long as the object lives.
     """
 
     databases: list[str] | None = None
     metastore: Metastore | None = None
     views: dict[str, View] = field(default_factory=dict)
-    named: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    allowed_locations: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -170,10 +170,10 @@ class CatalogCore:
     options: Mapping[str, str] = field(default=EMPTY, repr=False)
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
     storage: Storage | None = field(default=None, repr=False)
-    _seen: CatalogCache = field(default_factory=CatalogCache, repr=False, compare=False)
+    _cache: CatalogCache = field(default_factory=CatalogCache, repr=False, compare=False)
 
     def _facts(self) -> list[tuple[str, Any]]:
-        seen = self._seen.databases
+        seen = self._cache.databases
         databases = [] if seen is None else [("databases", ", ".join(seen) or "none")]
         uri = [] if self.uri is None else [("uri", redact_uri(self.uri))]
         return [
@@ -205,11 +205,11 @@ class CatalogCore:
 
     def _names(self) -> Metastore:
         runtime.refuse_fork()
-        if self._seen.metastore is None:
-            self._seen.metastore = cast(
+        if self._cache.metastore is None:
+            self._cache.metastore = cast(
                 "Metastore", plugins.load("catalog/metastores", self.metastore).open(self._settings())
             )
-        return self._seen.metastore
+        return self._cache.metastore
 
     def _metastore_of(self, database: str) -> Metastore:
         """Return the metastore, where it has such a database. Raises `DatabaseNotFound`."""
@@ -227,16 +227,16 @@ class CatalogCore:
     ) -> Table:
         ground = metastore.locate(name)
         if made_with:
-            self._seen.named[name.full] = named_locations(made_with)
+            self._cache.allowed_locations[name.full] = named_locations(made_with)
         return Table(
-            location=ground.layout.root,
+            location=ground.paths.root,
             name=name.full,
             branch_name=name.branch,
             dynamic=dynamic,
             storage_options=self.storage_options,
             storage=self.storage,
             catalog_env=ground.catalog_env,
-            locations=catalog_locations(self.warehouse, self.options, self._seen.named.get(name.full, ())),
+            locations=catalog_locations(self.warehouse, self.options, self._cache.allowed_locations.get(name.full, ())),
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -248,4 +248,4 @@ class CatalogCore:
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "_seen", CatalogCache())
+        object.__setattr__(self, "_cache", CatalogCache())

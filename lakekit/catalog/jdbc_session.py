@@ -174,7 +174,7 @@ def redact_uri(uri: str) -> str:
 
 A = TypeVar("A")
 
-_TRIES = 20
+_MAX_ATTEMPTS = 20
 _PAUSE_MS = 25
 
 
@@ -192,11 +192,11 @@ class MissingTable(StorageFailed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JdbcDatabase:
-    """The address of a database; `shown` is its uri without secrets."""
+    """The address of a database; `redacted_uri` is its uri without secrets."""
 
     uri: str = field(repr=False)
     driver: Mapping[str, str] = field(repr=False)
-    shown: str
+    redacted_uri: str
 
     @property
     def address(self) -> JdbcAddress:
@@ -223,9 +223,11 @@ class JdbcDatabase:
         except dialect.Error as error:
             failure = _redact_message(error, secrets)
         if connection is None:  # outside of the block: a driver's error may hold the connection's password
-            raise StorageFailed(f"the database {self.shown} does not let lakekit in: {failure}", path=self.shown)
+            raise StorageFailed(
+                f"the database {self.redacted_uri} does not let lakekit in: {failure}", path=self.redacted_uri
+            )
         try:
-            yield JdbcSession(connection=connection, dialect=dialect, shown=self.shown, secrets=secrets)
+            yield JdbcSession(connection=connection, dialect=dialect, redacted_uri=self.redacted_uri, secrets=secrets)
         finally:
             with suppress(dialect.Error):
                 connection.close()
@@ -237,7 +239,7 @@ class JdbcSession:
 
     connection: Any = field(repr=False)
     dialect: ModuleType
-    shown: str
+    redacted_uri: str
     secrets: tuple[str, ...] = field(repr=False)
 
     def ask(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -291,9 +293,9 @@ class JdbcSession:
         kind = next((error_type for test, error_type in kinds if test(error)), StorageFailed)
         advice = self.dialect.why(error)
         return kind(
-            f"the database {self.shown} says: {_redact_message(error, self.secrets)}"
+            f"the database {self.redacted_uri} says: {_redact_message(error, self.secrets)}"
             + (f". {advice}" if advice else ""),
-            path=self.shown,
+            path=self.redacted_uri,
         )
 
 
@@ -304,11 +306,11 @@ def retry_while_busy(work: Callable[[], A], wait: Callable[[float], None]) -> A:
 
     Raises: `DatabaseBusy` after some twenty times.
     """
-    for turn in range(_TRIES):
+    for turn in range(_MAX_ATTEMPTS):
         try:
             return work()
         except DatabaseBusy:
-            if turn == _TRIES - 1:
+            if turn == _MAX_ATTEMPTS - 1:
                 raise
         wait(min(_PAUSE_MS * 2**turn, 1000))
     msg = "a turn returns or raises"
@@ -328,7 +330,7 @@ def _redact_message(error: Exception, secrets: tuple[str, ...]) -> str:
 
 _ROW = "SELECT acquired_at, expire_time_seconds, {expired} FROM paimon_distributed_locks WHERE lock_id = ?"
 _TAKE = "INSERT INTO paimon_distributed_locks (lock_id, expire_time_seconds) VALUES (?, ?)"
-_LEAVE = "DELETE FROM paimon_distributed_locks WHERE lock_id = ? AND acquired_at = ?"
+_RELEASE = "DELETE FROM paimon_distributed_locks WHERE lock_id = ? AND acquired_at = ?"
 _REMOVE = "DELETE FROM paimon_distributed_locks WHERE {expired} AND lock_id = ?"
 _FIRST_SLEEP_MS = 100
 _WATCHED_LONGER_MS = 5_000
@@ -367,7 +369,7 @@ class JdbcLock:
                 if waited > patience:
                     raise RetriesExhausted(
                         f"Acquire lock failed with time: {waited / 1000:.0f} s. Somebody else holds {self.lock_id!r} "
-                        f"in {self.database.shown}; nothing was "
+                        f"in {self.database.redacted_uri}; nothing was "
                         "changed. Try again, or delete its row of paimon_distributed_locks where its holder is gone"
                     )
                 self.runtime.wait(min(sleep, self.max_sleep_ms))
@@ -400,7 +402,7 @@ class JdbcLock:
             )
             return True
         if not session.dialect.EXPIRED and now - seen.since_ms > row[1] * 1000 + _WATCHED_LONGER_MS:
-            return session.do(_LEAVE, self.lock_id, row[0]) > 0
+            return session.do(_RELEASE, self.lock_id, row[0]) > 0
         return False
 
 
@@ -434,8 +436,8 @@ class HeldJdbcLock:
                 else f"held for {spent / 1000:.0f} s of {lock.timeout_ms / 1000:.0f} s, it runs out"
             )
             raise LockLost(
-                f"the lock {lock.lock_id!r} in {lock.database.shown} was lost: {why}. Nothing was changed; try again, "
-                "or raise lock-acquire-timeout"
+                f"the lock {lock.lock_id!r} in {lock.database.redacted_uri} was lost: {why}. Nothing was changed; "
+                "try again, or raise lock-acquire-timeout"
             )
 
     def release(self) -> None:
@@ -447,7 +449,7 @@ class HeldJdbcLock:
 
         def leave() -> int:
             with lock.database.session() as session:
-                return session.do(_LEAVE, lock.lock_id, self.acquired_at)
+                return session.do(_RELEASE, lock.lock_id, self.acquired_at)
 
         try:
             removed = retry_while_busy(leave, lock.runtime.wait)
@@ -459,7 +461,8 @@ class HeldJdbcLock:
             return
         if not removed:
             warn_user(
-                f"the lock {lock.lock_id!r} in {lock.database.shown} was not there any more when it was given back: "
+                f"the lock {lock.lock_id!r} in {lock.database.redacted_uri} was not there any more when it was given "
+                "back: "
                 "others may have worked meanwhile"
             )
 

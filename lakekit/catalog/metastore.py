@@ -276,7 +276,7 @@ def reach(table_location: TableLocation, within: Sequence[str]) -> TableLocation
     No link below that folder is written, moved or deleted through: not the table's own, nor one that replaces a folder
     meanwhile. Where the table lies below none of the folders, the folder that holds it is that folder.
     """
-    root = table_location.layout.root
+    root = table_location.paths.root
     above = min(
         (folder for folder in within if is_below(root, folder)), key=len, default=root.rpartition("/")[0] or "/"
     )
@@ -290,7 +290,7 @@ def remove(table_location: TableLocation, within: Sequence[str]) -> None:
     deleted. What is no table, or lies below none of the folders or below a link, stays where it is; so do data files at
     external paths, since other tables may keep theirs there too. A warning says so.
     """
-    layout = table_location.layout
+    layout = table_location.paths
     own = reach(table_location, within).storage if any(is_below(layout.root, root) for root in within) else None
     target = None if own is None else protocol.link_target(own, layout.root)
     if own is not None and target is not None:
@@ -347,7 +347,7 @@ def move(table_location: TableLocation, target: str, within: Sequence[str]) -> N
     Raises: `StorageFailed` where something exists at the target.
     """
     outermost = [folder for folder in within if not any(is_below(folder, other) for other in within)]
-    storage, root = confine(table_location.storage, *outermost), table_location.layout.root
+    storage, root = confine(table_location.storage, *outermost), table_location.paths.root
     if protocol.is_there(storage, target):
         raise StorageFailed(f'"{target}" is there already, though no table is; move it away first', path=target)
     led = protocol.link_target(storage, root)
@@ -365,7 +365,7 @@ def _external_paths(table_location: TableLocation) -> list[str]:
     locations = [table_location]
     try:
         locations += [
-            replace(table_location, layout=table_location.layout.on_branch(name))
+            replace(table_location, paths=table_location.paths.on_branch(name))
             for name in refs.list_branch_names(table_location)
         ]
         for branch_location in locations:

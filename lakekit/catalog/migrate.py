@@ -66,7 +66,7 @@ class _ForeignTable:
 
     source: ForeignSource
     file_schemas: tuple[ForeignFileSchema, ...]
-    typed: MergedSchema
+    merged_schema: MergedSchema
     fields: tuple[Field, ...]
     values: tuple[tuple[object, ...], ...]
     comment: str | None = None
@@ -149,7 +149,7 @@ def _read(catalog: CatalogCore, source: str | PathLike | Table, request: Migrate
     keys = foreign_files.partition_fields(files.keys, [file.texts for file in files.files], paths, file_schemas, types)
     values = tuple(foreign_files.values(file.path, file.texts, keys) for file in files.files)
     return _ForeignTable(
-        source=files, file_schemas=file_schemas, typed=typed, fields=(*typed.fields, *keys), values=values
+        source=files, file_schemas=file_schemas, merged_schema=typed, fields=(*typed.fields, *keys), values=values
     )
 
 
@@ -179,7 +179,7 @@ def _of_format_table(table: Table, request: MigrateRequest) -> _ForeignTable:
     return _ForeignTable(
         source=files,
         file_schemas=file_schemas,
-        typed=typed,
+        merged_schema=typed,
         fields=ctx.schema.fields,
         values=values,
         comment=ctx.schema.comment,
@@ -248,7 +248,7 @@ def _schemas(
         target, foreign.fields, partition_keys=foreign.source.keys, options=options, comment=foreign.comment
     )
     differing = dict.fromkeys(
-        tuple(sorted(item.items(), key=lambda pair: pair[0])) for item in foreign.typed.older if item
+        tuple(sorted(item.items(), key=lambda pair: pair[0])) for item in foreign.merged_schema.file_types if item
     )
     older = []
     for number, types in enumerate(dict(pairs) for pairs in differing):
@@ -268,7 +268,7 @@ def _build_migrated_files(foreign: _ForeignTable, table_schemas: Sequence[TableS
     keys, own = set(foreign.source.keys), table_schemas[-1].fields
     taken = []
     for file, file_schema, older, values in zip(
-        foreign.source.files, foreign.file_schemas, foreign.typed.older, foreign.values, strict=True
+        foreign.source.files, foreign.file_schemas, foreign.merged_schema.file_types, foreign.values, strict=True
     ):
         types = {field.name: field.type for field in file_schema.fields}
         taken.append(
@@ -279,9 +279,9 @@ def _build_migrated_files(foreign: _ForeignTable, table_schemas: Sequence[TableS
                 format_name=file.format_name,
                 values=values,
                 names=frozenset(types),
-                stats=file_schema.told,
+                stats=file_schema.column_stats,
                 schema_id=by_types[tuple(older.get(field.name, field.type) for field in own)],
-                inside={name: t for name, t in types.items() if name in keys},
+                partition_types={name: t for name, t in types.items() if name in keys},
             )
         )
     return taken
@@ -293,7 +293,7 @@ def _build_migrated_files(foreign: _ForeignTable, table_schemas: Sequence[TableS
 def _remove(source: ForeignSource, name: str) -> None:
     """Delete the migrated files at the source, and folders that are empty then; a failure is a warning."""
     try:
-        source.storage.delete([*(file.path for file in source.files), *source.beside])
+        source.storage.delete([*(file.path for file in source.files), *source.metadata_files])
         source.storage.remove_directories(source.folders)
     except StorageFailed as failed:
         warn_user(

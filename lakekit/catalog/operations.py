@@ -98,7 +98,7 @@ def create_database_once(metastore: Metastore, database: str, properties: Mappin
 
 def _age_ms(target: TableLocation) -> int | None:
     """Return how long ago the first file of a table was written; None where it does not exist any more."""
-    stat = target.storage.stat(target.layout.schema(0))
+    stat = target.storage.stat(target.paths.schema(0))
     return None if stat is None else REAL_RUNTIME.now_ms() - stat.modified_ms
 
 

@@ -211,7 +211,7 @@ def show_hex(args: argparse.Namespace, out: Output) -> None:
         view = view.open(args.open)
     if out.format == "table":
         out.lines(
-            bytes_drawn(view.title, view.data, view.found, start=args.offset, lines=out.limit or LINES, width=out.width)
+            bytes_drawn(view.title, view.data, view.spans, start=args.offset, lines=out.limit or LINES, width=out.width)
         )
     else:
         marks = view.marks

@@ -29,9 +29,9 @@ class AvroNode:
     """One type of a schema.
 
     `names` are a record's field names or an enum's symbols. `parts` are the types of a record's fields or a union's
-    branches, or the one type of an array's items or a map's values. `size` belongs to `fixed`. `declared` is its JSON
-    declaration. `min_bytes` is the least that a value takes. `depth` counts the types below this one with all names
-    resolved: decoders recurse so deep, however flat the schema text is.
+    branches, or the one type of an array's items or a map's values. `size` belongs to `fixed`. `declaration` is its
+    JSON declaration. `min_bytes` is the least that a value takes. `depth` counts the types below this one with all
+    names resolved: decoders recurse so deep, however flat the schema text is.
     """
 
     kind: str
@@ -45,7 +45,7 @@ class AvroNode:
     min_bytes: int = 0
     nodes: int = 1
     depth: int = 0
-    declared: Any = field(default=None, compare=False, repr=False)
+    declaration: Any = field(default=None, compare=False, repr=False)
 
     def part(self, name: str) -> AvroNode | None:
         """Return the type of a record's field of that name; None without one."""
@@ -94,7 +94,7 @@ class _SchemaNames:
     """Types declared so far, by full name; None while one is being declared."""
 
     def __init__(self) -> None:
-        self.known: dict[str, AvroNode | None] = {}
+        self.declared_types: dict[str, AvroNode | None] = {}
 
     def node(self, declared: Any, space: str, depth: int) -> AvroNode:
         if depth > MAX_DEPTH:
@@ -125,7 +125,7 @@ class _SchemaNames:
                     precision=_check_integer(declared.get("precision", 0), "precision"),
                     scale=_check_integer(declared.get("scale", 0), "scale"),
                     min_bytes=PRIMITIVES[kind],
-                    declared=declared,
+                    declaration=declared,
                 )
             case str():
                 return self._named(kind, space)
@@ -133,11 +133,11 @@ class _SchemaNames:
 
     def _named(self, name: str, space: str) -> AvroNode:
         if name in PRIMITIVES:
-            return AvroNode(kind=name, min_bytes=PRIMITIVES[name], declared=name)
+            return AvroNode(kind=name, min_bytes=PRIMITIVES[name], declaration=name)
         full = name if "." in name or not space else f"{space}.{name}"
         for candidate in (full, name):
-            if candidate in self.known:
-                node = self.known[candidate]
+            if candidate in self.declared_types:
+                node = self.declared_types[candidate]
                 if node is None:
                     raise Unsupported(
                         f"avro.schema: type {name[:80]!r} contains itself", feature="avro.recursive-types"
@@ -152,7 +152,7 @@ class _SchemaNames:
         if isinstance(own, str):
             space = own
         full = name if "." in name or not space else f"{space}.{name}"
-        self.known[full] = None
+        self.declared_types[full] = None
         return full, full.rpartition(".")[0]
 
     def _record(self, declared: dict[str, Any], space: str, depth: int) -> AvroNode:
@@ -179,9 +179,9 @@ class _SchemaNames:
             min_bytes=sum(part.min_bytes for part in parts),
             nodes=_count_nodes(parts),
             depth=_depth_above(parts),
-            declared=declared,
+            declaration=declared,
         )
-        self.known[full] = node
+        self.declared_types[full] = node
         return node
 
     def _enum_or_fixed(self, declared: dict[str, Any], space: str) -> AvroNode:
@@ -202,14 +202,14 @@ class _SchemaNames:
                 precision=precision,
                 scale=scale,
                 min_bytes=size,
-                declared=declared,
+                declaration=declared,
             )
         else:
             symbols = declared.get("symbols")
             if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
                 raise _invalid_schema(f"enum {full[:80]!r} without a list of symbols")
-            node = AvroNode(kind="enum", name=full, names=tuple(symbols), min_bytes=1, declared=declared)
-        self.known[full] = node
+            node = AvroNode(kind="enum", name=full, names=tuple(symbols), min_bytes=1, declaration=declared)
+        self.declared_types[full] = node
         return node
 
     def _union(self, declared: list[Any], space: str, depth: int) -> AvroNode:
@@ -225,7 +225,7 @@ class _SchemaNames:
             min_bytes=least,
             nodes=_count_nodes(parts),
             depth=_depth_above(parts),
-            declared=declared,
+            declaration=declared,
         )
 
 
@@ -242,7 +242,7 @@ def _part(kind: str, part: AvroNode, declared: dict[str, Any]) -> AvroNode:
         min_bytes=1,
         nodes=_count_nodes([part]),
         depth=_depth_above([part]),
-        declared=declared,
+        declaration=declared,
     )
 
 

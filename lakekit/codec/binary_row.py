@@ -130,20 +130,20 @@ class _Rows:
         starts, lengths, self.data = binary_buffers(rows)
         self.count = len(rows)
         self.words = words_at_any_byte(self.data)
-        self.there = ~nulls_of(rows)
-        self.left = int(lengths.sum())
-        self.check(self.there & (lengths < 12), "a row of less than 12 bytes", "arity")
-        heads = np.where(self.there, starts, 0)
-        any_present = bool(self.there.any())
+        self.is_present = ~nulls_of(rows)
+        self.remaining_bytes = int(lengths.sum())
+        self.check(self.is_present & (lengths < 12), "a row of less than 12 bytes", "arity")
+        heads = np.where(self.is_present, starts, 0)
+        any_present = bool(self.is_present.any())
         self.arity = (
-            np.where(self.there, (self.words[heads] & 0xFFFFFFFF).astype(np.uint32).byteswap().view(np.int32), 0)
+            np.where(self.is_present, (self.words[heads] & 0xFFFFFFFF).astype(np.uint32).byteswap().view(np.int32), 0)
             if any_present
             else heads
         )
         self.starts = heads + 4
-        self.lengths = np.where(self.there, lengths - 4, 0)
+        self.lengths = np.where(self.is_present, lengths - 4, 0)
         self.slots = self.starts + (self.arity.astype(np.int64) + 71) // 64 * 8
-        is_wrong = self.there & (
+        is_wrong = self.is_present & (
             (self.arity < 0) | (self.slots - self.starts + 8 * self.arity.astype(np.int64) > self.lengths)
         )
         self.check(is_wrong, "more fields than its bytes hold", "arity")
@@ -157,8 +157,8 @@ class _Rows:
 
     def spend(self, length: int, field: str) -> None:
         """Count the bytes of parts of rows, which never overlap; raise `Corrupt` if they exceed the rows."""
-        self.left -= length
-        if self.left < 0:
+        self.remaining_bytes -= length
+        if self.remaining_bytes < 0:
             self.check(np.ones(1, np.bool_), "its parts overlap", field)
 
 
@@ -181,12 +181,14 @@ def decode_columns(
         rows = rows.cast(pa.binary())
     row_buffer = _Rows(rows, path)
     if arity_exact:
-        row_buffer.check(row_buffer.there & (row_buffer.arity != len(types)), f"{len(types)} fields wanted", "arity")
+        row_buffer.check(
+            row_buffer.is_present & (row_buffer.arity != len(types)), f"{len(types)} fields wanted", "arity"
+        )
     return [_decode_column(row_buffer, i, types[i]) for i in (range(len(types)) if only is None else only)]
 
 
 def _decode_column(rows: _Rows, i: int, t: DataType) -> pa.Array:
-    ok = rows.there & (rows.arity > i)
+    ok = rows.is_present & (rows.arity > i)
     if not ok.any():
         return pa.nulls(rows.count, to_arrow(t))
     all_present = bool(ok.all())
@@ -306,9 +308,9 @@ class PackedRows(NamedTuple):
 
 
 class _VariablePart(NamedTuple):
-    """A column's variable part: row i takes `room[i]` bytes, `lengths[i]` from `data[begins[i]:]`."""
+    """A column's variable part: row i takes `padded_lengths[i]` bytes, `lengths[i]` from `data[begins[i]:]`."""
 
-    room: NDArray[np.int64]
+    padded_lengths: NDArray[np.int64]
     lengths: NDArray[np.int64]
     begins: NDArray[np.int64]
     data: NDArray[np.uint8]
@@ -336,9 +338,9 @@ def pack(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType
         slot, part = _encode_column(column, t, nulls)
         if part is not None:
             sizes = sizes if parts else np.full(count, least, np.int64)
-            slot = np.where(part.room > 0, slot | (sizes.astype(np.uint64) << np.uint64(32)), slot)
+            slot = np.where(part.padded_lengths > 0, slot | (sizes.astype(np.uint64) << np.uint64(32)), slot)
             parts.append((part, sizes))
-            sizes = sizes + part.room
+            sizes = sizes + part.padded_lengths
         slots.append(slot)
     offsets = np.arange(count + 1, dtype=np.int64) * least
     if parts:

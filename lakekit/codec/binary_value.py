@@ -206,11 +206,11 @@ def encode_map(items: Sequence[tuple[Any, Any]], t: DataType) -> bytes:
 class BoundedSlice:
     """The bytes of one row or array, `data[start:end]`; its parts together may not be longer than it."""
 
-    __slots__ = ("data", "end", "left", "path", "spans", "start")
+    __slots__ = ("data", "end", "path", "remaining_bytes", "spans", "start")
 
     def __init__(self, data: bytes, start: int, end: int, path: str | None, spans: SpanRecorder | None = None) -> None:
         self.data, self.start, self.end, self.path, self.spans = data, start, end, path, spans
-        self.left = end - start
+        self.remaining_bytes = end - start
 
     @classmethod
     def read_remaining(cls, cursor: Cursor) -> BoundedSlice:
@@ -228,8 +228,8 @@ class BoundedSlice:
         begin = self.start + (slot >> 32)
         if length < 0 or begin + length > self.end:
             raise self.wrong(f"a part of {length} bytes at {slot >> 32} of {self.end - self.start}", field, at)
-        self.left -= length
-        if self.left < 0:
+        self.remaining_bytes -= length
+        if self.remaining_bytes < 0:
             raise self.wrong("its parts overlap", field, at)
         if self.spans is not None:
             self.spans.add(at, 4, f"{field} length", slot & 0xFFFFFFFF, section=SLOTS)
@@ -261,7 +261,7 @@ def _decode_recorded_row(
     """Decode a row field by field and record the row kind, the null bits, slots and parts."""
     spans = space.spans
     assert spans is not None
-    data, start, width, since = space.data, space.start, header_width(len(types)), len(spans.found)
+    data, start, width, since = space.data, space.start, header_width(len(types)), len(spans.spans)
     if space.end - start < width + 8 * len(types):
         raise space.wrong(
             f"{width + 8 * len(types)} bytes wanted for {len(types)} fields, {space.end - start} there", "row", start
@@ -283,11 +283,11 @@ def get(space: BoundedSlice, at: int, t: DataType, field: str) -> Any:
     """Return the value of the slot at `at`, which is not null."""
     if space.spans is None:
         return _get(space, at, t, field)
-    since = len(space.spans.found)
+    since = len(space.spans.spans)
     value = _get(space, at, t, field)
     if t.root in NESTED_TYPES or t.root == "VARIANT":
         return value
-    if len(space.spans.found) > since:
+    if len(space.spans.spans) > since:
         space.spans.means(value)  # the part, which was marked last
     elif t.root in STRINGS or t.root in BINARIES:
         length = space.data[at + 7] & 0x7F
@@ -392,7 +392,7 @@ def _decode_recorded_array(space: BoundedSlice, element: DataType, count: int, f
     """Decode an array element by element and record the span of each."""
     spans = space.spans
     assert spans is not None
-    start, width, since = space.start, element_width(element), len(spans.found)
+    start, width, since = space.start, element_width(element), len(spans.spans)
     nulls = {i for i in range(count) if space.data[start + 4 + (i >> 3)] >> (i & 7) & 1}
     spans.add(start, 4, "count", count, section=ARRAYS)
     spans.add(start + 4, first - start - 4, "null bits", sorted(nulls), section=ARRAYS)

@@ -61,24 +61,24 @@ class FieldSpan(NamedTuple):
 class SpanRecorder:
     """Spans in the order of reading. `wrong_at` is where the innermost decoder met an error."""
 
-    __slots__ = ("found", "name", "section", "shift", "wrong_at")
+    __slots__ = ("name", "section", "shift", "spans", "wrong_at")
 
     def __init__(self, *, section: str = "") -> None:
-        self.found: list[FieldSpan] = []
+        self.spans: list[FieldSpan] = []
         self.name, self.section, self.shift = "", section, 0
         self.wrong_at: int | None = None
 
     def __iter__(self) -> Iterator[FieldSpan]:
-        return iter(self.found)
+        return iter(self.spans)
 
     def add(self, offset: int, length: int, field: str, value: object, *, section: str = "") -> None:
         """Record a span; its offset counts from where the decoder's bytes begin."""
         name = f"{self.name}.{field}" if self.name and field else self.name or field
-        self.found.append(FieldSpan(self.shift + offset, length, name, value, section or self.section))
+        self.spans.append(FieldSpan(self.shift + offset, length, name, value, section or self.section))
 
     def means(self, value: object) -> None:
         """Set the value of the span recorded last, if the plain value of its bytes does not say it."""
-        self.found[-1] = self.found[-1]._replace(value=value)
+        self.spans[-1] = self.spans[-1]._replace(value=value)
 
     @contextmanager
     def within(self, name: str = "", *, at: int = 0, section: str = "") -> Iterator[None]:
@@ -97,13 +97,13 @@ class SpanRecorder:
 
     def rename(self, since: int, old: str, new: str) -> None:
         """Replace `old` by `new` in the names of spans from index `since` on: list items get their indexes."""
-        for i in range(since, len(self.found)):
-            self.found[i] = self.found[i]._replace(field=self.found[i].field.replace(old, new, 1))
+        for i in range(since, len(self.spans)):
+            self.spans[i] = self.spans[i]._replace(field=self.spans[i].field.replace(old, new, 1))
 
     def fill(self, start: int, end: int, *, since: int) -> None:
         """Record as padding what no span from index `since` on covers between `start` and `end`."""
         at = start + self.shift
-        for mark in sorted(self.found[since:], key=lambda mark: mark.offset):
+        for mark in sorted(self.spans[since:], key=lambda mark: mark.offset):
             if mark.offset > at:
                 self.add(at - self.shift, mark.offset - at, PADDING_LABEL, None)
             at = max(at, mark.end)
@@ -350,7 +350,7 @@ class Cursor:
     @contextmanager
     def renaming(self, old: str, new: str) -> Iterator[None]:
         """Replace `old` by `new` in the names of spans recorded inside."""
-        since = 0 if self.spans is None else len(self.spans.found)
+        since = 0 if self.spans is None else len(self.spans.spans)
         yield
         if self.spans is not None:
             self.spans.rename(since, old, new)

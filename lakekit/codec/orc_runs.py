@@ -438,11 +438,11 @@ class _Steps:
         self.first, self.second = heads[at], heads[at + 2]
         self.sizes, self.most = _head_tables(min(width, _MOST_STEP_BITS))
         self.ends = at + self.sizes[self.second]
-        self.places = np.full(size + 1, self.none, np.int32)
-        self.places[at] = np.arange(self.none, dtype=np.int32)
+        self.step_indexes = np.full(size + 1, self.none, np.int32)
+        self.step_indexes[at] = np.arange(self.none, dtype=np.int32)
         jump = np.empty(self.none + 1, np.int32)
         jump[self.none] = self.none
-        self.places.take(self.ends, out=jump[:-1], mode="clip")
+        self.step_indexes.take(self.ends, out=jump[:-1], mode="clip")
         self.jumps = [jump]
         for _ in range(_DOUBLINGS):
             self.jumps.insert(0, self.jumps[0].take(self.jumps[0]))
@@ -450,7 +450,7 @@ class _Steps:
     def follow(self, at: int, places: list[int]) -> int:
         """Return where the steps from `at` on end; every 16th of them is appended to `places`."""
         far, none = self.jumps[0].item, self.none
-        last = place = self.places.item(at)
+        last = place = self.step_indexes.item(at)
         while place != none:
             places.append(place)
             last, place = place, far(place)

@@ -40,17 +40,17 @@ _KNOWN_BYTES = 2_000
 class _CachedHistory(NamedTuple):
     """The newest snapshot of a user among all up to `end`."""
 
-    own: Snapshot | None
+    latest_of_user: Snapshot | None
     end: Snapshot
 
 
 def latest_of_user(ctx: TableContext, user: str, latest: Snapshot) -> Snapshot | None:
     """Return the newest snapshot of a user, or None."""
-    key = ("commits", ctx.storage, ctx.layout.snapshot_dir, user)
+    key = ("commits", ctx.storage, ctx.paths.snapshot_dir, user)
     cached: _CachedHistory | None = ctx.runtime.metadata_cache.get(key)
     if cached is not None and not _is_still_valid(ctx, cached.end, latest):
         cached = None
-    newest = None if cached is None else cached.own
+    newest = None if cached is None else cached.latest_of_user
     for snapshot in iter_backwards(ctx, latest, 0 if cached is None else cached.end.id):
         if snapshot.commit_user == user:
             newest = snapshot
@@ -61,7 +61,7 @@ def latest_of_user(ctx: TableContext, user: str, latest: Snapshot) -> Snapshot |
 
 def cache_latest(ctx: TableContext, user: str, own: Snapshot | None, latest: Snapshot) -> None:
     """Cache the newest snapshot of a user up to `latest`."""
-    key = ("commits", ctx.storage, ctx.layout.snapshot_dir, user)
+    key = ("commits", ctx.storage, ctx.paths.snapshot_dir, user)
     ctx.runtime.metadata_cache.put({key: _CachedHistory(own, latest)}, _KNOWN_BYTES)
 
 
@@ -153,7 +153,7 @@ _ATTEMPTS = 3
 
 def mark_outcome_unknown(ctx: TableContext, messages: Sequence[CommitMessage]) -> None:
     """Mark the files of the messages as not to be deleted by this process."""
-    ctx.runtime.doubtful.update(name for message in messages for name in _names(message))
+    ctx.runtime.uncertain_files.update(name for message in messages for name in _names(message))
 
 
 def abort(ctx: TableContext, messages: Sequence[CommitMessage]) -> None:
@@ -164,7 +164,7 @@ def abort(ctx: TableContext, messages: Sequence[CommitMessage]) -> None:
     """
     if not any(True for message in messages for _ in _names(message)):
         return
-    referenced = ctx.runtime.doubtful | _read_referenced_names(ctx)
+    referenced = ctx.runtime.uncertain_files | _read_referenced_names(ctx)
     paths_to_delete = [path for message in messages for name, path in _files(ctx, message) if name not in referenced]
     ctx.storage.delete(dict.fromkeys(paths_to_delete))
 
@@ -244,10 +244,10 @@ def _files(ctx: TableContext, message: CommitMessage) -> Iterator[tuple[str, str
     for file in (*message.new_files, *message.changelog_files, *outputs, *message.compact_changelog):
         path = paths.data_file_path(ctx, message.partition, message.bucket, file)
         yield file.name, path
-        yield from ((extra, ctx.layout.extra_file(path, extra)) for extra in file.extra_files)
+        yield from ((extra, ctx.paths.extra_file(path, extra)) for extra in file.extra_files)
     directory = paths.partition_path(ctx, message.partition)
     for index in (*message.new_index_files, *message.compact_new_index_files):
-        path = ctx.layout.index(
+        path = ctx.paths.index(
             index.file_name, partition_path=directory, bucket=message.bucket, external_path=index.external_path
         )
         yield index.file_name, path

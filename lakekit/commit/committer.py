@@ -201,7 +201,7 @@ def _commit_step(
     try:
         committed = try_commit.try_commit(request, step, draft, latest)
     finally:
-        if draft.in_doubt:
+        if draft.is_outcome_unknown:
             abort.mark_outcome_unknown(request.ctx, messages)
     abort.cache_latest(request.ctx, request.commit_user, committed.snapshot, committed.snapshot)
     return committed

@@ -363,7 +363,7 @@ def remember(ctx: TableContext, before: Snapshot, snapshot: Snapshot, delta: Del
 
 
 def _key(ctx: TableContext) -> tuple[object, ...]:
-    return "bucket counts", ctx.storage, ctx.layout.snapshot_dir
+    return "bucket counts", ctx.storage, ctx.paths.snapshot_dir
 
 
 def mask_partitions(column: pa.BinaryArray, partitions: Iterable[bytes]) -> NDArray[np.bool_]:

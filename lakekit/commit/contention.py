@@ -47,12 +47,12 @@ _MARK_BYTES = 200
 class Contention(NamedTuple):
     """Averages over the last commits of a process to a table: lost races and duration of the last attempt."""
 
-    races: float
+    lost_races: float
     attempt_ms: float
 
     def after(self, races: int, attempt_ms: float) -> Contention:
         """Return the averages after a further commit."""
-        return Contention((1 - _WEIGHT) * self.races + _WEIGHT * races, attempt_ms)
+        return Contention((1 - _WEIGHT) * self.lost_races + _WEIGHT * races, attempt_ms)
 
 
 NO_CONTENTION = Contention(0, 0)
@@ -68,8 +68,8 @@ def longest_room_ms(history: Contention, longest_ms: float) -> float:
     """Return how long to wait at most before the first attempt of a commit."""
     return (
         0
-        if history.races < _FEWEST_RACES
-        else min(2 * history.races * history.attempt_ms, longest_ms, _LONGEST_ROOM_MS)
+        if history.lost_races < _FEWEST_RACES
+        else min(2 * history.lost_races * history.attempt_ms, longest_ms, _LONGEST_ROOM_MS)
     )
 
 
@@ -101,7 +101,7 @@ def _wait_within(ctx: TableContext, longest_ms: float) -> None:
 
 
 def _key(ctx: TableContext) -> Hashable:
-    return "contention", ctx.storage, ctx.layout.snapshot_dir
+    return "contention", ctx.storage, ctx.paths.snapshot_dir
 
 
 # ---- lost commit ------------------------------------------------------------
@@ -113,14 +113,14 @@ def is_superseded(ctx: TableContext, own: Snapshot, changes: CommitChanges) -> b
     None: it cannot be decided. Raises what reading manifests raises.
     """
     # snapshots expire oldest first: while the one before exists, none of our number has
-    if own.id > 1 and ctx.storage.exists(ctx.layout.snapshot(own.id - 1)):
+    if own.id > 1 and ctx.storage.exists(ctx.paths.snapshot(own.id - 1)):
         return False
     later_ids = [number for number in snapshots.ids(ctx) if number > own.id]
     if not later_ids:
         return False
     after = snapshots.find(ctx, later_ids[0])
     if later_ids[0] > own.id + 1 or after is None:  # the ids between have expired, and all older ones
-        return ctx.storage.exists(ctx.layout.snapshot(own.id))
+        return ctx.storage.exists(ctx.paths.snapshot(own.id))
     return _is_unknown_to(ctx, after, own, changes)
 
 

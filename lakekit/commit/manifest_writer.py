@@ -214,7 +214,7 @@ MAX_ROWWISE_ENTRIES = 1000
 
 def write_list(draft: UncommittedFiles, files: Sequence[ManifestFileMeta]) -> tuple[str, int]:
     """Write a manifest list; return its name and size."""
-    data = manifests.encode_list(files, **draft.how)
+    data = manifests.encode_list(files, **draft.encode_options)
     name = draft.write("manifest-list", data)
     meta.remember_list(draft.ctx, name, files)
     return name, len(data)
@@ -226,7 +226,7 @@ def write_delta(draft: UncommittedFiles, delta: Delta) -> list[ManifestFileMeta]
         return write_entries(draft, delta.entries)
     if not delta.rows:
         return []
-    data = entry_files.encode_entry_rows(delta.rows, **draft.how)
+    data = entry_files.encode_entry_rows(delta.rows, **draft.encode_options)
     kinds, partitions, buckets, _, files = zip(*delta.rows, strict=True)
     name = draft.write("manifest", data)
     meta.remember_entries(draft.ctx, name, delta)
@@ -254,13 +254,13 @@ def write_entries(draft: UncommittedFiles, entries: ManifestEntries) -> list[Man
     if not len(entries):
         return []
     target = max(draft.ctx.options.manifest_target_file_size_bytes, 1)
-    data = entry_files.encode_entries(entries, **draft.how)
+    data = entry_files.encode_entries(entries, **draft.encode_options)
     pieces = min(-(-len(data) // target), len(entries))
     if pieces == 1:
         return [_write_manifest(draft, data, entries)]
     cuts = np.linspace(0, len(entries), pieces + 1).astype(np.int64)
     parts = [entries.slice(int(start), int(end)) for start, end in pairwise(cuts)]
-    return [_write_manifest(draft, entry_files.encode_entries(part, **draft.how), part) for part in parts]
+    return [_write_manifest(draft, entry_files.encode_entries(part, **draft.encode_options), part) for part in parts]
 
 
 def _write_manifest(draft: UncommittedFiles, data: bytes, entries: ManifestEntries) -> ManifestFileMeta:
@@ -360,7 +360,7 @@ def _copy_avro_records(draft: UncommittedFiles, group: list[ManifestFileMeta]) -
 
     None: their records cannot be in one file (not Avro, other schemas or counts), or the file would be too large.
     """
-    if draft.how["kind"] != "avro":
+    if draft.encode_options["kind"] != "avro":
         return None
     containers = [
         avro_container.open_container(data)
@@ -371,7 +371,7 @@ def _copy_avro_records(draft: UncommittedFiles, group: list[ManifestFileMeta]) -
     counts = [file.num_added_files for file in group]
     if len(containers) < len(group) or len(avro_schemas) > 1 or [container.count for container in containers] != counts:
         return None
-    data = avro_container.join(containers, codec=draft.how["codec"], level=draft.how["level"])
+    data = avro_container.join(containers, codec=draft.encode_options["codec"], level=draft.encode_options["level"])
     if len(data) > 2 * draft.ctx.options.manifest_target_file_size_bytes:
         return None
     return merge_manifest_metas(
@@ -391,15 +391,15 @@ class UncommittedFiles:
 
     def __init__(self, ctx: TableContext) -> None:
         self.ctx = ctx
-        self.in_doubt = False
+        self.is_outcome_unknown = False
         """Whether a snapshot that refers to the files may be there, or may come."""
         self._uuid = ctx.runtime.new_id()
         self._numbers: dict[str, int] = {}
-        self._written: dict[str, None] = {}
-        self._waiting: list[tuple[str, bytes]] = []
+        self._written_paths: dict[str, None] = {}
+        self._pending_writes: list[tuple[str, bytes]] = []
         options = ctx.options
         compression, kind = options.manifest_compression, options.manifest_format
-        self.how: dict[str, Any] = {
+        self.encode_options: dict[str, Any] = {
             "kind": kind,
             # each format has names of its own
             "codec": codec_named(compression) if kind == "avro" else compression.lower(),
@@ -411,16 +411,16 @@ class UncommittedFiles:
         counter = self._numbers.get(prefix, 0)
         self._numbers[prefix] = counter + 1
         name = f"{prefix}-{self._uuid}-{counter}"
-        path = self.ctx.layout.manifest(name)
-        self._written[path] = None
-        self._waiting.append((path, data))
-        if sum(len(waiting) for _, waiting in self._waiting) > _MOST_BYTES:
+        path = self.ctx.paths.manifest(name)
+        self._written_paths[path] = None
+        self._pending_writes.append((path, data))
+        if sum(len(waiting) for _, waiting in self._pending_writes) > _MOST_BYTES:
             self.finish()
         return name
 
     def finish(self) -> None:
         """Write the pending files and sync them. Raises `StorageFailed`."""
-        waiting, self._waiting = self._waiting, []
+        waiting, self._pending_writes = self._pending_writes, []
         write_together(self.ctx.storage, waiting)
 
     def discard(self, keep: Collection[str] = ()) -> None:
@@ -428,13 +428,13 @@ class UncommittedFiles:
 
         A file that cannot be deleted is left to the cleaning of orphans.
         """
-        self._waiting = []
-        kept_paths = {self.ctx.layout.manifest(name) for name in keep}
-        to_delete = [path for path in self._written if path not in kept_paths]
+        self._pending_writes = []
+        kept_paths = {self.ctx.paths.manifest(name) for name in keep}
+        to_delete = [path for path in self._written_paths if path not in kept_paths]
         with suppress(LakekitError):
             if to_delete:
                 self.ctx.storage.delete(to_delete)
-        self._written = dict.fromkeys(path for path in self._written if path in kept_paths)
+        self._written_paths = dict.fromkeys(path for path in self._written_paths if path in kept_paths)
 
 
 # ---- index files ------------------------------------------------------

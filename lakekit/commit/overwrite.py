@@ -86,20 +86,20 @@ class _Filter:
 
     def __init__(self, ctx: TableContext, overwrite: Overwrite, changes: CommitChanges) -> None:
         self.fields = ctx.schema.partition_fields
-        self.written = changes.delta.partitions
+        self.written_partitions = changes.delta.partitions
         self.by_file = overwrite.is_dynamic and bool(self.fields)
         self.rows = overwrite.rows
         self.specs = None if overwrite.specs is None else [partition_spec(ctx, spec) for spec in overwrite.specs]
-        self._known: dict[bytes, bool] = {}
+        self._decisions: dict[bytes, bool] = {}
 
     def goes(self, partition: bytes) -> bool:
-        if partition not in self._known:
-            self._known[partition] = self._decide(partition)
-        return self._known[partition]
+        if partition not in self._decisions:
+            self._decisions[partition] = self._decide(partition)
+        return self._decisions[partition]
 
     def _decide(self, partition: bytes) -> bool:
         if self.by_file:
-            return partition in self.written
+            return partition in self.written_partitions
         if self.rows is not None:
             return partition in self.rows
         if self.specs is None:
@@ -110,7 +110,7 @@ class _Filter:
     def keep_manifest(self, file: ManifestFileMeta) -> bool:
         """Return whether a manifest may have entries of a replaced partition."""
         return not self.by_file or manifest_writer.may_hold(
-            file, manifest_writer.partition_values_of(self.written, self.fields), self.fields
+            file, manifest_writer.partition_values_of(self.written_partitions, self.fields), self.fields
         )
 
 
@@ -128,7 +128,7 @@ def changes_at(
     overwrite.
     """
     selection = _Filter(ctx, overwrite, changes)
-    outside = [partition for partition in selection.written if not selection.goes(partition)]
+    outside = [partition for partition in selection.written_partitions if not selection.goes(partition)]
     if outside:
         values = manifest_writer.partition_values_of(outside[:1], selection.fields)[0]
         raise SchemaMismatch(

@@ -117,7 +117,7 @@ class _ReusedManifests:
     delta: tuple[tuple[str, int], list[ManifestFileMeta]] | None = None
     changelog: tuple[str, int] | None = None
     merged_from: list[ManifestFileMeta] = field(default_factory=list)
-    merged: list[ManifestFileMeta] = field(default_factory=list)
+    merged_manifests: list[ManifestFileMeta] = field(default_factory=list)
 
 
 def try_commit(
@@ -139,7 +139,7 @@ def try_commit(
     """
     reused = _ReusedManifests()
     if merged is not None:
-        reused = _ReusedManifests(merged_from=merged.before, merged=merged.after)
+        reused = _ReusedManifests(merged_from=merged.before, merged_manifests=merged.after)
     retries = 0
     runtime = request.ctx.runtime
     with ExitStack() as turn:
@@ -233,9 +233,9 @@ def _base(draft: UncommittedFiles, reused: _ReusedManifests, files: list[Manifes
     """Return the base manifests of the new snapshot, merged; earlier merges are reused."""
     count = len(reused.merged_from)
     if count and files[:count] == reused.merged_from:
-        return reused.merged + files[count:]
-    reused.merged_from, reused.merged = files, manifest_writer.merge_manifests(draft, files)
-    return reused.merged
+        return reused.merged_manifests + files[count:]
+    reused.merged_from, reused.merged_manifests = files, manifest_writer.merge_manifests(draft, files)
+    return reused.merged_manifests
 
 
 def _index_of(ctx: TableContext, latest: Snapshot, changes: CommitChanges) -> list[IndexManifestEntry]:
@@ -253,7 +253,7 @@ def _index_name(
     after = manifest_writer.combine(live, changes.index, by_bucket=draft.ctx.has_buckets)
     if after == list(live):
         return before
-    name = draft.write("index-manifest", index_manifest.encode(after, **draft.how))
+    name = draft.write("index-manifest", index_manifest.encode(after, **draft.encode_options))
     meta.remember_index(draft.ctx, name, after)
     return name
 
@@ -307,7 +307,7 @@ def _next_id(ctx: TableContext, latest: Snapshot | None) -> int:
     if latest is None:
         return 1
     if latest.id >= hint.MAX_ID:
-        path = ctx.layout.snapshot(latest.id)
+        path = ctx.paths.snapshot(latest.id)
         raise LimitExceeded(
             f"{ctx.name} has no number left behind snapshot {latest.id}. A stray file is called so: look at {path}, "
             "move it out of the folder, then commit again. Nothing was committed",
@@ -434,31 +434,31 @@ def _claim_alone(
     request: CommitRequest, draft: UncommittedFiles, snapshot: Snapshot, check_lock: Callable[[], None] | None
 ) -> bool:
     """Create the snapshot file; act on a failure only where its outcome is certain (D2)."""
-    draft.in_doubt = True
+    draft.is_outcome_unknown = True
     try:
         is_created = create_exclusive(
-            request.ctx.storage, request.ctx.layout.snapshot(snapshot.id), snapshot.to_json(), check_lock=check_lock
+            request.ctx.storage, request.ctx.paths.snapshot(snapshot.id), snapshot.to_json(), check_lock=check_lock
         )
     except CommitStateUnknown as failed:
         raise _make_state_unknown(request, snapshot, failed) from failed
     except LakekitError:
-        draft.in_doubt = False  # the storage says no, and nothing is there
+        draft.is_outcome_unknown = False  # the storage says no, and nothing is there
         draft.discard()
         raise
-    draft.in_doubt = False
+    draft.is_outcome_unknown = False
     return is_created
 
 
 def _is_overtaken(request: CommitRequest, draft: UncommittedFiles, snapshot: Snapshot, changes: CommitChanges) -> bool:
     """Return True if newer snapshots lack the one just created; its file is deleted, as after a lost race."""
-    draft.in_doubt = True
+    draft.is_outcome_unknown = True
     try:
         try:
             superseded = contention.is_superseded(request.ctx, snapshot, changes)
         except LakekitError:  # one that fails in passing is no reason to know nothing
             superseded = contention.is_superseded(request.ctx, snapshot, changes)
         if superseded:
-            request.ctx.storage.delete([request.ctx.layout.snapshot(snapshot.id)])
+            request.ctx.storage.delete([request.ctx.paths.snapshot(snapshot.id)])
     except LakekitError as failed:
         raise _make_state_unknown(request, snapshot, failed) from failed
     if superseded is None:
@@ -467,7 +467,7 @@ def _is_overtaken(request: CommitRequest, draft: UncommittedFiles, snapshot: Sna
             snapshot,
             Conflict("newer snapshots were made meanwhile, and all before them expired", snapshot_id=snapshot.id),
         )
-    draft.in_doubt = False
+    draft.is_outcome_unknown = False
     return superseded
 
 
@@ -510,7 +510,7 @@ def _yield_turn(request: CommitRequest, turn: ExitStack) -> bool:
 
     Without it a commit that needs longer than others, such as a compaction, would lose to them forever.
     """
-    storage, directory = request.ctx.storage, request.ctx.layout.snapshot_dir
+    storage, directory = request.ctx.storage, request.ctx.paths.snapshot_dir
     with protocol.commit_queue(storage, directory, 0) as is_free:
         if is_free or not isinstance(storage, protocol.SupportsCommitQueue):
             return False
@@ -527,7 +527,7 @@ def _wait_for_retry(request: CommitRequest, lost: int, turn: ExitStack) -> bool:
     """
     ctx, options = request.ctx, request.ctx.options
     if turn.enter_context(
-        protocol.commit_queue(ctx.storage, ctx.layout.snapshot_dir, min(_PATIENCE_MS, options.commit_max_retry_wait_ms))
+        protocol.commit_queue(ctx.storage, ctx.paths.snapshot_dir, min(_PATIENCE_MS, options.commit_max_retry_wait_ms))
     ):
         return True
     contention.wait_after_race(ctx, lost)
@@ -536,7 +536,7 @@ def _wait_for_retry(request: CommitRequest, lost: int, turn: ExitStack) -> bool:
 
 def _write_hints(ctx: TableContext, snapshot: Snapshot) -> None:
     """Write the hint files; failures are ignored: hints are advice, and never go back (D7)."""
-    layout = ctx.layout
+    layout = ctx.paths
     with suppress(LakekitError):
         hinted_id = _read_latest_hint(ctx)
         if hinted_id is None or hinted_id < snapshot.id or not ctx.storage.exists(layout.snapshot(hinted_id)):
@@ -551,7 +551,7 @@ def _write_hints(ctx: TableContext, snapshot: Snapshot) -> None:
 
 def _read_latest_hint(ctx: TableContext) -> int | None:
     try:
-        return hint.decode(ctx.storage.read(ctx.layout.latest_hint, 0, 32))
+        return hint.decode(ctx.storage.read(ctx.paths.latest_hint, 0, 32))
     except LakekitError:
         return None
 

@@ -80,7 +80,7 @@ def load(ctx: TableContext, vectors: Mapping[str, IndexManifestEntry]) -> dict[s
 def index_path(ctx: TableContext, entry: IndexManifestEntry) -> str:
     """Return the path of an index file."""
     where = partition_path(ctx, entry.partition)
-    return ctx.layout.index(
+    return ctx.paths.index(
         entry.file_name, partition_path=where, bucket=entry.bucket, external_path=entry.external_path
     )
 

@@ -54,15 +54,15 @@ def with_manifest(ctx: TableContext, snapshot: Snapshot, error: Corrupt) -> Corr
         files = [file for which in _LISTS for file in manifest_reader.manifest_files(ctx, snapshot, which)]
         for file, entries in zip(files, manifest_reader.read_each(ctx, files), strict=True):
             if _is_wrong(ctx, entries):
-                return error.at(ctx.layout.manifest(file.name))
+                return error.at(ctx.paths.manifest(file.name))
         for entry in manifest_reader.index_entries(ctx, snapshot):
             try:
                 index_path(ctx, entry)
             except Corrupt:
-                return error.at(ctx.layout.manifest(str(snapshot.index_manifest)))
+                return error.at(ctx.paths.manifest(str(snapshot.index_manifest)))
     except LakekitError:
         pass
-    return error.at(ctx.layout.snapshot(snapshot.id))
+    return error.at(ctx.paths.snapshot(snapshot.id))
 
 
 def _is_wrong(ctx: TableContext, entries: ManifestEntries) -> bool:

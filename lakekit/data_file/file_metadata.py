@@ -71,16 +71,16 @@ class StatsCollector:
     here.
     """
 
-    __slots__ = ("_asked", "_columns", "_types")
+    __slots__ = ("_columns", "_fields", "_types")
 
     def __init__(self, fields: Sequence[Field], encoder_stats: Mapping[str, ColumnStats] = EMPTY) -> None:
         self._types = {field.name: field.type for field in fields}
-        self._asked = tuple(field for field in fields if field.name not in encoder_stats)
+        self._fields = tuple(field for field in fields if field.name not in encoder_stats)
         self._columns = {field.name: encoder_stats.get(field.name) or ColumnStats() for field in fields}
 
     def add(self, frame: pl.DataFrame) -> None:
         """Include the rows of a frame."""
-        for field in self._asked:
+        for field in self._fields:
             self._columns[field.name].add(frame.get_column(field.name), field.type)
 
     def column(self, name: str) -> tuple[Any, Any, int]:
@@ -143,7 +143,7 @@ def _fits(value: Any, t: DataType) -> bool:
 def _convert_bounds(stats: ColumnStats, t: DataType) -> tuple[Any, Any]:
     """Return bounds in the form of `types.arrow`; (None, None) where they are not known."""
     low, high = stats.low, stats.high
-    if low is None or not stats.known:
+    if low is None or not stats.has_bounds:
         return None, None
     if t.root in REALS:
         return (-0.0 if low == 0 else low), (0.0 if high == 0 else high)
@@ -226,7 +226,7 @@ def unread_options(indexes: Sequence[IndexDefinition], options: TableOptions) ->
             allowed = f"takes {' and '.join(known_options)}" if known_options else "has no options"
             index_name = f"the {index.kind} index of {index.name}"
             yield f"nobody reads the option {option!r} of {index_name}: {index.kind} {allowed}"
-    for key in options.given:
+    for key in options.texts:
         prefix, _, suffix = key.partition(".")
         kind, _, member = suffix.partition(".")
         if prefix == _PREFIX and kind in plugins.names("file_index") and "." not in member and member != "columns":
@@ -240,7 +240,7 @@ def _check_index_options(options: TableOptions) -> None:
             raise InvalidOption(
                 f"option {key!r} names no column. Name some, or take the option away", key=key, value=""
             )
-    for key, value in options.given.items():
+    for key, value in options.texts.items():
         prefix, _, suffix = key.partition(".")
         kind, _, suffix = suffix.partition(".")
         column = suffix.rpartition(".")[0]

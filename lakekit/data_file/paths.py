@@ -84,7 +84,7 @@ def partition_spec(ctx: TableContext, spec: Mapping[str, Any]) -> dict[int, Any]
 
 def data_file_path(ctx: TableContext, partition: bytes, bucket: int, file: DataFileMeta) -> str:
     """Return the full path of a data file."""
-    return ctx.layout.data_file(partition_path(ctx, partition), bucket, file.name, file.external_path)
+    return ctx.paths.data_file(partition_path(ctx, partition), bucket, file.name, file.external_path)
 
 
 def every_path(ctx: TableContext, partition: bytes, bucket: int, files: Iterable[DataFileMeta]) -> list[str]:
@@ -92,7 +92,7 @@ def every_path(ctx: TableContext, partition: bytes, bucket: int, files: Iterable
     paths = []
     for file in files:
         path = data_file_path(ctx, partition, bucket, file)
-        paths += [path, *(ctx.layout.extra_file(path, name) for name in file.extra_files)]
+        paths += [path, *(ctx.paths.extra_file(path, name) for name in file.extra_files)]
     return paths
 
 
@@ -122,7 +122,7 @@ def data_file_paths(ctx: TableContext, entries: ManifestEntries) -> list[str]:
     Raises:
         Corrupt: a name is no plain file name.
     """
-    layout, names, external = ctx.layout, entries.column("file_name"), entries.column("external_path")
+    layout, names, external = ctx.paths, entries.column("file_name"), entries.column("external_path")
     texts, buckets = names.to_pylist(), entries.column("bucket").to_pylist()  # scalar: one a file
     if len(texts) <= _MAX_ROWWISE_PATHS:
         serialized = entries.column("partition").to_pylist()  # scalar: one a file
@@ -177,11 +177,11 @@ EXTENSIONS = {
 class FileNames:
     """The file names of one writer in one bucket. `prefix` is that of data files; thread-safe."""
 
-    __slots__ = ("_numbers", "_turns", "prefix", "uuid")
+    __slots__ = ("_numbers", "_round_robin", "prefix", "uuid")
 
     def __init__(self, prefix: str, uuid: str) -> None:
         self.prefix, self.uuid = prefix, uuid
-        self._numbers, self._turns = itertools.count(), itertools.count()  # next() is one step of the interpreter
+        self._numbers, self._round_robin = itertools.count(), itertools.count()  # next() is one step of the interpreter
 
     def next(self, extension: str, *, prefix: str | None = None) -> str:
         """Return the next name, with `extension` after the dot; `prefix` replaces that of data files."""
@@ -189,7 +189,7 @@ class FileNames:
 
     def turn(self, count: int) -> int:
         """Return the next number below `count`, round robin."""
-        return next(self._turns) % count
+        return next(self._round_robin) % count
 
 
 def file_names(ctx: TableContext) -> FileNames:

@@ -82,8 +82,8 @@ class ScanRequest:
     fields: tuple[Field, ...]
     system: tuple[str, ...]
     row_index: str | None
-    dropped: Mapping[str, NDArray[np.unsignedinteger]]
-    kept: Mapping[str, BitMap | NDArray[np.unsignedinteger]]
+    deleted_rows: Mapping[str, NDArray[np.unsignedinteger]]
+    selected_rows: Mapping[str, BitMap | NDArray[np.unsignedinteger]]
 
     @property
     def is_keyed(self) -> bool:
@@ -92,21 +92,21 @@ class ScanRequest:
 
     def is_positional(self, file: DataFileMeta) -> bool:
         """Return whether rows of that file are selected or numbered by their position."""
-        return self.row_index is not None or file.name in self.dropped or file.name in self.kept
+        return self.row_index is not None or file.name in self.deleted_rows or file.name in self.selected_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaGroup:
     """Files that one scan reads.
 
-    `start` is the number of rows before them, `unheld` are partition columns that they may lack.
+    `start` is the number of rows before them, `partition_constants` are partition columns that they may lack.
     """
 
     format_name: str
     evolution: SchemaEvolution
     native: bool
     start: int
-    unheld: tuple[Field, ...] = ()
+    partition_constants: tuple[Field, ...] = ()
     files: tuple[DataFileMeta, ...]
     paths: tuple[str, ...]
 
@@ -147,15 +147,15 @@ def scan_files(
         fields=tuple(fields),
         system=tuple(system),
         row_index=row_index,
-        dropped={name: rows for name, rows in (deletions or {}).items() if len(rows)},
-        kept=row_masks or {},
+        deleted_rows={name: rows for name, rows in (deletions or {}).items() if len(rows)},
+        selected_rows=row_masks or {},
     )
     by_schema = {
         schema_id: _evolution(request, schemas.schema_of_file(ctx, schema_id))
         for schema_id in dict.fromkeys(file.schema_id for file in files)
     }
     columns = {
-        schema_id: {field.name: field.type for field in evolved.held} for schema_id, evolved in by_schema.items()
+        schema_id: {field.name: field.type for field in evolved.file_fields} for schema_id, evolved in by_schema.items()
     }
     verified = verify_files(ctx, files, paths, snapshot_id, columns=columns)
     groups = list(_groups(request, [files[i] for i in verified], [paths[i] for i in verified], by_schema))
@@ -210,14 +210,19 @@ def _groups(
                 by_schema,
                 native=bool(key[2]),
                 start=start,
-                unheld=lacking if key[3] else (),
+                partition_constants=lacking if key[3] else (),
             )
             first, start, rows = i, start + rows, 0
         key = file_key
         rows += file.row_count
     if len(files):
         yield _group(
-            files[first:], paths[first:], by_schema, native=bool(key[2]), start=start, unheld=lacking if key[3] else ()
+            files[first:],
+            paths[first:],
+            by_schema,
+            native=bool(key[2]),
+            start=start,
+            partition_constants=lacking if key[3] else (),
         )
 
 
@@ -270,12 +275,12 @@ def _frame(request: ScanRequest, group: SchemaGroup, *, counted: bool) -> pl.Laz
     frame = _scan(request, group, (row, start) if positional or numbered else None)
     if positional:
         frame = deletion_vector_reader.filter_positions(
-            frame, (row, start), group.files, request.dropped, request.kept, group.paths
+            frame, (row, start), group.files, request.deleted_rows, request.selected_rows, group.paths
         )
     evolved = group.evolution
     plain = (
         evolved.is_plain
-        and not group.unheld
+        and not group.partition_constants
         and (request.is_keyed or not request.system)
         and not {LEVEL, FILE} & set(request.system)
         and (request.row_index is not None or not positional)
@@ -283,13 +288,17 @@ def _frame(request: ScanRequest, group: SchemaGroup, *, counted: bool) -> pl.Laz
     if plain:
         return frame
     index = [col(row)] if request.row_index is not None else []
-    values = evolved.columns if evolved.telling is None else evolved.telling(partial(_locate_bad_value, request, group))
+    values = (
+        evolved.columns
+        if evolved.columns_with_errors is None
+        else evolved.columns_with_errors(partial(_locate_bad_value, request, group))
+    )
     columns = [
         *index,
         *_whole_columns(request, group, values[: len(request.fields)]),
         *(_system(request, group, name, row, start) for name in request.system),
     ]
-    if evolved.held:
+    if evolved.file_fields:
         return frame.select(columns)
     # nothing of the files is wanted but how many rows they have: a selection of literals alone has one
     return frame.with_columns(columns).select(col(column.meta.output_name()) for column in columns)
@@ -297,13 +306,13 @@ def _frame(request: ScanRequest, group: SchemaGroup, *, counted: bool) -> pl.Laz
 
 def _whole_columns(request: ScanRequest, group: SchemaGroup, values: Sequence[pl.Expr]) -> Sequence[pl.Expr]:
     """Return the columns, with partition columns that files may lack filled from the directory names."""
-    if not group.unheld:
+    if not group.partition_constants:
         return values
     sources = dict(zip(polars_paths(request.ctx.storage, group.paths), group.paths, strict=True))
     named = PATH if group.native else None
     return [
         schema_evolution.fill_from_path(request.ctx, field, value, sources, named).alias(field.name)
-        if field in group.unheld
+        if field in group.partition_constants
         else value
         for field, value in zip(request.fields, values, strict=True)
     ]
@@ -311,10 +320,10 @@ def _whole_columns(request: ScanRequest, group: SchemaGroup, values: Sequence[pl
 
 def _scan(request: ScanRequest, group: SchemaGroup, row_index: tuple[str, int] | None) -> pl.LazyFrame:
     """Scan the physical columns of a group's files."""
-    ctx, fields = request.ctx, group.evolution.held
+    ctx, fields = request.ctx, group.evolution.file_fields
     if group.native:
         sources = polars_paths(ctx.storage, group.paths)
-        named = PATH if FILE in request.system or group.unheld else None
+        named = PATH if FILE in request.system or group.partition_constants else None
         opening = ctx.storage.polars_options()
         return parquet.scan(
             sources,

@@ -58,9 +58,9 @@ SYSTEM = (
 class FileSpec:
     """How files of one level are written.
 
-    `physical` are a file's columns, `layout` pairs the name of each in a frame with its name in the file. `collected`
-    are the columns whose bounds are collected; `key` and `valued` those that key and value statistics list, with a mode
-    each; `value_stats_cols` is what the manifest says of the latter.
+    `physical` are a file's columns, `column_names` pairs the name of each in a frame with its name in the file.
+    `bounds_fields` are the columns whose bounds are collected; `key` and `value_fields` those that key and value
+    statistics list, with a mode each; `value_stats_cols` is what the manifest says of the latter.
     """
 
     format_name: str
@@ -68,11 +68,11 @@ class FileSpec:
     extension: str
     prefix: str
     physical: tuple[Field, ...]
-    layout: tuple[tuple[str, str], ...]
-    collected: tuple[Field, ...]
+    column_names: tuple[tuple[str, str], ...]
+    bounds_fields: tuple[Field, ...]
     key: tuple[Field, ...]
     key_modes: tuple[str, ...]
-    valued: tuple[Field, ...]
+    value_fields: tuple[Field, ...]
     value_modes: tuple[str, ...]
     value_stats_cols: tuple[str, ...] | None
     indexes: tuple[IndexDefinition, ...]
@@ -114,11 +114,11 @@ def _shape(schema: TableSchema, options: TableOptions, postponed: bool, role: tu
         extension=extension(options, format_name, compression),
         prefix=options.changelog_file_prefix if changelog else "",
         physical=physical,
-        layout=tuple((f.name.removeprefix(KEY_PREFIX) if f in stored_key else f.name, f.name) for f in physical),
-        collected=tuple(f for f in schema.fields if f.name in stats_columns),
+        column_names=tuple((f.name.removeprefix(KEY_PREFIX) if f in stored_key else f.name, f.name) for f in physical),
+        bounds_fields=tuple(f for f in schema.fields if f.name in stats_columns),
         key=key,
         key_modes=key_modes,
-        valued=tuple(f for f, _ in valued),
+        value_fields=tuple(f for f, _ in valued),
         value_modes=tuple(m for _, m in valued),
         value_stats_cols=tuple(f.name for f, _ in valued) if len(valued) < len(schema.fields) else None,
         indexes=() if changelog or postponed else indexes_of(schema, options),
@@ -176,7 +176,7 @@ def encoding(options: TableOptions, compression: str) -> Encoding:
         block_bytes=options.file_block_size_bytes,
         file_bytes=options.rolling_size_bytes,
         batch_rows=options.write_batch_size,
-        given=options.given,
+        table_options=options.texts,
         time_zone=options.lakekit_java_time_zone,
     )
 
@@ -226,10 +226,10 @@ def allocate_path(
     directory = partition_path(ctx, partition)
     roots = allowed_external_roots(ctx)
     if not roots:
-        return name, ctx.layout.data_file(directory, bucket, name), None
+        return name, ctx.paths.data_file(directory, bucket, name), None
     root = roots[names.turn(len(roots))]
-    external = f"{replace(ctx.layout, root=root.rstrip('/')).bucket_dir(directory, bucket, directory='')}/{name}"
-    return name, ctx.layout.data_file(directory, bucket, name, external), external
+    external = f"{replace(ctx.paths, root=root.rstrip('/')).bucket_dir(directory, bucket, directory='')}/{name}"
+    return name, ctx.paths.data_file(directory, bucket, name, external), external
 
 
 def allowed_external_roots(ctx: TableContext) -> tuple[str, ...]:
@@ -321,7 +321,7 @@ class _SortedRunWriter:
     """The files of one run: the finished ones, and the open one."""
 
     def __init__(self, target: WriteTarget, shape: FileSpec) -> None:
-        self.target, self.shape = target, shape
+        self.target, self.spec = target, shape
         self.files: list[DataFileMeta] = []
         self.paths: list[str] = []
         self.next_sequence = target.first_sequence_number
@@ -332,7 +332,7 @@ class _SortedRunWriter:
             if self.open is not None and not self.open.can_add(frame):
                 self.roll()
             if self.open is None:
-                self.open = _OpenDataFile(self.target, self.shape, self.next_sequence)
+                self.open = _OpenDataFile(self.target, self.spec, self.next_sequence)
                 self.paths += self.open.paths
             rows = self.open.room(frame)
             self.open.write(frame if rows == frame.height else frame.head(rows))
@@ -358,19 +358,19 @@ class _OpenDataFile:
     """One data file that is being written."""
 
     def __init__(self, target: WriteTarget, shape: FileSpec, first_sequence: int) -> None:
-        self.target, self.shape, self.first_sequence = target, shape, first_sequence
+        self.target, self.spec, self.first_sequence = target, shape, first_sequence
         self.name, self.path, self.external_path = allocate_path(
             target.ctx, target.names, shape, target.partition, target.bucket
         )
-        self.index_path = target.ctx.layout.extra_file(self.path, f"{self.name}.index")
+        self.index_path = target.ctx.paths.extra_file(self.path, f"{self.name}.index")
         self.paths = [self.path, self.index_path] if shape.indexes else [self.path]
         self.rows = self.raw_bytes = self.deletes = 0
         self.sequences: tuple[int, int] | None = None
-        self.first: pl.DataFrame | None = None
-        self.last: pl.DataFrame | None = None
+        self.first_row: pl.DataFrame | None = None
+        self.last_row: pl.DataFrame | None = None
         self.indexing = IndexBuilder(shape.indexes)
-        self.stack = ExitStack()
-        self.sink = self.stack.enter_context(target.ctx.storage.open_write(self.path))
+        self.exit_stack = ExitStack()
+        self.sink = self.exit_stack.enter_context(target.ctx.storage.open_write(self.path))
         try:
             self.encoder = open_writer(self.sink, shape.format_name, shape.physical, shape.encoding)
         except BaseException as why:
@@ -379,7 +379,7 @@ class _OpenDataFile:
                 raise failed from why
             raise
         self.narrow = _lossy_decimals(target.ctx.schema.fields, shape.format_name)
-        self.collecting = StatsCollector(shape.collected, self.encoder.told)
+        self.stats_collector = StatsCollector(shape.bounds_fields, self.encoder.column_stats)
 
     def can_add(self, frame: pl.DataFrame) -> bool:
         """Return whether one file may hold these rows together with its own."""
@@ -387,19 +387,19 @@ class _OpenDataFile:
 
     def room(self, frame: pl.DataFrame) -> int:
         """Return how many of these rows to write before the size is checked again."""
-        left = self.shape.rolling_bytes - self.encoder.size_bytes
+        left = self.spec.rolling_bytes - self.encoder.size_bytes
         ratio = self.encoder.size_bytes / self.raw_bytes if self.raw_bytes else 1.0
         rows = left * _SIZE_MARGIN / max(ratio, 0.001) / max(1.0, frame.estimated_size() / frame.height)
-        return min(frame.height, max(LEAST_ROWS, int(rows)), self.shape.rolling_rows - self.rows)
+        return min(frame.height, max(LEAST_ROWS, int(rows)), self.spec.rolling_rows - self.rows)
 
     def is_full(self) -> bool:
         """Return whether the next row belongs into another file. An estimated size alone fills no file."""
-        if self.rows >= self.shape.rolling_rows:
+        if self.rows >= self.spec.rolling_rows:
             return True
-        if self.encoder.size_bytes < self.shape.rolling_bytes:
+        if self.encoder.size_bytes < self.spec.rolling_bytes:
             return False
         self.encoder.flush()
-        return self.encoder.size_bytes >= self.shape.rolling_bytes
+        return self.encoder.size_bytes >= self.spec.rolling_bytes
 
     def write(self, frame: pl.DataFrame) -> None:
         frame = text_casts.null_overflows(frame, self.narrow) if self.narrow else frame
@@ -407,17 +407,17 @@ class _OpenDataFile:
             kinds, numbers = frame.get_column(KIND), frame.get_column(SEQUENCE)
             self.deletes += int((kinds.to_numpy() & 1).sum()) if kinds.max() else 0  # -U and -D are the odd ones
             self._sequence(_as_int(numbers.min()), _as_int(numbers.max()))
-            self.first = frame.head(1) if self.first is None else self.first
-            self.last = frame.tail(1)
+            self.first_row = frame.head(1) if self.first_row is None else self.first_row
+            self.last_row = frame.tail(1)
         else:
             self._sequence(self.first_sequence + self.rows, self.first_sequence + self.rows + frame.height - 1)
-        self.collecting.add(frame)
+        self.stats_collector.add(frame)
         self.indexing.add(frame)
         self.rows += frame.height
         self.raw_bytes += int(frame.estimated_size())
         columns = [
             frame.get_column(name) if name == stored else frame.get_column(name).alias(stored)
-            for name, stored in self.shape.layout
+            for name, stored in self.spec.column_names
         ]
         self.encoder.write(columns[0].to_frame().hstack(columns[1:]))
 
@@ -427,14 +427,14 @@ class _OpenDataFile:
 
     def close(self) -> DataFileMeta:
         """Finish the file and return its metadata. If that fails, the file can still be abandoned."""
-        ctx, shape = self.target.ctx, self.shape
+        ctx, shape = self.target.ctx, self.spec
         self.encoder.close()
         size = self.encoder.size_bytes
-        self.stack.close()
+        self.exit_stack.close()
         embedded, extra = self.indexing.put(ctx, self.index_path)
         assert self.sequences is not None
         keyed = self.target.keyed
-        key_stats = self.collecting.stats(shape.key, shape.key_modes) if keyed else NO_STATS
+        key_stats = self.stats_collector.stats(shape.key, shape.key_modes) if keyed else NO_STATS
         min_key, max_key = self._keys(key_stats) if keyed else (EMPTY_ROW, EMPTY_ROW)
         return DataFileMeta(
             name=self.name,
@@ -443,7 +443,7 @@ class _OpenDataFile:
             min_key=min_key,
             max_key=max_key,
             key_stats=key_stats,
-            value_stats=self.collecting.stats(shape.valued, shape.value_modes),
+            value_stats=self.stats_collector.stats(shape.value_fields, shape.value_modes),
             value_stats_cols=shape.value_stats_cols,
             min_sequence_number=self.sequences[0],
             max_sequence_number=self.sequences[1],
@@ -460,12 +460,12 @@ class _OpenDataFile:
     def _keys(self, key_stats: Stats) -> tuple[bytes, bytes]:
         """Return the first and the last row's keys; of rows sorted by one column its bounds, if not truncated."""
         if (
-            len(self.shape.key) == 1
+            len(self.spec.key) == 1
             and self.target.bucket != POSTPONE_BUCKET
-            and self.collecting.tells_all(self.shape.key[0], self.shape.key_modes[0])
+            and self.stats_collector.tells_all(self.spec.key[0], self.spec.key_modes[0])
         ):
             return key_stats.min_values, key_stats.max_values
-        return _keys(self.first, self.last, self.shape.key)
+        return _keys(self.first_row, self.last_row, self.spec.key)
 
     def abandon(self, why: BaseException) -> BaseException:
         """Discard the file, which never appears, and return the error to raise.
@@ -473,7 +473,7 @@ class _OpenDataFile:
         That is the storage's where a disk failed below the encoder, else `why`.
         """
         try:
-            self.stack.__exit__(type(why), why, why.__traceback__)
+            self.exit_stack.__exit__(type(why), why, why.__traceback__)
         except StorageFailed as failed:
             return failed if isinstance(why, OSError) else why
         except type(why):

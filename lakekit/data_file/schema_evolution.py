@@ -54,18 +54,18 @@ if TYPE_CHECKING:
 class SchemaEvolution:
     """How to read one schema's files for some wanted columns.
 
-    `held` are the columns to read, under the names and types the files were written with (a wanted column that the
-    files cannot have is listed too, and comes as nulls). `columns` computes the wanted columns from them, in order.
-    Files of different schemas whose `signature` is equal are read alike. `telling` makes `columns` whose errors say
-    more than the column: None where no type has changed. `variants` are those of `held` that a file may hold in columns
-    of their own: a VARIANT at any depth, and a MAP.
+    `file_fields` are the columns to read, under the names and types the files were written with (a wanted column that
+    the files cannot have is listed too, and comes as nulls). `columns` computes the wanted columns from them, in order.
+    Files of different schemas whose `signature` is equal are read alike. `columns_with_errors` makes `columns` whose
+    errors say more than the column: None where no type has changed. `variants` are those of `file_fields` that a file
+    may hold in columns of their own: a VARIANT at any depth, and a MAP.
     """
 
-    held: tuple[Field, ...]
+    file_fields: tuple[Field, ...]
     columns: tuple[pl.Expr, ...]
     signature: tuple[tuple[str, DataType], ...]
     is_plain: bool
-    telling: Callable[[Told], tuple[pl.Expr, ...]] | None = None
+    columns_with_errors: Callable[[Told], tuple[pl.Expr, ...]] | None = None
     variants: tuple[Field, ...] = ()
 
 
@@ -95,11 +95,11 @@ def _evolution(
     casts_some = any(have is not None and not is_same_type(have.type, want.type) for want, have in pairs)
     make = partial(_columns, pairs, timestamp_unit, zone)
     return SchemaEvolution(
-        held=tuple(file_columns.values()),
+        file_fields=tuple(file_columns.values()),
         columns=make(None),
         signature=tuple((f.name, _shape(f.type)) for f in file_columns.values()),
         is_plain=not casts_some and all(have is not None and have.name == want.name for want, have in pairs),
-        telling=make if casts_some else None,
+        columns_with_errors=make if casts_some else None,
         variants=tuple(f for f in file_columns.values() if f.type.root == "MAP" or f.type.holds(("VARIANT",))),
     )
 
@@ -113,7 +113,9 @@ def _columns(
         if have is None:
             column = pl.lit(None, polars_type(want.type, timestamp_unit=timestamp_unit))
         else:
-            target = casts.CastTarget(column=want.name, timestamp_unit=timestamp_unit, zone=zone, told=add_file)
+            target = casts.CastTarget(
+                column=want.name, timestamp_unit=timestamp_unit, zone=zone, convert_error=add_file
+            )
             column = evolve_column(col(have.name), have.type, want.type, target)
         columns.append(column.alias(want.name))
     return tuple(columns)

@@ -48,12 +48,12 @@ class PageHeaderChecks:
     Checks are remembered in the process once `remember` is called.
     """
 
-    __slots__ = ("_columns", "_marks", "_names", "_runtime", "_storage")
+    __slots__ = ("_checked_columns", "_columns", "_names", "_runtime", "_storage")
 
     def __init__(self, runtime: Runtime, storage: Storage, columns: Mapping[str, DataType | None]) -> None:
         self._runtime, self._storage, self._columns = runtime, storage, columns
         self._names = frozenset(columns)
-        self._marks: dict[Hashable, frozenset[str]] = {}
+        self._checked_columns: dict[Hashable, frozenset[str]] = {}
 
     def is_wanted(self, path: str) -> bool:
         """Return whether Polars opens that file itself; others are not checked."""
@@ -88,11 +88,11 @@ class PageHeaderChecks:
         if stat.tag is not None:
             key = (_KEY, stat.path, stat.tag)
             checked: frozenset[str] | None = self._runtime.metadata_cache.get(key)
-            self._marks[key] = self._names if checked is None else checked | self._names
+            self._checked_columns[key] = self._names if checked is None else checked | self._names
 
     def remember(self) -> None:
         """Cache which files were checked."""
-        marks, self._marks = self._marks, {}
+        marks, self._checked_columns = self._checked_columns, {}
         if marks:
             self._runtime.metadata_cache.put(marks, _REMEMBERED_BYTES * len(marks))
 

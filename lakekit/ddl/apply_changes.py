@@ -52,7 +52,7 @@ _NUMBERS = frozenset({*INTEGERS, "FLOAT", "DOUBLE", "DECIMAL"})
 _DAYTIMES = frozenset({"DATE", "TIME", *TIMESTAMPS})
 _ALL_TYPES = frozenset({*STRINGS, *_BYTES, *_NUMBERS, *_DAYTIMES, *NESTED_TYPES, "BOOLEAN", "VARIANT", "BLOB"})
 _NON_NUMERIC_TYPES = frozenset({"BOOLEAN", *TIMESTAMPS, *STRINGS})
-_IMPLICIT: Mapping[str, frozenset[str]] = {
+_IMPLICIT_CASTS: Mapping[str, frozenset[str]] = {
     "VARCHAR": STRINGS,
     "VARBINARY": _BYTES,
     "DECIMAL": _NUMBERS,
@@ -67,7 +67,7 @@ _IMPLICIT: Mapping[str, frozenset[str]] = {
     "TIMESTAMP_LTZ": TIMESTAMPS,
 }
 """By the new type: what may become it at all times, besides itself."""
-_EXPLICIT: Mapping[str, frozenset[str]] = {
+_EXPLICIT_CASTS: Mapping[str, frozenset[str]] = {
     "CHAR": _ALL_TYPES,
     "VARCHAR": _ALL_TYPES,
     "BOOLEAN": frozenset({*STRINGS, *INTEGERS}),
@@ -88,8 +88,8 @@ def is_allowed(current: DataType, want: DataType, *, explicit: bool) -> bool:
     """Return whether Paimon casts the one type to the other, whatever their nullability."""
     if not (
         current.root == want.root
-        or current.root in _IMPLICIT.get(want.root, ())
-        or (explicit and current.root in _EXPLICIT.get(want.root, ()))
+        or current.root in _IMPLICIT_CASTS.get(want.root, ())
+        or (explicit and current.root in _EXPLICIT_CASTS.get(want.root, ()))
     ):
         return False
     return is_supported(current, want)
@@ -217,9 +217,9 @@ class TypeChangeRules:
     They say whether casts may lose values, whether NOT NULL is forbidden, and the highest field id so far.
     """
 
-    explicit: bool
+    allows_explicit_casts: bool
     forbid_not_null: bool
-    highest: int
+    highest_field_id: int
 
     def of(self, current: DataType, want: DataType, column: str) -> DataType:
         """Return the type that a column of type `current` has afterwards. Raises `SchemaMismatch`."""
@@ -244,8 +244,8 @@ class TypeChangeRules:
                 return replace(
                     current, nullable=nullable, value=self.of(part(current.value), part(want.value), f"{column}.value")
                 )
-        if not is_allowed(current, want, explicit=self.explicit):
-            raise lossy_refused(current, want, column, explicit=self.explicit)
+        if not is_allowed(current, want, explicit=self.allows_explicit_casts):
+            raise lossy_refused(current, want, column, explicit=self.allows_explicit_casts)
         return replace(want, nullable=nullable)
 
     def _parts(self, current: DataType, want: DataType, column: str) -> tuple[Field, ...]:
@@ -260,7 +260,7 @@ class TypeChangeRules:
                         f"Column {name} cannot specify NOT NULL: rows that are there already have no value for it",
                         column=name,
                     )
-                (added,), self.highest = assign_ids([field], self.highest)
+                (added,), self.highest_field_id = assign_ids([field], self.highest_field_id)
                 fields.append(added)
                 continue
             at, own = old[field.name]
@@ -289,13 +289,13 @@ class TypeChangeRules:
 
 @dataclass(slots=True, kw_only=True)
 class _SchemaDraft:
-    """The next schema in the making; `before` are the options by which the rules of changes go."""
+    """The next schema in the making; `old_options` are the options by which the rules of changes go."""
 
-    old: TableSchema
-    before: TableOptions
+    old_schema: TableSchema
+    old_options: TableOptions
     has_snapshots: Callable[[], bool]
     fields: Fields
-    highest: int
+    highest_field_id: int
     primary_keys: tuple[str, ...]
     options: dict[str, str]
     comment: str | None
@@ -310,11 +310,11 @@ def apply_changes(
     possible.
     """
     work = _SchemaDraft(
-        old=schema,
-        before=TableOptions.parse(schema.options),
+        old_schema=schema,
+        old_options=TableOptions.parse(schema.options),
         has_snapshots=has_snapshots,
         fields=schema.fields,
-        highest=max(schema.highest_field_id, highest_id(schema.fields)),
+        highest_field_id=max(schema.highest_field_id, highest_id(schema.fields)),
         primary_keys=schema.primary_keys,
         options=dict(schema.options),
         comment=schema.comment,
@@ -326,7 +326,7 @@ def apply_changes(
         version=CURRENT_VERSION,
         id=schema.id + 1,
         fields=draft.fields,
-        highest_field_id=work.highest,
+        highest_field_id=work.highest_field_id,
         partition_keys=draft.partition_keys,
         primary_keys=draft.primary_keys,
         options=FrozenDict(draft.options),
@@ -358,9 +358,11 @@ def _apply(work: _SchemaDraft, change: TableChange) -> None:
         case schema_changes.MoveColumn():
             work.fields = _move_field(work.fields, change)
         case schema_changes.SetOption():
-            apply_option_change(work.options, work.before, change.key, change.value, has_snapshots=work.has_snapshots)
+            apply_option_change(
+                work.options, work.old_options, change.key, change.value, has_snapshots=work.has_snapshots
+            )
         case schema_changes.ResetOption():
-            apply_option_reset(work.options, work.before, change.key, has_snapshots=work.has_snapshots)
+            apply_option_reset(work.options, work.old_options, change.key, has_snapshots=work.has_snapshots)
         case schema_changes.SetComment():
             work.comment = change.comment
         case _:
@@ -380,16 +382,18 @@ def _add(work: _SchemaDraft, change: schema_changes.AddColumn) -> None:
             column=name,
         )
     check_default(change.type, change.default, name)
-    (field,), work.highest = assign_ids(
+    (field,), work.highest_field_id = assign_ids(
         [Field(change.path[-1], change.type, comment=change.comment, default=change.default)],
-        work.highest,
+        work.highest_field_id,
     )
-    partitions = work.old.partition_keys if work.before.add_column_before_partition and len(change.path) == 1 else ()
+    partitions = (
+        work.old_schema.partition_keys if work.old_options.add_column_before_partition and len(change.path) == 1 else ()
+    )
 
     def add(fields: Fields, last: str) -> Fields:
         if any(existing.name == last for existing in fields):
             raise ColumnAlreadyExists(f"Column {name} already exists in the table", name=name)
-        at = _index(fields, change.place, change.path[:-1])
+        at = _index(fields, change.position, change.path[:-1])
         if at is None:
             at = next((i for i, existing in enumerate(fields) if existing.name in partitions), len(fields))
         return (*fields[:at], field, *fields[at:])
@@ -426,7 +430,7 @@ def _rename(work: _SchemaDraft, change: schema_changes.RenameColumn) -> None:
 
 
 def _refuse_partition(work: _SchemaDraft, name: str, what: str) -> None:
-    if name in work.old.partition_keys:
+    if name in work.old_schema.partition_keys:
         raise SchemaMismatch(
             f"Cannot {what} partition column: [{name}]; its values are folders of the table", column=name
         )
@@ -434,7 +438,7 @@ def _refuse_partition(work: _SchemaDraft, name: str, what: str) -> None:
 
 def _drop(work: _SchemaDraft, change: schema_changes.DropColumn) -> None:
     path = change.path
-    if len(path) == 1 and path[0] in (*work.old.partition_keys, *work.primary_keys):
+    if len(path) == 1 and path[0] in (*work.old_schema.partition_keys, *work.primary_keys):
         raise SchemaMismatch(
             f"Cannot drop partition key or primary key: [{path[0]}]; rows are found by it", column=path[0]
         )
@@ -452,7 +456,7 @@ def _drop(work: _SchemaDraft, change: schema_changes.DropColumn) -> None:
 
 def _move_field(fields: Fields, change: schema_changes.MoveColumn) -> Fields:
     at = field_index(fields, change.name, (change.name,))
-    position = change.place
+    position = change.position
     ends = {"first": 0, "last": len(fields) - 1}
     to = ends[position.where] if position.column is None else field_index(fields, position.column, (position.column,))
     if to == at:
@@ -475,12 +479,12 @@ def _retype(work: _SchemaDraft, change: schema_changes.UpdateType) -> None:
                 f"Cannot update primary key: [{path[0]}]; the type of a key decides where its rows lie", column=path[0]
             )
     rules = TypeChangeRules(
-        explicit=not work.before.disable_explicit_type_casting,
-        forbid_not_null=work.before.alter_column_null_to_not_null_disabled,
-        highest=work.highest,
+        allows_explicit_casts=not work.old_options.disable_explicit_type_casting,
+        forbid_not_null=work.old_options.alter_column_null_to_not_null_disabled,
+        highest_field_id=work.highest_field_id,
     )
     work.fields = change_type_at(work.fields, path, lambda held: rules.of(held, change.type, join_path(path)))
-    work.highest = rules.highest
+    work.highest_field_id = rules.highest_field_id
     if len(path) == 1 or path[-1] not in ("element", "value"):
         change_fields_at(work.fields, path, partial(_with_default_kept, path=path))
 
@@ -493,7 +497,7 @@ def _renull(work: _SchemaDraft, change: schema_changes.UpdateNullability) -> Non
         )
 
     def renull(current: DataType) -> DataType:
-        if work.before.alter_column_null_to_not_null_disabled and current.nullable and not change.nullable:
+        if work.old_options.alter_column_null_to_not_null_disabled and current.nullable and not change.nullable:
             raise not_null_refused(join_path(path))
         return replace(current, nullable=change.nullable)
 

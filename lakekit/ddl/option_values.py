@@ -42,7 +42,7 @@ def check_values(schema: TableSchema, options: TableOptions) -> None:
     for rule in (_check_levels, _check_statistics, _check_codecs):
         rule(schema, options)
     for key, (is_usable, requirement) in RULES.items():
-        text = options.given.get(key)
+        text = options.texts.get(key)
         if text is not None and not is_usable(text.strip()):
             raise _refuse(key, text, requirement)
     if (
@@ -51,12 +51,12 @@ def check_values(schema: TableSchema, options: TableOptions) -> None:
         and options.record_level_time_field is None
     ):
         key = "record-level.expire-time"
-        raise _refuse(key, options.given[key], "record-level.time-field must name the column that holds a row's time")
+        raise _refuse(key, options.texts[key], "record-level.time-field must name the column that holds a row's time")
     if (name := options.rowkind_field) is not None and schema.has(name) and schema.field(name).type.root not in STRINGS:
         raise _refuse("rowkind.field", name, f"it names a column of texts, and {name} is {schema.field(name).type}")
-    names = [name.strip() for name in options.given.get("bucket-key", "").split(",")]
+    names = [name.strip() for name in options.texts.get("bucket-key", "").split(",")]
     if len(names) != len(set(names)):
-        raise _refuse("bucket-key", options.given["bucket-key"], "a column is named once")
+        raise _refuse("bucket-key", options.texts["bucket-key"], "a column is named once")
 
 
 def _refuse(key: str, text: str, requirement: str) -> InvalidOption:
@@ -69,11 +69,11 @@ def _refuse(key: str, text: str, requirement: str) -> InvalidOption:
 
 def _check_levels(schema: TableSchema, options: TableOptions) -> None:
     if schema.primary_keys and not 2 <= options.level_count <= MOST_LEVELS:
-        key = "num-levels" if "num-levels" in options.given else "num-sorted-run.compaction-trigger"
+        key = "num-levels" if "num-levels" in options.texts else "num-sorted-run.compaction-trigger"
         what = f"number of levels must be at least 2, and at most {MOST_LEVELS}: it is {options.level_count}"
         raise _refuse(
             key,
-            options.given.get(key, ""),
+            options.texts.get(key, ""),
             what + ("" if key == "num-levels" else ", one more than the trigger where num-levels is not given"),
         )
 

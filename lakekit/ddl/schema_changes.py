@@ -69,7 +69,7 @@ class AddColumn:
 
     path: Path
     type: DataType
-    place: ColumnPosition | None = None
+    position: ColumnPosition | None = None
     default: str | None = None
     comment: str | None = None
 
@@ -126,7 +126,7 @@ class MoveColumn:
     """A new position of a column."""
 
     name: str
-    place: ColumnPosition
+    position: ColumnPosition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +238,7 @@ def add_column(
     Raises: `SchemaMismatch` for a text that names no type, `TypeError` for two positions.
     """
     position = _column_position(after, before, first=first, last=last)
-    return AddColumn(path=path_of(name), type=type_of(type, name), place=position, default=default, comment=comment)
+    return AddColumn(path=path_of(name), type=type_of(type, name), position=position, default=default, comment=comment)
 
 
 def rename_column(name: str, new_name: str) -> RenameColumn:
@@ -294,7 +294,7 @@ def move_column(
     if position is None:
         msg = "a column is moved to a place: give one of after=, before=, first=True, last=True"
         raise TypeError(msg)
-    return MoveColumn(name=join_path(path_of(name)), place=position)
+    return MoveColumn(name=join_path(path_of(name)), position=position)
 
 
 def set_option(key: str, value: Any) -> SetOption:
@@ -486,7 +486,7 @@ def apply_option_change(
     """
     key, text = normalize_option(key, value)
     check_supported({key: text})
-    old = _find_option(before.given, key)
+    old = _find_option(before.texts, key)
     _check_fixed(before, key, old, text, has_snapshots)
     if old != text and has_snapshots():
         _check_mode(before, key, text)
@@ -500,7 +500,7 @@ def apply_option_reset(
 ) -> None:
     """Remove an option from `options`, if it is set. Raises `InvalidOption` where it is fixed."""
     key = key_of(key)
-    old = _find_option(before.given, key)
+    old = _find_option(before.texts, key)
     _check_fixed(before, key, old, None, has_snapshots)
     if old is not None and has_snapshots():
         if key == "bucket":

@@ -164,7 +164,7 @@ def _check_prefixes(schema: TableSchema) -> None:
 
 def _check_sequence(schema: TableSchema, options: TableOptions) -> None:
     names = options.sequence_field
-    key, value = "sequence.field", options.given.get("sequence.field")
+    key, value = "sequence.field", options.texts.get("sequence.field")
     for name in names:
         if not schema.has(name):
             raise InvalidOption(
@@ -172,7 +172,7 @@ def _check_sequence(schema: TableSchema, options: TableOptions) -> None:
                 key=key,
                 value=value,
             )
-        if f"fields.{name}.aggregate-function" in options.given:
+        if f"fields.{name}.aggregate-function" in options.texts:
             raise InvalidOption(
                 f"Should not define aggregation on sequence field: '{name}'. It keeps its last value by itself",
                 key=f"fields.{name}.aggregate-function",
@@ -254,7 +254,7 @@ _POSITION_OPTIONS = (*_TIME_OPTIONS, _CREATION_TIME, _SNAPSHOT, _TAG, *_INCREMEN
 
 def mode_of(options: TableOptions) -> str:
     """Return the effective `scan.mode`: what the position options imply where no mode is set."""
-    texts = options.given
+    texts = options.texts
     if options.scan_mode == "full":
         return "latest-full"
     if options.scan_mode != "default":
@@ -275,7 +275,7 @@ def check_positions(options: TableOptions) -> None:
 
     A mode has one companion key, and no key of another mode.
     """
-    mode, texts = mode_of(options), options.given
+    mode, texts = mode_of(options), options.texts
     upper = mode.upper().replace("-", "_")
     if mode in _EXACTLY_ONE and sum(key in texts for key in _EXACTLY_ONE[mode]) != 1:
         keys = _EXACTLY_ONE[mode]
@@ -341,7 +341,7 @@ def check(schema: TableSchema, where: str, *, has_branch: Callable[[str], bool] 
 
 
 def _invalid_option(message: str, key: str, options: TableOptions) -> InvalidOption:
-    return InvalidOption(message, key=key, value=options.given.get(key))
+    return InvalidOption(message, key=key, value=options.texts.get(key))
 
 
 def _check_producer(schema: TableSchema, options: TableOptions) -> None:
@@ -393,7 +393,7 @@ def _check_retention(options: TableOptions) -> None:
 
 
 def _check_expiry(schema: TableSchema, options: TableOptions) -> None:
-    if "partition.expiration-time" in options.given and not schema.partition_keys:
+    if "partition.expiration-time" in options.texts and not schema.partition_keys:
         raise _invalid_option(
             "Can not set 'partition.expiration-time' for non-partitioned table.", "partition.expiration-time", options
         )
@@ -496,7 +496,7 @@ def _check_append_features(schema: TableSchema, options: TableOptions) -> None:
 
 
 def _check_branches(options: TableOptions, has_branch: Callable[[str], bool]) -> None:
-    branches = {key: options.given.get(key, "").strip() for key in ("scan.fallback-branch", "scan.primary-branch")}
+    branches = {key: options.texts.get(key, "").strip() for key in ("scan.fallback-branch", "scan.primary-branch")}
     if all(branches.values()):
         raise _invalid_option(
             "Cannot set both 'scan.fallback-branch' and 'scan.primary-branch' at the same time.",

@@ -118,7 +118,7 @@ def put_first(location: TableLocation, schema: TableSchema) -> None:
         claim.check()
         if not create_exclusive(
             location.storage,
-            location.layout.schema(schema.id),
+            location.paths.schema(schema.id),
             _bytes(schema),
             check_lock=table_context.lock_check(claim),
         ):
@@ -151,7 +151,7 @@ def plan_next_schema(location: TableLocation, changes: Sequence[TableChange]) ->
         return cached[0]
 
     def has_branch(name: str) -> bool:
-        return is_plain(name) and bool(schemas.ids(replace(location, layout=location.layout.on_branch(name))))
+        return is_plain(name) and bool(schemas.ids(replace(location, paths=location.paths.on_branch(name))))
 
     before = schemas.latest(location)
     schema = apply_changes(before, changes, has_snapshots=has_snapshots, time_ms=location.runtime.now_ms())
@@ -166,7 +166,7 @@ def _write_next_schema(location: TableLocation, changes: Sequence[TableChange], 
         claim.check()
         if create_exclusive(
             location.storage,
-            location.layout.schema(schema.id),
+            location.paths.schema(schema.id),
             _bytes(schema),
             check_lock=table_context.lock_check(claim),
         ):
@@ -194,7 +194,7 @@ def _bytes(schema: TableSchema) -> bytes:
 def table_already_exists(location: TableLocation) -> TableAlreadyExists:
     """Return the error for a location that has a table."""
     return TableAlreadyExists(
-        f'"{location.layout.root}" holds a table: Schema in filesystem exists, creation is not allowed. Open it with '
+        f'"{location.paths.root}" holds a table: Schema in filesystem exists, creation is not allowed. Open it with '
         "lk.open, or pass if_not_exists=True",
         name=location.name,
     )

@@ -80,13 +80,13 @@ def delete_spec(ctx: TableContext, where: pl.Expr | str) -> RowChangeSpec:
     by_rows = ctx.kind == "key" and takes_deletes(ctx)
     return RowChangeSpec(
         ctx=ctx,
-        found=target,
+        target=target,
         where=expr,
         only_adds=not by_rows,
         fill=_delete_nothing
         if target.snapshot is None or partitions is not None
         else partial(_delete_by_rows if by_rows else _delete_stored_rows, expr=expr),
-        by_place=is_row_wise(expr, target.schema),
+        by_bucket=is_row_wise(expr, target.schema),
         replaces=replaces,
     )
 
@@ -272,11 +272,11 @@ def update_spec(ctx: TableContext, values: Mapping[str, object], where: pl.Expr 
     )
     return RowChangeSpec(
         ctx=ctx,
-        found=target,
+        target=target,
         where=expr,
         only_adds=ctx.kind == "append",
         fill=partial(_run_update, does=does, expr=expr, values=list(new.values())),
-        by_place=is_row_wise(expr, target.schema),
+        by_bucket=is_row_wise(expr, target.schema),
     )
 
 

@@ -68,8 +68,8 @@ def check_places(plan: Plan, expr: pl.Expr | None) -> None:
         return  # never written: the writers refuse the table by name
     numbers = plan.entries.numbers("bucket")
     for number in np.unique(numbers[plan.selected]).tolist():  # scalar: one a bucket
-        buckets = tuple(bucket for bucket in plan.merged if bucket.bucket == number)
-        _check_bucket(replace(plan, raw=plan.raw[numbers[plan.raw] == number], merged=buckets), expr, number)
+        buckets = tuple(bucket for bucket in plan.merged_buckets if bucket.bucket == number)
+        _check_bucket(replace(plan, raw=plan.raw[numbers[plan.raw] == number], merged_buckets=buckets), expr, number)
 
 
 def _check_bucket(plan: Plan, expr: pl.Expr | None, number: int) -> None:
@@ -113,13 +113,13 @@ _MOST_ROWS = 2**32 - 2
 class TargetRows:
     """A table at one snapshot, for a change.
 
-    `snapshot`: None where the table has no rows. `some`: only these buckets, (partition, bucket); None: all. `part`: of
-    the files that need no merge, only part i of n.
+    `snapshot`: None where the table has no rows. `bucket_ids`: only these buckets, (partition, bucket); None: all.
+    `part`: of the files that need no merge, only part i of n.
     """
 
     ctx: TableContext
     snapshot: Snapshot | None
-    some: frozenset[tuple[bytes, int]] | None = None
+    bucket_ids: frozenset[tuple[bytes, int]] | None = None
     part: tuple[int, int] | None = None
 
     @staticmethod
@@ -146,11 +146,11 @@ class TargetRows:
             names = plan.entries.take(plan.raw).column("file_name").to_pylist()  # scalar: one a file
             mine = [crc32(name.encode()) % count == number for name in names]
             plan = replace(plan, raw=plan.raw[np.array(mine, bool)])
-        if self.some is None:
+        if self.bucket_ids is None:
             return plan
-        raw = [at for at in plan.raw if bucket_id_at(plan.entries, int(at)) in self.some]
-        merged = tuple(bucket for bucket in plan.merged if (bucket.partition, bucket.bucket) in self.some)
-        return replace(plan, raw=np.array(raw, np.int64), merged=merged)
+        raw = [at for at in plan.raw if bucket_id_at(plan.entries, int(at)) in self.bucket_ids]
+        merged = tuple(bucket for bucket in plan.merged_buckets if (bucket.partition, bucket.bucket) in self.bucket_ids)
+        return replace(plan, raw=np.array(raw, np.int64), merged_buckets=merged)
 
     def places(self, expr: pl.Expr | None) -> list[tuple[bytes, int]]:
         """Return the (partition, bucket) pairs that may hold rows which satisfy a condition."""
@@ -181,7 +181,7 @@ class TargetRows:
         Raises: `InvalidOption` where rows are merged from several files.
         """
         plan = self.plan(expr)
-        if plan.merged or _may_retract(plan):
+        if plan.merged_buckets or _may_retract(plan):
             engine = self.ctx.options.merge_engine
             raise InvalidOption(
                 "Only compacted table can generate touched files, please use 'COMPACT' procedure first. "
@@ -226,7 +226,7 @@ def _may_retract(plan: Plan) -> bool:
 
     An unknown count of deletes means none in files above level 0.
     """
-    if plan.rule is None:
+    if plan.spec is None:
         return False
     unknown = np.asarray(pc.is_null(plan.entries.column("delete_row_count")))[plan.raw] & (
         plan.entries.numbers("level")[plan.raw] > 0
@@ -238,14 +238,14 @@ def _may_retract(plan: Plan) -> bool:
 class FileRows:
     """Files in an order, their rows numbered over all of them.
 
-    `deleted`: the positions of deleted rows, ascending, by file name.
+    `deleted_positions`: the positions of deleted rows, ascending, by file name.
     """
 
     plan: Plan
     entries: ManifestEntries
     files: tuple[DataFileMeta, ...]
     paths: tuple[str, ...]
-    deleted: Mapping[str, Positions]
+    deleted_positions: Mapping[str, Positions]
 
     @staticmethod
     def of(plan: Plan, at: NDArray[np.int64]) -> FileRows:
@@ -263,7 +263,7 @@ class FileRows:
             entries=entries,
             files=tuple(files),
             paths=tuple(data_file_paths(plan.ctx, entries)),
-            deleted=deletion_vector_reader.load(plan.ctx, names) if names else {},
+            deleted_positions=deletion_vector_reader.load(plan.ctx, names) if names else {},
         )
 
     @cached_property
@@ -290,7 +290,7 @@ class FileRows:
             self.files,
             self.paths,
             fields,
-            deletions=self.deleted,
+            deletions=self.deleted_positions,
             row_masks=self.plan.hits if masked else None,
             row_index=ROW,
             snapshot_id=self._snapshot_id,
@@ -333,14 +333,18 @@ class FileRows:
         """
         start, end = int(self.starts[at]), int(self.starts[at + 1])
         own = np.asarray((marked & BitMap(range(start, end))).to_array(), np.uint64) - np.uint64(start)
-        before = self.deleted.get(self.files[at].name) if also_deleted else None
+        before = self.deleted_positions.get(self.files[at].name) if also_deleted else None
         return own if before is None else np.union1d(own, before.astype(np.uint64))
 
     def narrowed(self, at: Sequence[int]) -> FileRows:
         """Return some of the files, with their rows numbered again from 0."""
         files, paths = tuple(self.files[index] for index in at), tuple(self.paths[index] for index in at)
         return FileRows(
-            plan=self.plan, entries=self.entries.take(list(at)), files=files, paths=paths, deleted=self.deleted
+            plan=self.plan,
+            entries=self.entries.take(list(at)),
+            files=files,
+            paths=paths,
+            deleted_positions=self.deleted_positions,
         )
 
     def batches(self, frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:

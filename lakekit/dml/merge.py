@@ -118,7 +118,7 @@ class _MergeRun:
     @property
     def _near(self) -> pl.Expr | None:
         """Return the condition of the target rows to read; None for all, where unmatched ones matter too."""
-        return None if self.plan.not_matched_by_source else self.plan.near
+        return None if self.plan.not_matched_by_source else self.plan.target_filter
 
     # ---- key tables
 
@@ -147,7 +147,7 @@ class _MergeRun:
     def _write(self, batch: pl.DataFrame, actions: Sequence[MergeAction]) -> None:
         for action, rows in _parts(batch, actions):
             old = rows.select(cols(self.ctx.schema.names))
-            if action.does == "delete":
+            if action.action == "delete":
                 self.change.write(as_deletes(old, self.ctx))
             else:
                 new = compute_rows(rows, list(action.columns), self.ctx).with_columns(
@@ -181,7 +181,7 @@ class _MergeRun:
     def _move(self, batch: pl.DataFrame, actions: Sequence[MergeAction]) -> BitMap:
         """Append the new rows of a batch, and return which old rows are removed."""
         for action, rows in _parts(batch, actions):
-            if action.does == "update":
+            if action.action == "update":
                 self.change.write(compute_rows(rows, list(action.columns), self.ctx))
         acted = batch.filter(pl.col(_ACTION).is_not_null())
         return BitMap(acted[ROW].to_numpy())
@@ -196,7 +196,9 @@ class _MergeRun:
         """Return each target row with each source row that it matches, and the clause that acts on it."""
         schema = {**self.target.schema, **self.plan.source.schema}
         return _with_action_number(
-            polars_pushdown.shield(rows, [self.plan.on], schema).join_where(self.plan.source.lazy(), self.plan.on),
+            polars_pushdown.shield(rows, [self.plan.match], schema).join_where(
+                self.plan.source.lazy(), self.plan.match
+            ),
             self.plan.matched,
         )
 
@@ -250,7 +252,9 @@ def _without_rows(stored: FileRows, seen: BitMap) -> FileRows:
     """Return the same files, with their rows numbered as before, without some rows."""
     return replace(
         stored,
-        deleted={file.name: stored.positions(at, seen, also_deleted=True) for at, file in enumerate(stored.files)},
+        deleted_positions={
+            file.name: stored.positions(at, seen, also_deleted=True) for at, file in enumerate(stored.files)
+        },
     )
 
 

@@ -228,7 +228,7 @@ SOURCE_ROW = internal("source_row")
 class MergeAction:
     """One clause: a row with a true `condition`, and of no earlier clause, is deleted or gets `columns`."""
 
-    does: Literal["update", "delete", "insert"]
+    action: Literal["update", "delete", "insert"]
     condition: pl.Expr
     columns: tuple[pl.Expr, ...] = ()
 
@@ -237,13 +237,13 @@ class MergeAction:
 class MergePlan:
     """The plan of a merge.
 
-    `source` has its columns under their long names and `SOURCE_ROW`; `on` is the match. `near` is what target rows must
-    satisfy to match anything; None: nothing is known of them.
+    `source` has its columns under their long names and `SOURCE_ROW`; `match` is the match. `target_filter` is what
+    target rows must satisfy to match anything; None: nothing is known of them.
     """
 
     source: pl.DataFrame
-    on: pl.Expr
-    near: pl.Expr | None
+    match: pl.Expr
+    target_filter: pl.Expr | None
     matched: tuple[MergeAction, ...]
     not_matched: tuple[MergeAction, ...]
     not_matched_by_source: tuple[MergeAction, ...]
@@ -251,7 +251,7 @@ class MergePlan:
     @property
     def deletes(self) -> bool:
         """Whether any clause deletes."""
-        return any(action.does == "delete" for action in (*self.matched, *self.not_matched_by_source))
+        return any(action.action == "delete" for action in (*self.matched, *self.not_matched_by_source))
 
 
 def merge_plan(
@@ -276,8 +276,8 @@ def merge_plan(
     match = sides.match(on)
     return MergePlan(
         source=rows,
-        on=match,
-        near=_target_filter(match, target, rows),
+        match=match,
+        target_filter=_target_filter(match, target, rows),
         matched=tuple(sides.action(clause) for clause in clauses if isinstance(clause, WhenMatched)),
         not_matched=tuple(sides.action(clause) for clause in clauses if isinstance(clause, WhenNotMatched)),
         not_matched_by_source=tuple(
@@ -289,12 +289,14 @@ def merge_plan(
 def source_frame(plan: MergePlan, ctx: TableContext, rows: pl.DataFrame) -> MergePlan:
     """Return the same merge with other rows of the source, whose columns have their long names."""
     source = rows.with_row_index(SOURCE_ROW)
-    return replace(plan, source=source, near=_target_filter(plan.on, polars_schema(ctx.schema.fields), source))
+    return replace(
+        plan, source=source, target_filter=_target_filter(plan.match, polars_schema(ctx.schema.fields), source)
+    )
 
 
 def target_columns_used(plan: MergePlan, ctx: TableContext) -> pl.Expr | None:
     """Return the condition that the match sets on target rows alone, whatever the source holds; or None."""
-    return _target_filter(plan.on, polars_schema(ctx.schema.fields), None, theirs=_columns(plan.source))
+    return _target_filter(plan.match, polars_schema(ctx.schema.fields), None, theirs=_columns(plan.source))
 
 
 def equal_columns(plan: MergePlan, ctx: TableContext) -> dict[str, str]:
@@ -304,7 +306,7 @@ def equal_columns(plan: MergePlan, ctx: TableContext) -> dict[str, str]:
     """
     target = polars_schema(ctx.schema.fields)
     both = {**target, **plan.source.schema}
-    parts = [conjunct.expr for conjunct in filters_of(plan.on, both)]
+    parts = [conjunct.expr for conjunct in filters_of(plan.match, both)]
     return dict(
         pair for expr in parts if (pair := _equal_pair(expr, set(expr.meta.root_names()), both, target)) is not None
     )
@@ -332,19 +334,19 @@ def _source(source: object, ctx: TableContext) -> pl.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class _MergeColumns:
-    """The columns of both sides; `theirs` are the source's."""
+    """The columns of both sides; `source` are the source's."""
 
     ctx: TableContext
     target: Schema
-    theirs: Schema
+    source: Schema
 
     @property
     def both(self) -> Schema:
-        return {**self.target, **self.theirs}
+        return {**self.target, **self.source}
 
     def match(self, on: Sequence[str] | pl.Expr | str) -> pl.Expr:
         """Return the condition under which two rows match: equal columns, or a given condition."""
-        if isinstance(on, str) and on in self.target and SOURCE + on in self.theirs:
+        if isinstance(on, str) and on in self.target and SOURCE + on in self.source:
             on = [on]
         if isinstance(on, (str, pl.Expr)):
             return self._joinable(self.condition(on, self.both, "on"))
@@ -357,7 +359,7 @@ class _MergeColumns:
         for name in names:
             if name not in self.target:
                 raise make_column_not_found(name, list(self.target), self.ctx.name, "on")
-            if SOURCE + name not in self.theirs:
+            if SOURCE + name not in self.source:
                 raise self._no_source_column(name, "on")
             equal.append(self._equal(name))
         return self._joinable(self.condition(reduce(and_, equal), self.both, "on"))
@@ -365,7 +367,7 @@ class _MergeColumns:
     def _joinable(self, expr: pl.Expr) -> pl.Expr:
         """Return the expression, if Polars compares its columns without loss. Raises `SchemaMismatch`."""
         try:
-            pl.LazyFrame(schema=self.target).join_where(pl.LazyFrame(schema=self.theirs), expr).collect_schema()
+            pl.LazyFrame(schema=self.target).join_where(pl.LazyFrame(schema=self.source), expr).collect_schema()
         except pl.exceptions.PolarsError as wrong:
             what = str(wrong).replace(SOURCE, "s.")
             raise SchemaMismatch(
@@ -377,7 +379,7 @@ class _MergeColumns:
     def _equal(self, name: str) -> pl.Expr:
         """Return the equality of a column on both sides, of times in the finer unit (Polars: the coarser)."""
         mine, theirs = col(name), col(SOURCE + name)
-        left, right = self.target[name], self.theirs[SOURCE + name]
+        left, right = self.target[name], self.source[SOURCE + name]
         if isinstance(left, pl.Datetime) and isinstance(right, pl.Datetime) and left.time_unit != right.time_unit:
             unit = max(left.time_unit, right.time_unit, key=("ms", "us", "ns").index)
             mine, theirs = mine.dt.cast_time_unit(unit), theirs.dt.cast_time_unit(unit)
@@ -403,7 +405,7 @@ class _MergeColumns:
             WhenNotMatched: "when_not_matched",
             WhenNotMatchedBySource: "when_not_matched_by_source",
         }[type(clause)]
-        schema = {WhenMatched: self.both, WhenNotMatched: self.theirs, WhenNotMatchedBySource: self.target}[
+        schema = {WhenMatched: self.both, WhenNotMatched: self.source, WhenNotMatchedBySource: self.target}[
             type(clause)
         ]
         condition = (
@@ -412,14 +414,14 @@ class _MergeColumns:
             else self.condition(clause.where, schema, f"{name}(where)").fill_null(value=False)
         )
         if not isinstance(clause, WhenNotMatched) and clause.delete:
-            return MergeAction(does="delete", condition=condition)
+            return MergeAction(action="delete", condition=condition)
         values = clause.insert if isinstance(clause, WhenNotMatched) else clause.update
         does: Literal["update", "insert"] = "insert" if isinstance(clause, WhenNotMatched) else "update"
-        return MergeAction(does=does, condition=condition, columns=self._values(values, schema, f"{name}({does})"))
+        return MergeAction(action=does, condition=condition, columns=self._values(values, schema, f"{name}({does})"))
 
     def _values(self, values: object, schema: Schema, argument: str) -> tuple[pl.Expr, ...]:
         if values == "all":
-            shared = [name for name in self.target if SOURCE + name in self.theirs]
+            shared = [name for name in self.target if SOURCE + name in self.source]
             if not shared:
                 raise SchemaMismatch(
                     f"{argument}='all': the source has no column of {self.ctx.name}; it has {self._source_names()}"
@@ -477,7 +479,7 @@ class _MergeColumns:
                 continue
             own = name.removeprefix(SOURCE)
             if name.startswith(SOURCE):
-                if name in self.theirs:
+                if name in self.source:
                     raise ColumnNotFound(
                         f"{argument} looks at source column {own!r}, and there is no source row: it is about target "
                         "rows that none matches",
@@ -487,7 +489,7 @@ class _MergeColumns:
             if name in self.target:
                 hint = (
                     f"; lk.source({name!r}), or s.{name} in SQL, is the source's"
-                    if SOURCE + name in self.theirs
+                    if SOURCE + name in self.source
                     else ""
                 )
                 raise ColumnNotFound(
@@ -504,7 +506,7 @@ class _MergeColumns:
         )
 
     def _source_names(self) -> str:
-        return ", ".join(name.removeprefix(SOURCE) for name in self.theirs) or "none"
+        return ", ".join(name.removeprefix(SOURCE) for name in self.source) or "none"
 
 
 # ---- which target rows can match -----------------------------------------------------------------

@@ -113,17 +113,17 @@ class RowChange:
 class RowChangeSpec:
     """What a statement does to the rows that satisfy its condition, in some buckets as in all.
 
-    `fill` writes the change of the found rows. `only_adds` is that of `RowChange.of`. `by_place`: what happens in one
+    `fill` writes the change of the found rows. `only_adds` is that of `RowChange.of`. `by_bucket`: what happens in one
     bucket, (partition, bucket), does not depend on the others. `replaces`: nothing is read, these partitions are
     dropped.
     """
 
     ctx: TableContext
-    found: TargetRows
+    target: TargetRows
     where: pl.Expr
     only_adds: bool
     fill: Callable[[RowChange, TargetRows], None]
-    by_place: bool
+    by_bucket: bool
     replaces: Overwrite | None = None
 
     def commit(self) -> RowChangeResult:
@@ -131,7 +131,7 @@ class RowChangeSpec:
         if self.replaces is not None:
             return RowChangeResult(commit=replace(self.ctx, self.replaces))
         with RowChange.of(self.ctx, only_adds=self.only_adds) as change:
-            self.fill(change, self.found)
+            self.fill(change, self.target)
             return change.commit()
 
 

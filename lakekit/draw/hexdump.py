@@ -36,7 +36,7 @@ QUIET_COLOR = "#8c8c8c"
 NAME_OF = "name of "
 """The prefix of the field of a JSON member's name; its value is in the field after it."""
 _QUIET_KINDS = frozenset({UNREAD_LABEL, PADDING_LABEL, "punctuation"})
-_SHOWN, _LIST = 40, 12
+_MAX_SHOWN, _LIST = 40, 12
 
 
 def color(field: str) -> str:
@@ -64,14 +64,14 @@ def abbreviate_value(value: object) -> str:
     """Return a value in a few characters, "" for None."""
     if value is None:
         return ""
-    if isinstance(value, bytes) and len(value) > _SHOWN // 2:
-        return f"{value[: _SHOWN // 2].hex()}… {format_count(len(value))} bytes"
+    if isinstance(value, bytes) and len(value) > _MAX_SHOWN // 2:
+        return f"{value[: _MAX_SHOWN // 2].hex()}… {format_count(len(value))} bytes"
     if isinstance(value, (list, tuple)) and len(value) > _LIST:
         return (
             f"[{', '.join(format_cell(element) for element in value[:_LIST])}, … {format_count(len(value) - _LIST)} "
             "more]"
         )
-    return truncate(format_value(value) or "", _SHOWN)
+    return truncate(format_value(value) or "", _MAX_SHOWN)
 
 
 def title(name: str, form: str, size: int, fields: int) -> str:
@@ -266,7 +266,7 @@ def drawing(heading: str, data: bytes, marks: Sequence[FieldSpan], *, start: int
         ]
         shapes.append(TextShape(x=_NAMES, y=y, text=truncate(" · ".join(names), 66)))
         y += _HEIGHT
-    return Drawing(width=WIDE, height=y, shapes=tuple(shapes), told=heading)
+    return Drawing(width=WIDE, height=y, shapes=tuple(shapes), description=heading)
 
 
 def detail(mark: FieldSpan) -> list[tuple[str, object]]:

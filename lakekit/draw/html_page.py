@@ -37,11 +37,11 @@ _NARROW = 4.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PagePane:
-    """A picture under a heading; `said` is a text in place of a missing picture, or below it."""
+    """A picture under a heading; `note` is a text in place of a missing picture, or below it."""
 
     heading: str
     drawing: Drawing | None = None
-    said: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class SnapshotView:
     at: str
     manifests: PagePane
     buckets: tuple[PagePane, ...]
-    said: str = ""
+    note: str = ""
     details: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -73,7 +73,7 @@ class HtmlPage:
     facts: Sequence[tuple[str, object]]
     opening: str
     timeline: Drawing
-    moments: tuple[SnapshotView, ...]
+    snapshots: tuple[SnapshotView, ...]
     snapshot_count: int
 
 
@@ -88,7 +88,7 @@ def section(moment: SnapshotView) -> str:
     """Return the part of a page that shows one snapshot."""
     head = f"<h2>{_escape(moment.heading)}</h2><pre>{_escape(moment.code)}</pre>"
     buckets = "".join(map(_bucket, moment.buckets))
-    note = f"<p>{_escape(moment.said)}</p>" if moment.said else ""
+    note = f"<p>{_escape(moment.note)}</p>" if moment.note else ""
     manifests = f'<div data-view="manifests">{_pane(moment.manifests)}</div>'
     return (
         f'<section data-snapshot="{moment.snapshot_id}" data-at="{_escape(moment.at)}">{head}{manifests}<div '
@@ -102,12 +102,14 @@ def _bucket(pane: PagePane) -> str:
 
 def _pane(pane: PagePane) -> str:
     drawn = svg(pane.drawing) if pane.drawing is not None else ""
-    return drawn + (f"<p>{_escape(pane.said)}</p>" if pane.said else "")
+    return drawn + (f"<p>{_escape(pane.note)}</p>" if pane.note else "")
 
 
 def page(content: HtmlPage) -> str:
     """Return the whole page as HTML text. Names in it are escaped, whatever they hold."""
-    details = {key: escape_controls(sentence) for moment in content.moments for key, sentence in moment.details.items()}
+    details = {
+        key: escape_controls(sentence) for moment in content.snapshots for key, sentence in moment.details.items()
+    }
     payload = _json({"opening": content.opening, "details": details})
     policy = (
         f"default-src 'none'; script-src {_hash(_SCRIPT)}; style-src-elem {_hash(_STYLE)}; style-src-attr "
@@ -130,7 +132,7 @@ def page(content: HtmlPage) -> str:
                 "click, or Tab and Enter.</p>"
             ),
             f'<pre id="code">{_escape(content.opening)}</pre></div>',
-            *map(section, content.moments),
+            *map(section, content.snapshots),
             (
                 '</main><script type="application/json" '
                 f'id="facts">{payload}</script><script>{_SCRIPT}</script></body></html>\n'
@@ -141,7 +143,7 @@ def page(content: HtmlPage) -> str:
 
 def _describe_coverage(content: HtmlPage) -> str:
     """Return a sentence on how much of the table is in the page."""
-    inside = len(content.moments)
+    inside = len(content.snapshots)
     if not content.snapshot_count:
         return "The table has no snapshot: nothing was written yet."
     if inside == content.snapshot_count:

@@ -61,21 +61,22 @@ class LevelFile:
 class BucketState:
     """A bucket at one snapshot.
 
-    It has files, which of them were `added`, which are `leaving` later, and the files that were `removed`. Files of
-    level 0 stand newest first. `lit` are those that a read would open, None without a query.
+    It has files, which of them were `added_names`, which are `leaving_names` later, and the files that were
+    `removed_files`. Files of level 0 stand newest first. `opened_names` are those that a read would open, None without
+    a query.
     """
 
     snapshot_id: int | None
     files: tuple[LevelFile, ...]
-    added: frozenset[str] = frozenset()
-    leaving: frozenset[str] = frozenset()
-    removed: tuple[LevelFile, ...] = ()
-    lit: frozenset[str] | None = None
+    added_names: frozenset[str] = frozenset()
+    leaving_names: frozenset[str] = frozenset()
+    removed_files: tuple[LevelFile, ...] = ()
+    opened_names: frozenset[str] | None = None
 
     @property
     def marked(self) -> frozenset[str]:
         """The files that are highlighted."""
-        return self.added | self.leaving if self.lit is None else self.lit
+        return self.added_names | self.leaving_names if self.opened_names is None else self.opened_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +84,7 @@ class LevelQuery:
     """A query on the picture: the key that a line marks, and lines below the title."""
 
     probe: Key | None = None
-    said: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 EMPTY_QUERY = LevelQuery()
@@ -115,7 +116,9 @@ def hint(files: Sequence[LevelFile], state: BucketState | None, *, is_append: bo
     """Return the text shown on hovering over a box; without a state its files were removed."""
     file = files[0]
     level = "" if is_append else f"L{file.level}  "
-    read = 0 if state is None or state.lit is None else sum(member.name in state.lit for member in files)
+    read = (
+        0 if state is None or state.opened_names is None else sum(member.name in state.opened_names for member in files)
+    )
     word = (
         "removed"
         if state is None
@@ -161,7 +164,7 @@ def detail(file: LevelFile, *, is_append: bool = False) -> str:
 Key = tuple[Any, ...]
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - only differences count
 _MICROSECOND = timedelta(microseconds=1)
-_WHOLE = (int, date)
+_INTEGRAL_TYPES = (int, date)
 """Types of discrete values: a cell of such a value is one unit wide. A datetime is a date to Python and not discrete.
 """
 
@@ -301,7 +304,9 @@ def _cells_by_value(keys: Sequence[Key], column: int) -> list[tuple[float, float
     groups = [(value, len(list(same))) for value, same in groupby(positions)]
     step = min(later - earlier for (earlier, _), (later, _) in pairwise(groups))
     values = {type(key[column]) for key in keys}
-    is_integral = all(issubclass(value_type, _WHOLE) and not issubclass(value_type, datetime) for value_type in values)
+    is_integral = all(
+        issubclass(value_type, _INTEGRAL_TYPES) and not issubclass(value_type, datetime) for value_type in values
+    )
     unit: int | Fraction = 1 if is_integral else step if len(groups) < len(keys) else 0
     low = groups[0][0]
     span = groups[-1][0] - low + unit

@@ -73,8 +73,8 @@ class LevelBox:
     width: float
     top: float
     height: float
-    look: str = ""
-    gone: float = 0.0
+    state: str = ""
+    deleted_fraction: float = 0.0
     hint: str = ""
 
     @property
@@ -85,16 +85,16 @@ class LevelBox:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelPicture:
-    """Boxes, and lines and text whose x is a fraction of the width; `told` describes them in sentences."""
+    """Boxes, and lines and text whose x is a fraction of the width; `description` describes them in sentences."""
 
     boxes: tuple[LevelBox, ...]
-    marks: tuple[Shape, ...]
+    shapes: tuple[Shape, ...]
     height: float
-    told: str
-    merged: str = ""
+    description: str
+    merge_note: str = ""
 
 
-Places = dict[int, tuple[float, float]]
+AxisRanges = dict[int, tuple[float, float]]
 """Where the files of a picture begin and end on the axis, by identity."""
 
 
@@ -103,17 +103,17 @@ class _LevelsDrawing:
     """A picture under construction."""
 
     axis: KeyAxis
-    places: Places
-    asked: LevelQuery
+    ranges: AxisRanges
+    query: LevelQuery
     biggest: int
     is_append: bool
     boxes: list[LevelBox] = field(default_factory=list)
-    marks: list[Shape] = field(default_factory=list)
+    shapes: list[Shape] = field(default_factory=list)
     top: float = 0.0
 
     def word(self, x: float, text: str, **look: Any) -> None:
         """Add text at the current height of the sheet."""
-        self.marks.append(TextShape(x=x, y=self.top + _LINE / 2, text=text, **look))
+        self.shapes.append(TextShape(x=x, y=self.top + _LINE / 2, text=text, **look))
 
 
 def picture(
@@ -129,19 +129,19 @@ def picture(
 
     Files of append tables have no keys: `low` and `high` are then row numbers in the order of writing.
     """
-    every = [file for state in states for file in (*state.files, *state.removed)]
+    every = [file for state in states for file in (*state.files, *state.removed_files)]
     axis = axis_of(key for file in every for key in (file.low, file.high) if key is not None)
     places = {id(file): _position_on_axis(file, axis) for file in every}
     sheet = _LevelsDrawing(
         axis=axis,
-        places=places,
-        asked=query,
+        ranges=places,
+        query=query,
         biggest=max((file.size_bytes for file in every), default=0),
         is_append=is_append,
     )
     sheet.word(0.0, escape_controls(title), bold=True)
     sheet.top += _LINE + 2
-    for line in filter(None, (*query.said, *map(_change, states), _merge_note(len(every), limit))):
+    for line in filter(None, (*query.notes, *map(_change, states), _merge_note(len(every), limit))):
         sheet.word(0.0, escape_controls(line))
         sheet.top += _LINE
     begin = sheet.top
@@ -156,14 +156,14 @@ def picture(
         _axis(sheet, begin, key_names)
     return LevelPicture(
         boxes=tuple(sheet.boxes),
-        marks=tuple(sheet.marks),
+        shapes=tuple(sheet.shapes),
         height=sheet.top + 2,
-        told=" ".join(
+        description=" ".join(
             filter(
-                None, (f"{title}.", *(_describe_state(state, many=len(states) > 1) for state in states), *query.said)
+                None, (f"{title}.", *(_describe_state(state, many=len(states) > 1) for state in states), *query.notes)
             )
         ),
-        merged=_merge_note(len(every), limit),
+        merge_note=_merge_note(len(every), limit),
     )
 
 
@@ -171,11 +171,11 @@ def _change(state: BucketState) -> str:
     """Return a text on the meaning of the frames around boxes and of their lighter parts."""
     lost = sum(file.deleted_row_count + file.delete_row_count for file in state.files)
     parts = [f"lighter: {plural(lost, 'deleted row')}"] if lost else []
-    if state.lit is None:
+    if state.opened_names is None:
         frames = (
-            (len(state.added), "added: outlined"),
-            (len(state.removed), "removed: empty boxes"),
-            (len(state.leaving), "not in the other: empty boxes"),
+            (len(state.added_names), "added: outlined"),
+            (len(state.removed_files), "removed: empty boxes"),
+            (len(state.leaving_names), "not in the other: empty boxes"),
         )
         parts = [*(f"{plural(number, 'file')} {what}" for number, what in frames if number), *parts]
     return " · ".join(parts)
@@ -212,7 +212,7 @@ def _totals(files: Sequence[LevelFile]) -> str:
 Groups = list[tuple[LevelFile, ...]]
 
 
-def _rooms(states: Sequence[BucketState], places: Places, limit: int) -> list[dict[tuple[int, bool], Groups]]:
+def _rooms(states: Sequence[BucketState], places: AxisRanges, limit: int) -> list[dict[tuple[int, bool], Groups]]:
     """Return the files that share a box, for each state by level and whether they were removed.
 
     Every file has a box of its own, or runs of neighbours share one where there are too many. Files that differ from
@@ -223,7 +223,10 @@ def _rooms(states: Sequence[BucketState], places: Places, limit: int) -> list[di
         room = {(level, False): _sort_files(level, level_files, places) for level, level_files in _levels(state.files)}
         rooms.append(
             room
-            | {(level, True): _sort_files(level, level_files, places) for level, level_files in _levels(state.removed)}
+            | {
+                (level, True): _sort_files(level, level_files, places)
+                for level, level_files in _levels(state.removed_files)
+            }
         )
     total = sum(len(level_files) for room in rooms for level_files in room.values())
     if total <= limit:
@@ -244,7 +247,7 @@ def _rooms(states: Sequence[BucketState], places: Places, limit: int) -> list[di
     ]
 
 
-def _sort_files(level: int, files: list[LevelFile], places: Places) -> list[LevelFile]:
+def _sort_files(level: int, files: list[LevelFile], places: AxisRanges) -> list[LevelFile]:
     """Return files with neighbours beside each other: in level 0 as given, by age, elsewhere by key."""
     return files if level == 0 else sorted(files, key=lambda file: (places[id(file)], file.name))
 
@@ -277,8 +280,8 @@ def _state(sheet: _LevelsDrawing, state: BucketState, room: Mapping[tuple[int, b
         top = sheet.top
         ghosts, living = room.get((level, True), []), room.get((level, False), [])
         stacked = level == 0 and not sheet.is_append
-        lanes = [(True, lane) for lane in _lanes(sheet.places, ghosts, stacked=stacked)] + [
-            (False, lane) for lane in _lanes(sheet.places, living, stacked=stacked)
+        lanes = [(True, lane) for lane in _lanes(sheet.ranges, ghosts, stacked=stacked)] + [
+            (False, lane) for lane in _lanes(sheet.ranges, living, stacked=stacked)
         ]
         pitch = max(_MIN_PITCH, min(LANE + GAP, STACK / len(lanes)))
         for is_ghost, lane in lanes:
@@ -287,12 +290,12 @@ def _state(sheet: _LevelsDrawing, state: BucketState, room: Mapping[tuple[int, b
             sheet.top += high
         middle = (top + sheet.top) / 2 - 1
         text = totals.get(level) or f"{plural(sum(map(len, ghosts)), 'file')} removed"
-        sheet.marks.append(TextShape(x=0.0, y=middle, text="files" if sheet.is_append else f"L{level}"))
-        sheet.marks.append(TextShape(x=1, y=middle, text=text, color="muted", anchor="end"))
+        sheet.shapes.append(TextShape(x=0.0, y=middle, text="files" if sheet.is_append else f"L{level}"))
+        sheet.shapes.append(TextShape(x=1, y=middle, text=text, color="muted", anchor="end"))
         sheet.top += GAP + 2
 
 
-def _lanes(places: Places, groups: Groups, *, stacked: bool) -> list[Groups]:
+def _lanes(places: AxisRanges, groups: Groups, *, stacked: bool) -> list[Groups]:
     """Return the boxes by lane: one lane a box on level 0, else one lane, and more where files overlap.
 
     Files of deeper levels overlap only in a damaged table.
@@ -319,7 +322,7 @@ def _lane(sheet: _LevelsDrawing, lane: Groups, pitch: float, *, state: BucketSta
     A box is wide enough to be seen where its neighbour leaves room.
     """
     span = 1 - LEFT - RIGHT
-    places = [[sheet.places[id(file)] for file in group] for group in lane]
+    places = [[sheet.ranges[id(file)] for file in group] for group in lane]
     lows = [min(low for low, _ in group_places) for group_places in places]
     room = pitch - (GAP if pitch > FLAT else 1.0)
     flat = min(FLAT, room / 2)
@@ -340,8 +343,10 @@ def _lane(sheet: _LevelsDrawing, lane: Groups, pitch: float, *, state: BucketSta
                 width=(high - low) * span,
                 top=sheet.top + room - height,
                 height=height,
-                look=_look(state, group, removed=prefix.endswith("removed/")),
-                gone=sum(file.deleted_fraction * file.row_count for file in group) / rows if rows > 0 else 0.0,
+                state=_look(state, group, removed=prefix.endswith("removed/")),
+                deleted_fraction=sum(file.deleted_fraction * file.row_count for file in group) / rows
+                if rows > 0
+                else 0.0,
                 hint=hint(group, None if prefix.endswith("removed/") else state, is_append=sheet.is_append),
             )
         )
@@ -349,21 +354,21 @@ def _lane(sheet: _LevelsDrawing, lane: Groups, pitch: float, *, state: BucketSta
 
 def _look(state: BucketState, group: tuple[LevelFile, ...], *, removed: bool) -> str:
     names = {file.name for file in group}
-    if removed or names <= state.leaving:
+    if removed or names <= state.leaving_names:
         return "removed"
-    if state.lit is not None:
-        return "lit" if names & state.lit else "dim"
-    return "added" if names & state.added else ""
+    if state.opened_names is not None:
+        return "lit" if names & state.opened_names else "dim"
+    return "added" if names & state.added_names else ""
 
 
 def _axis(sheet: _LevelsDrawing, begin: float, key_names: Sequence[str]) -> None:
     """Draw the axis under all levels, and the line of the probe across them."""
     span = 1 - LEFT - RIGHT
-    sheet.marks.append(Stroke(x=LEFT, y=sheet.top, to_x=LEFT + span, to_y=sheet.top))
-    probe = sheet.asked.probe
+    sheet.shapes.append(Stroke(x=LEFT, y=sheet.top, to_x=LEFT + span, to_y=sheet.top))
+    probe = sheet.query.probe
     if probe is not None and sheet.axis.keys:
         x = LEFT + span * sheet.axis.middle(probe)
-        sheet.marks.append(Stroke(x=x, y=begin, to_x=x, to_y=sheet.top, color="probe", thickness=2))
+        sheet.shapes.append(Stroke(x=x, y=begin, to_x=x, to_y=sheet.top, color="probe", thickness=2))
     sheet.top += 2
     if sheet.axis.keys:
         ends = [", ".join(format_cell(part) for part in key) for key in (sheet.axis.keys[0], sheet.axis.keys[-1])]
@@ -386,8 +391,8 @@ def drawing(view: LevelPicture, *, width: float = WIDTH) -> Drawing:
     return Drawing(
         width=width,
         height=view.height,
-        shapes=(*shapes, *(_scale_shape(mark, width) for mark in view.marks)),
-        told=view.told,
+        shapes=(*shapes, *(_scale_shape(mark, width) for mark in view.shapes)),
+        description=view.description,
     )
 
 
@@ -396,14 +401,14 @@ def _shapes(box: LevelBox, width: float) -> list[Shape]:
     box_shape = Rect(
         x=box.left * width, y=box.top, width=wide, height=box.height, color=fill, round=2, hint=box.hint, key=box.key
     )
-    if box.look == "removed":
+    if box.state == "removed":
         return [replace(box_shape, color="removed", outline=True)]
-    band = 0.0 if box.gone <= 0 else min(box.height, max(2.0, box.height * box.gone))
-    shapes: list[Shape] = [replace(box_shape, y=box.top + band, height=box.height - band, faint=box.look == "dim")]
+    band = 0.0 if box.deleted_fraction <= 0 else min(box.height, max(2.0, box.height * box.deleted_fraction))
+    shapes: list[Shape] = [replace(box_shape, y=box.top + band, height=box.height - band, faint=box.state == "dim")]
     if band:
         shapes.append(replace(box_shape, height=band, faint=True))
-    if box.look in ("added", "lit"):
-        shapes.append(replace(box_shape, color="probe" if box.look == "lit" else "added", outline=True))
+    if box.state in ("added", "lit"):
+        shapes.append(replace(box_shape, color="probe" if box.state == "lit" else "added", outline=True))
     return shapes
 
 
@@ -433,21 +438,21 @@ def as_html(
             )
             for level, level_files in _levels(state.files)
         ]
-        word = "added" if state.lit is None else "to be read"
+        word = "added" if state.opened_names is None else "to be read"
         marked = [
-            (word if file.name not in state.leaving else "removed later", file)
+            (word if file.name not in state.leaving_names else "removed later", file)
             for file in state.files
             if file.name in state.marked
         ]
         unmarked = [("", file) for file in state.files if file.name not in state.marked]
         rows += [
             _row(state, file, mark)
-            for mark, file in (*marked, *(("removed", file) for file in state.removed), *unmarked)
+            for mark, file in (*marked, *(("removed", file) for file in state.removed_files), *unmarked)
         ]
     files = cards.html_table(
         ("snapshot", "level", "file", "size", "rows", "deleted", "rows" if is_append else "keys", ""),
         rows,
-        title=" · ".join(query.said) or "files",
+        title=" · ".join(query.notes) or "files",
     )
     return cards.html_table(("snapshot", "level", "files", "size", "rows"), sums, title=title) + files
 
@@ -461,7 +466,7 @@ def as_text(
     query: LevelQuery = EMPTY_QUERY,
 ) -> str:
     """Return the states in characters, with lists of the files that are read, added or removed."""
-    parts = [*query.said, *([] if states else [escape_controls(title)])]
+    parts = [*query.notes, *([] if states else [escape_controls(title)])]
     for state in states:
         boxes = [
             cards.FileCard(level=f.level, low=f.low, high=f.high, size_bytes=f.size_bytes, row_count=f.row_count)
@@ -470,9 +475,9 @@ def as_text(
         head = title if len(states) == 1 else f"{title} · snapshot {state.snapshot_id}"
         parts.append(cards.levels(head, boxes, width=width, probe=query.probe, is_append=is_append))
         for what, names in (
-            ("read", state.lit or ()),
-            ("added", state.added),
-            ("removed", [file.name for file in state.removed]),
+            ("read", state.opened_names or ()),
+            ("added", state.added_names),
+            ("removed", [file.name for file in state.removed_files]),
         ):
             if names:
                 more = f" … {format_count(len(names) - _MAX_NAMES)} more" if len(names) > _MAX_NAMES else ""

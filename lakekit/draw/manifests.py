@@ -39,7 +39,7 @@ MORE_PREFIX = "more of "
 """The prefix of the key of a row that stands for omitted ones."""
 ROW = 18.0
 """The height of a row, in pixels."""
-_BAR, _NAME, _MANY, _WHERE, _SIZE, _STATE = 0.03, 0.135, 0.33, 0.45, 0.82, 0.835
+_BAR, _NAME, _COUNT, _WHERE, _SIZE, _STATE = 0.03, 0.135, 0.33, 0.45, 0.82, 0.835
 """The positions of the columns: fractions of the width."""
 _LETTER = 0.0088
 """The fraction of the width that a letter takes in a narrow page."""
@@ -53,28 +53,28 @@ _UUID = re.compile(r"([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{
 class ManifestFact:
     """A manifest in a list.
 
-    `partitions` is a text of its partition bounds; `skipped` names the columns whose bounds let a scan skip it.
+    `partitions` is a text of its partition bounds; `skip_columns` names the columns whose bounds let a scan skip it.
     """
 
     name: str
     size_bytes: int
-    added: int
-    removed: int
+    added_count: int
+    removed_count: int
     schema_id: int = 0
     partitions: str = ""
     buckets: tuple[int, int] | None = None
     levels: tuple[int, int] | None = None
-    skipped: str = ""
+    skip_columns: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListFact:
-    """A manifest list: `which` is "base", "delta" or "changelog"; `gone` says why it cannot be read."""
+    """A manifest list: `kind` is "base", "delta" or "changelog"; `error` says why it cannot be read."""
 
-    which: str
+    kind: str
     name: str
     manifests: tuple[ManifestFact, ...]
-    gone: str = ""
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +124,8 @@ class ManifestTree:
 class EntryFact:
     """An entry of a manifest.
 
-    `low` and `high` are the smallest and largest key as text, `fate` what a read under the filter does with its file.
+    `low` and `high` are the smallest and largest key as text, `read_outcome` what a read under the filter does with its
+    file.
     """
 
     kind: str
@@ -136,7 +137,7 @@ class EntryFact:
     row_count: int
     low: str = ""
     high: str = ""
-    fate: str = ""
+    read_outcome: str = ""
 
 
 def shorten_name(name: str) -> str:
@@ -151,7 +152,7 @@ def title(tree: ManifestTree) -> str:
     manifests = [m for listed in tree.lists for m in listed.manifests]
     sums = [
         plural(len(manifests), "manifest"),
-        plural(sum(m.added + m.removed for m in manifests), "entry", "entries"),
+        plural(sum(m.added_count + m.removed_count for m in manifests), "entry", "entries"),
         format_size(sum(m.size_bytes for m in manifests)),
     ]
     return " · ".join([f"{abbreviate_name(tree.table)} at snapshot {tree.snapshot_id} ({tree.kind})", *sums])
@@ -161,8 +162,8 @@ def describe_filter(tree: ManifestTree) -> str:
     """Return a sentence on what the filter does to the manifests; "" without one."""
     if not tree.filter:
         return ""
-    read = [m for listed in tree.lists if listed.which != "changelog" for m in listed.manifests]
-    opened = sum(not m.skipped for m in read)
+    read = [m for listed in tree.lists if listed.kind != "changelog" for m in listed.manifests]
+    opened = sum(not m.skip_columns for m in read)
     return (
         f"filter {escape_controls(tree.filter)}: {format_count(opened)} of {plural(len(read), 'manifest')} opened, "
         f"{plural(tree.files_read, 'file')} read"
@@ -172,9 +173,9 @@ def describe_filter(tree: ManifestTree) -> str:
 def format_entry_counts(fact: ManifestFact) -> str:
     """Return `412 entries` where all add files, else `+3 -12`."""
     return (
-        f"+{format_count(fact.added)} -{format_count(fact.removed)}"
-        if fact.removed
-        else plural(fact.added, "entry", "entries")
+        f"+{format_count(fact.added_count)} -{format_count(fact.removed_count)}"
+        if fact.removed_count
+        else plural(fact.added_count, "entry", "entries")
     )
 
 
@@ -205,14 +206,14 @@ def state(tree: ManifestTree, listed: ListFact, fact: ManifestFact) -> str:
     """Return whether a scan under the filter opens a manifest, as text; "" without a filter."""
     if not tree.filter:
         return ""
-    if listed.which == "changelog":
+    if listed.kind == "changelog":
         return "for changes only"
-    return f"skipped: {escape_controls(fact.skipped)}" if fact.skipped else "opened"
+    return f"skipped: {escape_controls(fact.skip_columns)}" if fact.skip_columns else "opened"
 
 
 def hint(fact: ManifestFact) -> str:
     """Return a manifest in one line."""
-    skipped = f"skipped: {escape_controls(fact.skipped)}" if fact.skipped else ""
+    skipped = f"skipped: {escape_controls(fact.skip_columns)}" if fact.skip_columns else ""
     parts = [
         escape_controls(fact.name),
         format_entry_counts(fact),
@@ -232,18 +233,19 @@ class TreeRow:
     """A line of the tree.
 
     `key` is what choosing it means, "" for nothing; `cells` are texts and the fraction of the width where they begin
-    (or end, negative). `added` and `removed` are fractions of the longest bar. `depth` 0 is a list, 1 what is in it.
+    (or end, negative). `added_fraction` and `removed_fraction` are fractions of the longest bar. `depth` 0 is a list, 1
+    what is in it.
     """
 
     key: str
     depth: int
     cells: tuple[tuple[float, str], ...]
     top: float
-    added: float = 0.0
-    removed: float = 0.0
+    added_fraction: float = 0.0
+    removed_fraction: float = 0.0
     hint: str = ""
     dim: bool = False
-    last: bool = False
+    is_last: bool = False
     index: bool = False
 
 
@@ -260,19 +262,19 @@ def layout_tree(tree: ManifestTree, *, limits: Mapping[str, int] | None = None, 
 
     `limits` says how many rows of a list ("base", …, "index") are shown; the selected row is shown in any case.
     """
-    longest = max((m.added + m.removed for listed in tree.lists for m in listed.manifests), default=0)
+    longest = max((m.added_count + m.removed_count for listed in tree.lists for m in listed.manifests), default=0)
     rows: list[TreeRow] = []
     for listed in tree.lists:
-        sums = sum(m.added + m.removed for m in listed.manifests)
-        head = listed.gone or f"{plural(len(listed.manifests), 'manifest')}, {plural(sums, 'entry', 'entries')}"
-        rows.append(_head(listed.which, listed.name, head))
-        visible = _shown_rows([m.name for m in listed.manifests], listed.which, limits, selected)
+        sums = sum(m.added_count + m.removed_count for m in listed.manifests)
+        head = listed.error or f"{plural(len(listed.manifests), 'manifest')}, {plural(sums, 'entry', 'entries')}"
+        rows.append(_head(listed.kind, listed.name, head))
+        visible = _shown_rows([m.name for m in listed.manifests], listed.kind, limits, selected)
         rows += [_manifest(tree, listed, listed.manifests[at], longest) for at in visible]
         if (left := len(listed.manifests) - len(visible)) > 0:
             hidden = set(range(len(listed.manifests))) - set(visible)
-            others = sum(listed.manifests[at].added + listed.manifests[at].removed for at in hidden)
+            others = sum(listed.manifests[at].added_count + listed.manifests[at].removed_count for at in hidden)
             rows.append(
-                _more_row(listed.which, f"… {plural(left, 'more manifest')}, {plural(others, 'entry', 'entries')}")
+                _more_row(listed.kind, f"… {plural(left, 'more manifest')}, {plural(others, 'entry', 'entries')}")
             )
     if tree.index_manifest:
         rows.append(_head("index", tree.index_manifest, tree.index_gone or plural(len(tree.indexes), "index file")))
@@ -281,7 +283,9 @@ def layout_tree(tree: ManifestTree, *, limits: Mapping[str, int] | None = None, 
         if (left := len(tree.indexes) - len(visible)) > 0:
             rows.append(_more_row("index", f"… {plural(left, 'more index file')}"))
     ends = [row.depth == 1 and (at + 1 == len(rows) or rows[at + 1].depth == 0) for at, row in enumerate(rows)]
-    placed = tuple(replace(row, top=at * ROW, last=last) for at, (row, last) in enumerate(zip(rows, ends, strict=True)))
+    placed = tuple(
+        replace(row, top=at * ROW, is_last=last) for at, (row, last) in enumerate(zip(rows, ends, strict=True))
+    )
     return TreeLayout(rows=placed, height=len(rows) * ROW)
 
 
@@ -303,11 +307,11 @@ def _more_row(which: str, note: str) -> TreeRow:
 
 
 def _manifest(tree: ManifestTree, listed: ListFact, fact: ManifestFact, longest: int) -> TreeRow:
-    total = fact.added + fact.removed
+    total = fact.added_count + fact.removed_count
     bar = (total / longest) ** 0.5 if longest else 0.0
     cells = (
         (_NAME, truncate(shorten_name(fact.name), 25)),
-        (_MANY, truncate(format_entry_counts(fact), 15)),
+        (_COUNT, truncate(format_entry_counts(fact), 15)),
         (_WHERE, truncate(format_coverage(fact), 38)),
     )
     return TreeRow(
@@ -315,23 +319,23 @@ def _manifest(tree: ManifestTree, listed: ListFact, fact: ManifestFact, longest:
         depth=1,
         cells=(*cells, (-_SIZE, format_size(fact.size_bytes)), (_STATE, truncate(state(tree, listed, fact), 21))),
         top=0,
-        added=bar * fact.added / total if total else 0.0,
-        removed=bar * fact.removed / total if total else 0.0,
+        added_fraction=bar * fact.added_count / total if total else 0.0,
+        removed_fraction=bar * fact.removed_count / total if total else 0.0,
         hint=hint(fact),
-        dim=bool(fact.skipped),
+        dim=bool(fact.skip_columns),
     )
 
 
 def _index(fact: IndexFact) -> TreeRow:
     """Return an index file: what it holds, then its bucket and as much of its partition as fits."""
     content, bucket = truncate(describe_index(fact), 36), f"bucket {fact.bucket}"
-    start = max(_WHERE, _MANY + (columns_wide(content) + 2) * _LETTER)
+    start = max(_WHERE, _COUNT + (columns_wide(content) + 2) * _LETTER)
     where = truncate(
         ", ".join(filter(None, (bucket, escape_controls(fact.partition)))), int((_SIZE - 0.065 - start) / _LETTER)
     )
     cells = (
         (_NAME, truncate(shorten_name(fact.name), 25)),
-        (_MANY, content),
+        (_COUNT, content),
         (start, where),
         (-_SIZE, format_size(fact.size_bytes)),
     )
@@ -361,7 +365,10 @@ def shapes(placed: TreeLayout) -> tuple[Shape, ...]:
             )
             drawn.append(Stroke(x=stem, y=middle, to_x=_BAR - 0.004, to_y=middle))
         room = _NAME - _BAR - 0.012
-        for start, length, color in ((0.0, row.added, "added"), (row.added, row.removed, "removed")):
+        for start, length, color in (
+            (0.0, row.added_fraction, "added"),
+            (row.added_fraction, row.removed_fraction, "removed"),
+        ):
             if length > 0:
                 bar = Rect(
                     x=_BAR + start * room,
@@ -424,7 +431,9 @@ def drawing(
         )
         for row in frames
     ]
-    return Drawing(width=width, height=top + placed.height + 4, shapes=(*head, *body), told=". ".join(heading) + ".")
+    return Drawing(
+        width=width, height=top + placed.height + 4, shapes=(*head, *body), description=". ".join(heading) + "."
+    )
 
 
 # ---- tables and text -------------------------------------------------------------------------------------------------
@@ -444,7 +453,7 @@ def entry_rows(entries: Sequence[EntryFact], *, filtered: bool) -> tuple[tuple[s
             format_size(fact.size_bytes),
             fact.row_count,
             _keys(fact),
-            fact.fate,
+            fact.read_outcome,
         )
         for fact in entries
     ]
@@ -463,7 +472,7 @@ def entries_title(name: str, fact: ManifestFact | None, total: int) -> str:
     counts = (
         plural(total, "entry", "entries")
         if fact is None
-        else f"{plural(fact.added, 'file')} added, {plural(fact.removed, 'file')} removed"
+        else f"{plural(fact.added_count, 'file')} added, {plural(fact.removed_count, 'file')} removed"
     )
     return f"entries of {shorten_name(name)}: {counts}"
 
@@ -498,7 +507,7 @@ def tree_rows(tree: ManifestTree) -> tuple[tuple[str, ...], list[tuple[object, .
     """Return names and rows of all manifests and index files: the tree as a table."""
     rows: list[tuple[object, ...]] = [
         (
-            listed.which,
+            listed.kind,
             m.name,
             format_entry_counts(m),
             format_coverage(m) or None,
@@ -508,7 +517,7 @@ def tree_rows(tree: ManifestTree) -> tuple[tuple[str, ...], list[tuple[object, .
         for listed in tree.lists
         for m in listed.manifests
     ]
-    rows += [(listed.which, listed.name, None, listed.gone, None, "") for listed in tree.lists if listed.gone]
+    rows += [(listed.kind, listed.name, None, listed.error, None, "") for listed in tree.lists if listed.error]
     rows += [
         ("index", fact.name, describe_index(fact), _place_of(fact), format_size(fact.size_bytes), "")
         for fact in tree.indexes
@@ -538,7 +547,7 @@ def text(tree: ManifestTree, *, width: int = cards.WIDTH, first: int = 8) -> str
         else:
             lines.append(
                 (
-                    f"   {'└' if row.last else '├'}─ {cells[0]:<{names}}  {cells[1]:<15}  "
+                    f"   {'└' if row.is_last else '├'}─ {cells[0]:<{names}}  {cells[1]:<15}  "
                     f"{'  '.join(filter(None, cells[2:]))}"
                 ).rstrip()
             )

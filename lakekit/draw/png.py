@@ -34,7 +34,7 @@ _FONTS = (
 """Fonts to try: Pillow's own font, the same everywhere but of English letters only; then common ones, for other
 letters.
 """
-_TRIED, _NO_LETTER = 16, "\uffff"
+_PROBE_SIZE, _NO_LETTER = 16, "\uffff"
 _FONT_SCALE = 0.9
 """The scale of those fonts, which are wider than Pillow's."""
 _ANCHORS = {"start": "lm", "middle": "mm", "end": "rm"}
@@ -116,7 +116,7 @@ def _choose_font(text: str, size: int) -> tuple[str, ImageFont.FreeTypeFont | Im
 @lru_cache(maxsize=4096)
 def _has_glyph(letter: str, at: int) -> bool:
     """Return whether a font draws that letter, and not the box of a missing one."""
-    font = _font(at, _TRIED)
+    font = _font(at, _PROBE_SIZE)
     return font is not None and bytes(font.getmask(letter)) != bytes(font.getmask(_NO_LETTER))
 
 

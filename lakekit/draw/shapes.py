@@ -93,7 +93,7 @@ Shape = Rect | Stroke | TextShape | Marker
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """Shapes in the order they are painted, and `told`: one sentence that describes the picture.
+    """Shapes in the order they are painted, and `description`: one sentence that describes the picture.
 
     It is for readers who cannot see the picture.
     """
@@ -101,7 +101,7 @@ class Drawing:
     width: float
     height: float
     shapes: tuple[Shape, ...]
-    told: str
+    description: str
 
 
 def corners(sign: Marker) -> tuple[tuple[float, float], ...]:
@@ -121,12 +121,12 @@ def stack_vertically(first: Drawing, second: Drawing, *, gap: float = 10) -> Dra
     """Return one drawing below another."""
     down = first.height + gap
     moved = tuple(_move_down(shape, down) for shape in second.shapes)
-    description = " ".join(filter(None, (first.told, second.told)))
+    description = " ".join(filter(None, (first.description, second.description)))
     return Drawing(
         width=max(first.width, second.width),
         height=down + second.height,
         shapes=(*first.shapes, *moved),
-        told=description,
+        description=description,
     )
 
 
@@ -192,7 +192,7 @@ def svg(drawing: Drawing) -> str:
     box = f"0 0 {drawing.width:g} {drawing.height:g}"
     role = "group" if any(isinstance(shape, (Rect, Marker)) and shape.key for shape in drawing.shapes) else "img"
     return (
-        f'<svg role="{role}" aria-label="{_escape(drawing.told)}" viewBox="{box}" width="100%" '
+        f'<svg role="{role}" aria-label="{_escape(drawing.description)}" viewBox="{box}" width="100%" '
         f'xmlns="http://www.w3.org/2000/svg">{body}</svg>'
     )
 

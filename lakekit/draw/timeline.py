@@ -41,7 +41,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class SnapshotMark:
     """A snapshot on the timeline; counts are stored rows.
 
-    `life`: "" while the snapshot exists, "tag" or "changelog" where only that of it is kept.
+    `kept_by`: "" while the snapshot exists, "tag" or "changelog" where only that of it is kept.
     """
 
     id: int
@@ -54,7 +54,7 @@ class SnapshotMark:
     watermark: int | None = None
     user: str = ""
     tags: tuple[str, ...] = ()
-    life: str = ""
+    kept_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,16 +74,16 @@ class History:
 class FileCounts:
     """The number of data files of a snapshot, and how many its commit added and removed."""
 
-    live: int
-    added: int
-    removed: int
+    live_count: int
+    added_count: int
+    removed_count: int
 
     def __str__(self) -> str:
         changes = " ".join(
-            [f"+{format_count(self.added)}"] * (self.added > 0)
-            + [f"-{format_count(self.removed)}"] * (self.removed > 0)
+            [f"+{format_count(self.added_count)}"] * (self.added_count > 0)
+            + [f"-{format_count(self.removed_count)}"] * (self.removed_count > 0)
         )
-        return format_count(self.live) + (f" ({changes})" if changes else "")
+        return format_count(self.live_count) + (f" ({changes})" if changes else "")
 
 
 def moment(time_ms: int | None) -> str:
@@ -107,7 +107,7 @@ def title(history: History) -> str:
     first, last = moment(min(mark.time_ms for mark in marks)), moment(max(mark.time_ms for mark in marks))
     day, _, hour = last.partition(" ")
     span = first if first == last else f"{first} .. {hour if hour and first.startswith(day) else last}"
-    live_count = sum(not mark.life for mark in marks)
+    live_count = sum(not mark.kept_by for mark in marks)
     expired = f" and {format_count(len(marks) - live_count)} expired" if live_count < len(marks) else ""
     return f"{abbreviate_name(history.table)} · {plural(live_count, 'snapshot')}{expired} · {span}"
 
@@ -123,7 +123,7 @@ def notes(history: History, *, limit: int = 8) -> list[str]:
         changed.append(f"schema {history.newest_schema_id} waits for its first snapshot")
     if changed:
         lines.append(_join_first(changed, limit))
-    tagged, logged = (sum(mark.life == life for mark in history.marks) for life in ("tag", "changelog"))
+    tagged, logged = (sum(mark.kept_by == life for mark in history.marks) for life in ("tag", "changelog"))
     if tagged:
         lines.append(f"{plural(tagged, 'expired snapshot')} kept by tags")
     if logged:
@@ -149,8 +149,8 @@ def hint(mark: SnapshotMark) -> str:
             + ("" if mark.delta_row_count is None else f" ({mark.delta_row_count:+d})")
         )
     parts += [f"schema {mark.schema_id}", *(f"tag {escape_controls(name)}" for name in mark.tags[:4])]
-    if mark.life:
-        parts.append("expired: a tag keeps it" if mark.life == "tag" else "expired: its changelog is kept")
+    if mark.kept_by:
+        parts.append("expired: a tag keeps it" if mark.kept_by == "tag" else "expired: its changelog is kept")
     return " · ".join(parts)
 
 
@@ -161,7 +161,7 @@ def detail(mark: SnapshotMark, files: FileCounts | str | None = None) -> tuple[o
     """Return the row of a snapshot under the names `DETAIL`; `files` may say why they are not known."""
     return (
         mark.id,
-        mark.kind + (f" (expired, {mark.life} kept)" if mark.life else ""),
+        mark.kind + (f" (expired, {mark.kept_by} kept)" if mark.kept_by else ""),
         moment(mark.time_ms),
         _format_optional_count(mark.row_count),
         None if mark.delta_row_count is None else f"{mark.delta_row_count:+,}".replace(",", " "),
@@ -218,7 +218,7 @@ class TimelineLayout:
     groups: tuple[MarkGroup, ...]
     lines: tuple[tuple[float, float], ...]
     height: float
-    said: str
+    note: str
     by_time: bool = False
 
     def group_of(self, at: int) -> MarkGroup | None:
@@ -257,7 +257,7 @@ def _lay_out_evenly(many: int) -> TimelineLayout:
         groups=groups,
         lines=places,
         height=lines * tall,
-        said=_grouping_note(many, len(groups), "neighbours stand together"),
+        note=_grouping_note(many, len(groups), "neighbours stand together"),
     )
 
 
@@ -284,7 +284,7 @@ def _lay_out_by_time(marks: Sequence[SnapshotMark]) -> TimelineLayout:
     height = floor + _LABEL + _STEPS + 8
     note = _grouping_note(len(marks), len(groups), "those of the same moment stand together")
     return TimelineLayout(
-        groups=groups, lines=((floor - (_SIZE + 2) / 2, height - 8),), height=height, said=note, by_time=True
+        groups=groups, lines=((floor - (_SIZE + 2) / 2, height - 8),), height=height, note=note, by_time=True
     )
 
 
@@ -346,7 +346,7 @@ def signs(history: History, placed: TimelineLayout) -> tuple[Marker, ...]:
             size=_SIZE,
             color=kind,
             sign=SIGNS[kind],
-            faint=all(history.marks[at].life for at in group.members),
+            faint=all(history.marks[at].kept_by for at in group.members),
             hint=group_hint(history, group),
             key=str(history.marks[group.members[-1]].id),
         )
@@ -356,7 +356,7 @@ def signs(history: History, placed: TimelineLayout) -> tuple[Marker, ...]:
 
 def drawing(history: History, placed: TimelineLayout, *, selected: int = 0, width: float = WIDTH) -> Drawing:
     """Return the picture: title and legend, the marks, the selected one in a frame."""
-    heading = [title(history), *notes(history), *filter(None, (placed.said,))]
+    heading = [title(history), *notes(history), *filter(None, (placed.note,))]
     head: list[Shape] = [TextShape(x=0, y=8, text=truncate(heading[0], 90), bold=True)]
     head += legend(history, y=24, width=width)
     head += [
@@ -378,7 +378,10 @@ def drawing(history: History, placed: TimelineLayout, *, selected: int = 0, widt
             )
     description = ". ".join(heading) + "."
     return Drawing(
-        width=width, height=top + (placed.height if history.marks else 0) + 4, shapes=(*head, *body), told=description
+        width=width,
+        height=top + (placed.height if history.marks else 0) + 4,
+        shapes=(*head, *body),
+        description=description,
     )
 
 
@@ -514,7 +517,7 @@ def _draw_lines(marks: Sequence[SnapshotMark], most: int, width: int, selected: 
     lines = [f"… {format_count(len(marks) - len(visible))} older"] if len(visible) < len(marks) else []
     for start in range(0, len(visible), per_line):
         line_marks = visible[start : start + per_line]
-        marked = [(_HOLLOW_SIGNS if mark.life else _SOLID_SIGNS).get(mark.kind, "?") for mark in line_marks]
+        marked = [(_HOLLOW_SIGNS if mark.kept_by else _SOLID_SIGNS).get(mark.kind, "?") for mark in line_marks]
         lines.append(" " + "".join(sign.ljust(cell, "─") for sign in marked[:-1]) + marked[-1])
         lines.append(
             " "

@@ -72,29 +72,29 @@ class _BsiSlices:
     """The slices at `places[i]` to `places[i + 1]` of a payload, checked; each is decoded when first needed."""
 
     def __init__(self, payload: bytes | memoryview, places: Sequence[int]) -> None:
-        self._payload, self._places = payload, places
-        self._made: list[BitMap | None] = [None] * (len(places) - 1)
+        self._payload, self._offsets = payload, places
+        self._bitmaps: list[BitMap | None] = [None] * (len(places) - 1)
 
     def __len__(self) -> int:
-        return len(self._made)
+        return len(self._bitmaps)
 
     def __getitem__(self, i: int) -> BitMap:
-        bitmap = self._made[i]
+        bitmap = self._bitmaps[i]
         if bitmap is None:
-            bitmap = self._made[i] = roaring.as_set(bytes(self._payload[self._places[i] : self._places[i + 1]]))
+            bitmap = self._bitmaps[i] = roaring.as_set(bytes(self._payload[self._offsets[i] : self._offsets[i + 1]]))
         return bitmap
 
 
 class _BsiPart(NamedTuple):
     """One part: the rows it has values of, its slices, and how many rows each slice has."""
 
-    least: int
+    minimum: int
     existence: BitMap
     slices: _BsiSlices
     counts: list[int]
 
 
-_EMPTY_PART = _BsiPart(least=0, existence=BitMap(), slices=_BsiSlices(b"", [0]), counts=[])
+_EMPTY_PART = _BsiPart(minimum=0, existence=BitMap(), slices=_BsiSlices(b"", [0]), counts=[])
 
 
 def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) -> bool | BitMap:
@@ -112,13 +112,13 @@ def rows(payload: bytes | memoryview, t: DataType, query: KeyQuery, row_count: i
 class ColumnTotals:
     """The count, sum, least and greatest of the values of some rows.
 
-    `least` and `greatest` are None if they were not computed, or there is no value.
+    `minimum` and `maximum` are None if they were not computed, or there is no value.
     """
 
     count: int
     total: int
-    least: int | None
-    greatest: int | None
+    minimum: int | None
+    maximum: int | None
 
 
 def figures(
@@ -145,8 +145,8 @@ def figures(
 
 def _total(part: _BsiPart, selected: BitMap | None) -> int:
     if selected is None:
-        return part.least * len(part.existence) + sum(count << i for i, count in enumerate(part.counts))
-    return part.least * len(selected) + sum(
+        return part.minimum * len(part.existence) + sum(count << i for i, count in enumerate(part.counts))
+    return part.minimum * len(selected) + sum(
         part.slices[i].intersection_cardinality(selected) << i for i in range(len(part.slices))
     )
 
@@ -159,7 +159,7 @@ def _extreme(part: _BsiPart, candidates: BitMap, *, most: bool) -> int:
         if better:
             candidates = better
         value |= int(bool(better) == most) << i
-    return part.least + value
+    return part.minimum + value
 
 
 def _parts(payload: bytes | memoryview, row_count: int) -> tuple[_BsiPart, _BsiPart]:
@@ -193,7 +193,7 @@ def _read_part(cursor: Cursor, row_count: int) -> _BsiPart:
     places, counts = roaring.read_many(cursor, count, "slice")
     if counts and max(counts) > len(existence):
         raise cursor.wrong(f"{max(counts)} rows of {len(existence)}", "slice", at=places[counts.index(max(counts))])
-    return _BsiPart(least=least, existence=existence, slices=_BsiSlices(cursor.data, places), counts=counts)
+    return _BsiPart(minimum=least, existence=existence, slices=_BsiSlices(cursor.data, places), counts=counts)
 
 
 def walk(cursor: Cursor, t: DataType | None) -> None:  # noqa: ARG001
@@ -220,7 +220,7 @@ def _answer(query: KeyQuery, positive: _BsiPart, negative: _BsiPart, row_count: 
     for key in query.keys:
         assert isinstance(key, int)
         part, value = (positive, key) if key >= 0 else (negative, -key)
-        matching |= roaring.equal(part.existence, part.slices, value - part.least)
+        matching |= roaring.equal(part.existence, part.slices, value - part.minimum)
     return matching if query.kind == "equal" else valued - matching
 
 
@@ -229,9 +229,11 @@ def _range(query: KeyQuery, positive: _BsiPart, negative: _BsiPart) -> BitMap:
     high = 2**64 if query.high is None else int(query.high) - query.high_open
     matching = BitMap()
     if high >= 0:
-        matching |= roaring.between(positive.existence, positive.slices, low - positive.least, high - positive.least)
+        matching |= roaring.between(
+            positive.existence, positive.slices, low - positive.minimum, high - positive.minimum
+        )
     if low < 0:
         matching |= roaring.between(
-            negative.existence, negative.slices, max(1, -high) - negative.least, -low - negative.least
+            negative.existence, negative.slices, max(1, -high) - negative.minimum, -low - negative.minimum
         )
     return matching

@@ -308,7 +308,7 @@ def figures(file: IndexedFile, column: str, rows: BitMap | None, *, bounded: boo
         return None
     except Corrupt as error:
         raise (error if file.path is None else error.at(file.path)) from None
-    return totals if all(value is None or _fits(value, t) for value in (totals.least, totals.greatest)) else None
+    return totals if all(value is None or _fits(value, t) for value in (totals.minimum, totals.maximum)) else None
 
 
 def _fits(value: int, t: DataType) -> bool:

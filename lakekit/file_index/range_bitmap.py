@@ -235,9 +235,9 @@ class _BitSlices:
         self.existence_length = cursor.i32be("existence length")
         if cursor.i32be("indexes length") != 8 * self.n or length != 10 + 8 * self.n or self.existence_length < 0:
             raise cursor.wrong(f"a head of {length} bytes for {self.n} slices", "slices", at=at)
-        self.places = [(cursor.i32be("slice offset"), cursor.i32be("slice length")) for _ in range(self.n)]
+        self.slice_ranges = [(cursor.i32be("slice offset"), cursor.i32be("slice length")) for _ in range(self.n)]
         self.cursor, self.payload, self.body, self.row_count = payload, payload.data, cursor.tell, row_count
-        self.kept: roaring.Slices | None = None
+        self.cached_slices: roaring.Slices | None = None
 
     def _bitmap(self, offset: int, length: int, field: str, *, is_sound: bool = False) -> BitMap:
         cursor = self.cursor.region(min(max(self.body + offset, 0), len(self.payload)))
@@ -254,18 +254,18 @@ class _BitSlices:
         return self._bitmap(0, self.existence_length, "existence")
 
     def all(self) -> roaring.Slices:
-        if self.kept is None:
-            self.kept = _SliceGroup(self) if self._are_sound() else self._one_by_one()
-        return self.kept
+        if self.cached_slices is None:
+            self.cached_slices = _SliceGroup(self) if self._are_sound() else self._one_by_one()
+        return self.cached_slices
 
     def _are_sound(self) -> bool:
         """Return whether all slices are sound and lie in order; if not, `_one_by_one` raises what is wrong."""
         begin = self.body + self.existence_length
-        ends = [begin + offset + length for offset, length in self.places]
+        ends = [begin + offset + length for offset, length in self.slice_ranges]
         if (
             self.cursor.spans is not None
             or not ends
-            or [begin + offset for offset, _ in self.places] != [begin, *ends[:-1]]
+            or [begin + offset for offset, _ in self.slice_ranges] != [begin, *ends[:-1]]
             or not begin <= ends[-1] <= len(self.payload)
         ):
             return False
@@ -281,7 +281,7 @@ class _BitSlices:
         return bitmaps
 
     def slice(self, number: int, *, is_sound: bool = False) -> BitMap:
-        offset, length = self.places[number]
+        offset, length = self.slice_ranges[number]
         return self._bitmap(self.existence_length + offset, length, "slice", is_sound=is_sound)
 
 
@@ -290,15 +290,15 @@ class _SliceGroup:
 
     def __init__(self, slices: _BitSlices) -> None:
         self._slices = slices
-        self._made: list[BitMap | None] = [None] * slices.n
+        self._bitmaps: list[BitMap | None] = [None] * slices.n
 
     def __len__(self) -> int:
-        return len(self._made)
+        return len(self._bitmaps)
 
     def __getitem__(self, i: int) -> BitMap:
-        bitmap = self._made[i]
+        bitmap = self._bitmaps[i]
         if bitmap is None:
-            bitmap = self._made[i] = self._slices.slice(i, is_sound=True)
+            bitmap = self._bitmaps[i] = self._slices.slice(i, is_sound=True)
         return bitmap
 
 
@@ -333,10 +333,10 @@ def _range(
 
 
 class _DictionaryChunk(NamedTuple):
-    first: Key
+    first_key: Key
     code: int
     offset: int
-    others: int
+    key_count: int
     lengths: tuple[int, int]
 
 
@@ -357,13 +357,13 @@ def _find(
         middle = (low + high) // 2
         at = int.from_bytes(payload[offsets + 4 * middle : offsets + 4 * middle + 4], "big")
         chunk = _read_chunk(Cursor(payload, at=min(heads + at, len(payload))), t)
-        if chunk.first <= key:
+        if chunk.first_key <= key:
             low, candidate = middle + 1, chunk
         else:
             high = middle
     if candidate is None:
         return 0, False
-    if candidate.first == key:
+    if candidate.first_key == key:
         return candidate.code, True
     begin = min(body + candidate.offset, len(payload))
     if (
@@ -372,9 +372,11 @@ def _find(
         and not may_contain_text(memoryview(payload)[slice(*_texts(payload, candidate, begin))], key)
     ):
         return 0, False
-    read = _number_reader(payload, t, begin, candidate.others) or partial(_read_other_key, payload, t, candidate, begin)
-    chunk_number = bisect_left(range(candidate.others), key, key=read)
-    return candidate.code + 1 + chunk_number, chunk_number < candidate.others and read(chunk_number) == key
+    read = _number_reader(payload, t, begin, candidate.key_count) or partial(
+        _read_other_key, payload, t, candidate, begin
+    )
+    chunk_number = bisect_left(range(candidate.key_count), key, key=read)
+    return candidate.code + 1 + chunk_number, chunk_number < candidate.key_count and read(chunk_number) == key
 
 
 _NUMBERS = {width: Struct(f">{letter}") for width, letter in ((1, "b"), (2, "h"), (4, "i"), (8, "q"))}
@@ -402,7 +404,7 @@ def _read_other_key(payload: bytes | memoryview, t: DataType, chunk: _Dictionary
 
 def _texts(payload: bytes | memoryview, chunk: _DictionaryChunk, begin: int) -> tuple[int, int]:
     """Return where the other texts of a chunk begin and end; their offsets lie before them."""
-    keys = min(begin + 4 * chunk.others, len(payload))
+    keys = min(begin + 4 * chunk.key_count, len(payload))
     return keys, min(keys + max(0, chunk.lengths[1]), len(payload))
 
 
@@ -441,7 +443,7 @@ def _keys(cursor: Cursor, t: DataType, chunk: _DictionaryChunk) -> list[Key]:
     width = WIDTHS.get(t.root)
     if width is not None:
         begin = cursor.tell
-        data = cursor.raw(width * chunk.others, "keys")
+        data = cursor.raw(width * chunk.key_count, "keys")
         keys = (
             container.order_float_bits(np.frombuffer(data, f">i{width}").astype(np.int64), width).tolist()
             if _is_real(t)
@@ -451,8 +453,8 @@ def _keys(cursor: Cursor, t: DataType, chunk: _DictionaryChunk) -> list[Key]:
             for number, key in enumerate(keys):
                 cursor.record(begin + width * number, width, "key", key)
         return keys
-    cursor.raw(4 * chunk.others, "key offsets")
-    return [container.read_key(cursor, t, "key") for _ in range(chunk.others)]
+    cursor.raw(4 * chunk.key_count, "key offsets")
+    return [container.read_key(cursor, t, "key") for _ in range(chunk.key_count)]
 
 
 def _is_real(t: DataType) -> bool:

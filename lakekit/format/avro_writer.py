@@ -223,7 +223,7 @@ ROWS_AT_ONCE = 65536
 _MOST_BLOCK_BYTES = 1 << 30
 _UNIT = "\uffff"
 """The last character that is one unit of UTF-16."""
-_FORM = ArrowTarget(format_name="avro", pairs=True, count_times=True)
+_FORM = ArrowTarget(format_name="avro", maps_as_lists=True, count_times=True)
 _PLAIN_TYPES = {
     "BOOLEAN": "boolean", "TINYINT": "int", "SMALLINT": "int", "INT": "int", "BIGINT": "long", "FLOAT": "float",
     "DOUBLE": "double",
@@ -244,7 +244,7 @@ def check_types(fields: Sequence[Field]) -> None:
 class AvroEncoder:
     """One Avro file that is being written; see `encoder.Encoder`."""
 
-    told = EMPTY
+    column_stats = EMPTY
 
     def __init__(self, sink: BinaryIO, fields: Sequence[Field], encoding: Encoding) -> None:
         self._sink, self._fields, self._level = sink, tuple(fields), encoding.compression_level
@@ -253,13 +253,13 @@ class AvroEncoder:
         self._block_bytes = min(encoding.block_bytes or BLOCK_BYTES, _MOST_BLOCK_BYTES)
         self._sync: bytes | None = None
         self._body = bytearray()
-        self._rows = self._written = self._raw_bytes = 0
+        self._rows = self._written_bytes = self._raw_bytes = 0
 
     @property
     def size_bytes(self) -> int:
         """Bytes written to the sink, and what the open block will add if it compresses as those before it."""
-        ratio = self._written / self._raw_bytes if self._raw_bytes else 0.5
-        return self._written + int(len(self._body) * ratio)
+        ratio = self._written_bytes / self._raw_bytes if self._raw_bytes else 0.5
+        return self._written_bytes + int(len(self._body) * ratio)
 
     def can_add(self, frame: pl.DataFrame) -> bool:  # noqa: ARG002 - any rows fit beside any others
         """Return True."""
@@ -329,7 +329,7 @@ class AvroEncoder:
 
     def _put(self, data: bytes) -> None:
         self._sink.write(data)
-        self._written += len(data)
+        self._written_bytes += len(data)
 
 
 # ---- the schema ------------------------------------------------------------------------------------------------------

@@ -39,14 +39,14 @@ _FLOATS = ("FLOAT", "DOUBLE")
 class CastTarget:
     """The column a cast is for.
 
-    Its name for errors, `lakekit.timestamp-unit`, and the zone of casts between TIMESTAMP and LTZ. `told` converts an
-    error to the one that is raised, which names the file.
+    Its name for errors, `lakekit.timestamp-unit`, and the zone of casts between TIMESTAMP and LTZ. `convert_error`
+    converts an error to the one that is raised, which names the file.
     """
 
     column: str
     timestamp_unit: str | None = None
     zone: str = "UTC"
-    told: Callable[[ValueOutOfRange], ValueOutOfRange] | None = None
+    convert_error: Callable[[ValueOutOfRange], ValueOutOfRange] | None = None
 
 
 def cast(column: pl.Expr, source_type: DataType, result_type: DataType, target: CastTarget) -> pl.Expr:
@@ -65,7 +65,7 @@ def cast(column: pl.Expr, source_type: DataType, result_type: DataType, target: 
             raise Unsupported(f"{msg}: select other columns, or change the type back", feature="schema.type-change")
         dtype = polars_type(result_type, timestamp_unit=target.timestamp_unit)
         expression = column.map_batches(
-            partial(_run, change, dtype, target.told), return_dtype=dtype, is_elementwise=True
+            partial(_run, change, dtype, target.convert_error), return_dtype=dtype, is_elementwise=True
         )
     return expression
 

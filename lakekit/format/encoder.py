@@ -58,11 +58,11 @@ BLOCK_BYTES = 128 << 20
 class Encoding:
     """How a file is encoded.
 
-    `given` are options of the table as text, for what only one format knows (`parquet.page.size`, `orc.stripe.size`).
-    `compression` is named as `file.compression` names it. `block_bytes` is the size of a row group, a stripe or an Avro
-    block; `file_bytes` the size at which the file will be ended, so that a format which knows its length only at a
-    block's end has some ends before. `time_zone` is the zone of processes that take instants in ORC for wall clocks
-    (FORMAT 7.5): true instants are written, which such a process reads right in UTC alone.
+    `table_options` are options of the table as text, for what only one format knows (`parquet.page.size`,
+    `orc.stripe.size`). `compression` is named as `file.compression` names it. `block_bytes` is the size of a row group,
+    a stripe or an Avro block; `file_bytes` the size at which the file will be ended, so that a format which knows its
+    length only at a block's end has some ends before. `time_zone` is the zone of processes that take instants in ORC
+    for wall clocks (FORMAT 7.5): true instants are written, which such a process reads right in UTC alone.
     """
 
     compression: str = "zstd"
@@ -70,18 +70,18 @@ class Encoding:
     block_bytes: int | None = None
     file_bytes: int | None = None
     batch_rows: int = 1024
-    given: Mapping[str, str] = EMPTY
+    table_options: Mapping[str, str] = EMPTY
     time_zone: str = "UTC"
 
 
 class Encoder(Protocol):
     """A file that is being written.
 
-    `told`: columns whose null counts and bounds the encoder knows once it is closed, so that they need not be counted
-    elsewhere.
+    `column_stats`: columns whose null counts and bounds the encoder knows once it is closed, so that they need not be
+    counted elsewhere.
     """
 
-    told: Mapping[str, ColumnStats]
+    column_stats: Mapping[str, ColumnStats]
 
     @property
     def size_bytes(self) -> int:
@@ -179,13 +179,13 @@ FIRST_DAY_NS = -106_751 * 86_400 * 10**9
 class ArrowTarget:
     """The Arrow form that one encoder takes.
 
-    `pairs`: maps are lists of entries, which may have null keys, but for those whose keys are texts, unless
+    `maps_as_lists`: maps are lists of entries, which may have null keys, but for those whose keys are texts, unless
     `null_texts`. `count_times`, `count_timestamps`: TIME, and timestamps of up to 6 digits, are the integers that they
     are stored as.
     """
 
     format_name: str
-    pairs: bool = False
+    maps_as_lists: bool = False
     null_texts: bool = False
     count_times: bool = False
     count_timestamps: bool = False
@@ -207,7 +207,7 @@ def arrow_type(t: DataType, form: ArrowTarget) -> pa.DataType:
             return pa.list_(pa.field("element", arrow_type(part(t.element), form), part(t.element).nullable))
         case "MAP" | "MULTISET":
             key, value = map_types(t)
-            if form.pairs:
+            if form.maps_as_lists:
                 entry = [
                     pa.field("key", arrow_type(key, form)),
                     pa.field("value", arrow_type(value, form), value.nullable),
@@ -317,13 +317,13 @@ def _map(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Array
     key, value = map_types(t)
     keys, values = entries.field(0), entries.field(1)
     # texts are keys of an Avro map, without null
-    if keys.null_count and not (form.pairs and key.nullable and (form.null_texts or key.root not in STRINGS)):
+    if keys.null_count and not (form.maps_as_lists and key.nullable and (form.null_texts or key.root not in STRINGS)):
         raise refuse_null_key(name, form.format_name)
     if entries.null_count or (not value.nullable and values.null_count):
         raise refuse_null(name, t)
     target = arrow_type(t, form)
     inner = [_convert_array(keys, key, name, form), _convert_array(values, value, name, form)]
-    entry_fields = list(target.value_type) if form.pairs else [target.key_field, target.item_field]
+    entry_fields = list(target.value_type) if form.maps_as_lists else [target.key_field, target.item_field]
     pairs = pa.StructArray.from_arrays(inner, fields=entry_fields)
     return pa.Array.from_buffers(target, len(array), [validity(array), offsets.buffers()[1]], children=[pairs])
 
@@ -407,22 +407,22 @@ def has_nan(column: pl.Series) -> bool:
 
 
 class ColumnStats:
-    """Statistics of one column over all rows so far; `known` is False where a NaN makes bounds unknown."""
+    """Statistics of one column over all rows so far; `has_bounds` is False where a NaN makes bounds unknown."""
 
-    __slots__ = ("high", "known", "low", "nulls")
+    __slots__ = ("has_bounds", "high", "low", "nulls")
 
     def __init__(self) -> None:
         self.low: Any = None
         self.high: Any = None
-        self.nulls, self.known = 0, True
+        self.nulls, self.has_bounds = 0, True
 
     def add(self, column: pl.Series, t: DataType) -> None:
         """Add the rows of a column, one column at a time: for few rows that costs least."""
         self.nulls += column.null_count()
-        if not has_bounds(t) or not self.known:
+        if not has_bounds(t) or not self.has_bounds:
             return
         if t.root in REALS and has_nan(column):
-            self.known = False
+            self.has_bounds = False
             return
         if t.root in TIMES:
             column = column.to_physical()
@@ -460,7 +460,7 @@ class ColumnStats:
     def forget(self, nulls: int) -> None:
         """Add rows of which only the nulls are known."""
         self.nulls += nulls
-        self.known = False
+        self.has_bounds = False
 
     def _widen(self, low: Any, high: Any) -> None:
         if low is not None:

@@ -167,18 +167,18 @@ class _Builder(FileReaderBuilder):
 class _Reader(FileReader):
     def __init__(self, builder: _Builder, path: str) -> None:
         self.builder, self.path = builder, path
-        self.opened: OpenFile | None = None
+        self.open_file: OpenFile | None = None
 
     def schema(self) -> Any:
         return self.builder.frame_schema
 
     def _open(self) -> OpenFile:
-        if self.opened is None:
+        if self.open_file is None:
             try:
-                self.opened = self.builder.open_file(self.path)
+                self.open_file = self.builder.open_file(self.path)
             except (LakekitError, *FOREIGN_FAILURES) as error:
                 raise to_corrupt(self.path, error, self.builder.name) from error
-        return self.opened
+        return self.open_file
 
     def collect_batches(
         self, *, columns: Sequence[str], row_index: Any, pre_slice: Any, filters: Any, num_pipelines: int
@@ -215,7 +215,7 @@ class _Reader(FileReader):
         return self._open().row_count
 
     def on_drop(self) -> None:
-        self.opened = None
+        self.open_file = None
 
 
 # ---- values inside values --------------------------------------------------------------------------------------------

@@ -53,15 +53,15 @@ _APPEND = "read the files with Polars and append the frame to a table of your ow
 class ForeignFileSchema:
     """A file's columns, without ids, and its row count.
 
-    `told` are the columns whose null count and bounds the footer holds reliably. `timeless` are those whose values are
-    timestamps as any type of timestamp reads them (Parquet's INT96), so that a table may declare them as another one.
-    `byte_decimals` are DECIMALs of at most 18 digits that Parquet holds as bytes, not as numbers: the released engine
-    reads them, and fails where it filters by them.
+    `column_stats` are the columns whose null count and bounds the footer holds reliably. `timeless` are those whose
+    values are timestamps as any type of timestamp reads them (Parquet's INT96), so that a table may declare them as
+    another one. `byte_decimals` are DECIMALs of at most 18 digits that Parquet holds as bytes, not as numbers: the
+    released engine reads them, and fails where it filters by them.
     """
 
     fields: tuple[Field, ...]
     row_count: int
-    told: Mapping[str, ColumnStats] = EMPTY
+    column_stats: Mapping[str, ColumnStats] = EMPTY
     timeless: frozenset[str] = frozenset()
     byte_decimals: frozenset[str] = frozenset()
 
@@ -244,35 +244,36 @@ class _SchemaElement(NamedTuple):
     """One node of the schema."""
 
     name: str
-    own: Struct
+    struct: Struct
     children: tuple[_SchemaElement, ...]
 
     @property
     def kind(self) -> int:
         """Return the number of its annotation, 0 for none."""
-        logical: Struct = self.own[10][1] if 10 in self.own else {}
-        return next(iter(logical), 0) or (_CONVERTED_TYPES.get(self.own[6][1], 0) if 6 in self.own else 0)
+        logical: Struct = self.struct[10][1] if 10 in self.struct else {}
+        return next(iter(logical), 0) or (_CONVERTED_TYPES.get(self.struct[6][1], 0) if 6 in self.struct else 0)
 
     @property
     def annotation_members(self) -> Struct:
-        logical: Struct = self.own[10][1] if 10 in self.own else {}
+        logical: Struct = self.struct[10][1] if 10 in self.struct else {}
         members: Struct = next(iter(logical.values()))[1] if logical else {}
         return members
 
     @property
     def is_repeated(self) -> bool:
-        return bool(self.own.get(3, (0, 0))[1] == _REPEATED)
+        return bool(self.struct.get(3, (0, 0))[1] == _REPEATED)
 
 
 class _FileTypes(NamedTuple):
     """What the types of one file depend on.
 
-    `fine` are the columns whose INT96 Arrow's own schema calls microseconds, `coarse` is the type of other INT96.
+    `microsecond_columns` are the columns whose INT96 Arrow's own schema calls microseconds, `int96_type` is the type of
+    other INT96.
     """
 
     path: str
-    coarse: DataType
-    fine: Mapping[str, DataType]
+    int96_type: DataType
+    microsecond_columns: Mapping[str, DataType]
 
 
 def read_parquet_schema(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> ForeignFileSchema:
@@ -300,7 +301,7 @@ def read_parquet_schema(path: str, read: Callable[[int, int | None], bytes], siz
     return ForeignFileSchema(
         fields=fields,
         row_count=footer[3][1],
-        told=_column_stats(fields, leaves, groups),
+        column_stats=_column_stats(fields, leaves, groups),
         timeless=timeless,
         byte_decimals=decimals,
     )
@@ -311,7 +312,7 @@ def _is_byte_decimal(t: DataType, element: _SchemaElement) -> bool:
     return (
         t.root == "DECIMAL"
         and (t.precision or 0) <= _MOST_NUMBER_DIGITS
-        and element.own[1][1] in (_PhysicalType.FIXED, _PhysicalType.BYTES)
+        and element.struct[1][1] in (_PhysicalType.FIXED, _PhysicalType.BYTES)
     )
 
 
@@ -359,7 +360,7 @@ def _leaf_count(element: _SchemaElement) -> int:
 
 
 def _holds_int96(element: _SchemaElement) -> bool:
-    return any(map(_holds_int96, element.children)) if element.children else element.own[1][1] == _PhysicalType.INT96
+    return any(map(_holds_int96, element.children)) if element.children else element.struct[1][1] == _PhysicalType.INT96
 
 
 def _int96(key_values: Mapping[bytes, bytes]) -> DataType:
@@ -419,7 +420,7 @@ def _parquet_type(element: _SchemaElement, where: str, file_types: _FileTypes) -
 
 
 def _leaf(element: _SchemaElement, where: str, file_types: _FileTypes) -> DataType:
-    physical, kind = element.own[1][1], element.kind
+    physical, kind = element.struct[1][1], element.kind
     if kind == _LogicalType.DECIMAL:
         return _decimal(element, where, file_types)
     match physical, kind:
@@ -432,7 +433,7 @@ def _leaf(element: _SchemaElement, where: str, file_types: _FileTypes) -> DataTy
         case ((_PhysicalType.INT32 | _PhysicalType.INT64), (_LogicalType.TIME | _LogicalType.TIMESTAMP)):
             return _time(element, where, file_types)
         case _PhysicalType.INT96, _:
-            return file_types.fine.get(where.partition(".")[0], file_types.coarse)
+            return file_types.microsecond_columns.get(where.partition(".")[0], file_types.int96_type)
         case ((_PhysicalType.FLOAT | _PhysicalType.DOUBLE), _):
             return DataType(root="FLOAT" if physical == _PhysicalType.FLOAT else "DOUBLE")
         case _PhysicalType.BYTES, (_LogicalType.STRING | _LogicalType.ENUM | _LogicalType.JSON):
@@ -454,11 +455,11 @@ def _leaf(element: _SchemaElement, where: str, file_types: _FileTypes) -> DataTy
 
 
 def _integer_type(element: _SchemaElement, where: str, file_types: _FileTypes) -> DataType:
-    bits, signed = 32 if element.own[1][1] == _PhysicalType.INT32 else 64, True
+    bits, signed = 32 if element.struct[1][1] == _PhysicalType.INT32 else 64, True
     if 1 in element.annotation_members:
         bits, signed = element.annotation_members[1][1], element.annotation_members[2][1]
     elif element.kind == _LogicalType.INTEGER:
-        bits, signed = 8 << (element.own[6][1] - 11) % 4, element.own[6][1] >= 15
+        bits, signed = 8 << (element.struct[6][1] - 11) % 4, element.struct[6][1] >= 15
     if not signed and bits > 16:
         raise refusal(
             file_types.path, where, f"holds unsigned numbers of {bits} bits, which would have to be written anew"
@@ -468,7 +469,7 @@ def _integer_type(element: _SchemaElement, where: str, file_types: _FileTypes) -
 
 def _time(element: _SchemaElement, where: str, file_types: _FileTypes) -> DataType:
     """Return the type of a time of day or a timestamp."""
-    adjusted, unit = True, 1 if element.own.get(6, (0, 0))[1] in (7, 9) else 2
+    adjusted, unit = True, 1 if element.struct.get(6, (0, 0))[1] in (7, 9) else 2
     if element.annotation_members:
         adjusted, unit = element.annotation_members[1][1], next(iter(element.annotation_members[2][1]))
     if element.kind == _LogicalType.TIME and unit == 1:
@@ -483,11 +484,11 @@ def _decimal(element: _SchemaElement, where: str, file_types: _FileTypes) -> Dat
     scale = (
         element.annotation_members[1][1]
         if 1 in element.annotation_members
-        else element.own[7][1]
-        if 7 in element.own
+        else element.struct[7][1]
+        if 7 in element.struct
         else 0
     )
-    precision = element.annotation_members[2][1] if 2 in element.annotation_members else element.own[8][1]
+    precision = element.annotation_members[2][1] if 2 in element.annotation_members else element.struct[8][1]
     if not 0 < precision <= _MOST_DIGITS or not 0 <= scale <= precision:
         raise refusal(
             file_types.path,
@@ -532,7 +533,7 @@ def _column_stats(
     stats = {}
     for i, (name, leaf) in enumerate(leaves):
         t = types[name]
-        if leaf is None or not chunks_tell(t) or t.root in REALS or leaf.own[1][1] == _PhysicalType.INT96:
+        if leaf is None or not chunks_tell(t) or t.root in REALS or leaf.struct[1][1] == _PhysicalType.INT96:
             continue
         column_stats = ColumnStats()
         if all(column_stats.take(group[1][1][1][i][3][1], t) for group in groups):

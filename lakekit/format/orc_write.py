@@ -66,7 +66,7 @@ FIRST_RATIO = 0.2
 """Estimated ratio of encoded bytes to bytes in memory, before the first stripe is written."""
 ROWS_AT_ONCE = 65536
 _FORM = ArrowTarget(format_name="orc", count_times=True)
-_ENTRIES = ArrowTarget(format_name="orc", count_times=True, pairs=True, null_texts=True)
+_ENTRIES = ArrowTarget(format_name="orc", count_times=True, maps_as_lists=True, null_texts=True)
 _MAPS = frozenset({"MAP", "MULTISET"})
 _REFUSED_TYPES = frozenset({"VARIANT", "BLOB"})
 _INSTANTS = frozenset({"TIMESTAMP_LTZ"})
@@ -126,7 +126,7 @@ class _CountingSink:
 class OrcEncoder:
     """One ORC file that is being written; see `encoder.Encoder`."""
 
-    told = EMPTY
+    column_stats = EMPTY
 
     def __init__(self, sink: BinaryIO, fields: Sequence[Field], encoding: Encoding) -> None:
         codec = CODECS.get(encoding.compression.lower())
@@ -150,7 +150,7 @@ class OrcEncoder:
             or _stripe(encoding)
             or min(STRIPE_BYTES, max(_LEAST_STRIPE_BYTES, (encoding.file_bytes or STRIPE_BYTES * 8) // 8))
         )
-        self._how: dict[str, Any] = {
+        self._writer_options: dict[str, Any] = {
             "compression": codec,
             "stripe_size": stripe,
             "batch_size": max(1024, encoding.batch_rows),
@@ -164,13 +164,13 @@ class OrcEncoder:
 
     def _begin(self, form: ArrowTarget, *, fractions: bool = False) -> None:
         """Begin the file; in memory where its maps are written as lists of entries, or times before 1970 change."""
-        self._form = form
+        self._arrow_target = form
         if fractions:
             self._times = [[] if per > 1 else None for field in self._timed for per in _ticks_per_milli(field.type)]
         self._schema = pa.schema([_field_with_id(field, form) for field in self._fields])
         self._buffer = BytesIO()
-        self._memory = _CountingSink(self._buffer) if form.pairs or fractions else None
-        self._writer = orc.ORCWriter(self._memory or self._sink, **self._how)
+        self._memory = _CountingSink(self._buffer) if form.maps_as_lists or fractions else None
+        self._writer = orc.ORCWriter(self._memory or self._sink, **self._writer_options)
 
     def can_add(self, frame: pl.DataFrame) -> bool:
         """Return whether the file may have these rows.
@@ -178,7 +178,7 @@ class OrcEncoder:
         Null keys of maps, and times before 1970 with parts of a millisecond, only where its first rows have some.
         """
         return not self._raw_bytes or (
-            (self._form.pairs or not self._has_null_keys(frame))
+            (self._arrow_target.maps_as_lists or not self._has_null_keys(frame))
             and (self._times is not None or not self._has_old_fractions(frame))
         )
 
@@ -227,7 +227,11 @@ class OrcEncoder:
 
     def _rewritten(self) -> bytes:
         """Return the file that is in memory as it is to be stored."""
-        data = orc_values.with_maps(self._buffer.getvalue()) if self._form.pairs else self._buffer.getvalue()
+        data = (
+            orc_values.with_maps(self._buffer.getvalue())
+            if self._arrow_target.maps_as_lists
+            else self._buffer.getvalue()
+        )
         if self._times is None:
             return data
         per_milli = [per for field in self._timed for per in _ticks_per_milli(field.type)]
@@ -241,7 +245,7 @@ class OrcEncoder:
         arrays = []
         times: list[Ticks] = []
         for field, arrow_field in zip(self._fields, self._schema, strict=True):
-            array = series_to_arrow(frame.get_column(field.name), field, self._form)
+            array = series_to_arrow(frame.get_column(field.name), field, self._arrow_target)
             if field.type.holds(TIMESTAMPS):
                 times += _writable_times(array, field)
             if field.type.is_nested:
@@ -348,12 +352,12 @@ def _with_id(name: str, t: DataType, field_id: int, parent: tuple[int, int], for
             key, value = map_types(t)
             ids = nested_id(owner, depth, key=True), nested_id(owner, depth)
             fields = (
-                _with_id("key", key if form.pairs else key.not_null(), ids[0], below, form),
+                _with_id("key", key if form.maps_as_lists else key.not_null(), ids[0], below, form),
                 _with_id("value", value, ids[1], below, form),
             )
             arrow = (
                 pa.list_(pa.field("entries", pa.struct(fields), nullable=False, metadata={orc_values.MARK: "1"}))
-                if form.pairs
+                if form.maps_as_lists
                 else pa.map_(*fields)
             )
         case "ROW":
@@ -364,7 +368,7 @@ def _with_id(name: str, t: DataType, field_id: int, parent: tuple[int, int], for
 
 
 def _stripe(encoding: Encoding) -> int | None:
-    text = encoding.given.get("orc.stripe.size")
+    text = encoding.table_options.get("orc.stripe.size")
     if text is None:
         return None
     try:

@@ -129,10 +129,10 @@ FLOAT, DOUBLE = 4, 5
 class ColumnChunk:
     """A column of a row group. `facts` is its metadata, read only: changes go through the methods."""
 
-    __slots__ = ("_whole", "bytes", "facts")
+    __slots__ = ("_chunk", "bytes", "facts")
 
     def __init__(self, chunk: Struct, data: bytes) -> None:
-        self._whole, self.facts = chunk, chunk[3][1]
+        self._chunk, self.facts = chunk, chunk[3][1]
         self.bytes: bytes | None = data
 
     @property
@@ -145,7 +145,7 @@ class ColumnChunk:
         """Move every offset by so many bytes."""
         if by:
             self.bytes = None
-            _change(self._whole, (2, 4, 6), by.__add__)
+            _change(self._chunk, (2, 4, 6), by.__add__)
             _change(self.facts, (9, 10, 11, 14), by.__add__)
 
     def move(self, new_offset: Callable[[int], int], growth: int) -> None:
@@ -154,26 +154,26 @@ class ColumnChunk:
         Its metadata is in the footer alone afterwards.
         """
         self.bytes = None
-        self._whole[2] = (I64, 0)
+        self._chunk[2] = (I64, 0)
         _change(self.facts, (9, 10, 11), new_offset)
         _change(self.facts, (6, 7), growth.__add__)
 
     def index(self, members: tuple[int, int]) -> tuple[int, int] | None:
         """Return offset and length of the page index in these two members; None without one."""
-        return (self._whole[members[0]][1], self._whole[members[1]][1]) if members[0] in self._whole else None
+        return (self._chunk[members[0]][1], self._chunk[members[1]][1]) if members[0] in self._chunk else None
 
     def point(self, members: tuple[int, int], offset: int, length: int) -> None:
         """Set offset and length of a page index."""
         self.bytes = None
-        self._whole[members[0]], self._whole[members[1]] = (I64, offset), (I32, length)
+        self._chunk[members[0]], self._chunk[members[1]] = (I64, offset), (I32, length)
 
     def forget_reals(self) -> None:
         """Drop bounds of real numbers: both encoders leave NaN out of them."""
         if self.facts[1][1] not in (FLOAT, DOUBLE):
             return
         self.bytes = None
-        self._whole.pop(6, None)  # the column index: bounds of pages
-        self._whole.pop(7, None)
+        self._chunk.pop(6, None)  # the column index: bounds of pages
+        self._chunk.pop(7, None)
         if 12 in self.facts:
             # null and distinct counts
             self.facts[12] = (
@@ -184,7 +184,7 @@ class ColumnChunk:
     @property
     def encoded(self) -> bytes | Struct:
         """The chunk as a footer takes it: its bytes, or its struct."""
-        return self._whole if self.bytes is None else self.bytes
+        return self._chunk if self.bytes is None else self.bytes
 
 
 class RowGroup(NamedTuple):

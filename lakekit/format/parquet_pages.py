@@ -58,15 +58,15 @@ _FIRST_BYTE, _END_BYTES = 4, 8
 
 
 class DamagedPage(NamedTuple):
-    """A page whose bytes, from `offset` of the file on, do not have the CRC-32 `stored` in its header.
+    """A page whose bytes, from `offset` of the file on, do not have the CRC-32 `stored_crc` in its header.
 
     `column`: names, with dots between.
     """
 
     column: str
     offset: int
-    stored: int
-    computed: int
+    stored_crc: int
+    computed_crc: int
 
 
 class _PageRange(NamedTuple):
@@ -160,17 +160,17 @@ _MEMBER, _MEMBER_LIST = 0x15, 0x19
 """The heads of members that are a number of 32 bits, or a list, and directly follow the last one."""
 _JOINED_BYTES = 1 << 16
 """A page of no more bytes is joined with its header, which costs less than a second call."""
-_TOLD_BY = 4
+_SIGNATURE_BYTES = 4
 """So many bytes show what begins with them."""
 _COLUMN_INDEX, _OFFSET_INDEX = (6, 7), (4, 5)
 
 
 class _PageHead(NamedTuple):
-    """The header of a page of `page_bytes` bytes: a checksum is inserted at `at`, and it ends at `end`."""
+    """The header of a page of `page_bytes` bytes: a checksum is inserted at `checksum_offset`, and it ends at `end`."""
 
     data: bytes
     page_bytes: int
-    at: int
+    checksum_offset: int
     end: int
 
 
@@ -182,14 +182,14 @@ class RowGroupStream:
 
     def __init__(self, put: Callable[[bytes | memoryview], object], start: int) -> None:
         self._put, self._start = put, start
-        self._seen = 0
-        self._held = b""
+        self._source_offset = 0
+        self._partial_head = b""
         """The beginning of an incomplete page header."""
         self._head = _PageHead(b"", 0, 0, 0)
         """The header of the current page; `_missing` bytes of its body have not arrived."""
-        self._missing = 0
+        self._missing_bytes = 0
         self._body: list[memoryview] = []
-        self._rest: list[bytes] | None = None
+        self._footer_parts: list[bytes] | None = None
         """The bytes after the last page."""
         self._pages, self._growth = list[int](), list[int]()
         """The encoder's offsets of page headers and column metadata, and by how many bytes each has grown."""
@@ -198,8 +198,8 @@ class RowGroupStream:
     def write(self, data: bytes | memoryview) -> int:
         """Take the next bytes of the small file, which must not change any more."""
         view = memoryview(data)
-        skipped = min(max(0, len(MAGIC) - self._seen), len(view))
-        self._seen += skipped
+        skipped = min(max(0, len(MAGIC) - self._source_offset), len(view))
+        self._source_offset += skipped
         view = view[skipped:]
         try:
             while len(view):
@@ -214,27 +214,27 @@ class RowGroupStream:
 
     def _take(self, view: memoryview) -> memoryview:
         """Process the beginning of some bytes, and return what is left of them."""
-        if self._missing:
-            self._body.append(view[: self._missing])
+        if self._missing_bytes:
+            self._body.append(view[: self._missing_bytes])
             taken = len(self._body[-1])
-            self._missing -= taken
-        elif self._rest is not None:
-            self._rest.append(bytes(view))
+            self._missing_bytes -= taken
+        elif self._footer_parts is not None:
+            self._footer_parts.append(bytes(view))
             taken = len(view)
         else:
             return self._begin(view)
-        self._seen += taken
-        if self._rest is None and not self._missing:
+        self._source_offset += taken
+        if self._footer_parts is None and not self._missing_bytes:
             self._page()
         return view[taken:]
 
     def _begin(self, view: memoryview) -> memoryview:
         """Process the header of a page or the metadata of a column, or find that all pages were processed."""
-        data = memoryview(self._held + bytes(view)) if self._held else view
-        self._held = b""
+        data = memoryview(self._partial_head + bytes(view)) if self._partial_head else view
+        self._partial_head = b""
         is_page, is_fact = _kinds(data)
-        if len(data) >= _TOLD_BY and not is_page and not is_fact:
-            self._rest = []
+        if len(data) >= _SIGNATURE_BYTES and not is_page and not is_fact:
+            self._footer_parts = []
             return data
         try:
             head = _head_of(data) if is_page else None
@@ -242,16 +242,16 @@ class RowGroupStream:
         except IndexError:
             end = 0
         if not end:  # it ends too early
-            self._held = bytes(data)
+            self._partial_head = bytes(data)
             return view[:0]
-        self._pages.append(self._seen)
-        self._seen += end
+        self._pages.append(self._source_offset)
+        self._source_offset += end
         if head is None:
             self._growth.append(-end)
         else:
             self._head = head
-            self._missing = head.page_bytes
-            if not self._missing:
+            self._missing_bytes = head.page_bytes
+            if not self._missing_bytes:
                 self._page()
         return data[end:]
 
@@ -263,10 +263,10 @@ class RowGroupStream:
         checksum_member = thrift.encode_members({4: (I32, checksum - (checksum >> 31 << 32))}, 3)
         grown = b"".join(
             [
-                head.data[: head.at],
+                head.data[: head.checksum_offset],
                 checksum_member,
-                bytes([head.data[head.at] - 0x10]),
-                head.data[head.at + 1 : head.end],
+                bytes([head.data[head.checksum_offset] - 0x10]),
+                head.data[head.checksum_offset + 1 : head.end],
             ]
         )
         self._growth.append(len(grown) - head.end)
@@ -283,11 +283,11 @@ class RowGroupStream:
 
         Raises `Corrupt`.
         """
-        ending = b"".join(self._rest or [])
+        ending = b"".join(self._footer_parts or [])
         length = int.from_bytes(ending[-8:-4], "little") + 8
         if ending[-4:] != MAGIC or length > len(ending):
             raise Corrupt("an encoder's file that does not end as Parquet does", field="footer")
-        indexes, begin = ending[:-length], self._seen - len(ending)
+        indexes, begin = ending[:-length], self._source_offset - len(ending)
         row_groups, offsets = (
             parquet_footer.read(ending[-length:-8], 0),
             _Offsets(self._pages, self._growth, self._start - len(MAGIC)),
@@ -309,7 +309,7 @@ class RowGroupStream:
 
 def _kinds(data: memoryview) -> tuple[bool, bool]:
     """Return whether a page header begins here, and whether metadata of a column does."""
-    if len(data) < _TOLD_BY or data[0] != _MEMBER:
+    if len(data) < _SIGNATURE_BYTES or data[0] != _MEMBER:
         return False, False
     return data[2] == _MEMBER, data[2] == _MEMBER_LIST and data[3] & 15 == I32
 

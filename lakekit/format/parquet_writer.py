@@ -95,17 +95,18 @@ def check_types(fields: Sequence[Field]) -> None:
 class _EncodingPlan(NamedTuple):
     """Which encoder writes which columns, by their indexes.
 
-    `polars` (as `polars_schema`; its statistics are taken for `telling`), `arrow`, and `int96` (Arrow with INT96).
-    `leaves`: how many chunks each column has. `reals`: which hold real numbers, `times`: whether some hold times.
+    `polars` (as `polars_schema`; its statistics are taken for `stats_columns`), `arrow`, and `int96` (Arrow with
+    INT96). `leaf_counts`: how many chunks each column has. `real_columns`: which hold real numbers, `times`: whether
+    some hold times.
     """
 
     polars: tuple[int, ...]
     polars_schema: pa.Schema
     arrow: tuple[int, ...]
     int96: tuple[int, ...]
-    telling: tuple[int, ...]
-    leaves: tuple[int, ...]
-    reals: frozenset[int]
+    stats_columns: tuple[int, ...]
+    leaf_counts: tuple[int, ...]
+    real_columns: frozenset[int]
     times: bool
 
 
@@ -127,22 +128,22 @@ class ParquetEncoder:
         self._page_bytes = _size(encoding, "parquet.page.size")
         self._dictionary = _dictionary(encoding)
         self._ends, self._plan = _plan_encoding(self._fields, self._dictionary)
-        self._alone = not self._plan.arrow and not self._plan.int96
-        self._frame_bytes = self._group_bytes if block_bytes or not self._alone else PASSED_BYTES
-        self._waiting: list[pl.DataFrame] = []
+        self._is_polars_only = not self._plan.arrow and not self._plan.int96
+        self._frame_bytes = self._group_bytes if block_bytes or not self._is_polars_only else PASSED_BYTES
+        self._pending_frames: list[pl.DataFrame] = []
         self._waiting_bytes = 0
-        self._written = 0
+        self._written_bytes = 0
         self._raw_bytes = 0
         self._groups: list[Struct] = []
         self._rows = 0
-        self.told = {self._fields[i].name: ColumnStats() for i in self._plan.telling}
+        self.column_stats = {self._fields[i].name: ColumnStats() for i in self._plan.stats_columns}
         self._put(MAGIC)
 
     @property
     def size_bytes(self) -> int:
         """Bytes written to the sink, and what the waiting rows will add if they compress as those before them."""
-        ratio = self._written / self._raw_bytes if self._raw_bytes else FIRST_RATIO
-        return self._written + int(self._waiting_bytes * ratio)
+        ratio = self._written_bytes / self._raw_bytes if self._raw_bytes else FIRST_RATIO
+        return self._written_bytes + int(self._waiting_bytes * ratio)
 
     def can_add(self, frame: pl.DataFrame) -> bool:  # noqa: ARG002 - any rows fit beside any others
         """Return True."""
@@ -155,7 +156,7 @@ class ParquetEncoder:
             room = self._frame_bytes - self._waiting_bytes
             rows = frame.height if size <= room else max(1, frame.height * room // size)
             taken = size * rows // frame.height
-            self._waiting.append(frame if rows == frame.height else frame.head(rows))
+            self._pending_frames.append(frame if rows == frame.height else frame.head(rows))
             self._waiting_bytes += taken
             frame, size = frame.slice(rows), max(1, size - taken)
             if frame.height or self._waiting_bytes >= self._group_bytes:
@@ -163,10 +164,10 @@ class ParquetEncoder:
 
     def flush(self) -> None:
         """End a row group: every row added so far goes to the sink."""
-        if not self._waiting:
+        if not self._pending_frames:
             return
-        frame = self._waiting[0] if len(self._waiting) == 1 else pl.concat(self._waiting)
-        size, self._waiting, self._waiting_bytes = self._waiting_bytes, [], 0
+        frame = self._pending_frames[0] if len(self._pending_frames) == 1 else pl.concat(self._pending_frames)
+        size, self._pending_frames, self._waiting_bytes = self._waiting_bytes, [], 0
         self._raw_bytes += size
         self._encode(frame)
 
@@ -179,13 +180,13 @@ class ParquetEncoder:
 
     def _put(self, data: bytes | memoryview) -> None:
         self._sink.write(data)
-        self._written += len(data)
+        self._written_bytes += len(data)
 
     # ---- row groups
 
     def _encode(self, frame: pl.DataFrame) -> None:
         """Write rows as one row group; as several where one encoder writes them all."""
-        if self._alone:
+        if self._is_polars_only:
             encoded = [(self._plan.polars, self._passed(frame))]
         else:
             encoded = [
@@ -208,7 +209,7 @@ class ParquetEncoder:
         for columns, group in parts:
             group_chunks = iter(group.chunks)
             for i in columns:
-                chunks[i] = [next(group_chunks) for _ in range(self._plan.leaves[i])]
+                chunks[i] = [next(group_chunks) for _ in range(self._plan.leaf_counts[i])]
                 self._tell(i, chunks[i], rows)
         all_chunks = [chunk for i in range(len(self._fields)) for chunk in chunks[i]]
         facts = [chunk.facts for chunk in all_chunks]
@@ -231,8 +232,10 @@ class ParquetEncoder:
 
         Bounds of real numbers are dropped where there may be a NaN, which a reader would miss.
         """
-        field, stats = self._fields[i], self.told.get(self._fields[i].name)
-        unordered = i in self._plan.reals and (field.type.root not in REALS or has_nan(rows.get_column(field.name)))
+        field, stats = self._fields[i], self.column_stats.get(self._fields[i].name)
+        unordered = i in self._plan.real_columns and (
+            field.type.root not in REALS or has_nan(rows.get_column(field.name))
+        )
         if unordered:
             for chunk in chunks:
                 chunk.forget_reals()
@@ -257,7 +260,7 @@ class ParquetEncoder:
 
     def _passed(self, frame: pl.DataFrame) -> list[RowGroup]:
         """Write row groups to the sink while they are encoded, and return their descriptions."""
-        stream = RowGroupStream(self._put, self._written)
+        stream = RowGroupStream(self._put, self._written_bytes)
         try:
             # of a file object Polars needs `write` alone
             self._by_polars(frame, stream, self._group_rows)  # type: ignore[arg-type]
@@ -314,11 +317,11 @@ class ParquetEncoder:
     def _laid(self, small_file: memoryview, *, summed: bool) -> list[RowGroup]:
         """Write a small file's row groups (`summed`: with Arrow's checksums); return their descriptions."""
         if not summed:
-            stream = RowGroupStream(self._put, self._written)
+            stream = RowGroupStream(self._put, self._written_bytes)
             stream.write(small_file)
             return stream.groups()
         length = int.from_bytes(small_file[-8:-4], "little")
-        shift = self._written - len(MAGIC)
+        shift = self._written_bytes - len(MAGIC)
         self._put(small_file[len(MAGIC) : -8 - length])
         return parquet_footer.read(bytes(small_file[-8 - length : -8]), shift)
 
@@ -353,9 +356,9 @@ def _plan_encoding(fields: tuple[Field, ...], dictionary: bool) -> tuple[tuple[b
         polars_schema=_polars_schema([fields[i] for i in polars]),
         arrow=tuple(arrow),
         int96=tuple(int96),
-        telling=tuple(i for i in polars if chunks_tell(fields[i].type)),
-        leaves=tuple(_leaves(field.type) for field in fields),
-        reals=frozenset(i for i, field in enumerate(fields) if field.type.holds(REALS)),
+        stats_columns=tuple(i for i in polars if chunks_tell(fields[i].type)),
+        leaf_counts=tuple(_leaves(field.type) for field in fields),
+        real_columns=frozenset(i for i, field in enumerate(fields) if field.type.holds(REALS)),
         times=any(fields[i].type.holds(_TIMES) for i in polars),
     )
     return (first, last), plan
@@ -408,7 +411,7 @@ def _refuse_nulls(frame: pl.DataFrame, fields: Sequence[Field]) -> None:
 
 
 def _size(encoding: Encoding, key: str) -> int | None:
-    text = encoding.given.get(key)
+    text = encoding.table_options.get(key)
     if text is None:
         return None
     try:
@@ -419,13 +422,13 @@ def _size(encoding: Encoding, key: str) -> int | None:
 
 def _dictionary(encoding: Encoding) -> bool:
     for key in ("parquet.enable.dictionary", "parquet.enable-dictionary"):
-        if key in encoding.given:
+        if key in encoding.table_options:
             try:
-                return read_boolean(encoding.given[key])
+                return read_boolean(encoding.table_options[key])
             except ValueError:
                 raise InvalidOption(
-                    f"option {key!r} is {encoding.given[key]!r}; allowed: true, false",
+                    f"option {key!r} is {encoding.table_options[key]!r}; allowed: true, false",
                     key=key,
-                    value=encoding.given[key],
+                    value=encoding.table_options[key],
                 ) from None
     return True

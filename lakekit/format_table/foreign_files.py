@@ -57,15 +57,15 @@ class ForeignFile:
 class ForeignSource:
     """The files of a folder.
 
-    `beside` are files that hold no rows and only describe the others; `folders` are listed before the folders that
-    contain them.
+    `metadata_files` are files that hold no rows and only describe the others; `folders` are listed before the folders
+    that contain them.
     """
 
     storage: Storage
     root: str
     keys: tuple[str, ...]
     files: tuple[ForeignFile, ...]
-    beside: tuple[str, ...] = ()
+    metadata_files: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
 
 
@@ -105,7 +105,7 @@ def source(storage: Storage, root: str) -> ForeignSource:
         root=root,
         keys=keys,
         files=tuple(row_files),
-        beside=_side_files(seen, files),
+        metadata_files=_side_files(seen, files),
         folders=tuple(folders),
     )
 
@@ -235,7 +235,7 @@ class MergedSchema:
     """The columns of a table to make, without ids; and for each file its deviating types, by column."""
 
     fields: tuple[Field, ...]
-    older: tuple[Mapping[str, DataType], ...]
+    file_types: tuple[Mapping[str, DataType], ...]
 
 
 def merge_schemas(paths: Sequence[str], file_schemas: Sequence[ForeignFileSchema], keys: Sequence[str]) -> MergedSchema:
@@ -268,7 +268,7 @@ def merge_schemas(paths: Sequence[str], file_schemas: Sequence[ForeignFileSchema
         {field.name: field.type for field in file_schema.fields if types.get(field.name, field.type) != field.type}
         for file_schema in file_schemas
     ]
-    return MergedSchema(fields=tuple(Field(name, t) for name, t in types.items()), older=tuple(older))
+    return MergedSchema(fields=tuple(Field(name, t) for name, t in types.items()), file_types=tuple(older))
 
 
 def merge_with_declared(
@@ -297,7 +297,7 @@ def merge_with_declared(
                 )
             own[field.name] = field.type
         older.append(own)
-    return MergedSchema(fields=tuple(fields), older=tuple(older))
+    return MergedSchema(fields=tuple(fields), file_types=tuple(older))
 
 
 def _is_as(stored: DataType, want: DataType) -> bool:

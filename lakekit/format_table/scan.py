@@ -189,7 +189,7 @@ def partition_frame(
 def list_files(ctx: TableContext, directories: Sequence[str]) -> list[list[Stat]]:
     """Return the data files of each of some folders, those in inner folders included, by path."""
     storage, _ = files_location(ctx)
-    own = None if ctx.layout.hidden else f"{ctx.root}/{_SCHEMA}"
+    own = None if ctx.paths.hidden else f"{ctx.root}/{_SCHEMA}"
     return parallel_map(lambda directory: _list_files(storage, directory, own), directories)
 
 
@@ -328,7 +328,7 @@ def _scan(ctx: TableContext, files: Sequence[Stat]) -> pl.LazyFrame:
             zone = ctx.options.lakekit_java_time_zone
             return orc.scan(paths, fields, read=partial(_path_or_whole, storage), timestamp_unit=unit, ltz_zone=zone)
     texts = TextFiles(
-        storage=storage, files=tuple(files), fields=tuple(fields), how=_lines(ctx), format_name=format_of(ctx)
+        storage=storage, files=tuple(files), fields=tuple(fields), options=_lines(ctx), format_name=format_of(ctx)
     )
     return register_io_source(texts.rows, schema=polars_schema(fields, timestamp_unit=unit), is_pure=True)
 
@@ -384,7 +384,7 @@ class TextFiles:
     storage: Storage
     files: tuple[Stat, ...]
     fields: tuple[Field, ...]
-    how: TextOptions
+    options: TextOptions
     format_name: str
 
     def rows(
@@ -412,9 +412,9 @@ class TextFiles:
         """Yield the lines of each file in blocks, with its path."""
         for file in self.files:
             pieces = compression.pieces(self.storage, file.path, file.size_bytes)
-            heads = self.how.header and self.format_name == "csv"
+            heads = self.options.header and self.format_name == "csv"
             for lines in compression.blocks(
-                pieces, self.how.line_end, any_line_end=self.how.ends_anyhow, path=file.path
+                pieces, self.options.line_end, any_line_end=self.options.ends_anyhow, path=file.path
             ):
                 yield file.path, lines.slice(1) if heads else lines
                 heads = False
@@ -422,7 +422,7 @@ class TextFiles:
     def _parsed(self, names: Sequence[str], block: tuple[str, pl.Series]) -> pl.DataFrame:
         path, lines = block
         try:
-            frame: pl.DataFrame = text_format(self.format_name).parsed(lines, self.fields, names, self.how)
+            frame: pl.DataFrame = text_format(self.format_name).parsed(lines, self.fields, names, self.options)
         except Corrupt as wrong:
             raise wrong.at(path) from None
         return frame

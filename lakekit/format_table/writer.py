@@ -76,25 +76,27 @@ class TextEncoder:
     def __init__(self, sink: BinaryIO, text_format: Any, fields: Sequence[Field], how: TextOptions, codec: str) -> None:
         # the first write of a process may come before any schema of Polars
         prepare_series(field.name for field in fields)
-        self.counted = _CountingFile(sink)
-        self.sink = compression.open_compressed(self.counted, codec)  # type: ignore[arg-type] # all it needs is write
-        self.text_format, self.fields, self.how = text_format, fields, how
-        self.told: Any = {}
+        self.counting_file = _CountingFile(sink)
+        self.sink = compression.open_compressed(self.counting_file, codec)  # type: ignore[arg-type] # all it needs is write
+        self.text_format, self.fields, self.options = text_format, fields, how
+        self.column_stats: Any = {}
         if how.header and text_format is csv:
             self.sink.write((csv.header(fields, how) + how.line_end).encode())
 
     @property
     def size_bytes(self) -> int:
-        return self.counted.size_bytes
+        return self.counting_file.size_bytes
 
     def can_add(self, frame: pl.DataFrame) -> bool:  # noqa: ARG002 - any rows fit beside any others
         """Return True."""
         return True
 
     def write(self, frame: pl.DataFrame) -> None:
-        lines = self.text_format.printed(frame, self.fields, self.how)
+        lines = self.text_format.printed(frame, self.fields, self.options)
         if len(lines):
-            self.sink.write((lines.str.join(self.how.line_end, ignore_nulls=False).item() + self.how.line_end).encode())
+            self.sink.write(
+                (lines.str.join(self.options.line_end, ignore_nulls=False).item() + self.options.line_end).encode()
+            )
 
     def flush(self) -> None:
         """Do nothing: compressors return what they hold only at the end."""
@@ -194,7 +196,7 @@ def _write(
         replaced = _paths_to_replace(ctx, writing, old, static or {})
         writing.publish()
     scan.files_location(ctx)[0].delete(replaced)
-    return _commit_result(ctx, writing.done, len(replaced), started)
+    return _commit_result(ctx, writing.closed_files, len(replaced), started)
 
 
 def _split(ctx: TableContext, rows: pl.DataFrame) -> Iterator[tuple[bytes, pl.DataFrame]]:
@@ -252,7 +254,7 @@ class _OpenTextFile:
 
     path: str
     encoder: Encoder
-    stack: ExitStack | None
+    exit_stack: ExitStack | None
     memory: io.BytesIO | None
     rows: int = 0
     size_bytes: int = 0
@@ -275,11 +277,11 @@ class _WriteSession:
         self.storage, self.root = scan.files_location(ctx)
         self.format_name = scan.format_of(ctx)
         self.fields = scan.file_fields(ctx.schema)
-        self.how = encoding(ctx)
+        self.encoding = encoding(ctx)
         self.extension = _extension(ctx)
         self.folders: dict[str, _PartitionWriter] = {}
-        self.done: list[_OpenTextFile] = []
-        self.published: list[str] = []
+        self.closed_files: list[_OpenTextFile] = []
+        self.published_paths: list[str] = []
 
     def __enter__(self) -> Self:
         return self
@@ -323,10 +325,10 @@ class _WriteSession:
 
     def publish(self) -> None:
         """Make the files visible."""
-        for file in self.done:
-            self.published.append(file.path)
-            if file.stack is not None:
-                stack, file.stack = file.stack, None
+        for file in self.closed_files:
+            self.published_paths.append(file.path)
+            if file.exit_stack is not None:
+                stack, file.exit_stack = file.exit_stack, None
                 stack.close()
             elif file.memory is not None:
                 self.storage.put(file.path, file.memory.getvalue())
@@ -334,24 +336,24 @@ class _WriteSession:
     def drop(self, why: BaseException) -> None:
         """Delete all files, visible and hidden."""
         for file in [
-            *self.done,
+            *self.closed_files,
             *(partition_writer.open for partition_writer in self.folders.values() if partition_writer.open is not None),
         ]:
-            if file.stack is not None:
+            if file.exit_stack is not None:
                 with suppress(type(why), StorageFailed):
-                    file.stack.__exit__(type(why), why, why.__traceback__)
+                    file.exit_stack.__exit__(type(why), why, why.__traceback__)
         with suppress(StorageFailed):
-            self.storage.delete(self.published)
+            self.storage.delete(self.published_paths)
 
     def _begin(self, partition_writer: _PartitionWriter) -> _OpenTextFile:
         path = f"{partition_writer.directory}/{partition_writer.names.next(self.extension)}"
-        memory = io.BytesIO() if len(self.done) + len(self.folders) > _MOST_OPEN else None
+        memory = io.BytesIO() if len(self.closed_files) + len(self.folders) > _MOST_OPEN else None
         if memory is not None:
-            return _OpenTextFile(path=path, encoder=self._encoder(memory), stack=None, memory=memory)
+            return _OpenTextFile(path=path, encoder=self._encoder(memory), exit_stack=None, memory=memory)
         stack = ExitStack()
         sink = stack.enter_context(self.storage.open_write(path))
         try:
-            return _OpenTextFile(path=path, encoder=self._encoder(sink), stack=stack, memory=None)
+            return _OpenTextFile(path=path, encoder=self._encoder(sink), exit_stack=stack, memory=None)
         except BaseException as why:
             with suppress(type(why), StorageFailed):
                 stack.__exit__(type(why), why, why.__traceback__)
@@ -360,7 +362,7 @@ class _WriteSession:
     def _encoder(self, sink: BinaryIO) -> Encoder:
         if self.format_name in scan.TEXTS:
             return lines_encoder(self.ctx, sink)
-        return open_writer(sink, self.format_name, self.fields, self.how)
+        return open_writer(sink, self.format_name, self.fields, self.encoding)
 
     def _end(self, partition_writer: _PartitionWriter) -> None:
         file = partition_writer.open
@@ -369,7 +371,7 @@ class _WriteSession:
         file.encoder.close()
         file.size_bytes = file.encoder.size_bytes
         partition_writer.open = None
-        self.done.append(file)
+        self.closed_files.append(file)
 
 
 def _check_own_folders(ctx: TableContext, texts: Sequence[str]) -> None:

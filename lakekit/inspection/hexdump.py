@@ -41,7 +41,7 @@ _DEEPEST = 10
 class Hex:
     """The bytes of a file and what each of them is.
 
-    `found` are the marks: disjoint, in order, all bytes covered. `error` is what the decoder raised, at byte
+    `spans` are the marks: disjoint, in order, all bytes covered. `error` is what the decoder raised, at byte
     `error_at`; bytes that it did not read are called "not read". `opens` are the offsets of compressed blocks, which
     `open` shows inflated. Shows itself as a widget in notebooks that have ipywidgets.
     """
@@ -50,7 +50,7 @@ class Hex:
     path: str | None
     format: str
     data: bytes
-    found: tuple[FieldSpan, ...]
+    spans: tuple[FieldSpan, ...]
     error: LakekitError | None = None
     error_at: int | None = None
     regions: Mapping[int, CompressedRange] = field(default=EMPTY, compare=False)
@@ -63,7 +63,7 @@ class Hex:
         The section is that of the format's description.
         """
         rows = [
-            (mark.offset, mark.length, mark.field, draw.format_value(mark.value), mark.section) for mark in self.found
+            (mark.offset, mark.length, mark.field, draw.format_value(mark.value), mark.section) for mark in self.spans
         ]
         if self.error is not None:
             at = len(self.data) if self.error_at is None else self.error_at
@@ -82,7 +82,7 @@ class Hex:
         """
         if not 0 <= offset < len(self.data):
             raise IndexError(f"byte {offset} of {len(self.data)}")
-        return self.found[draw.place_of(self.found, offset)]
+        return self.spans[draw.place_of(self.spans, offset)]
 
     def open(self, offset: int | None = None) -> Hex:
         """Return the inflated bytes of the compressed block at a byte, or of the first one.
@@ -108,10 +108,10 @@ class Hex:
         return hash((self.name, self.path, self.format, self.data))
 
     def __repr__(self) -> str:
-        return draw.text(self.title, self.data, self.found, error_text=self.error_line)
+        return draw.text(self.title, self.data, self.spans, error_text=self.error_line)
 
     def _repr_html_(self) -> str:
-        return draw.html(self.title, self.data, self.found, error_text=self.error_line)
+        return draw.html(self.title, self.data, self.spans, error_text=self.error_line)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         """Return the widget where ipywidgets is installed; a table and characters everywhere else."""
@@ -124,7 +124,7 @@ class Hex:
     @property
     def title(self) -> str:
         """Name, format, size and number of fields, in one line."""
-        return draw.title(self.name, self.format, len(self.data), len(self.found))
+        return draw.title(self.name, self.format, len(self.data), len(self.spans))
 
     @property
     def error_line(self) -> str:
@@ -186,7 +186,7 @@ def hex(  # noqa: A001 - the name of a contract
         path=path,
         format=short,
         data=data,
-        found=view.found,
+        spans=view.spans,
         error=error,
         error_at=view.error_at,
         regions=FrozenDict(regions),
@@ -197,7 +197,7 @@ def hex(  # noqa: A001 - the name of a contract
 def _build_hex(
     name: str, path: str | None, short: str, data: bytes, spans: SpanRecorder, error: LakekitError | None
 ) -> Hex:
-    found = leaves(spans.found, len(data))
+    found = leaves(spans.spans, len(data))
     at = spans.wrong_at
     if at is None and isinstance(error, Corrupt):
         at = error.offset
@@ -208,7 +208,7 @@ def _build_hex(
         path=path,
         format=short,
         data=data,
-        found=tuple(found),
+        spans=tuple(found),
         error=error,
         error_at=None if at is None else min(max(at, 0), len(data)),
     )

@@ -236,7 +236,7 @@ def mark_block(
     region: CompressedRange, spans: SpanRecorder, fields: Mapping[str, Sequence[Field]], *, at: int = 0
 ) -> list[dict[str, Any]]:
     """Return the records of a block, marked at their inflated bytes; serialized rows field by field."""
-    since, block = len(spans.found), region.block
+    since, block = len(spans.spans), region.block
     with spans.within(at=at):
         cursor = Cursor(block.data, spans=spans)
         records = avro_columns.read_spans(region.packed.schema, cursor, block.count, first=region.first)
@@ -250,11 +250,11 @@ def mark_rows(spans: SpanRecorder, since: int, fields: Mapping[str, Sequence[Fie
     One that cannot be understood stays as it is.
     """
     stats = _stats_fields(spans, since, fields)
-    for mark in spans.found[since:]:
+    for mark in spans.spans[since:]:
         outer, _, last = mark.field.rpartition(".")
         if not isinstance(mark.value, bytes) or last not in (*ROWS, "_EMBEDDED_FILE_INDEX"):
             continue
-        before, wrong_at, cursor = len(spans.found), spans.wrong_at, Cursor(mark.value, spans=spans)
+        before, wrong_at, cursor = len(spans.spans), spans.wrong_at, Cursor(mark.value, spans=spans)
         try:
             with spans.within(
                 mark.field, at=mark.offset, section="FORMAT 9.2" if last == "_EMBEDDED_FILE_INDEX" else "FORMAT 5.6"
@@ -267,7 +267,7 @@ def mark_rows(spans: SpanRecorder, since: int, fields: Mapping[str, Sequence[Fie
                     )
                     mark_row(cursor, stats.get(outer, row_fields))
         except LakekitError:
-            del spans.found[before:]
+            del spans.spans[before:]
             spans.wrong_at = wrong_at
 
 
@@ -276,11 +276,11 @@ def _stats_fields(spans: SpanRecorder, since: int, fields: Mapping[str, Sequence
     by_stats: dict[str, Sequence[Field]] = {}
     if fields:
         listed: dict[str, list[Any]] = {}
-        for mark in spans.found[since:]:
+        for mark in spans.spans[since:]:
             outer, _, last = mark.field.rpartition(".")
             if last.startswith("_VALUE_STATS_COLS[") and last.endswith("]"):
                 listed.setdefault(outer, []).append(mark.value)
-        for mark in spans.found[since:]:
+        for mark in spans.spans[since:]:
             outer, _, last = mark.field.rpartition(".")
             if last == "_SCHEMA_ID" and (
                 columns := {field.name: field for field in fields.get(f"schema {mark.value}", ())}
@@ -378,7 +378,7 @@ def _mark_container(cursor: Cursor, types: Mapping[str, DataType]) -> None:
     """Mark a file index container and the payloads of known index kinds. Raises `Corrupt`."""
     spans, data = cursor.spans, bytes(cursor.data)
     assert spans is not None
-    since = len(spans.found)
+    since = len(spans.spans)
     for column, kinds in container.read_contents(cursor).items():
         for kind, span in kinds.items():
             if span is not None:
@@ -389,14 +389,14 @@ def _mark_container(cursor: Cursor, types: Mapping[str, DataType]) -> None:
 
 
 def _mark_payload(kind: str, payload: bytes, at: int, name: str, spans: SpanRecorder, t: DataType | None) -> None:
-    before, wrong_at = len(spans.found), spans.wrong_at
+    before, wrong_at = len(spans.spans), spans.wrong_at
     try:
         walk = getattr(plugins.load("file_index", kind), "walk", None)
         with spans.within(name, at=at, section=INDEX_SECTIONS.get(kind, "")):
             if walk is not None:
                 walk(Cursor(payload, spans=spans), t)
     except LakekitError as error:  # one index that cannot be read leaves the others: its bytes stay one mark
-        del spans.found[before:]
+        del spans.spans[before:]
         spans.wrong_at = wrong_at
         spans.means(f"cannot be read: {error}")
 

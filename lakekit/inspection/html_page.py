@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SNAPSHOTS = 30
 """The most snapshots in a page."""
-LETTERS = 8_000_000
+MAX_CHARS = 8_000_000
 """The size of a page to which no further snapshot is added."""
 BUCKETS = 24
 """The most buckets of a snapshot that are drawn."""
@@ -38,7 +38,7 @@ BOXES = 400
 _INSET = 0.027
 
 
-def page_of(table: TableCore, *, snapshots: int = SNAPSHOTS, letters: int = LETTERS) -> str:
+def page_of(table: TableCore, *, snapshots: int = SNAPSHOTS, letters: int = MAX_CHARS) -> str:
     """Return the page as text: table facts, timeline, and manifests and levels of the newest snapshots.
 
     There are as many snapshots as fit; the page says how many.
@@ -59,7 +59,7 @@ def page_of(table: TableCore, *, snapshots: int = SNAPSHOTS, letters: int = LETT
             facts=_facts(table),
             opening=history.format_open_call(table),
             timeline=timeline.drawing(snapshot_history, timeline.lay_out(snapshot_history)),
-            moments=tuple(moments),
+            snapshots=tuple(moments),
             snapshot_count=len(snapshot_history.marks),
         )
     )
@@ -106,20 +106,20 @@ def _moment(table: TableCore, mark: SnapshotMark) -> SnapshotView:
     buckets: tuple[PagePane, ...] = ()
     try:
         tree = _tree(table, mark.id)
-    except history.REFUSED as error:
-        tree = PagePane(heading="manifests", said=history.first_line(error))
+    except history.QUERY_ERRORS as error:
+        tree = PagePane(heading="manifests", note=history.first_line(error))
     try:
         buckets, note = _buckets(table, mark.id, details)
-    except history.REFUSED as error:
+    except history.QUERY_ERRORS as error:
         note = history.first_line(error)
     return SnapshotView(
         snapshot_id=mark.id,
         heading=timeline.hint(mark),
         code=history.format_read_call(table, mark),
-        at=repr(mark.tags[0] if mark.life == "tag" else mark.id),
+        at=repr(mark.tags[0] if mark.kept_by == "tag" else mark.id),
         manifests=tree,
         buckets=buckets,
-        said=note,
+        note=note,
         details=details,
     )
 
@@ -186,7 +186,7 @@ def _bucket(
     state = picture.state_of(at, files, changes, location, is_append=is_append)
     heading = " · ".join(filter(None, (location.partition, f"bucket {location.bucket}")))
     title = f"{plural(len(state.files), 'file')} · {format_size(sum(file.size_bytes for file in state.files))}"
-    query = level_layout.LevelQuery(said=picture.notes(table, location, state))
+    query = level_layout.LevelQuery(notes=picture.notes(table, location, state))
     view = levels.picture(
         title, [state], key_names=schema.trimmed_primary_keys, is_append=is_append, query=query, limit=BOXES
     )
@@ -212,4 +212,4 @@ def _bucket(
 
 
 def _box_kind(box: levels.LevelBox) -> str:
-    return "removed" if box.look == "removed" else "file" if len(box.files) == 1 else "files"
+    return "removed" if box.state == "removed" else "file" if len(box.files) == 1 else "files"

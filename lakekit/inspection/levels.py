@@ -87,8 +87,8 @@ class BucketLocation:
 class SnapshotChanges:
     """The files that a commit removed and added, by bucket and name."""
 
-    removed: pl.DataFrame
-    added: pl.DataFrame
+    removed_files: pl.DataFrame
+    added_files: pl.DataFrame
 
 
 def read_live_files(table: TableCore, snapshot_id: int) -> pl.DataFrame:
@@ -108,7 +108,8 @@ def read_snapshot_changes(table: TableCore, snapshot_id: int) -> SnapshotChanges
     ctx = context_of(table)
     if not snapshot_id:
         return SnapshotChanges(
-            removed=_frame(table, manifest_reader.no_entries()), added=_frame(table, manifest_reader.no_entries())
+            removed_files=_frame(table, manifest_reader.no_entries()),
+            added_files=_frame(table, manifest_reader.no_entries()),
         )
     snapshot = snapshot_of(ctx, snapshot_id)
     entries = manifest_reader.read_entries(ctx, manifest_reader.manifest_files(ctx, snapshot, "delta"))
@@ -118,7 +119,8 @@ def read_snapshot_changes(table: TableCore, snapshot_id: int) -> SnapshotChanges
         pc.is_in(names, pc.filter(names, pa.array(is_added)))
     )
     return SnapshotChanges(
-        removed=_frame(table, entries.filter(~is_added & ~both)), added=_frame(table, entries.filter(is_added & ~both))
+        removed_files=_frame(table, entries.filter(~is_added & ~both)),
+        added_files=_frame(table, entries.filter(is_added & ~both)),
     )
 
 
@@ -148,12 +150,12 @@ def state_of(
     living = _facts(_files_of_bucket(files, bucket), is_append=is_append)
     if changes is None:
         return BucketState(snapshot_id=snapshot_id, files=living)
-    added = frozenset(_files_of_bucket(changes.added, bucket)["file_name"].to_list())
+    added = frozenset(_files_of_bucket(changes.added_files, bucket)["file_name"].to_list())
     return BucketState(
         snapshot_id=snapshot_id,
         files=living,
-        added=added,
-        removed=_facts(_files_of_bucket(changes.removed, bucket), is_append=is_append),
+        added_names=added,
+        removed_files=_facts(_files_of_bucket(changes.removed_files, bucket), is_append=is_append),
     )
 
 

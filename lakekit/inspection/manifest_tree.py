@@ -59,13 +59,13 @@ Files = set[tuple[str, int]]
 class TreeFilter:
     """A filter on a snapshot: which manifests and files the planner leaves out, and by which columns.
 
-    `text` is the filter as typed, `filters` are its conjuncts, `chosen` the files that a scan under it reads.
+    `text` is the filter as typed, `filters` are its conjuncts, `selected_files` the files that a scan under it reads.
     """
 
     text: str
     scan: TableScan
     filters: Sequence[FilterExpr]
-    chosen: Files
+    selected_files: Files
 
     def manifests(self, listed: Sequence[ManifestFileMeta]) -> list[str]:
         """Return for each manifest the columns whose bounds skip it, "" where it is opened."""
@@ -84,7 +84,7 @@ class TreeFilter:
 
         `live` are the live files. The answer is read, or why not.
         """
-        read, visible = self.chosen, _plan_files(self.scan, [])
+        read, visible = self.selected_files, _plan_files(self.scan, [])
         files_by_filter = (
             [read] if len(self.filters) == 1 else [_plan_files(self.scan, [filter_]) for filter_ in self.filters]
         )
@@ -130,7 +130,7 @@ def parse_tree_filter(table: TableCore, snapshot_id: int, text: str) -> TreeFilt
         return None
     scan = table_scan.scan(context_of(table), at_of(table, snapshot_id))
     filters = polars_pushdown.filters_of(predicate, scan.schema())
-    return TreeFilter(text=text.strip(), scan=scan, filters=filters, chosen=_plan_files(scan, filters))
+    return TreeFilter(text=text.strip(), scan=scan, filters=filters, selected_files=_plan_files(scan, filters))
 
 
 # ---- manifests -------------------------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def tree(table: TableCore, snapshot_id: int, where: TreeFilter | None = None) ->
         indexes=indexes,
         index_gone=index_note,
         filter="" if where is None else where.text,
-        files_read=0 if where is None else len(where.chosen),
+        files_read=0 if where is None else len(where.selected_files),
     )
 
 
@@ -177,7 +177,7 @@ def _list(ctx: TableContext, snapshot: Snapshot, which: Which, name: str, where:
     try:
         listed = manifest_files.manifest_files(ctx, snapshot, which)
     except FileMissing:
-        return ListFact(which=which, name=name, manifests=(), gone="gone: it expired with the snapshot")
+        return ListFact(kind=which, name=name, manifests=(), error="gone: it expired with the snapshot")
     low, high = (
         _structs(ctx.schema.partition_fields, [getattr(m.partition_stats, end) for m in listed])
         for end in ("min_values", "max_values")
@@ -187,17 +187,17 @@ def _list(ctx: TableContext, snapshot: Snapshot, which: Which, name: str, where:
         ManifestFact(
             name=m.name,
             size_bytes=m.size_bytes,
-            added=m.num_added_files,
-            removed=m.num_deleted_files,
+            added_count=m.num_added_files,
+            removed_count=m.num_deleted_files,
             schema_id=m.schema_id,
             partitions=_format_range(low[at], high[at]),
             buckets=None if m.min_bucket is None or m.max_bucket is None else (m.min_bucket, m.max_bucket),
             levels=None if m.min_level is None or m.max_level is None else (m.min_level, m.max_level),
-            skipped=skipped[at],
+            skip_columns=skipped[at],
         )
         for at, m in enumerate(listed)
     )
-    return ListFact(which=which, name=name, manifests=manifests)
+    return ListFact(kind=which, name=name, manifests=manifests)
 
 
 def _indexes(ctx: TableContext, snapshot: Snapshot) -> tuple[tuple[IndexFact, ...], str]:
@@ -301,7 +301,7 @@ def entry_facts(
             row_count=row["row_count"],
             low=_key(row["min_key"]),
             high=_key(row["max_key"]),
-            fate=fate(row["kind"], row["file_name"], row["level"]),
+            read_outcome=fate(row["kind"], row["file_name"], row["level"]),
         )
         for row in frame.head(limit).iter_rows(named=True)
     )

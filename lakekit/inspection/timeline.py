@@ -75,7 +75,7 @@ def _mark(snapshot: Snapshot, tags: tuple[str, ...], life: str) -> SnapshotMark:
         watermark=snapshot.watermark_or_none,
         user=snapshot.commit_user,
         tags=tags,
-        life=life,
+        kept_by=life,
     )
 
 
@@ -101,9 +101,9 @@ def format_read_call(table: TableCore, mark: SnapshotMark | None) -> str:
     """
     if mark is None:
         return f"{format_open_call(table)}.snapshots()"
-    if mark.life == "changelog":
+    if mark.kept_by == "changelog":
         return f"{format_open_call(table)}.changes(since={mark.id - 1}, until={mark.id})"
-    return f"{format_open_call(table)}.scan(at={(mark.tags[0] if mark.life else mark.id)!r})"
+    return f"{format_open_call(table)}.scan(at={(mark.tags[0] if mark.kept_by else mark.id)!r})"
 
 
 def rows_of(table: TableCore, mark: SnapshotMark | None) -> pl.DataFrame | pl.LazyFrame:
@@ -114,11 +114,11 @@ def rows_of(table: TableCore, mark: SnapshotMark | None) -> pl.DataFrame | pl.La
     ctx = context_of(table)
     if mark is None:
         return frames.snapshots(ctx)
-    if mark.life == "changelog":
+    if mark.kept_by == "changelog":
         return polars_pushdown.scan_lazily(
             incremental.changes(ctx, mark.id - 1, mark.id, mode="auto", kind_column="_row_kind")
         )
-    return polars_pushdown.scan_lazily(table_scan.scan(ctx, mark.tags[0] if mark.life else mark.id))
+    return polars_pushdown.scan_lazily(table_scan.scan(ctx, mark.tags[0] if mark.kept_by else mark.id))
 
 
 def file_counts(table: TableCore, mark: SnapshotMark) -> FileCounts | str:
@@ -131,7 +131,7 @@ def file_counts(table: TableCore, mark: SnapshotMark) -> FileCounts | str:
         return "gone with the snapshot"
     added, removed = (sum(getattr(m, f"num_{what}_files") for m in delta) for what in ("added", "deleted"))
     before = sum(m.num_added_files - m.num_deleted_files for m in base)
-    return FileCounts(live=before + added - removed, added=added, removed=removed)
+    return FileCounts(live_count=before + added - removed, added_count=added, removed_count=removed)
 
 
 def snapshot_of(ctx: TableContext, snapshot_id: int) -> Snapshot:
@@ -194,7 +194,7 @@ def first_line(error: Exception) -> str:
     return escape_controls(text.splitlines()[0]) if text else type(error).__name__
 
 
-REFUSED = (LakekitError, pl.exceptions.PolarsError)
+QUERY_ERRORS = (LakekitError, pl.exceptions.PolarsError)
 """Errors of bad text, an expired snapshot or a table that is refused: front ends show them."""
 
 

@@ -39,13 +39,13 @@ _HOUR_MS = 3_600_000
 class CompactionUnit:
     """Files to be compacted together into one level.
 
-    `each`: every file is rewritten by itself, in its level. `is_full`: all runs go to the last level, which counts as a
-    full compaction for `compaction.optimization-interval`. `reason` names the rule that picked it.
+    `per_file`: every file is rewritten by itself, in its level. `is_full`: all runs go to the last level, which counts
+    as a full compaction for `compaction.optimization-interval`. `reason` names the rule that picked it.
     """
 
     output_level: int
     files: tuple[DataFileMeta, ...]
-    each: bool = False
+    per_file: bool = False
     is_full: bool = False
     reason: str = ""
 
@@ -127,7 +127,7 @@ def pick_full(
     if not marked:
         return None
     return CompactionUnit(
-        output_level=levels.max_level, files=tuple(marked), each=True, reason="files of the last level"
+        output_level=levels.max_level, files=tuple(marked), per_file=True, reason="files of the last level"
     )
 
 

@@ -210,13 +210,13 @@ _FREE_SLOTS = 1 << 16
 class KeyCodes:
     """The keys of a section's rows, one integer each.
 
-    `columns` are the key columns, needed where unequal keys may have the same integer (not `exact`). `low` and `high`
-    bound the integers.
+    `columns` are the key columns, needed where unequal keys may have the same integer (not `is_exact`). `low` and
+    `high` bound the integers.
     """
 
     columns: pl.DataFrame
     codes: Array
-    exact: bool
+    is_exact: bool
     low: int
     high: int
 
@@ -226,7 +226,7 @@ class KeyCodes:
     @property
     def is_dense(self) -> bool:
         """Return whether the integers may be used as addresses."""
-        return self.exact and self.high - self.low < max(DENSE_RATIO * len(self.codes), _FREE_SLOTS)
+        return self.is_exact and self.high - self.low < max(DENSE_RATIO * len(self.codes), _FREE_SLOTS)
 
 
 def encode_keys(section: pl.DataFrame, key: Sequence[str]) -> KeyCodes:
@@ -241,15 +241,15 @@ def encode_keys(section: pl.DataFrame, key: Sequence[str]) -> KeyCodes:
         packed = _pack_integers(exact)
         if packed is not None:
             codes, low, high = packed
-            return KeyCodes(columns=columns, codes=codes, exact=True, low=low, high=high)
+            return KeyCodes(columns=columns, codes=codes, is_exact=True, low=low, high=high)
     hashes = columns.to_series(0).hash() if columns.width == 1 else columns.hash_rows()
-    return KeyCodes(columns=columns, codes=hashes.to_numpy(), exact=False, low=0, high=2**64 - 1)
+    return KeyCodes(columns=columns, codes=hashes.to_numpy(), is_exact=False, low=0, high=2**64 - 1)
 
 
 def select_keys(keys: KeyCodes, mask: Bools) -> KeyCodes:
     """Return the key codes of the rows that are set in the mask."""
-    columns = keys.columns if keys.exact else keys.columns.filter(pl.Series(mask))
-    return KeyCodes(columns=columns, codes=keys.codes[mask], exact=keys.exact, low=keys.low, high=keys.high)
+    columns = keys.columns if keys.is_exact else keys.columns.filter(pl.Series(mask))
+    return KeyCodes(columns=columns, codes=keys.codes[mask], is_exact=keys.is_exact, low=keys.low, high=keys.high)
 
 
 def _bits(column: pl.Series, *, last: bool) -> pl.Series:
@@ -355,7 +355,7 @@ def mask_repeated(keys: KeyCodes) -> Bools | None:
 
 def newer_runs(keys: KeyCodes, rank: Ints) -> bool:
     """Return whether rows form few runs of ascending keys, each run newer as a whole than the runs before."""
-    if not keys.exact or len(keys) < 2:
+    if not keys.is_exact or len(keys) < 2:
         return False
     starts = np.flatnonzero(np.append(True, keys.codes[1:] <= keys.codes[:-1]))
     if len(starts) > len(keys) // 16 + 1:
@@ -368,7 +368,7 @@ def blocks(keys: KeyCodes) -> tuple[Ints, Ints]:
     """Return row numbers grouped by key, in row order inside, and where each key's block begins."""
     if len(keys) == 0:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    if keys.exact:
+    if keys.is_exact:
         rows = np.argsort(keys.codes, kind="stable")
         placed = keys.codes[rows]
         return rows, np.flatnonzero(np.append(True, placed[1:] != placed[:-1]))

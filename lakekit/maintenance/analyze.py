@@ -62,7 +62,7 @@ _LINEAR_COUNTING_LIMIT = 2.5 * _REGISTERS
 class DistinctSketch:
     """A growing sketch of one column: a flag for each register and rank that a value had."""
 
-    marks: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(_REGISTERS * _RANKS, np.bool_))
+    register_bits: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(_REGISTERS * _RANKS, np.bool_))
 
     def add(self, values: pl.Series) -> None:
         """Add some values; nulls are ignored."""
@@ -71,11 +71,11 @@ class DistinctSketch:
             (pl.col("h") & _REGISTER_MASK).cast(pl.UInt32) * _RANKS
             + (pl.col("h") | _REGISTER_MASK).bitwise_leading_zeros()
         )
-        self.marks[positions.to_series().to_numpy()] = True
+        self.register_bits[positions.to_series().to_numpy()] = True
 
     def to_bytes(self) -> bytes:
         """Return the registers, a byte each."""
-        shown = self.marks.reshape(_REGISTERS, _RANKS)[:, ::-1]
+        shown = self.register_bits.reshape(_REGISTERS, _RANKS)[:, ::-1]
         ranks = np.where(shown.any(axis=1), _RANKS - shown.argmax(axis=1), 0)
         return ranks.astype(np.uint8).tobytes()
 
@@ -122,7 +122,7 @@ def analyze(ctx: TableContext, columns: Sequence[str] | None, look: Look | None 
         columns=FrozenDict({field.name: _answers(field, summary) for field in fields}),
     )
     name = f"stat-{ctx.runtime.new_id()}-0"
-    ctx.storage.put(ctx.layout.statistics(name), statistics.to_json())
+    ctx.storage.put(ctx.paths.statistics(name), statistics.to_json())
     step = CommitStep(changes=CommitChanges(kind="ANALYZE", delta=EMPTY_DELTA, changelog=EMPTY_DELTA, statistics=name))
     try:
         return committer.outcome(job, [try_commit.try_commit(job, step, UncommittedFiles(ctx), latest)])
@@ -130,7 +130,7 @@ def analyze(ctx: TableContext, columns: Sequence[str] | None, look: Look | None 
         raise
     except BaseException:
         with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
-            ctx.storage.delete([ctx.layout.statistics(name)])
+            ctx.storage.delete([ctx.paths.statistics(name)])
         raise
 
 

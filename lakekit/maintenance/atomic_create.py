@@ -60,7 +60,7 @@ def check_place(target: TableLocation) -> None:
 
     In an object store, data files that another attempt left are ignored.
     """
-    root = target.layout.root
+    root = target.paths.root
     names = [entry.name for entry in target.storage.list(root)]
     if not isinstance(target.storage, SupportsDirectories):  # and halves of files too
         inside = (entry for name in names if name in _METADATA for entry in target.storage.list(f"{root}/{name}"))
@@ -86,13 +86,13 @@ def create_table_atomically(
         state = make(target)
         _publish(target, state)
         return state.schemas[-1]
-    above, _, own = target.layout.root.rpartition("/")
+    above, _, own = target.paths.root.rpartition("/")
     hidden = f"{above}/.{what}-{target.runtime.new_id()}"
-    staged = replace(target, layout=TablePaths(root=f"{hidden}/{own}"), catalog_env=None)
+    staged = replace(target, paths=TablePaths(root=f"{hidden}/{own}"), catalog_env=None)
     try:
         state = make(staged)
         _publish(staged, state)
-        protocol.move(staged.storage, staged.layout.root, target.layout.root)
+        protocol.move(staged.storage, staged.paths.root, target.paths.root)
     finally:
         with suppress(LakekitError):
             protocol.remove(staged.storage, hidden)
@@ -108,12 +108,12 @@ def _publish(target: TableLocation, state: InitialState) -> None:
     is_first = True
     try:
         for schema in state.schemas:
-            path = target.layout.schema(schema.id)
+            path = target.paths.schema(schema.id)
             is_first = is_first and create_exclusive(target.storage, path, schema.to_json())
             made += [path] if is_first else []
         if state.snapshot is not None and is_first:
             is_first = create_exclusive(
-                target.storage, target.layout.snapshot(state.snapshot.id), state.snapshot.to_json()
+                target.storage, target.paths.snapshot(state.snapshot.id), state.snapshot.to_json()
             )
     except CommitStateUnknown:
         raise
@@ -123,11 +123,11 @@ def _publish(target: TableLocation, state: InitialState) -> None:
         raise
     if not is_first:
         raise StorageFailed(
-            f'another table was made at "{target.layout.root}" at this moment, which stands', path=target.layout.root
+            f'another table was made at "{target.paths.root}" at this moment, which stands', path=target.paths.root
         )
     if state.snapshot is not None:
         with suppress(LakekitError):  # a hint is advice
-            for path in (target.layout.latest_hint, target.layout.earliest_hint):
+            for path in (target.paths.latest_hint, target.paths.earliest_hint):
                 target.storage.put(path, snapshot.encode(state.snapshot.id))
 
 
@@ -136,7 +136,7 @@ def drop_created(target: TableLocation) -> None:
 
     Raises: `StorageFailed`.
     """
-    protocol.remove(target.storage, target.layout.root, last=(target.layout.schema_dir,))
+    protocol.remove(target.storage, target.paths.root, last=(target.paths.schema_dir,))
 
 
 def copy_file(storage: Storage, path: str, to: Storage, target: str) -> None:
@@ -152,7 +152,9 @@ def first_snapshot(ctx: TableContext, live: ManifestEntries, indexes: Sequence[I
     draft = UncommittedFiles(ctx)
     base = writing.write_list(draft, [])
     delta = writing.write_list(draft, writing.write_entries(draft, live))
-    index_name = draft.write("index-manifest", index_manifest.encode(indexes, **draft.how)) if indexes else None
+    index_name = (
+        draft.write("index-manifest", index_manifest.encode(indexes, **draft.encode_options)) if indexes else None
+    )
     draft.finish()
     count = int(live.numbers("row_count").sum())
     return Snapshot(
@@ -219,7 +221,7 @@ def clone(source: TableContext, target: TableLocation, at: int | str | datetime 
 
 def _check(source: TableContext) -> None:
     table_context.check_writable(source)
-    if source.layout.hidden:
+    if source.paths.hidden:
         kind = str(source.options.type)
         instead = (
             "cat.create_object_table makes another one of the same location"
@@ -265,7 +267,7 @@ def _files(source: TableContext, target: TableLocation, state: InitialState) -> 
     if state.snapshot is None:
         return None
     target_ctx = replace(
-        source, name=target.name, layout=target.layout, storage=target.storage, catalog_env=None, dynamic=EMPTY
+        source, name=target.name, paths=target.paths, storage=target.storage, catalog_env=None, dynamic=EMPTY
     ).with_schema(state.schemas[-1])
     live = manifest_reader.read_live_entries(source, state.snapshot)
     indexes = manifest_reader.index_entries(source, state.snapshot)
@@ -278,7 +280,7 @@ def _files(source: TableContext, target: TableLocation, state: InitialState) -> 
     )
     statistics = state.snapshot.statistics if target_ctx.schema.id == state.snapshot.schema_id else None
     if statistics is not None:
-        pairs.append((source.layout.statistics(statistics), target_ctx.layout.statistics(statistics)))
+        pairs.append((source.paths.statistics(statistics), target_ctx.paths.statistics(statistics)))
     is_remote = source.storage.is_remote or target_ctx.storage.is_remote
     parallel_map(
         lambda pair: copy_file(source.storage, pair[0], target_ctx.storage, pair[1]),
@@ -306,6 +308,6 @@ def _data(source: TableContext, target_ctx: TableContext, live: ManifestEntries)
     ):
         pairs += [
             (old, new),
-            *((source.layout.extra_file(old, name), target_ctx.layout.extra_file(new, name)) for name in extra),
+            *((source.paths.extra_file(old, name), target_ctx.paths.extra_file(new, name)) for name in extra),
         ]
     return pairs

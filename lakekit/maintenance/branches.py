@@ -80,7 +80,7 @@ def rollback(
     done = Expired(table=ctx.name, snapshot_ids=tuple(reversed(ids)), tags=names, dry_run=dry_run)
     if dry_run:
         return done
-    storage, layout = ctx.storage, ctx.layout
+    storage, layout = ctx.storage, ctx.paths
     existing = next((root for root in every if root.kind == "snapshot" and root.snapshot.id == target.id), None)
     if existing is None:
         _bring_back(ctx, target)
@@ -111,7 +111,7 @@ def rollback(
 def check_whole(ctx: TableContext, target: Snapshot) -> None:
     """Raise `Corrupt` where no read of the snapshot could be planned, so that newer ones must be kept."""
     schemas.read(ctx, target.schema_id)
-    storage, layout = ctx.storage, ctx.layout
+    storage, layout = ctx.storage, ctx.paths
     lists = [
         name
         for name in (target.base_manifest_list, target.delta_manifest_list, target.index_manifest)
@@ -137,8 +137,8 @@ def _bring_back(ctx: TableContext, target: Snapshot) -> None:
 
     Raises: `Conflict` where the tags are deleted meanwhile; the file is deleted again then.
     """
-    keep = [ctx.layout.tag(tag.name) for tag in refs.list_tags(ctx) if tag.snapshot == target]
-    path = ctx.layout.snapshot(target.id)
+    keep = [ctx.paths.tag(tag.name) for tag in refs.list_tags(ctx) if tag.snapshot == target]
+    path = ctx.paths.snapshot(target.id)
     ctx.storage.put_if_absent(path, target.to_json())
     if not any(map(ctx.storage.exists, keep)):
         ctx.storage.delete([path])
@@ -153,7 +153,7 @@ def _without_lost_changelog(ctx: TableContext, target: Snapshot) -> Snapshot:
     A missing changelog is expected of the oldest snapshot, but not of one between others.
     """
     name = target.changelog_manifest_list
-    if name is None or ctx.storage.exists(ctx.layout.manifest(name)):
+    if name is None or ctx.storage.exists(ctx.paths.manifest(name)):
         return target
     return replace(target, changelog_manifest_list=None, changelog_manifest_list_size=None, changelog_record_count=None)
 
@@ -165,10 +165,10 @@ def _changelogs(ctx: TableContext, later: list[reachability.GcRoot], target: int
     left = [number for number in snapshots.changelog_ids(ctx) if number <= target]
     with suppress(LakekitError):
         if left:
-            ctx.storage.put(ctx.layout.changelog_latest_hint, snapshot.encode(left[-1]))
+            ctx.storage.put(ctx.paths.changelog_latest_hint, snapshot.encode(left[-1]))
         else:
-            ctx.storage.delete([ctx.layout.changelog_latest_hint])
-    ctx.storage.delete([ctx.layout.changelog(number) for number in removed])
+            ctx.storage.delete([ctx.paths.changelog_latest_hint])
+    ctx.storage.delete([ctx.paths.changelog(number) for number in removed])
 
 
 # ---- branches ------------------------------------------------------------
@@ -186,7 +186,7 @@ def create(ctx: TableContext, name: str, *, tag: str | None = None) -> None:
     Raises: `InvalidOption` for a name that no branch can have, `BranchAlreadyExists`, `TagNotFound`.
     """
     _check_name(ctx, name)
-    branch_layout = ctx.layout.on_branch(name)
+    branch_layout = ctx.paths.on_branch(name)
     if ctx.storage.list(branch_layout.branch_root):
         msg = f"{ctx.name} has a branch {name!r}, or what is left of one: t.delete_branch({name!r}) removes it"
         raise BranchAlreadyExists(msg, name=name)
@@ -194,11 +194,11 @@ def create(ctx: TableContext, name: str, *, tag: str | None = None) -> None:
     if tag is not None:
         source_tag = refs.read_tag(ctx, tag)
         last = source_tag.snapshot.schema_id
-        _claim(ctx, name, branch_layout.tag(tag), ctx.storage.read(ctx.layout.tag(tag)))
+        _claim(ctx, name, branch_layout.tag(tag), ctx.storage.read(ctx.paths.tag(tag)))
         _claim(ctx, name, branch_layout.snapshot(source_tag.snapshot.id), source_tag.snapshot.to_json())
     for number in (schema_id for schema_id in schemas.ids(ctx) if schema_id <= last):
-        _claim(ctx, name, branch_layout.schema(number), ctx.storage.read(ctx.layout.schema(number)))
-    if tag is not None and not ctx.storage.exists(ctx.layout.tag(tag)):
+        _claim(ctx, name, branch_layout.schema(number), ctx.storage.read(ctx.paths.schema(number)))
+    if tag is not None and not ctx.storage.exists(ctx.paths.tag(tag)):
         delete(ctx, name)
         raise Conflict(
             f"tag {tag!r} of {ctx.name} was deleted while branch {name!r} was made of it. There is no such branch now"
@@ -229,7 +229,7 @@ def rename(ctx: TableContext, name: str, new: str) -> None:
     _check_other(ctx, name)
     _check_name(ctx, new)
     _check_unread(ctx, name, ", and set it again afterwards")
-    old, target = ctx.layout.branch_dir(name), ctx.layout.branch_dir(new)
+    old, target = ctx.paths.branch_dir(name), ctx.paths.branch_dir(new)
     mine, others = (_contents(ctx, directory) for directory in (old, target))
     is_schema = f"{_SCHEMA_FOLDER}/"
     shared = others.keys() & mine.keys()
@@ -255,7 +255,7 @@ def fast_forward(ctx: TableContext, name: str, *, dry_run: bool = False) -> Expi
     branch whose files cannot be read (nothing is replaced then).
     """
     reachability.check_removable(ctx)
-    if name == ctx.layout.branch:
+    if name == ctx.paths.branch:
         raise InvalidOption(f"{name!r} is the branch itself; name the one to go forward to", key="branch", value=name)
     _check_other(ctx, name)
     branch_ctx = reachability.on_branch(ctx, name)
@@ -264,7 +264,7 @@ def fast_forward(ctx: TableContext, name: str, *, dry_run: bool = False) -> Expi
         raise SnapshotNotFound(
             f"branch {name!r} of {ctx.name} has no snapshots, so there is nothing to go forward to", name=name
         )
-    storage, own, other = ctx.storage, ctx.layout, branch_ctx.layout
+    storage, own, other = ctx.storage, ctx.paths, branch_ctx.paths
     first, tag_names = _read_first_snapshot(branch_ctx, numbers), refs.list_tag_names(branch_ctx)
     same = snapshots.find(ctx, first.id) == first
     going = [
@@ -310,7 +310,7 @@ def _read_first_snapshot(branch_ctx: TableContext, numbers: Sequence[int]) -> Sn
 
 def _schemas(ctx: TableContext, branch_ctx: TableContext, first: int) -> None:
     """Replace the own schemas from an id on by those of the other branch; equal ones stay."""
-    storage, own, other = ctx.storage, ctx.layout, branch_ctx.layout
+    storage, own, other = ctx.storage, ctx.paths, branch_ctx.paths
     theirs = {number: storage.read(other.schema(number)) for number in schemas.ids(branch_ctx)}
     mine = [number for number in schemas.ids(ctx) if number >= first]
     stale = [number for number in mine if number not in theirs or storage.read(own.schema(number)) != theirs[number]]
@@ -367,8 +367,8 @@ def find_unfinished(ctx: TableContext, name: str, before_ms: int) -> list[Stat] 
     so that nothing is lost with it. All of it is older than `before_ms`.
     """
     branch_ctx = reachability.on_branch(ctx, name)
-    entries = _entries(ctx, branch_ctx.layout.branch_root)
-    top = ctx.storage.stat(branch_ctx.layout.branch_root)
+    entries = _entries(ctx, branch_ctx.paths.branch_root)
+    top = ctx.storage.stat(branch_ctx.paths.branch_root)
     if schemas.ids(branch_ctx) or any(
         entry.modified_ms >= before_ms for entry in (*entries, *([] if top is None else [top]))
     ):
@@ -386,8 +386,8 @@ def _copies_of_tags(ctx: TableContext, branch_ctx: TableContext) -> dict[str, by
     """Return what `create` would write into a branch of each tag of the current branch, by path."""
     copies = {}
     for tag in refs.list_tags(ctx):
-        copies[branch_ctx.layout.tag(tag.name)] = ctx.storage.read(ctx.layout.tag(tag.name))
-        copies[branch_ctx.layout.snapshot(tag.snapshot.id)] = tag.snapshot.to_json()
+        copies[branch_ctx.paths.tag(tag.name)] = ctx.storage.read(ctx.paths.tag(tag.name))
+        copies[branch_ctx.paths.snapshot(tag.snapshot.id)] = tag.snapshot.to_json()
     return copies
 
 
@@ -406,14 +406,14 @@ def _check_unread(ctx: TableContext, name: str, afterwards: str) -> None:
 
     Reads of that other branch would silently lack partitions.
     """
-    branch_options: list[tuple[str, Mapping[str, str]]] = [(ctx.layout.branch, ctx.options.given)]
+    branch_options: list[tuple[str, Mapping[str, str]]] = [(ctx.paths.branch, ctx.options.texts)]
     for branch in reachability.branches(ctx):
         with suppress(LakekitError):  # one that is half there reads nothing
             branch_options.append((branch, schemas.latest(reachability.on_branch(ctx, branch)).options))
     for branch, options in branch_options:
         for key in _BRANCH_OPTIONS:
             if branch != name and options.get(key) == name:
-                table = "t" if branch == ctx.layout.branch else f"t.branch({branch!r})"
+                table = "t" if branch == ctx.paths.branch else f"t.branch({branch!r})"
                 whose = ctx.name if branch == MAIN else f"branch {branch!r} of {ctx.name}"
                 raise InvalidOption(
                     f"branch {name!r} is {key} of {whose}: {table}.alter(lk.reset_option({key!r})) first{afterwards}",
@@ -442,7 +442,7 @@ def _contents(ctx: TableContext, directory: str) -> dict[str, bytes]:
 
 def drop(ctx: TableContext, name: str) -> None:
     """Delete the files of a branch: the schemas first, then everything, then the directories."""
-    directory = ctx.layout.branch_dir(name)
+    directory = ctx.paths.branch_dir(name)
     files = _files(ctx, directory)
     ctx.storage.delete(sorted(files, key=lambda path: not path.startswith(f"{directory}/{_SCHEMA_FOLDER}/")))
     inside = (
@@ -470,7 +470,7 @@ def repair(ctx: TableContext) -> pl.DataFrame:
 
     Raises: `StorageFailed`.
     """
-    layout = ctx.layout
+    layout = ctx.paths
     mended: list[tuple[str, int | None, int | None]] = []
     for ids, latest, earliest in (
         (snapshots.ids(ctx), layout.latest_hint, layout.earliest_hint),

@@ -102,7 +102,7 @@ def groups(ctx: TableContext, restored: RestoredBucket, *, full: bool) -> list[t
     """Return the files of a partition to rewrite, in groups that become one file each."""
     options = ctx.with_options({"compaction.min.file-num": "2"}).options if full else ctx.options
     summaries = {
-        part.file_name: DeletionVectorSummary(index_file=entry.file_name, deleted=part.cardinality)
+        part.file_name: DeletionVectorSummary(index_file=entry.file_name, deleted_row_count=part.cardinality)
         for entry in restored.vectors
         for part in entry.ranges
     }
@@ -320,10 +320,10 @@ def _bucket_count(ctx: TableContext, files: list[DataFileMeta]) -> int:
     That is the option's number, else as many as the target rows or size of a bucket ask for.
     """
     options = ctx.options
-    if "postpone.default-bucket-num" not in options.given:
+    if "postpone.default-bucket-num" not in options.texts:
         if options.postpone_target_row_num_per_bucket:
             return max(1, -(-sum(file.row_count for file in files) // options.postpone_target_row_num_per_bucket))
-        if "postpone.target-size-per-bucket" in options.given:
+        if "postpone.target-size-per-bucket" in options.texts:
             return max(1, -(-sum(file.size_bytes for file in files) // options.postpone_target_size_per_bucket_bytes))
     return options.postpone_default_bucket_num
 
@@ -375,7 +375,7 @@ class CompactRequest:
 
     ctx: TableContext
     commit_user: str
-    full: bool
+    is_full: bool
     order: SortOrder | None
     is_chosen: bool
 
@@ -440,7 +440,7 @@ def compact_request(
         append_compaction.clusters_buckets(ctx)
     order = None if order_by is None else rewrite.ordering(ctx, order_by, strategy)
     return CompactRequest(
-        ctx=ctx, commit_user=ctx.new_commit_user(), full=full, order=order, is_chosen=where is not None
+        ctx=ctx, commit_user=ctx.new_commit_user(), is_full=full, order=order, is_chosen=where is not None
     )
 
 
@@ -476,14 +476,14 @@ def messages(
     if job.order is not None:
         return rewrite.sort(ctx, snapshot_buckets, job.order, partitions)
     if ctx.options.bucket == POSTPONE_BUCKET:
-        return move_to_buckets(ctx, snapshot_buckets, partitions, job.commit_user, full=job.full)
+        return move_to_buckets(ctx, snapshot_buckets, partitions, job.commit_user, full=job.is_full)
     if not ctx.has_buckets and ctx.options.clustering_incremental:
-        return cluster(ctx, snapshot_buckets, partitions, full=job.full, is_chosen=job.is_chosen)
+        return cluster(ctx, snapshot_buckets, partitions, full=job.is_full, is_chosen=job.is_chosen)
     if not ctx.has_buckets:
-        return pack(ctx, snapshot_buckets, partitions, full=job.full, shard=shard)
+        return pack(ctx, snapshot_buckets, partitions, full=job.is_full, shard=shard)
     writers = BucketWriters(ctx, commit_user=job.commit_user, snapshot_buckets=snapshot_buckets)
     try:
-        writers.compact_places(list(bucket_ids), full=job.full)
+        writers.compact_places(list(bucket_ids), full=job.is_full)
         return writers.prepare()
     finally:
         writers.drop()

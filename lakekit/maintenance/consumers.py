@@ -32,7 +32,7 @@ def reset(ctx: TableContext, consumer_id: str, next_snapshot: int | None) -> Non
     if next_snapshot is None:
         with suppress(Corrupt):  # one that nobody can read keeps every snapshot: it can be forgotten all the same
             refs.read_consumer(ctx, consumer_id)
-        ctx.storage.delete([ctx.layout.consumer(consumer_id)])
+        ctx.storage.delete([ctx.paths.consumer(consumer_id)])
         return
     number = parse_count(next_snapshot, "next_snapshot")
     if number > _MAX_SNAPSHOT_ID:
@@ -51,7 +51,7 @@ def next_snapshot_ids(ctx: TableContext) -> list[int]:
             consumer = refs.find_consumer(ctx, name)
         except Corrupt as damaged:
             remedy = f"t.reset_consumer({name!r}, next_snapshot=…) writes it anew, and without next_snapshot forgets it"
-            raise reachability.unreadable_root(damaged, "a consumer", ctx.layout.consumer(name), remedy) from damaged
+            raise reachability.unreadable_root(damaged, "a consumer", ctx.paths.consumer(name), remedy) from damaged
         snapshot_ids += [] if consumer is None else [consumer.next_snapshot]
     return snapshot_ids
 
@@ -72,7 +72,7 @@ def expire(
     """
     wanted, spared = _pattern(including, "including"), _pattern(excluding, "excluding")
     expired = []
-    for entry in ctx.storage.list(ctx.layout.consumer_dir):
+    for entry in ctx.storage.list(ctx.paths.consumer_dir):
         name = entry.name.removeprefix("consumer-")
         if (
             entry.is_dir
@@ -83,7 +83,7 @@ def expire(
         if (wanted is None or wanted.fullmatch(name)) and not (spared is not None and spared.fullmatch(name)):
             expired.append(name)
     if not dry_run:
-        ctx.storage.delete([f"{ctx.layout.consumer_dir}/consumer-{name}" for name in expired])
+        ctx.storage.delete([f"{ctx.paths.consumer_dir}/consumer-{name}" for name in expired])
     return Expired(table=ctx.name, consumers=tuple(expired), dry_run=dry_run)
 
 

@@ -117,20 +117,20 @@ def _clean(ctx: TableContext, unreachable: UnreachableFiles) -> None:
 class RetentionLimits:
     """The most and fewest that are kept, the time since which they are kept, and how many expire at once."""
 
-    most: int
-    fewest: int
+    max_count: int
+    min_count: int
     since_ms: int
-    at_once: int
+    max_expires: int
 
     def __post_init__(self) -> None:
-        if self.most < self.fewest or self.fewest < 1:
+        if self.max_count < self.min_count or self.min_count < 1:
             msg = (
-                f"at most {self.most} and at least {self.fewest} are to be kept, which cannot be: give both "
+                f"at most {self.max_count} and at least {self.min_count} are to be kept, which cannot be: give both "
                 "retain_max and retain_min, the first not less than "
                 "the second, and neither 0 (the one that is not given is the table's option num-retained.max or "
                 "num-retained.min)"
             )
-            raise InvalidOption(msg, key="retain_max", value=str(self.most))
+            raise InvalidOption(msg, key="retain_max", value=str(self.max_count))
 
 
 def snapshot_limits(ctx: TableContext) -> RetentionLimits:
@@ -138,10 +138,10 @@ def snapshot_limits(ctx: TableContext) -> RetentionLimits:
     options = ctx.options
     since = ctx.runtime.now_ms() - options.snapshot_time_retained_ms
     return RetentionLimits(
-        most=options.snapshot_num_retained_max,
-        fewest=options.snapshot_num_retained_min,
+        max_count=options.snapshot_num_retained_max,
+        min_count=options.snapshot_num_retained_min,
         since_ms=since,
-        at_once=options.snapshot_expire_limit,
+        max_expires=options.snapshot_expire_limit,
     )
 
 
@@ -149,7 +149,10 @@ def changelog_limits(ctx: TableContext) -> RetentionLimits:
     """Return the retention of long-lived changelogs by the table's options."""
     fewest, most, age = ctx.options.changelog_retained
     return RetentionLimits(
-        most=most, fewest=fewest, since_ms=ctx.runtime.now_ms() - age, at_once=ctx.options.snapshot_expire_limit
+        max_count=most,
+        min_count=fewest,
+        since_ms=ctx.runtime.now_ms() - age,
+        max_expires=ctx.options.snapshot_expire_limit,
     )
 
 
@@ -166,9 +169,9 @@ def override_limits(
     Raises: `InvalidOption` for a value that is no count.
     """
     arguments = {
-        "most": ("retain_max", retain_max),
-        "fewest": ("retain_min", retain_min),
-        "at_once": ("max_deletes", max_deletes),
+        "max_count": ("retain_max", retain_max),
+        "min_count": ("retain_min", retain_min),
+        "max_expires": ("max_deletes", max_deletes),
     }
     counts = {name: parse_count(value, key) for name, (key, value) in arguments.items() if value is not None}
     return replace(retained, since_ms=retained.since_ms if older_than_ms is None else older_than_ms, **counts)
@@ -183,7 +186,7 @@ def nothing_is_old(ctx: TableContext, retained: RetentionLimits, newest_id: int)
     This saves a commit to a table with thousands of young snapshots from listing them. The hint that names the oldest
     is verified. Over a network False is returned: a listing is cheaper there.
     """
-    storage, layout = ctx.storage, ctx.layout
+    storage, layout = ctx.storage, ctx.paths
     if storage.is_remote:
         return False
     with suppress(LakekitError):
@@ -194,8 +197,8 @@ def nothing_is_old(ctx: TableContext, retained: RetentionLimits, newest_id: int)
         oldest = snapshots.find(ctx, first)
         return (
             oldest is not None
-            and count <= retained.most
-            and (count <= retained.fewest or oldest.time_millis >= retained.since_ms)
+            and count <= retained.max_count
+            and (count <= retained.min_count or oldest.time_millis >= retained.since_ms)
         )
     return False
 
@@ -221,11 +224,11 @@ def expire_snapshots(
         or end <= snapshot_ids[0]
         or (low == snapshot_ids[0] and _is_young(snapshots.find(ctx, low), retained))
     ):
-        if snapshot_ids and not dry_run and not ctx.storage.exists(ctx.layout.earliest_hint):
+        if snapshot_ids and not dry_run and not ctx.storage.exists(ctx.paths.earliest_hint):
             _say_earliest(ctx, snapshot_ids[0])
         return Expired(table=ctx.name, dry_run=dry_run)
     everything = reachability.read_all_roots(ctx)
-    own = [root for root in everything if root.branch == ctx.layout.branch]
+    own = [root for root in everything if root.branch == ctx.paths.branch]
     end = _first_young(
         own,
         "snapshot",
@@ -243,7 +246,7 @@ def expire_snapshots(
             reachability.write(ctx, root.path, root.snapshot.to_json())
         if stays:
             with suppress(LakekitError):
-                ctx.storage.put(ctx.layout.changelog_latest_hint, snapshot.encode(stays[-1].snapshot.id))
+                ctx.storage.put(ctx.paths.changelog_latest_hint, snapshot.encode(stays[-1].snapshot.id))
         _keep_latest(ctx, end, snapshot_ids[-1])
         ctx.storage.delete([root.path for root in expired])
         _say_earliest(ctx, end)
@@ -266,15 +269,15 @@ def _has_longer_changelogs(ctx: TableContext, retained: RetentionLimits) -> bool
         options.changelog_time_retained_ms,
     )
     longer = age is not None and ctx.runtime.now_ms() - age < retained.since_ms
-    return longer or (fewest or 0) > retained.fewest or (most or 0) > retained.most
+    return longer or (fewest or 0) > retained.min_count or (most or 0) > retained.max_count
 
 
 def _bounds(ctx: TableContext, retained: RetentionLimits, snapshot_ids: Sequence[int]) -> tuple[int, int]:
     """Return the first snapshot whose age counts, and the first that stays whatever its age."""
     if not snapshot_ids:
         return 0, 0
-    low = max(snapshot_ids[-1] - retained.most + 1, snapshot_ids[0])
-    end = min(snapshot_ids[-1] - retained.fewest + 1, snapshot_ids[0] + retained.at_once)
+    low = max(snapshot_ids[-1] - retained.max_count + 1, snapshot_ids[0])
+    end = min(snapshot_ids[-1] - retained.min_count + 1, snapshot_ids[0] + retained.max_expires)
     options = ctx.options
     if not (
         options.consumer_changelog_only and options.changelog_outlives_snapshots
@@ -304,7 +307,7 @@ def _first_young(
 
 def _say_earliest(ctx: TableContext, number: int) -> None:
     with suppress(LakekitError):  # a hint is advice
-        ctx.storage.put(ctx.layout.earliest_hint, snapshot.encode(number))
+        ctx.storage.put(ctx.paths.earliest_hint, snapshot.encode(number))
 
 
 def _keep_latest(ctx: TableContext, end: int, newest: int) -> None:
@@ -312,7 +315,7 @@ def _keep_latest(ctx: TableContext, end: int, newest: int) -> None:
 
     Engines that believe hints would take it for the newest once the snapshot after it is deleted too.
     """
-    storage, path = ctx.storage, ctx.layout.latest_hint
+    storage, path = ctx.storage, ctx.paths.latest_hint
     with suppress(LakekitError):
         hinted = snapshot.decode(storage.read(path, 0, 32))
         if hinted is not None and hinted < end:
@@ -325,7 +328,7 @@ def _changelog_root(ctx: TableContext, root: GcRoot) -> GcRoot:
         kind="changelog",
         branch=root.branch,
         name=str(number),
-        path=ctx.layout.changelog(number),
+        path=ctx.paths.changelog(number),
         snapshot=root.snapshot,
     )
 
@@ -346,7 +349,7 @@ def expire_changelogs(
         return Expired(table=ctx.name, dry_run=dry_run)
     numbers = range(changelog_ids[-1] + 1) if delete_all else _changelog_bounds(ctx, retained, changelog_ids, newest)
     everything = reachability.read_all_roots(ctx)
-    own = [root for root in everything if root.branch == ctx.layout.branch and root.kind == "changelog"]
+    own = [root for root in everything if root.branch == ctx.paths.branch and root.kind == "changelog"]
     end = numbers.stop if delete_all else _first_young(own, "changelog", numbers, retained, numbers.stop - 1)
     expired = sorted((root for root in own if root.snapshot.id < end), key=lambda root: root.snapshot.id)
     if not expired:
@@ -356,9 +359,9 @@ def expire_changelogs(
         ctx.storage.delete([root.path for root in expired])
         with suppress(LakekitError):
             if len(expired) == len(own):
-                ctx.storage.delete([ctx.layout.changelog_latest_hint, ctx.layout.changelog_earliest_hint])
+                ctx.storage.delete([ctx.paths.changelog_latest_hint, ctx.paths.changelog_earliest_hint])
             else:
-                ctx.storage.put(ctx.layout.changelog_earliest_hint, snapshot.encode(end))
+                ctx.storage.put(ctx.paths.changelog_earliest_hint, snapshot.encode(end))
 
     unreachable = remove(ctx, expired, everything, None if dry_run else drop)
     return make_expired(
@@ -371,13 +374,13 @@ def _changelog_bounds(ctx: TableContext, retained: RetentionLimits, changelog_id
 
     The last of the range stays whatever its age; the newest changelog always does.
     """
-    low = max(newest - retained.most + 1, changelog_ids[0])
+    low = max(newest - retained.max_count + 1, changelog_ids[0])
     return range(
         low,
         min(
             [
-                newest - retained.fewest + 1,
-                changelog_ids[0] + retained.at_once,
+                newest - retained.min_count + 1,
+                changelog_ids[0] + retained.max_expires,
                 changelog_ids[-1],
                 *consumers.next_snapshot_ids(ctx),
             ]

@@ -17,7 +17,7 @@ import polars as pl
 import pyarrow as pa
 
 from lakekit import plugins
-from lakekit.columns import PLACE
+from lakekit.columns import POSITION
 from lakekit.commit.committer import commit_changes
 from lakekit.commit.overwrite import Overwrite
 from lakekit.data_file.paths import partition_path, partition_spec, partition_values
@@ -141,7 +141,7 @@ def is_due(ctx: TableContext, *, ends: bool) -> bool:
     interval = options.partition_expiration_check_interval_ms
     if not interval or (ends and options.end_input_check_partition_expire):
         return True
-    now, key = ctx.runtime.now_ms(), ("partitions-looked-at", ctx.storage, ctx.layout.snapshot_dir)
+    now, key = ctx.runtime.now_ms(), ("partitions-looked-at", ctx.storage, ctx.paths.snapshot_dir)
     last: int | None = ctx.runtime.metadata_cache.get(key)
     if last is None:
         last = now - interval * int(ctx.runtime.new_id()[:6], 16) // 0xFFFFFF
@@ -296,10 +296,10 @@ def matching_partitions(ctx: TableContext, serialized: Iterable[bytes], where: p
         user_expressions.fit_condition(wanted, where, schema), schema, ctx.name, "where"
     )
     numbered = partition_frame(ctx, pa.array(rows, pa.binary())).with_row_index(
-        PLACE
+        POSITION
     )  # a condition that names no column holds for each of them
     try:
-        matching = numbered.filter(wanted.fill_null(value=False)).get_column(PLACE)
+        matching = numbered.filter(wanted.fill_null(value=False)).get_column(POSITION)
     except pl.exceptions.PolarsError as wrong:  # some of what does not fit is seen only here
         raise SchemaMismatch(f"where={wanted} does not fit the columns of {ctx.name}: {wrong}") from None
     return {rows[at] for at in matching}

@@ -63,7 +63,7 @@ class MigratedFile:
     """A file to take over: its path, what its footer says, and the table schema it was written with.
 
     `values` are those of its partition, as rows hold them; `names` the columns that it holds, `stats` the columns whose
-    null count and bounds are known, `inside` its own types of partition columns that it holds too.
+    null count and bounds are known, `partition_types` its own types of partition columns that it holds too.
     """
 
     path: str
@@ -74,14 +74,14 @@ class MigratedFile:
     names: frozenset[str]
     stats: Mapping[str, ColumnStats]
     schema_id: int
-    inside: Mapping[str, DataType] = EMPTY
+    partition_types: Mapping[str, DataType] = EMPTY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PlacedFile:
     """A file, the partition it goes to, and its manifest entry."""
 
-    taken: MigratedFile
+    source: MigratedFile
     partition: bytes
     file: DataFileMeta
 
@@ -115,7 +115,7 @@ def migrate(
         waiting=storage.is_remote,
     )
     placed = [
-        _PlacedFile(taken=source, partition=row, file=file)
+        _PlacedFile(source=source, partition=row, file=file)
         for source, row, file in zip(rows, partitions, described, strict=True)
     ]
     try:
@@ -154,7 +154,7 @@ def _snapshot(storage: Storage, ctx: TableContext, placed: Sequence[_PlacedFile]
     is_remote = storage.is_remote or ctx.storage.is_remote
 
     def put(at: int) -> None:
-        source = placed[at].taken.path
+        source = placed[at].source.path
         if not (move and hard_link(storage, source, ctx.storage, paths[at])):
             atomic_create.copy_file(storage, source, ctx.storage, paths[at])
         if ctx.storage.size(paths[at]) != placed[at].file.size_bytes:
@@ -194,7 +194,7 @@ def _with_statistics(ctx: TableContext, source: MigratedFile, partition: bytes, 
 
     A row of every column is read: what cannot be read fails now.
     """
-    options = TableOptions.parse({**ctx.options.given, "file.format": source.format_name})
+    options = TableOptions.parse({**ctx.options.texts, "file.format": source.format_name})
     shape = shapes.shape_of(replace(ctx, options=options), bucket=_UNAWARE_BUCKET, level=0, keyed=False, kind="data")
     keys = ctx.schema.partition_keys
     file_fields = [field for field in ctx.schema.fields if field.name in source.names and field.name not in keys]
@@ -206,11 +206,11 @@ def _with_statistics(ctx: TableContext, source: MigratedFile, partition: bytes, 
     }
     modes = [
         NONE if field.name in keys and field.name not in source.names else mode
-        for field, mode in zip(shape.valued, shape.value_modes, strict=True)
+        for field, mode in zip(shape.value_fields, shape.value_modes, strict=True)
     ]
-    measured_fields = frozenset(shape.collected)
+    measured_fields = frozenset(shape.bounds_fields)
     unmeasured = [field for field in file_fields if field in measured_fields and field.name not in stats]
-    collecting = StatsCollector(shape.collected, stats)
+    collecting = StatsCollector(shape.bounds_fields, stats)
     with _name_file_in_failures(ctx, source):
         reader.scan_files(ctx, [file], [source.path], file_fields).head(1).collect()
         if unmeasured:
@@ -218,7 +218,9 @@ def _with_statistics(ctx: TableContext, source: MigratedFile, partition: bytes, 
             for frame in collect_batches(rows, chunk_size=_BATCH_ROWS):
                 collecting.add(frame)
         _check_inside(ctx, source, partition, file)
-    return replace(file, value_stats=collecting.stats(shape.valued, modes), value_stats_cols=shape.value_stats_cols)
+    return replace(
+        file, value_stats=collecting.stats(shape.value_fields, modes), value_stats_cols=shape.value_stats_cols
+    )
 
 
 def _constants(ctx: TableContext, partition: bytes) -> dict[str, pl.Series]:
@@ -247,17 +249,19 @@ def _stats_of_nulls(source: MigratedFile) -> ColumnStats:
 
 def _check_inside(ctx: TableContext, source: MigratedFile, partition: bytes, file: DataFileMeta) -> None:
     """Raise `SchemaMismatch` where a row has another partition value than its folder: it would be lost."""
-    if not source.inside:
+    if not source.partition_types:
         return
     own = replace(
         ctx.schema,
-        fields=tuple(replace(field, type=source.inside.get(field.name, field.type)) for field in ctx.schema.fields),
+        fields=tuple(
+            replace(field, type=source.partition_types.get(field.name, field.type)) for field in ctx.schema.fields
+        ),
     )
-    frame = reader.scan_files(ctx.with_schema(own), [file], [source.path], own.fields_of(source.inside))
+    frame = reader.scan_files(ctx.with_schema(own), [file], [source.path], own.fields_of(source.partition_types))
     constants = _constants(ctx, partition)
     differs = [
         col(name).cast(constants[name].dtype, strict=False).ne_missing(pl.lit(constants[name]).first()).any()
-        for name in source.inside
+        for name in source.partition_types
     ]
     for name, wrong in (
         frame.select(differs).collect().to_dict(as_series=False).items()

@@ -74,13 +74,13 @@ between their ids, whatever the size of the table.
 class _DirectoryListing:
     """The files of one kind in a directory, by name.
 
-    `seen`: what the listing says of each; None: only the names are known.
+    `file_stats`: what the listing says of each; None: only the names are known.
     """
 
     kind: str
     directory: str
     names: Sequence[str]
-    seen: Mapping[str, Stat] | None
+    file_stats: Mapping[str, Stat] | None
 
     def only(self, wanted: Callable[[str], bool]) -> _DirectoryListing:
         return replace(self, names=[name for name in self.names if wanted(name)])
@@ -148,7 +148,7 @@ def _unfinished_branches(ctx: TableContext, limit_ms: int) -> dict[str, list[Sta
                 f"branch {branch!r} of {ctx.name} has no schema: what it needs cannot be told, and nothing is "
                 "removed. Delete or repair it first"
             )
-            raise Corrupt(msg, path=reachability.on_branch(ctx, branch).layout.schema_dir)
+            raise Corrupt(msg, path=reachability.on_branch(ctx, branch).paths.schema_dir)
         unfinished[branch] = files
     return unfinished
 
@@ -158,8 +158,8 @@ def _stat_files(ctx: TableContext, listed: _DirectoryListing) -> list[Stat]:
 
     A file never looks older here than it was when it was listed.
     """
-    if listed.seen is not None:
-        return [listed.seen[name] for name in listed.names]
+    if listed.file_stats is not None:
+        return [listed.file_stats[name] for name in listed.names]
     looked_at = [ctx.storage.stat(f"{listed.directory}/{name}") for name in listed.names]
     return [stat for stat in looked_at if stat is not None and not stat.is_dir]
 
@@ -246,7 +246,7 @@ def _list_candidates(
     ctx: TableContext, outside: Sequence[str], lists: Lists | None
 ) -> tuple[list[_DirectoryListing], list[Stat]]:
     """Return every file that could be an orphan, and the directories of buckets and partitions."""
-    layout = ctx.layout
+    layout = ctx.paths
     listings = [
         _files(ctx, kind, directory)
         for kind, directory in (
@@ -256,7 +256,7 @@ def _list_candidates(
         )
     ]
     for branch in reachability.branches(ctx):
-        branch_layout = reachability.on_branch(ctx, branch).layout
+        branch_layout = reachability.on_branch(ctx, branch).paths
         listings += [
             _list_temporary_files(ctx, branch_layout.snapshot_dir, "snapshot-"),
             _list_temporary_files(ctx, branch_layout.changelog_dir, "changelog-"),
@@ -285,14 +285,14 @@ def _files(ctx: TableContext, kind: str, directory: str) -> _DirectoryListing:
     storage = ctx.storage
     if isinstance(storage, LocalStorage):
         return _DirectoryListing(
-            kind=kind, directory=directory.rstrip("/"), names=storage.file_names(directory), seen=None
+            kind=kind, directory=directory.rstrip("/"), names=storage.file_names(directory), file_stats=None
         )
     return _directory_listing(kind, directory, storage.list(directory))
 
 
 def _directory_listing(kind: str, directory: str, listed: Sequence[Stat]) -> _DirectoryListing:
     seen = {stat.name: stat for stat in listed if not stat.is_dir}
-    return _DirectoryListing(kind=kind, directory=directory.rstrip("/"), names=list(seen), seen=seen)
+    return _DirectoryListing(kind=kind, directory=directory.rstrip("/"), names=list(seen), file_stats=seen)
 
 
 def _list_temporary_files(ctx: TableContext, directory: str, prefix: str) -> _DirectoryListing:
@@ -312,7 +312,7 @@ def _external_roots(ctx: TableContext, *, external: bool) -> list[str]:
 
     Raises: `LocationNotAllowed`, and `Conflict` for a root in the folder of another table.
     """
-    named = ctx.layout.external_roots
+    named = ctx.paths.external_roots
     if not external:
         if named:
             shown = ", ".join(named)[:200]
@@ -351,7 +351,7 @@ def _data(ctx: TableContext, outside: Sequence[str], lists: Lists | None) -> tup
 
     Bucket directories lie at the depth of the table's partitions.
     """
-    layout, storage = ctx.layout, ctx.storage
+    layout, storage = ctx.paths, ctx.storage
     side_by_side = partial(map_io, is_remote=storage.is_remote)
     below = partial(side_by_side, storage.list) if lists is None else lists
     tops = [

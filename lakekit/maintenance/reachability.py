@@ -73,7 +73,7 @@ class GcRoot:
 
 def branches(ctx: TableContext) -> list[str]:
     """Return the names of all branches, main first, also those that are incomplete."""
-    listed = ctx.storage.list(ctx.layout.branches_dir)
+    listed = ctx.storage.list(ctx.paths.branches_dir)
     return [
         MAIN,
         *(
@@ -92,7 +92,7 @@ def check_removable(ctx: TableContext) -> None:
     table_context.check_removable(ctx)
     for branch in branches(ctx):
         branch_ctx = on_branch(ctx, branch)
-        if branch != ctx.layout.branch and schemas.ids(branch_ctx):
+        if branch != ctx.paths.branch and schemas.ids(branch_ctx):
             table_context.check_removable(replace(branch_ctx, schema=schemas.latest(branch_ctx)))
 
 
@@ -112,7 +112,7 @@ def read_all_roots(ctx: TableContext) -> list[GcRoot]:
 
 def on_branch(ctx: TableContext, branch: str) -> TableContext:
     """Return the context with the paths of another branch: enough for its metadata."""
-    return ctx if ctx.layout.branch == branch else replace(ctx, layout=ctx.layout.on_branch(branch))
+    return ctx if ctx.paths.branch == branch else replace(ctx, paths=ctx.paths.on_branch(branch))
 
 
 def read_branch_roots(ctx: TableContext) -> list[GcRoot]:
@@ -122,7 +122,7 @@ def read_branch_roots(ctx: TableContext) -> list[GcRoot]:
 
 def list_roots(ctx: TableContext) -> list[tuple[Kind, str, Stat]]:
     """Return the files of the branch's roots: kind, number or name, and what the listing says of each."""
-    layout = ctx.layout
+    layout = ctx.paths
     return [
         *(
             ("snapshot", str(number), seen)
@@ -169,7 +169,7 @@ def read(ctx: TableContext, kind: Kind, name: str, seen: Stat) -> GcRoot:
         snapshot = metadata_io.read_listed(ctx, seen, Snapshot.from_json)
     if kind != "tag" and snapshot.id != int(name):
         raise Corrupt(f"{seen.path} says it is snapshot {snapshot.id}", path=seen.path, field="id")
-    return GcRoot(kind=kind, branch=ctx.layout.branch, name=name, path=seen.path, snapshot=snapshot)
+    return GcRoot(kind=kind, branch=ctx.paths.branch, name=name, path=seen.path, snapshot=snapshot)
 
 
 def unreadable_root(damaged: Corrupt, what: str, path: str, remedy: str) -> Corrupt:
@@ -308,7 +308,7 @@ class _FileEntries:
 
     def __init__(self, ctx: TableContext) -> None:
         self.ctx = ctx
-        self._found: dict[str, ManifestEntries] = {}
+        self._entries: dict[str, ManifestEntries] = {}
         self._names = pa.array([], pa.string())
         self._partitions: list[manifest_writer.Values] = []
 
@@ -325,12 +325,12 @@ class _FileEntries:
     def of(self, listed: Iterable[ManifestFileMeta]) -> ManifestEntries:
         """Return the entries of some manifests, in their order."""
         files = self._concerned(listed)
-        for batch in _batch_manifests([file for file in files if file.name not in self._found]):
+        for batch in _batch_manifests([file for file in files if file.name not in self._entries]):
             parts = manifest_reader.read_each(self.ctx, batch)
-            self._found |= {
+            self._entries |= {
                 file.name: part.filter(self._concerns(part)) for file, part in zip(batch, parts, strict=True)
             }
-        return columns_of.concat([columns_of.empty(), *(self._found[file.name] for file in files)])
+        return columns_of.concat([columns_of.empty(), *(self._entries[file.name] for file in files)])
 
     def once(self, listed: Iterable[ManifestFileMeta]) -> Iterator[ManifestEntries]:
         """Yield the entries of manifests whose order does not matter, in batches."""
@@ -392,7 +392,7 @@ def _data(
     for path, name, size, extra in zip(paths.data_file_paths(ctx, leaving), *columns, strict=True):
         sizes[path], names[path] = size, name
         for beside in extra:
-            at = ctx.layout.extra_file(path, beside)
+            at = ctx.paths.extra_file(path, beside)
             sizes[at], names[at] = None, beside
     files.about(leaving)
     needed = _needed_names(ctx, retained, files)
@@ -479,7 +479,7 @@ def _changelogs(ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence
         for path, size, extra in zip(paths.data_file_paths(ctx, added), *columns, strict=True):
             sizes[path] = size
             for beside in extra:
-                sizes[ctx.layout.extra_file(path, beside)] = None
+                sizes[ctx.paths.extra_file(path, beside)] = None
     return sizes
 
 
@@ -528,7 +528,7 @@ def _lists(
             except FileMissing:
                 if not (missing_ok or root.kind == "changelog" or (which == "changelog" and root.path in oldest)):
                     raise
-    return {ctx.layout.manifest(name): size_bytes for name, size_bytes in sizes.items()}
+    return {ctx.paths.manifest(name): size_bytes for name, size_bytes in sizes.items()}
 
 
 def _index(
@@ -551,7 +551,7 @@ def _index(
             for entry in manifest_reader.index_entries(ctx, root.snapshot)
         }
         sizes = {path: size for path, size in sizes.items() if names[path] not in needed}
-    return sizes, {ctx.layout.manifest(name): None for name in fresh}
+    return sizes, {ctx.paths.manifest(name): None for name in fresh}
 
 
 def _by_index_manifest(gc_roots: Iterable[GcRoot]) -> dict[str, GcRoot]:
@@ -565,4 +565,4 @@ def _by_index_manifest(gc_roots: Iterable[GcRoot]) -> dict[str, GcRoot]:
 def _statistics(ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoot]) -> dict[str, int | None]:
     retained_names = {root.snapshot.statistics for root in retained if root.kind != "changelog"}
     named = {root.snapshot.statistics for root in removed if root.kind != "changelog"} - retained_names - {None}
-    return {ctx.layout.statistics(name): None for name in named if name is not None}
+    return {ctx.paths.statistics(name): None for name in named if name is not None}

@@ -61,14 +61,14 @@ _BATCH_ROWS = 1 << 16
 class FileBatch:
     """Files of one bucket that are processed together.
 
-    `before`: earlier entries of these files; an equal entry must not be added again.
+    `earlier_entries`: earlier entries of these files; an equal entry must not be added again.
     """
 
     partition: bytes
     bucket: int
     total_buckets: int
     files: tuple[DataFileMeta, ...]
-    before: frozenset[Identity] = frozenset()
+    earlier_entries: frozenset[Identity] = frozenset()
 
 
 def rewrite(ctx: TableContext, where: pl.Expr | str | None, *, rebuild: bool = False) -> Commit:
@@ -155,7 +155,7 @@ def _make_batch(
         bucket=bucket_key[1],
         total_buckets=bucket_key[2],
         files=tuple(files),
-        before=frozenset[Identity]().union(*earlier),
+        earlier_entries=frozenset[Identity]().union(*earlier),
     )
 
 
@@ -175,7 +175,7 @@ def rewrite_batch(
                 ctx,
                 old,
                 data_file_path(ctx, batch.partition, batch.bucket, old),
-                batch.before,
+                batch.earlier_entries,
                 new_paths,
                 rebuild=rebuild,
             )
@@ -223,7 +223,7 @@ def commit(ctx: TableContext, messages: Sequence[CommitMessage]) -> Commit:
 def discard(ctx: TableContext, messages: Sequence[CommitMessage]) -> None:
     """Delete the index files of messages that will not be committed."""
     made = [
-        ctx.layout.extra_file(data_file_path(ctx, message.partition, message.bucket, new), name)
+        ctx.paths.extra_file(data_file_path(ctx, message.partition, message.bucket, new), name)
         for message in messages
         for old, new in zip(message.compact_before, message.compact_after, strict=True)
         for name in new.extra_files
@@ -280,7 +280,7 @@ def _rewrite_entry(
     if small and (file.name, data, others) not in before:
         return replace(file, embedded_index=data, extra_files=others)
     name = f"{file.name}-{ctx.runtime.new_id()}{INDEX_SUFFIX}"
-    index_path = ctx.layout.extra_file(path, name)
+    index_path = ctx.paths.extra_file(path, name)
     new_paths.append(index_path)
     with ctx.storage.open_write(index_path) as sink:
         sink.write(container.encode({}) if data is None else data)
@@ -323,7 +323,7 @@ def _contents(ctx: TableContext, file: DataFileMeta, path: str) -> Contents | No
             return container.decode(file.embedded_index, path=path)
         if file.index_file is None:
             return {}
-        outside = ctx.layout.extra_file(path, file.index_file)
+        outside = ctx.paths.extra_file(path, file.index_file)
         return container.decode(ctx.storage.read(outside), path=outside)
     except (FileMissing, Corrupt):
         return None

@@ -98,7 +98,7 @@ def put(ctx: TableContext, tag: Tag, *, if_not_exists: bool = False) -> Tag:
 
     Raises: `TagAlreadyExists`, `SnapshotNotFound`.
     """
-    keep, path = referencing_paths(ctx, tag.snapshot), ctx.layout.tag(tag.name)
+    keep, path = referencing_paths(ctx, tag.snapshot), ctx.paths.tag(tag.name)
     if not ctx.storage.put_if_absent(path, tag.to_json()):
         if if_not_exists:
             return refs.read_tag(ctx, tag.name)
@@ -129,10 +129,10 @@ def replace(
     check_name(name)
     old = refs.read_tag(ctx, name)
     tag = _tag(ctx, name, source(ctx, at), retain_ms)
-    keep, path = referencing_paths(ctx, tag.snapshot), ctx.layout.tag(name)
+    keep, path = referencing_paths(ctx, tag.snapshot), ctx.paths.tag(name)
     everything = reachability.read_all_roots(ctx)
     replaced = [root for root in everything if root.path == path and root.snapshot != tag.snapshot]
-    new = reachability.GcRoot(kind="tag", branch=ctx.layout.branch, name=name, path=path, snapshot=tag.snapshot)
+    new = reachability.GcRoot(kind="tag", branch=ctx.paths.branch, name=name, path=path, snapshot=tag.snapshot)
 
     def drop() -> None:
         reachability.write(ctx, path, tag.to_json())
@@ -148,12 +148,12 @@ def rename(ctx: TableContext, name: str, new: str) -> None:
     """Another name for a tag. Raises `TagNotFound`, `TagAlreadyExists`, `InvalidOption`."""
     tag = refs.read_tag(ctx, name)
     check_name(new)
-    path = ctx.layout.tag(new)
+    path = ctx.paths.tag(new)
     if refs.find_tag(ctx, new) is not None or not ctx.storage.put_if_absent(
-        path, ctx.storage.read(ctx.layout.tag(tag.name))
+        path, ctx.storage.read(ctx.paths.tag(tag.name))
     ):
         raise _exists(ctx, new)
-    ctx.storage.delete([ctx.layout.tag(name)])
+    ctx.storage.delete([ctx.paths.tag(name)])
 
 
 def delete(ctx: TableContext, names: Sequence[str], *, dry_run: bool = False) -> Expired:
@@ -171,7 +171,7 @@ def delete(ctx: TableContext, names: Sequence[str], *, dry_run: bool = False) ->
     unreachable = UnreachableFiles()
     if readable:
         everything = reachability.read_all_roots(ctx)
-        paths = {ctx.layout.tag(name) for name in readable}
+        paths = {ctx.paths.tag(name) for name in readable}
         removed = [root for root in everything if root.path in paths]
         unreachable = expire.remove(ctx, removed, everything, None if dry_run else partial(_drop, ctx, readable))
     return make_expired(ctx.name, unreachable, dry_run=dry_run, tags=tuple(names))
@@ -189,7 +189,7 @@ def _is_readable(ctx: TableContext, name: str) -> bool:
 def _drop(ctx: TableContext, names: Sequence[str]) -> None:
     if not names:
         return
-    ctx.storage.delete([ctx.layout.tag(name) for name in names])
+    ctx.storage.delete([ctx.paths.tag(name) for name in names])
     if ctx.options.tag_create_success_file:
         ctx.storage.delete([success_path(ctx, name) for name in names])
 
@@ -299,8 +299,8 @@ def _refuse_second(ctx: TableContext, tag: Tag) -> None:
 
 def referencing_paths(ctx: TableContext, snapshot: Snapshot) -> list[str]:
     """Return the files that keep a snapshot: its own, and those of its tags."""
-    own = [ctx.layout.snapshot(snapshot.id)] if snapshots.find(ctx, snapshot.id) == snapshot else []
-    return [*own, *(ctx.layout.tag(tag.name) for tag in refs.list_tags(ctx) if tag.snapshot == snapshot)]
+    own = [ctx.paths.snapshot(snapshot.id)] if snapshots.find(ctx, snapshot.id) == snapshot else []
+    return [*own, *(ctx.paths.tag(tag.name) for tag in refs.list_tags(ctx) if tag.snapshot == snapshot)]
 
 
 def _snapshot_expired(ctx: TableContext, tag: Tag) -> SnapshotNotFound:
@@ -313,7 +313,7 @@ def _snapshot_expired(ctx: TableContext, tag: Tag) -> SnapshotNotFound:
 
 def success_path(ctx: TableContext, name: str) -> str:
     """Return the file that says a tag exists, used with the option `tag.create-success-file`."""
-    return f"{ctx.layout.tag_dir}/tag-success-file/{name}_SUCCESS"
+    return f"{ctx.paths.tag_dir}/tag-success-file/{name}_SUCCESS"
 
 
 # ---- auto tags ------------------------------------------------------------
@@ -334,9 +334,9 @@ BATCH_PREFIX = "batch-write-"
 
 
 class _TagProgress(NamedTuple):
-    """The last snapshot that was examined for automatic tags, while the last automatic tag was `last`."""
+    """The last snapshot that was examined for automatic tags, while the last automatic tag was `last_tag`."""
 
-    last: str | None
+    last_tag: str | None
     end: Snapshot
 
 
@@ -364,12 +364,12 @@ def create_automatic_tags(ctx: TableContext) -> list[str]:
     last = _latest_automatic_tag(ctx)
     period = None if last is None else time_travel.period_of(ctx, last.name)
     due = None if period is None else period + length
-    key = ("auto-tags", ctx.storage, ctx.layout.snapshot_dir)
+    key = ("auto-tags", ctx.storage, ctx.paths.snapshot_dir)
     seen: _TagProgress | None = ctx.runtime.metadata_cache.get(key)
     number = 0 if last is None else last.snapshot.id + 1
     if (
         seen is not None
-        and seen.last == (None if last is None else last.name)
+        and seen.last_tag == (None if last is None else last.name)
         and snapshots.find(ctx, seen.end.id) == seen.end
     ):
         number = max(number, seen.end.id + 1)  # nobody rolled back since
@@ -516,8 +516,8 @@ def create_batch_tag(ctx: TableContext) -> str | None:
     most = ctx.options.tag_num_retained_max
     if most is not None:
         all_tags = refs.list_tags(ctx)
-        listed = {entry.path: entry.modified_ms for entry in ctx.storage.list(ctx.layout.tag_dir)}
-        all_tags.sort(key=lambda tag: (tag.snapshot.id, listed.get(ctx.layout.tag(tag.name), 0)))
+        listed = {entry.path: entry.modified_ms for entry in ctx.storage.list(ctx.paths.tag_dir)}
+        all_tags.sort(key=lambda tag: (tag.snapshot.id, listed.get(ctx.paths.tag(tag.name), 0)))
         if len(all_tags) > most:
             delete(ctx, [tag.name for tag in all_tags[: len(all_tags) - most]])
     return name
@@ -537,13 +537,13 @@ def expire_tags(ctx: TableContext, *, older_than_ms: int | None = None, dry_run:
     listed = (
         {}
         if before is None
-        else {entry.path: wall_clock_ms(entry.modified_ms) for entry in ctx.storage.list(ctx.layout.tag_dir)}
+        else {entry.path: wall_clock_ms(entry.modified_ms) for entry in ctx.storage.list(ctx.paths.tag_dir)}
     )
     over: list[str] = []
     for tag in refs.list_tags(ctx):
         made = tag.create_time.millis if tag.create_time is not None else None
         if made is None or tag.time_retained_ns is None:
-            made = listed.get(ctx.layout.tag(tag.name))
+            made = listed.get(ctx.paths.tag(tag.name))
         if made is None:
             continue
         is_over = tag.time_retained_ns is not None and now > made + tag.time_retained_ns // 1_000_000

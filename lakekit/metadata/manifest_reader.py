@@ -105,7 +105,7 @@ def read_lists(location: MetadataLocation, lists: Iterable[tuple[Snapshot, Which
     for snapshot, kind in ((snapshot, kind) for snapshot, which in lists for kind in _lists(which)):
         name, size_bytes = _list(snapshot, kind)
         if name is not None and cache.get(_cache_key(location, _LIST, name)) is None:
-            missing[location.layout.manifest(name)] = (name, size_bytes, f"snapshot {snapshot.id} of {location.name}")
+            missing[location.paths.manifest(name)] = (name, size_bytes, f"snapshot {snapshot.id} of {location.name}")
     if len(missing) < 2:
         return
 
@@ -191,7 +191,7 @@ def _find_contradiction(location: MetadataLocation, files: Sequence[ManifestFile
         try:
             columns_of.live_entries(parts)
         except Corrupt:
-            return location.layout.manifest(file.name)
+            return location.paths.manifest(file.name)
     return None
 
 
@@ -203,7 +203,7 @@ def _live_entries(
     The last result is cached, since every read of a snapshot needs it again. If it is everything that the manifests
     hold, which are cached themselves, only a reference is stored.
     """
-    cache, key = location.runtime.metadata_cache, (_LIVE_ENTRIES, location.storage, location.layout.manifest_dir)
+    cache, key = location.runtime.metadata_cache, (_LIVE_ENTRIES, location.storage, location.paths.manifest_dir)
     names = tuple(file.name for file in files)
     cached: tuple[tuple[str, ...], ManifestEntries | ref[Any]] | None = cache.get(key) if columns is None else None
     if cached is not None and cached[0] == names:
@@ -227,7 +227,7 @@ def _live_mask(
     location: MetadataLocation, files: Sequence[ManifestFileMeta], entries: ManifestEntries
 ) -> NDArray[np.bool_]:
     """Return a mask of the live entries among all entries of the manifests, cached as `_live_entries`."""
-    key = (_LIVE_MASK, location.storage, *(location.layout.manifest(file.name) for file in files))
+    key = (_LIVE_MASK, location.storage, *(location.paths.manifest(file.name) for file in files))
     mask: NDArray[np.bool_] | None = location.runtime.metadata_cache.get(key)
     if mask is None:
         mask = columns_of.live_mask(entries)
@@ -263,7 +263,7 @@ def _pieces(location: MetadataLocation, files: Sequence[ManifestFileMeta]) -> li
     for file in {file.name: file for file in files}.values():
         piece = cache.get(_cache_key(location, _ENTRIES, file.name))
         if piece is None:
-            missing.append((location.layout.manifest(file.name), file))
+            missing.append((location.paths.manifest(file.name), file))
         else:
             pieces[file.name] = piece
     if missing:
@@ -276,7 +276,7 @@ def _pieces(location: MetadataLocation, files: Sequence[ManifestFileMeta]) -> li
 def read_bytes(location: MetadataLocation, files: Sequence[ManifestFileMeta]) -> list[bytes]:
     """Return the bytes of manifests, each as long as its list says. Raises `FileMissing`, `Corrupt`."""
     return [
-        _read(location, file.name, location.layout.manifest(file.name), file.size_bytes, "the manifest list")
+        _read(location, file.name, location.paths.manifest(file.name), file.size_bytes, "the manifest list")
         for file in files
     ]
 
@@ -314,7 +314,7 @@ def _read_where(
     cached.
     """
     cache = location.runtime.metadata_cache
-    paths = [(location.layout.manifest(file.name), file) for file in files]
+    paths = [(location.paths.manifest(file.name), file) for file in files]
     if any(
         cache.get(_cache_key(location, _ENTRIES, file.name)) is not None
         or cache.get(_cache_key(location, _PARTLY_READ, file.name))
@@ -448,14 +448,14 @@ def _runs(pieces: Sequence[_EntrySlice | _LazySlice]) -> list[_EntrySlice | _Laz
 
 def _cache_key(location: MetadataLocation, kind: str, name: str) -> tuple[object, ...]:
     """Return a cache key with the kind of decoder, as two members of a snapshot may name one file."""
-    return kind, location.storage, location.layout.manifest(name)
+    return kind, location.storage, location.paths.manifest(name)
 
 
 def _read_once(
     location: MetadataLocation, kind: str, name: str, size_bytes: int | None, owner: str, decode: Callable[..., list[T]]
 ) -> list[T]:
     """Return the decoded contents of a small metadata file, from the cache if possible."""
-    path = location.layout.manifest(name)
+    path = location.paths.manifest(name)
     key = _cache_key(location, kind, name)
     decoded: list[T] | None = location.runtime.metadata_cache.get(key)
     if decoded is None:

@@ -37,7 +37,7 @@ def list_branches(location: MetadataLocation) -> list[Branch]:
     """Return every branch but main, by name; a directory without a schema is not a branch."""
     return [
         Branch(name=entry.name.removeprefix("branch-"), created_ms=entry.modified_ms)
-        for entry in location.storage.list(location.layout.branches_dir)
+        for entry in location.storage.list(location.paths.branches_dir)
         if entry.is_dir
         and entry.name.startswith("branch-")
         and metadata_io.numbers(location, f"{entry.path}/schema", "schema-")
@@ -65,7 +65,7 @@ def check_consumer_id(consumer_id: str) -> None:
 
 def consumer_ids(location: MetadataLocation) -> list[str]:
     """Return the ids of all consumers, sorted."""
-    listed = location.storage.list(location.layout.consumer_dir)
+    listed = location.storage.list(location.paths.consumer_dir)
     return [
         entry.name.removeprefix("consumer-")
         for entry in listed
@@ -77,7 +77,7 @@ def find_consumer(location: MetadataLocation, consumer_id: str) -> Consumer | No
     """Return a consumer's record; None if there is none."""
     if not is_plain(f"consumer-{consumer_id}") or not consumer_id:
         return None
-    return metadata_io.find(location, location.layout.consumer(consumer_id), Consumer.from_json)
+    return metadata_io.find(location, location.paths.consumer(consumer_id), Consumer.from_json)
 
 
 def read_consumer(location: MetadataLocation, consumer_id: str) -> Consumer:
@@ -98,7 +98,7 @@ def list_consumers(location: MetadataLocation) -> dict[str, Consumer]:
 
 def record_consumer(location: MetadataLocation, consumer_id: str, next_snapshot: int) -> None:
     """Write the id of the snapshot that a consumer reads next. Raises `StorageFailed`."""
-    location.storage.put(location.layout.consumer(consumer_id), Consumer(next_snapshot=next_snapshot).to_json())
+    location.storage.put(location.paths.consumer(consumer_id), Consumer(next_snapshot=next_snapshot).to_json())
 
 
 # ---- statistics ------------------------------------------------------------
@@ -111,7 +111,7 @@ def read_statistics(location: MetadataLocation, snapshot: Snapshot) -> Statistic
     """
     if snapshot.statistics is None:
         return None
-    return metadata_io.read(location, location.layout.statistics(snapshot.statistics), Statistics.from_json)
+    return metadata_io.read(location, location.paths.statistics(snapshot.statistics), Statistics.from_json)
 
 
 # ---- tags ------------------------------------------------------------
@@ -126,7 +126,7 @@ def list_tag_names(location: MetadataLocation) -> list[str]:
 
 
 def _list_tag_files(location: MetadataLocation) -> list[tuple[str, Stat]]:
-    listed = location.storage.list(location.layout.tag_dir)
+    listed = location.storage.list(location.paths.tag_dir)
     return [
         (entry.name.removeprefix("tag-"), entry)
         for entry in listed
@@ -138,7 +138,7 @@ def find_tag(location: MetadataLocation, name: str) -> Tag | None:
     """Return the tag of a name; None if there is none."""
     if not is_plain(f"tag-{name}") or not name or str(name) != name:  # a number names none
         return None
-    return metadata_io.find(location, location.layout.tag(name), lambda data, path: Tag.from_json(data, name, path))
+    return metadata_io.find(location, location.paths.tag(name), lambda data, path: Tag.from_json(data, name, path))
 
 
 def read_tag(location: MetadataLocation, name: str) -> Tag:

@@ -34,7 +34,7 @@ ms.
 
 def ids(location: MetadataLocation) -> list[int]:
     """Return the ids of all schemas, ascending."""
-    return metadata_io.numbers(location, location.layout.schema_dir, location.layout.schema_prefix)
+    return metadata_io.numbers(location, location.paths.schema_dir, location.paths.schema_prefix)
 
 
 def newest_id(location: MetadataLocation) -> int | None:
@@ -43,7 +43,7 @@ def newest_id(location: MetadataLocation) -> int | None:
     A local directory is not listed again while its stat is unchanged: a clock with coarse steps can hide a change of
     it, but not the file of the next id, which is checked.
     """
-    storage, layout = location.storage, location.layout
+    storage, layout = location.storage, location.paths
     stat = None if storage.is_remote else storage.stat(layout.schema_dir)
     if stat is None or stat.tag is None:
         schema_ids = ids(location)
@@ -73,7 +73,7 @@ def read(location: MetadataLocation, schema_id: int, *, stat: Stat | None = None
 
     Raises `Corrupt` if the table refers to a schema that does not exist.
     """
-    path = location.layout.schema(schema_id)
+    path = location.paths.schema(schema_id)
     try:
         schema = (
             _read_cached(location, path)
@@ -123,7 +123,7 @@ def is_same_table(ctx: _OpenedTable) -> bool:
     """
     own_schema = ctx.schema
     listed = (
-        dict(metadata_io.list_numbered(ctx, ctx.layout.schema_dir, ctx.layout.schema_prefix))
+        dict(metadata_io.list_numbered(ctx, ctx.paths.schema_dir, ctx.paths.schema_prefix))
         if ctx.storage.is_remote
         else {}
     )
@@ -132,7 +132,7 @@ def is_same_table(ctx: _OpenedTable) -> bool:
     except Corrupt:
         schema_ids = ids(ctx)
         if not schema_ids:
-            raise table_not_found(ctx, ctx.layout.root) from None
+            raise table_not_found(ctx, ctx.paths.root) from None
         if own_schema.id in schema_ids:
             raise
         return False
@@ -147,16 +147,16 @@ def latest(location: MetadataLocation, *, given_path: str | None = None) -> Tabl
     # a local file is looked up by `read` in any case, so that its id is enough here
     if not location.storage.is_remote and (schema_id := newest_id(location)) is not None:
         return read(location, schema_id)
-    listed = metadata_io.list_numbered(location, location.layout.schema_dir, location.layout.schema_prefix)
+    listed = metadata_io.list_numbered(location, location.paths.schema_dir, location.paths.schema_prefix)
     if not listed:
-        raise table_not_found(location, given_path or location.layout.root)
+        raise table_not_found(location, given_path or location.paths.root)
     newest, stat = listed[-1]
     return read(location, newest, stat=stat)
 
 
 def all(location: MetadataLocation) -> list[TableSchema]:  # noqa: A001 - schemas.all(ctx) reads as meant
     """Return every schema, by id."""
-    listed = metadata_io.list_numbered(location, location.layout.schema_dir, location.layout.schema_prefix)
+    listed = metadata_io.list_numbered(location, location.paths.schema_dir, location.paths.schema_prefix)
     return parallel_map(lambda pair: read(location, pair[0], stat=pair[1]), listed, waiting=location.storage.is_remote)
 
 
@@ -175,7 +175,7 @@ def have_types_always(ctx: _OpenedTable, fields: Sequence[Field]) -> bool:
     if schema.id != ctx.newest_schema_id:
         return _had_types(ctx, changeable)
     types = tuple((field.id, field.type) for field in changeable)
-    key = ("types always", ctx.storage, ctx.layout.schema_dir, schema.id, schema.time_millis, types)
+    key = ("types always", ctx.storage, ctx.paths.schema_dir, schema.id, schema.time_millis, types)
     cached: bool | None = ctx.runtime.metadata_cache.get(key)
     if cached is None:
         cached = _had_types(ctx, changeable)
@@ -196,7 +196,7 @@ def _had_types(ctx: _OpenedTable, fields: Sequence[Field]) -> bool:
 
 def table_not_found(location: MetadataLocation, given_path: str) -> TableNotFound | BranchNotFound:
     """Return the error for a location without schema, with what the location looks like instead."""
-    layout, storage = location.layout, location.storage
+    layout, storage = location.paths, location.storage
     if layout.branch != MAIN and metadata_io.numbers(location, f"{layout.root}/schema", "schema-"):
         from_list = [
             entry.name.removeprefix("branch-")
@@ -209,7 +209,7 @@ def table_not_found(location: MetadataLocation, given_path: str) -> TableNotFoun
 
 
 def _describe_location(location: MetadataLocation) -> str:
-    layout, storage = location.layout, location.storage
+    layout, storage = location.paths, location.storage
     stat = storage.stat(layout.root)
     if stat is None:
         return "there is no such folder"
@@ -222,7 +222,7 @@ def _describe_location(location: MetadataLocation) -> str:
 
 
 def _describe_folder(location: MetadataLocation, inside: list[Stat]) -> str:
-    parent, _, own = location.layout.root.rpartition("/")
+    parent, _, own = location.paths.root.rpartition("/")
     tables = [entry.name for entry in inside[:_MAX_LISTED] if entry.is_dir and _is_table(location, entry.path)]
     if tables:
         return f". It looks like a database; its tables are {_join_names(tables)}"

@@ -41,12 +41,12 @@ MAX_CONCURRENT = 16
 
 def ids(location: MetadataLocation) -> list[int]:
     """Return the ids of all snapshots, ascending."""
-    return metadata_io.numbers(location, location.layout.snapshot_dir, "snapshot-")
+    return metadata_io.numbers(location, location.paths.snapshot_dir, "snapshot-")
 
 
 def changelog_ids(location: MetadataLocation) -> list[int]:
     """Return the ids of the long-lived changelogs, ascending: expired snapshots whose changes were kept."""
-    return metadata_io.numbers(location, location.layout.changelog_dir, "changelog-")
+    return metadata_io.numbers(location, location.paths.changelog_dir, "changelog-")
 
 
 def latest_id(location: MetadataLocation) -> int | None:
@@ -68,7 +68,7 @@ def earliest_id(location: MetadataLocation) -> int | None:
 
 
 def _exists(location: MetadataLocation, snapshot_id: int) -> bool:
-    return location.storage.exists(location.layout.snapshot(snapshot_id))
+    return location.storage.exists(location.paths.snapshot(snapshot_id))
 
 
 def _advice(location: MetadataLocation) -> int | None:
@@ -79,7 +79,7 @@ def _advice(location: MetadataLocation) -> int | None:
     if location.storage.is_remote:
         return None
     try:
-        return snapshot.decode(location.storage.read(location.layout.latest_hint, 0, 32))
+        return snapshot.decode(location.storage.read(location.paths.latest_hint, 0, 32))
     except StorageFailed:
         return None
 
@@ -89,7 +89,7 @@ def _advice(location: MetadataLocation) -> int | None:
 
 def find(location: MetadataLocation, snapshot_id: int, *, stat: Stat | None = None) -> Snapshot | None:
     """Return the snapshot of an id, `stat` if it was just listed; None if it does not exist."""
-    path = location.layout.snapshot(snapshot_id)
+    path = location.paths.snapshot(snapshot_id)
     try:
         snapshot = (
             metadata_io.read(location, path, Snapshot.from_json)
@@ -116,7 +116,7 @@ def read(location: MetadataLocation, snapshot_id: int) -> Snapshot:
 
 def find_changelog(location: MetadataLocation, snapshot_id: int) -> Snapshot | None:
     """Return the long-lived changelog of an expired snapshot; None if there is none."""
-    return metadata_io.find(location, location.layout.changelog(snapshot_id), Snapshot.from_json)
+    return metadata_io.find(location, location.paths.changelog(snapshot_id), Snapshot.from_json)
 
 
 def find_change(location: MetadataLocation, snapshot_id: int) -> Snapshot | None:
@@ -145,7 +145,7 @@ def latest(location: MetadataLocation) -> Snapshot | None:
         return cached.snapshot
     hinted_id = _advice(location)
     if hinted_id and not _exists(location, hinted_id + 1):
-        stat = None if hint_tag is None else location.storage.stat(location.layout.snapshot(hinted_id))
+        stat = None if hint_tag is None else location.storage.stat(location.paths.snapshot(hinted_id))
         snapshot = find(location, hinted_id)
         if snapshot is not None:
             if hint_tag is not None and stat is not None and stat.tag is not None:
@@ -165,7 +165,7 @@ class _HintedSnapshot(NamedTuple):
 
 
 def _hinted_key(location: MetadataLocation) -> tuple[object, ...]:
-    return "hinted", location.storage, location.layout.snapshot_dir
+    return "hinted", location.storage, location.paths.snapshot_dir
 
 
 def _hint_tag(location: MetadataLocation) -> str | None:
@@ -173,7 +173,7 @@ def _hint_tag(location: MetadataLocation) -> str | None:
     if location.storage.is_remote:
         return None
     with suppress(StorageFailed):
-        stat = location.storage.stat(location.layout.latest_hint)
+        stat = location.storage.stat(location.paths.latest_hint)
         return None if stat is None else stat.tag
     return None
 
@@ -256,20 +256,20 @@ def _cached_newest(location: MetadataLocation) -> Snapshot | None:
 
 def _is_still(location: MetadataLocation, snapshot: Snapshot, tag: str) -> bool:
     """Return whether the file of a snapshot still has the tag."""
-    stat = location.storage.stat(location.layout.snapshot(snapshot.id))
+    stat = location.storage.stat(location.paths.snapshot(snapshot.id))
     return stat is not None and stat.tag == tag
 
 
 def remember_newest(location: MetadataLocation, snapshot: Snapshot) -> bool:
     """Cache a snapshot that was just made, with its file's tag; return False if the file is gone."""
-    stat = location.storage.stat(location.layout.snapshot(snapshot.id))
+    stat = location.storage.stat(location.paths.snapshot(snapshot.id))
     if stat is not None and stat.tag is not None:
         location.runtime.metadata_cache.put({_newest_key(location): (snapshot, stat.tag)}, _KNOWN_BYTES)
     return stat is not None
 
 
 def _newest_key(location: MetadataLocation) -> tuple[object, ...]:
-    return "newest", location.storage, location.layout.snapshot_dir
+    return "newest", location.storage, location.paths.snapshot_dir
 
 
 def earliest(location: MetadataLocation) -> Snapshot | None:
@@ -280,7 +280,7 @@ def earliest(location: MetadataLocation) -> Snapshot | None:
 def _read_first_or_last(location: MetadataLocation, end: int) -> Snapshot | None:
     snapshot_id = 0
     for _ in range(_ATTEMPTS):
-        listed = metadata_io.list_numbered(location, location.layout.snapshot_dir, "snapshot-")
+        listed = metadata_io.list_numbered(location, location.paths.snapshot_dir, "snapshot-")
         if not listed:
             return None
         snapshot_id, stat = listed[end]
@@ -295,7 +295,7 @@ def _read_first_or_last(location: MetadataLocation, end: int) -> Snapshot | None
 
 def all(location: MetadataLocation) -> list[Snapshot]:  # noqa: A001 - snapshots.all(ctx) reads as meant
     """Return every snapshot, by id, without those that expire meanwhile."""
-    listed = metadata_io.list_numbered(location, location.layout.snapshot_dir, "snapshot-")
+    listed = metadata_io.list_numbered(location, location.paths.snapshot_dir, "snapshot-")
     return [
         snapshot
         for snapshot in parallel_map(

@@ -1,7 +1,7 @@
 """The context of an opened table (schema, options, paths, storage), its catalog, its feature check.
 
     ctx = open_context("warehouse/shop.db/orders")
-    ctx.schema, ctx.options, ctx.layout, ctx.storage
+    ctx.schema, ctx.options, ctx.paths, ctx.storage
 
     with catalog_lock(ctx) as lock:              what a catalog provides: a lock for new schemas and snapshots
         lock.check()                             the lock is still ours
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         @property
         def catalog_env(self) -> CatalogEnvironment | None: ...
         @property
-        def layout(self) -> TablePaths: ...
+        def paths(self) -> TablePaths: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class TableLocation:
 
     name: str
     storage: Storage
-    layout: TablePaths
+    paths: TablePaths
     runtime: Runtime = REAL_RUNTIME
     catalog_env: CatalogEnvironment | None = field(default=None, compare=False, repr=False)
 
@@ -73,7 +73,7 @@ class TableContext:
     name: str
     schema: TableSchema
     options: TableOptions
-    layout: TablePaths
+    paths: TablePaths
     storage: Storage
     dynamic: Mapping[str, Any] = EMPTY
     runtime: Runtime = REAL_RUNTIME
@@ -84,23 +84,23 @@ class TableContext:
     def location(self) -> TableLocation:
         """The location of the table."""
         return TableLocation(
-            name=self.name, storage=self.storage, layout=self.layout, runtime=self.runtime, catalog_env=self.catalog_env
+            name=self.name, storage=self.storage, paths=self.paths, runtime=self.runtime, catalog_env=self.catalog_env
         )
 
     @property
     def branch(self) -> str:
         """Return the branch from which the table is seen."""
-        return self.layout.branch
+        return self.paths.branch
 
     @property
     def root(self) -> str:
         """The table's folder."""
-        return self.layout.root
+        return self.paths.root
 
     @property
     def all_options(self) -> Mapping[str, str]:
         """Every given option as text, the caller's over the table's."""
-        return self.options.given
+        return self.options.texts
 
     @property
     def kind(self) -> Literal["key", "append"]:
@@ -135,7 +135,7 @@ class TableContext:
 
         See `Locations.check`.
         """
-        self.layout.locations.check(location, root=self.root, table=self.name, option=option, path=path)
+        self.paths.locations.check(location, root=self.root, table=self.name, option=option, path=path)
 
     def trusted_place(self, location: str) -> str:
         """Return the allowed location that covers `location`, as `Locations.base_of`.
@@ -143,7 +143,7 @@ class TableContext:
         `location` itself if none does.
         """
         normalized = normalize_location(location)
-        base = None if normalized is None else self.layout.locations.base_of(normalized, self.root)
+        base = None if normalized is None else self.paths.locations.base_of(normalized, self.root)
         return location if base is None else base
 
     def with_schema(self, schema: TableSchema) -> TableContext:
@@ -154,11 +154,11 @@ class TableContext:
         if schema.id < self.newest_schema_id:
             own, given_options = (
                 table_options.translate_options(options, self.schema.fields, schema.fields)
-                for options in (self.schema.options, self.options.given)
+                for options in (self.schema.options, self.options.texts)
             )
             options = (
                 self.options
-                if given_options is self.options.given
+                if given_options is self.options.texts
                 else TableOptions.parse(given_options, kind=self.kind)
             )
             return replace(self, schema=replace(schema, options=FrozenDict(own)), options=options)
@@ -176,14 +176,14 @@ class TableContext:
         fields = tuple(replace(field, name=name) for field, name in zip(own_fields, names, strict=True))
         own, given_options = (
             table_options.translate_options(options, own_fields, fields)
-            for options in (self.schema.options, self.options.given)
+            for options in (self.schema.options, self.options.texts)
         )
         renamed = replace(schema, id=-1 - self.schema.id, fields=fields, options=FrozenDict(own))
         return replace(
             self,
             schema=renamed,
             options=self.options
-            if given_options is self.options.given
+            if given_options is self.options.texts
             else TableOptions.parse(given_options, kind=self.kind),
         )
 
@@ -200,12 +200,12 @@ class TableContext:
         if branch != self.branch:
             return self.on_branch(branch).with_options(options)
         changed, dynamic = self.options.changed(options), FrozenDict({**self.dynamic, **options})
-        layout = _layout(self.layout, changed, dynamic)
-        return replace(self, options=changed, dynamic=dynamic, layout=layout, storage=_storage(self.storage, layout))
+        layout = _layout(self.paths, changed, dynamic)
+        return replace(self, options=changed, dynamic=dynamic, paths=layout, storage=_storage(self.storage, layout))
 
     def on_branch(self, name: str) -> TableContext:
         """Return the same table seen from another branch, with that branch's schema. Raises `BranchNotFound`."""
-        location = replace(self.location, layout=_branch_layout(self.name, self.layout, name))
+        location = replace(self.location, paths=_branch_layout(self.name, self.paths, name))
         return load_context(location, schemas.latest(location), self.dynamic)
 
 
@@ -241,11 +241,11 @@ def open_context(
     layout = _branch_layout(
         name, TablePaths(root=root, locations=locations), branch or str(dynamic.get("branch") or MAIN)
     )
-    location = TableLocation(name=name, storage=storage, layout=layout, runtime=runtime, catalog_env=catalog_env)
+    location = TableLocation(name=name, storage=storage, paths=layout, runtime=runtime, catalog_env=catalog_env)
     try:
         return load_context(location, schemas.latest(location, given_path=path_text), dynamic)
     except TableNotFound:
-        hidden = replace(location, layout=replace(layout, hidden=True))
+        hidden = replace(location, paths=replace(layout, hidden=True))
         if not schemas.ids(hidden):
             raise
         return load_context(hidden, schemas.latest(hidden), dynamic)
@@ -263,12 +263,12 @@ def load_context(location: TableLocation, schema: TableSchema, dynamic: Mapping[
     options = TableOptions.parse(schema.options, kind="key" if schema.primary_keys else "append")
     if dynamic:
         options = options.changed(dynamic)
-    layout = _layout(location.layout, options, dynamic)
+    layout = _layout(location.paths, options, dynamic)
     return TableContext(
         name=location.name,
         schema=schema,
         options=options,
-        layout=layout,
+        paths=layout,
         storage=_storage(location.storage, layout),
         dynamic=FrozenDict(dynamic),
         runtime=location.runtime,
@@ -340,7 +340,7 @@ _NO_LOCK = NoLock()
 
 def catalog_lock(table: CatalogedTable) -> AbstractContextManager[HeldLock]:
     """Return the catalog's lock of a table, or a `NoLock`."""
-    return nullcontext(_NO_LOCK) if table.catalog_env is None else table.catalog_env.lock(table.layout.branch)
+    return nullcontext(_NO_LOCK) if table.catalog_env is None else table.catalog_env.lock(table.paths.branch)
 
 
 def lock_check(lock: HeldLock) -> Callable[[], None] | None:
@@ -350,7 +350,7 @@ def lock_check(lock: HeldLock) -> Callable[[], None] | None:
 
 def schema_changed(table: CatalogedTable, schema: TableSchema) -> None:
     """Notify the catalog of a new schema of branch main."""
-    if table.catalog_env is not None and table.layout.branch == MAIN:
+    if table.catalog_env is not None and table.paths.branch == MAIN:
         table.catalog_env.schema_changed(schema)
 
 
@@ -363,7 +363,7 @@ _ICEBERG_DO = (
     "Readers of Iceberg would meet files that are gone, or old rows. Change it with the Java engine, "
     f"or, where nobody reads it as Iceberg any more, take the option away: t.alter(lk.reset_option({ICEBERG!r}))"
 )
-_LAYOUT, _SHREDDING_FEATURE = ".map.storage-layout", "type.map.shared-shredding"
+_LAYOUT_SUFFIX, _SHREDDING_FEATURE = ".map.storage-layout", "type.map.shared-shredding"
 
 
 def check_writable(ctx: TableContext) -> None:
@@ -432,8 +432,8 @@ def _find_write_refusals(ctx: TableContext) -> Iterator[Unsupported]:
         feature = FEATURES.get(f"option.{key}")
         if feature is not None and feature.write == "refused":
             yield _refusal(ctx, key)
-        if key.startswith("fields.") and key.endswith(_LAYOUT):
-            column = key.removeprefix("fields.").removesuffix(_LAYOUT)
+        if key.startswith("fields.") and key.endswith(_LAYOUT_SUFFIX):
+            column = key.removeprefix("fields.").removesuffix(_LAYOUT_SUFFIX)
             if text == "shared-shredding":
                 yield refuse(_SHREDDING_FEATURE, f"column {column} of table {ctx.name}", instead=_DO)
 

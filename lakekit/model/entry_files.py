@@ -208,7 +208,7 @@ def _entries_table(
     fields, arrays = list(SCHEMA), [columns[name] for name in SCHEMA.names]
     for name, part in zip(file_type.names, file_type.parts, strict=True) if file_type is not None else ():
         if name not in _KNOWN_ENTRY_FIELDS and metadata_records.may_be_kept(part) and inner[name].null_count < size:
-            fields.append(pa.field(name, inner[name].type, metadata={_AVRO: json.dumps(part.declared).encode()}))
+            fields.append(pa.field(name, inner[name].type, metadata={_AVRO: json.dumps(part.declaration).encode()}))
             arrays.append(inner[name])
     return ManifestEntries(pa.Table.from_arrays(arrays, schema=pa.schema(fields)))
 

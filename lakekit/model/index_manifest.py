@@ -173,7 +173,7 @@ def encode(entries: Sequence[IndexManifestEntry], **write_options: Any) -> bytes
     )
     extra = tuple((name, json.loads(declared)) for name, declared in added.items())
     rows = (
-        dict.fromkeys(added) | record(entry) | {e.name: e.value for e in entry.extra if e.declared == added[e.name]}
+        dict.fromkeys(added) | record(entry) | {e.name: e.value for e in entry.extra if e.declaration == added[e.name]}
         for entry in entries
     )
     return metadata_records.write(metadata_records.index_entry(extra, source_meta=source_meta), rows, **write_options)

@@ -153,19 +153,19 @@ class _Runs:
     def __init__(self) -> None:
         self.blocks: list[Block] = []
         self._numbers: dict[bytes, int] = {}
-        self._earlier: list[tuple[Block, list[int]]] = []
+        self._earlier_blocks: list[tuple[Block, list[int]]] = []
 
     def of(self, block: Block) -> list[int]:
         """Return the indices of a block's runs among `blocks`."""
-        for index, (first, runs) in enumerate(self._earlier):
+        for index, (first, runs) in enumerate(self._earlier_blocks):
             left = block.count - first.count
             if left > 0 and block.data.startswith(first.data):
                 run_numbers = [*runs, self._number(block.data[len(first.data) :], left, block.offset)]
-                self._earlier.pop(index)
+                self._earlier_blocks.pop(index)
                 break
         else:
             run_numbers = [self._number(block.data, block.count, block.offset)]
-        self._earlier = [(block, run_numbers), *self._earlier[: _MAX_EARLIER - 1]]
+        self._earlier_blocks = [(block, run_numbers), *self._earlier_blocks[: _MAX_EARLIER - 1]]
         return run_numbers
 
     def _number(self, data: bytes, count: int, offset: int) -> int:
@@ -285,7 +285,7 @@ def encode_list(files: Sequence[ManifestFileMeta], **write_options: Any) -> byte
         )
     fields = (*metadata_records.LIST, *((name, json.loads(declared)) for name, declared in added.items()))
     rows = (
-        dict.fromkeys(added) | record(file) | {e.name: e.value for e in file.extra if e.declared == added[e.name]}
+        dict.fromkeys(added) | record(file) | {e.name: e.value for e in file.extra if e.declaration == added[e.name]}
         for file in files
     )
     return metadata_records.write(fields, rows, **write_options)
@@ -321,5 +321,5 @@ def extra_fields(extras_of_files: Iterable[Iterable[ExtraField]]) -> dict[str, s
     added: dict[str, str] = {}
     for extras in extras_of_files:
         for extra in extras:
-            added.setdefault(extra.name, extra.declared)
+            added.setdefault(extra.name, extra.declaration)
     return added

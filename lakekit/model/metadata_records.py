@@ -282,7 +282,7 @@ class ExtraField:
     """A field that lakekit does not know: its name, Avro type as JSON, and value, to be written back."""
 
     name: str
-    declared: str
+    declaration: str
     value: Any
 
 
@@ -311,7 +311,7 @@ class Records:
         if self.schema is None:
             return ()
         return tuple(
-            ExtraField(name, json.dumps(part.declared), row[name])
+            ExtraField(name, json.dumps(part.declaration), row[name])
             for name, part in zip(self.schema.names, self.schema.parts, strict=True)
             if name not in known_fields and row[name] is not None and may_be_kept(part)
         )
@@ -325,7 +325,7 @@ def may_be_kept(node: AvroNode) -> bool:
     if not node.nullable or node.value is node:
         return False
     try:
-        return avro_schema.parse(json.dumps(node.declared).encode()) == node
+        return avro_schema.parse(json.dumps(node.declaration).encode()) == node
     except (Corrupt, Unsupported):
         return False
 

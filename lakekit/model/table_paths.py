@@ -55,12 +55,12 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udfff]")
 class Locations:
     """The locations that one table is allowed to use beside its own folder.
 
-    `configured` and `named` are normalized locations: of the catalog's configuration or the call that created the
-    table, and of the caller's dynamic options. `warehouse` is the catalog's folder, None without one.
+    `configured_locations` and `option_locations` are normalized locations: of the catalog's configuration or the call
+    that created the table, and of the caller's dynamic options. `warehouse` is the catalog's folder, None without one.
     """
 
-    configured: tuple[str, ...] = ()
-    named: tuple[str, ...] = ()
+    configured_locations: tuple[str, ...] = ()
+    option_locations: tuple[str, ...] = ()
     warehouse: str | None = None
 
     def with_named(self, dynamic: Mapping[str, Any]) -> Locations:
@@ -69,20 +69,23 @@ class Locations:
         Raises `InvalidOption` for an allow list with an invalid location.
         """
         named = named_locations(dynamic)
-        return self if named == self.named else replace(self, named=named)
+        return self if named == self.option_locations else replace(self, option_locations=named)
 
     def with_configured(self, options: Mapping[str, Any] | None) -> Locations:
         """Return the same locations with those of options of a catalog, or of the call that creates a table.
 
         Raises `InvalidOption`.
         """
-        return replace(self, configured=tuple(dict.fromkeys((*self.configured, *named_locations(options or {})))))
+        return replace(
+            self,
+            configured_locations=tuple(dict.fromkeys((*self.configured_locations, *named_locations(options or {})))),
+        )
 
     @property
     def folders(self) -> tuple[str, ...]:
         """The folders that contain allowed locations: configured, named, and the (link-free) warehouse."""
         above = None if self.warehouse is None else _base(self.warehouse)
-        return (*self.configured, *self.named, *(() if above is None else (LinkFreeRoot(above),)))
+        return (*self.configured_locations, *self.option_locations, *(() if above is None else (LinkFreeRoot(above),)))
 
     def is_allowed(self, location: str | None, root: str) -> bool:
         """Return whether the table with folder `root` may use a normalized location; never for None."""
@@ -97,7 +100,7 @@ class Locations:
         """
         bases = (
             base
-            for base in (_base(root), *self.configured, *self.named)
+            for base in (_base(root), *self.configured_locations, *self.option_locations)
             if base is not None and is_at_or_below(location, base)
         )
         return max(bases, key=len, default=None) or self._warehouse_of(location)

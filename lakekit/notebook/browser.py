@@ -60,8 +60,8 @@ class Browser(PictureWidget):
         self.manifests = Manifests(table, at=at or None)
         self.levels = Levels(table, at=at or None)
         self._view: Timeline | Manifests | Levels = self.timeline
-        self._following = False
-        self._places: dict[str, tuple[str, int]] = {}
+        self._is_syncing = False
+        self._bucket_ids: dict[str, tuple[str, int]] = {}
         wide = ipywidgets.Layout(width="auto", max_width="60em")
         self._box = ipywidgets.Text(
             description="filter",
@@ -139,12 +139,12 @@ class Browser(PictureWidget):
     @contextmanager
     def _alone(self) -> Iterator[bool]:
         """Yield whether this is the first change of a chain; the changes that follow it are not handled."""
-        first, self._following = not self._following, True
+        first, self._is_syncing = not self._is_syncing, True
         try:
             yield first
         finally:
             if first:
-                self._following = False
+                self._is_syncing = False
 
     def _move(self, at: int) -> None:
         """Show that snapshot in all three views; a selected file stays selected where the snapshot has it."""
@@ -184,7 +184,7 @@ class Browser(PictureWidget):
         """
         with self._alone() as first:
             if first and change["new"]:
-                self.levels.partition, self.levels.bucket = self._places[change["new"]]
+                self.levels.partition, self.levels.bucket = self._bucket_ids[change["new"]]
                 self.levels.selected = change["new"]
                 self._turn(self.levels)
 
@@ -213,7 +213,7 @@ class Browser(PictureWidget):
     def _locate_file(self, name: str) -> FileLocation | None:
         try:
             return locate_file(self.table, self.at, name)
-        except timeline.REFUSED:  # the views say why this snapshot cannot be read
+        except timeline.QUERY_ERRORS:  # the views say why this snapshot cannot be read
             return None
 
     def _show_manifest(self, location: FileLocation | None) -> None:
@@ -232,14 +232,14 @@ class Browser(PictureWidget):
 
     def _offer_entries(self) -> None:
         """Offer the data files of the selected manifest as options; the selected file is among them."""
-        self._places.clear()
+        self._bucket_ids.clear()
         names: list[tuple[str, str]] = []
         for kind, partition, bucket, level, name in self._of_manifest():
             names.append((escape_controls(f"{kind} L{level} {name}"), name))
-            self._places[name] = (partition, bucket)
+            self._bucket_ids[name] = (partition, bucket)
         with self._entries.hold_sync():
             self._entries.options = [_NO_FILE, *names]
-            self._entries.value = self.levels.selected if self.levels.selected in self._places else ""
+            self._entries.value = self.levels.selected if self.levels.selected in self._bucket_ids else ""
             self._entries.layout.display = "" if names else "none"
 
     def _of_manifest(self) -> list[tuple[Any, ...]]:
@@ -248,7 +248,7 @@ class Browser(PictureWidget):
             return []
         try:
             frame = manifest_tree.entries(self.table, self.manifests.selected, self.at).head(_ENTRIES)
-        except timeline.REFUSED:  # the manifests say why
+        except timeline.QUERY_ERRORS:  # the manifests say why
             return []
         return frame.select("kind", "partition", "bucket", "level", "file_name").rows()
 

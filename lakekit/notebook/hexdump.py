@@ -37,10 +37,10 @@ class Cells(Canvas):
         """Show the page that begins at `start`."""
         page = data[start : start + PAGE]
         self.start, self.frame = start, selected
-        self.marks = draw.find_overlapping(marks, start, start + len(page))
+        self.spans = draw.find_overlapping(marks, start, start + len(page))
         hints = [
             escape_controls(draw.format_span(mark))
-            for mark in self.marks
+            for mark in self.spans
             for _ in range(max(start, mark.offset), min(start + len(page), mark.end))
         ]
         boxes = [
@@ -77,10 +77,10 @@ class Cells(Canvas):
         ]
         rules += [
             f"{_button_selector(c, at, at + LINE)}{{top:{at // LINE * _HEIGHT}px}}"
-            for at in range(0, len(self._spots), LINE)
+            for at in range(0, len(self._boxes), LINE)
         ]
-        for mark in self.marks:
-            low, high = max(mark.offset - self.start, 0), min(mark.end - self.start, len(self._spots))
+        for mark in self.spans:
+            low, high = max(mark.offset - self.start, 0), min(mark.end - self.start, len(self._boxes))
             rules.append(f"{_button_selector(c, low, high)}{{border-color:{draw.color(mark.field)}}}")
             if mark == self.frame:
                 rules.append(
@@ -108,27 +108,41 @@ class Bytes(PictureWidget):
     code = traitlets.Unicode("")
 
     def __init__(self, view: Hex) -> None:
-        self.shown, self._quiet = view, False
+        self.view, self._is_updating = view, False
         self._outer: list[tuple[Hex, int]] = []
-        self._heading, self._detail, self._place = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.Label()
+        self._heading, self._detail, self._page_label = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.Label()
         self._cells = Cells()
         self._list = ipywidgets.Select(options=[], rows=8, layout=ipywidgets.Layout(width="100%"))
         self._list.tooltip = "the fields on this page"
-        self._earlier, self._later = _button("◀ page", "the 512 bytes before"), _button("page ▶", "the next 512 bytes")
-        self._previous, self._next = _button("◀ field", "the field before"), _button("field ▶", "the next field")
+        self._previous_page, self._next_page = (
+            _button("◀ page", "the 512 bytes before"),
+            _button("page ▶", "the next 512 bytes"),
+        )
+        self._previous_field, self._next_field = (
+            _button("◀ field", "the field before"),
+            _button("field ▶", "the next field"),
+        )
         self._open, self._close = (
             _button("open", "the inflated bytes of this block"),
             _button("close", "back to the file"),
         )
-        buttons = [self._earlier, self._place, self._later, self._previous, self._next, self._open, self._close]
+        buttons = [
+            self._previous_page,
+            self._page_label,
+            self._next_page,
+            self._previous_field,
+            self._next_field,
+            self._open,
+            self._close,
+        ]
         super().__init__([self._heading, ipywidgets.HBox(buttons), self._cells, self._list, self._detail])
-        self._earlier.on_click(lambda _: self._turn(-PAGE))
-        self._later.on_click(lambda _: self._turn(PAGE))
-        self._previous.on_click(lambda _: self._step(-1))
-        self._next.on_click(lambda _: self._step(1))
+        self._previous_page.on_click(lambda _: self._turn(-PAGE))
+        self._next_page.on_click(lambda _: self._turn(PAGE))
+        self._previous_field.on_click(lambda _: self._step(-1))
+        self._next_field.on_click(lambda _: self._step(1))
         self._open.on_click(lambda _: self.open_block())
         self._close.on_click(lambda _: self.close_block())
-        self._cells.observe(self._clicked, "chosen")
+        self._cells.observe(self._clicked, "selected_key")
         self._list.observe(self._listed, "value")
         self.observe(lambda _: self._show(), "offset")
         self.observe(lambda _: self._show(), "page")
@@ -137,13 +151,13 @@ class Bytes(PictureWidget):
     @property
     def mark(self) -> FieldSpan | None:
         """The selected field: its bytes, name, value and section."""
-        return self.shown.at(self.offset) if 0 <= self.offset < len(self.shown.data) else None
+        return self.view.at(self.offset) if 0 <= self.offset < len(self.view.data) else None
 
     def open_block(self) -> None:
         """Show the inflated bytes of the selected block."""
-        if self.mark is not None and self.mark.offset in self.shown.opens:
-            self._outer.append((self.shown, self.mark.offset))
-            self._change(self.shown.open(self.mark.offset), -1)
+        if self.mark is not None and self.mark.offset in self.view.opens:
+            self._outer.append((self.view, self.mark.offset))
+            self._change(self.view.open(self.mark.offset), -1)
 
     def close_block(self) -> None:
         """Return to the file of an opened block."""
@@ -151,36 +165,36 @@ class Bytes(PictureWidget):
             self._change(*self._outer.pop())
 
     def _change(self, view: Hex, offset: int) -> None:
-        self.shown = view
+        self.view = view
         with self.hold_trait_notifications():
             self.offset, self.page = offset, max(offset, 0) // PAGE * PAGE
         self._show()
 
     def drawing(self) -> Drawing:
         """Return the page as a picture."""
-        return draw.drawing(self.shown.title, self.shown.data, self.shown.found, start=self.page)
+        return draw.drawing(self.view.title, self.view.data, self.view.spans, start=self.page)
 
     def as_html(self) -> str:
         """Return the first bytes as a table."""
-        return self.shown._repr_html_()
+        return self.view._repr_html_()
 
     def as_text(self) -> str:
         """Return the first bytes in characters."""
-        return repr(self.shown)
+        return repr(self.view)
 
     def _clicked(self, change: dict[str, str]) -> None:
-        if change["new"] and not self._quiet:
+        if change["new"] and not self._is_updating:
             self.offset = int(change["new"])
 
     def _listed(self, change: dict[str, int | None]) -> None:
-        if change["new"] is not None and not self._quiet:
+        if change["new"] is not None and not self._is_updating:
             self.offset = change["new"]
 
     def _turn(self, by: int) -> None:
-        self.page = min(max(0, self.page + by), max(0, len(self.shown.data) - 1) // PAGE * PAGE)
+        self.page = min(max(0, self.page + by), max(0, len(self.view.data) - 1) // PAGE * PAGE)
 
     def _step(self, by: int) -> None:
-        marks, mark = self.shown.found, self.mark
+        marks, mark = self.view.spans, self.mark
         if not marks:
             return
         at = draw.place_of(marks, mark.offset) + by if mark is not None else draw.place_of(marks, self.page)
@@ -190,28 +204,28 @@ class Bytes(PictureWidget):
 
     def _show(self) -> None:
         """Draw the page and show the selected field."""
-        view, mark = self.shown, self.mark
-        self._quiet = True
+        view, mark = self.view, self.mark
+        self._is_updating = True
         try:
             error_html = f"<div><b>{escape(escape_controls(view.error_line))}</b></div>" if view.error_line else ""
             self._heading.value = f"<b>{escape(view.title)}</b>{error_html}"
-            self._cells.fill(view.data, view.found, self.page, mark)
+            self._cells.fill(view.data, view.spans, self.page, mark)
             chosen_key = str(self.offset) if mark is not None else ""
-            self._cells.chosen = chosen_key if self.page <= self.offset < self.page + PAGE else ""
+            self._cells.selected_key = chosen_key if self.page <= self.offset < self.page + PAGE else ""
             options = [
                 (truncate(f"{span.offset:08x}  {draw.format_span(span)}", _OPTION_WIDTH), span.offset)
-                for span in self._cells.marks
+                for span in self._cells.spans
             ]
             with self._list.hold_sync():
                 self._list.options = options
-                self._list.value = mark.offset if mark is not None and mark in self._cells.marks else None
+                self._list.value = mark.offset if mark is not None and mark in self._cells.spans else None
         finally:
-            self._quiet = False
+            self._is_updating = False
         last = min(self.page + PAGE, len(view.data))
-        self._place.value = (
+        self._page_label.value = (
             f"bytes {format_count(self.page)} to {format_count(max(last - 1, 0))} of {format_count(len(view.data))}"
         )
-        self._earlier.disabled, self._later.disabled = self.page == 0, last >= len(view.data)
+        self._previous_page.disabled, self._next_page.disabled = self.page == 0, last >= len(view.data)
         self._open.disabled, self._close.disabled = mark is None or mark.offset not in view.opens, not self._outer
         self.selected = "" if mark is None else mark.field
         self._detail.value = "" if mark is None else cards.html_card("", draw.detail(mark))

@@ -86,12 +86,12 @@ class Levels(PictureWidget):
         self._kinds: dict[int, str] = dict(frames.snapshots(ctx).select("snapshot_id", "kind").rows())
         self._files: dict[int, pl.DataFrame] = {}
         self._changes: dict[int, picture.SnapshotChanges] = {}
-        self._ats: dict[int, int | str] = {}
-        self._quiet = False
+        self._read_points: dict[int, int | str] = {}
+        self._is_updating = False
         self._states: tuple[BucketState, ...] = ()
-        self._asked = EMPTY_QUERY
+        self._query = EMPTY_QUERY
         self._title = ""
-        self._found = levels.picture("", ())
+        self._picture = levels.picture("", ())
         self._explain: Explain | None = None
         super().__init__()
         with self._still():
@@ -120,16 +120,16 @@ class Levels(PictureWidget):
 
     def drawing(self) -> Drawing:
         """Return the picture of the current view."""
-        return levels.drawing(self._found)
+        return levels.drawing(self._picture)
 
     def as_html(self) -> str:
         """Return levels, files and funnel as tables."""
-        return levels.as_html(self._title, self._states, is_append=self._is_append, query=self._asked) + self._funnel()
+        return levels.as_html(self._title, self._states, is_append=self._is_append, query=self._query) + self._funnel()
 
     def as_text(self) -> str:
         """Return levels and funnel in characters."""
         funnel = "" if self._explain is None else f"\n{self._explain}"
-        return levels.as_text(self._title, self._states, is_append=self._is_append, query=self._asked) + funnel
+        return levels.as_text(self._title, self._states, is_append=self._is_append, query=self._query) + funnel
 
     # ---- steps -------------------------------------------------------------------------------------------------------
 
@@ -202,17 +202,17 @@ class Levels(PictureWidget):
             description="first rows", layout=auto_width, tooltip="the first rows of the chosen file, as they lie"
         )
         self._first_rows.on_click(lambda _: self._show_rows())
-        self._stage = Canvas()
-        self._stage.observe(self._clicked, "chosen")
-        self._said, self._detail, self._rows = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML()
+        self._canvas = Canvas()
+        self._canvas.observe(self._clicked, "selected_key")
+        self._message, self._detail, self._rows = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML()
         wraps = ipywidgets.Layout(flex_flow="row wrap", align_items="center")
         places = [*([self._partition] if self._schema.partition_keys else []), self._bucket, self._compare_with]
         asks = [*([] if self._is_append else [self._probe]), self._filter, self._first_rows]
         rows = [[self._slider, back, forward, self._run, self._play], places, asks]
         self.children = (
             *(ipywidgets.HBox(row, layout=wraps) for row in rows),
-            self._stage,
-            self._said,
+            self._canvas,
+            self._message,
             self._detail,
             self._rows,
         )
@@ -229,17 +229,17 @@ class Levels(PictureWidget):
             widget.observe(lambda change, name=name: self._set(name, change["new"]), "value")
 
     def _set(self, name: str, value: Any) -> None:
-        if not self._quiet and value is not None:
+        if not self._is_updating and value is not None:
             setattr(self, name, value)
 
     @contextmanager
     def _still(self) -> Iterator[None]:
         """Suppress the handlers of changes made within the block."""
-        before, self._quiet = self._quiet, True
+        before, self._is_updating = self._is_updating, True
         try:
             yield
         finally:
-            self._quiet = before
+            self._is_updating = before
 
     def _offer(self) -> None:
         """Set the options and values of the controls from the traits."""
@@ -286,7 +286,7 @@ class Levels(PictureWidget):
     def _first(self, partition: str | None, bucket: int | None) -> BucketLocation:
         """Return the bucket to begin with: the first one that fits the partition and bucket."""
         locations: list[BucketLocation] = []
-        with suppress(*timeline.REFUSED):  # told when the picture is drawn
+        with suppress(*timeline.QUERY_ERRORS):  # told when the picture is drawn
             locations = picture.list_buckets(self._read(self.at))
         fits = [
             location
@@ -298,7 +298,7 @@ class Levels(PictureWidget):
     # ---- answers -----------------------------------------------------------------------------------------------------
 
     def _asked_for(self, change: dict[str, Any]) -> None:
-        if self._quiet:
+        if self._is_updating:
             return
         if change["name"] == "partition":
             buckets = [location.bucket for location in self._places() if location.partition == self.partition]
@@ -315,15 +315,15 @@ class Levels(PictureWidget):
 
     def _played(self, change: dict[str, Any]) -> None:
         order = sorted(self._kinds)
-        if not self._quiet and 0 <= change["new"] < len(order):
+        if not self._is_updating and 0 <= change["new"] < len(order):
             self.at = order[change["new"]]
 
     def _at_of(self, snapshot_id: int) -> int | str:
         """Return what `at=` takes for a snapshot, read once."""
-        if snapshot_id not in self._ats:
-            with suppress(*timeline.REFUSED):  # it is the number, then, and what reads by it says what is wrong
-                self._ats[snapshot_id] = timeline.at_of(self.table, snapshot_id)
-        return self._ats.get(snapshot_id, snapshot_id)
+        if snapshot_id not in self._read_points:
+            with suppress(*timeline.QUERY_ERRORS):  # it is the number, then, and what reads by it says what is wrong
+                self._read_points[snapshot_id] = timeline.at_of(self.table, snapshot_id)
+        return self._read_points.get(snapshot_id, snapshot_id)
 
     def _read(self, snapshot_id: int) -> pl.DataFrame:
         """Return the files of a snapshot, read once."""
@@ -342,15 +342,15 @@ class Levels(PictureWidget):
     def _draw(self) -> None:
         """Read what the traits name and show it; errors are shown too."""
         troubles: list[Exception] = []
-        self._states, self._asked, self._explain = (), EMPTY_QUERY, None
+        self._states, self._query, self._explain = (), EMPTY_QUERY, None
         try:
             self._states = self._read_states()
-        except timeline.REFUSED as error:
+        except timeline.QUERY_ERRORS as error:
             troubles.append(error)
         else:
             try:
                 self._ask()
-            except timeline.REFUSED as error:
+            except timeline.QUERY_ERRORS as error:
                 troubles.append(error)
         state = self._states[-1] if self._states else EMPTY_STATE
         total = f"{plural(len(state.files), 'file')} · {format_size(sum(file.size_bytes for file in state.files))}"
@@ -362,15 +362,17 @@ class Levels(PictureWidget):
             f"snapshot {self.at}" if self.at else "no snapshot",
         ]
         self._title = " · ".join(filter(None, parts))
-        self._found = levels.picture(
-            self._title, self._states, key_names=self._key_names, is_append=self._is_append, query=self._asked
+        self._picture = levels.picture(
+            self._title, self._states, key_names=self._key_names, is_append=self._is_append, query=self._query
         )
-        self.set_trait("lit", tuple(file.name for file in state.files if file.name in (state.lit or ())))
+        self.set_trait("lit", tuple(file.name for file in state.files if file.name in (state.opened_names or ())))
         self._offer()
-        self._stage.show(
-            [_to_canvas_box(box) for box in self._found.boxes], height=self._found.height, behind=self._found.marks
+        self._canvas.show(
+            [_to_canvas_box(box) for box in self._picture.boxes],
+            height=self._picture.height,
+            behind=self._picture.shapes,
         )
-        self._said.value = (
+        self._message.value = (
             "".join(f'<p role="alert">{escape(escape_controls(timeline.first_line(error)))}</p>' for error in troubles)
             + self._funnel()
         )
@@ -388,7 +390,7 @@ class Levels(PictureWidget):
         leaving, added = (
             frozenset(name for name, _ in state) for state in (other_files - these_files, these_files - other_files)
         )
-        return (replace(other, leaving=leaving), replace(this, added=added))
+        return (replace(other, leaving_names=leaving), replace(this, added_names=added))
 
     def _state(self, snapshot_id: int, changes: picture.SnapshotChanges | None) -> BucketState:
         return picture.state_of(
@@ -398,7 +400,7 @@ class Levels(PictureWidget):
     def _ask(self) -> None:
         """Evaluate probe and filter by the planner."""
         notes = picture.notes(self.table, self._bucket_location, self._states[-1])
-        self._asked = LevelQuery(said=notes)
+        self._query = LevelQuery(notes=notes)
         probe = picture.probe_of(self.table, self.probe, self.at)
         filter_condition = timeline.condition(self.table, self.filter)
         condition = (
@@ -414,10 +416,10 @@ class Levels(PictureWidget):
         for state in self._states:
             planned = picture.planned_files(self.table, condition, self._at_of(state.snapshot_id or 0))
             lit = frozenset(file.name for file in state.files) & planned
-            states.append(replace(state, lit=lit))
+            states.append(replace(state, opened_names=lit))
             lines.append(self._counted(state, len(lit), len(planned) - len(lit)))
         self._states = tuple(states)
-        self._asked = LevelQuery(probe=None if probe is None else probe.key, said=(*notes, *lines))
+        self._query = LevelQuery(probe=None if probe is None else probe.key, notes=(*notes, *lines))
         self._explain = picture.explain_scan(self.table, condition, self._at_of(self.at))
 
     def _counted(self, state: BucketState, count: int, elsewhere: int) -> str:
@@ -432,12 +434,12 @@ class Levels(PictureWidget):
     # ---- the chosen file ---------------------------------------------------------------------------------------------
 
     def _clicked(self, change: dict[str, Any]) -> None:
-        if not self._quiet:
+        if not self._is_updating:
             box = self._boxes().get(change["new"])
             self.selected = box.files[0].name if box is not None else ""
 
     def _boxes(self) -> dict[str, levels.LevelBox]:
-        return {box.key: box for box in self._found.boxes}
+        return {box.key: box for box in self._picture.boxes}
 
     def _home(self) -> int:
         """Return the snapshot that has the selected file: for a removed file an earlier one."""
@@ -454,22 +456,22 @@ class Levels(PictureWidget):
             return ""
         if any(file.name == self.selected for file in self._states[-1].files):
             return ""  # it went up a level as it was
-        ghost = any(file.name == self.selected for file in self._states[-1].removed)
+        ghost = any(file.name == self.selected for file in self._states[-1].removed_files)
         return f"was removed by snapshot {self.at}, and the snapshots that had it have expired" if ghost else ""
 
     def _selected_box(self) -> levels.LevelBox | None:
         """Return the box of the selected file: the one that was clicked, else the last one that has it."""
-        clicked = self._boxes().get(self._stage.chosen)
+        clicked = self._boxes().get(self._canvas.selected_key)
         if clicked is not None and any(file.name == self.selected for file in clicked.files):
             return clicked
-        boxes = [box for box in self._found.boxes if any(file.name == self.selected for file in box.files)]
-        return next((box for box in reversed(boxes) if box.look != "removed"), boxes[0] if boxes else None)
+        boxes = [box for box in self._picture.boxes if any(file.name == self.selected for file in box.files)]
+        return next((box for box in reversed(boxes) if box.state != "removed"), boxes[0] if boxes else None)
 
     def _choose(self) -> None:
         """Show the selected file."""
         box = self._selected_box() if self.selected else None
         with self._still():
-            self._stage.chosen = "" if box is None else box.key
+            self._canvas.selected_key = "" if box is None else box.key
         self._first_rows.disabled = not self.selected
         self._rows.value = ""
         home = self._home() if self.selected else self.at
@@ -498,7 +500,7 @@ class Levels(PictureWidget):
     def _show_rows(self) -> None:
         try:
             rows = self.frame().head(_ROWS).collect()
-        except timeline.REFUSED as error:
+        except timeline.QUERY_ERRORS as error:
             self._rows.value = f'<p role="alert">{escape(escape_controls(timeline.first_line(error)))}</p>'
         else:
             self._rows.value = cards.html_table(rows.columns, rows.rows(), title=f"first rows of {self.selected}")
@@ -514,9 +516,9 @@ def _to_canvas_box(box: levels.LevelBox) -> CanvasBox:
         top=box.top,
         height=box.height,
         color=shapes.LEVELS[min(max(box.level, 0), len(shapes.LEVELS) - 1)],
-        look=box.look,
+        state=box.state,
         round=2,
-        gone=box.gone,
+        deleted_fraction=box.deleted_fraction,
     )
 
 

@@ -50,8 +50,8 @@ class Manifests(PictureWidget):
         self._where: TreeFilter | None = None
         self._entries: tuple[EntryFact, ...] = ()
         self._total = 0
-        self._shown: dict[str, int] = {}
-        self._heading, self._said, self._detail, self._stage = (
+        self._limits: dict[str, int] = {}
+        self._heading, self._message, self._detail, self._canvas = (
             ipywidgets.HTML(),
             ipywidgets.HTML(),
             ipywidgets.HTML(),
@@ -62,10 +62,12 @@ class Manifests(PictureWidget):
         )
         self._box.layout.width = "38em"
         self._box.tooltip = "a condition in SQL: which manifests and files would a scan open?"
-        super().__init__([self._heading, self._box, self._said, self._stage, self._detail], at=self.tree.snapshot_id)
+        super().__init__(
+            [self._heading, self._box, self._message, self._canvas, self._detail], at=self.tree.snapshot_id
+        )
         ipywidgets.link((self, "filter"), (self._box, "value"))
         self._draw()
-        self._stage.observe(self._on_select, "chosen")
+        self._canvas.observe(self._on_select, "selected_key")
         self.observe(lambda _: self._read(), ["at", "filter"])
         self.observe(lambda _: self._draw(), "selected")
 
@@ -84,7 +86,7 @@ class Manifests(PictureWidget):
 
     def drawing(self) -> Drawing:
         """Return the picture of the tree, the selected manifest in a frame."""
-        return manifests.drawing(self.tree, self._placed, selected=self.selected)
+        return manifests.drawing(self.tree, self._tree_layout, selected=self.selected)
 
     def as_html(self) -> str:
         """Return the tree as a table, and the entries of the selected manifest as another."""
@@ -100,16 +102,16 @@ class Manifests(PictureWidget):
         try:
             if self.at:
                 self._where = manifest_tree.parse_tree_filter(self.table, self.at, self.filter)
-        except timeline.REFUSED as error:
+        except timeline.QUERY_ERRORS as error:
             message = timeline.first_line(error)
         try:
             self.tree = manifest_tree.tree(self.table, self.at, self._where)
-        except timeline.REFUSED as error:
+        except timeline.QUERY_ERRORS as error:
             message, self.tree = (
                 timeline.first_line(error),
                 manifests.ManifestTree(table=timeline.display_name(self.table), snapshot_id=0, lists=()),
             )
-        self._said.value = f'<p role="alert">{escape(message)}</p>' if message else ""
+        self._message.value = f'<p role="alert">{escape(message)}</p>' if message else ""
         if self.selected and self.tree.manifest(self.selected) is None and self.tree.index(self.selected) is None:
             self.selected = ""
         else:
@@ -117,7 +119,7 @@ class Manifests(PictureWidget):
 
     def _draw(self) -> None:
         """Show the tree, and the selection below it."""
-        self._placed = manifests.layout_tree(self.tree, limits=self._shown, selected=self.selected)
+        self._tree_layout = manifests.layout_tree(self.tree, limits=self._limits, selected=self.selected)
         description = manifests.describe_filter(self.tree)
         self._heading.value = f"<b>{escape(manifests.title(self.tree))}</b>" + (
             f"<div>{escape(description)}</div>" if description else ""
@@ -133,11 +135,11 @@ class Manifests(PictureWidget):
                 height=manifests.ROW - 2,
                 color=_TRANSPARENT,
             )
-            for row in self._placed.rows
+            for row in self._tree_layout.rows
             if row.key
         ]
-        self._stage.show(boxes, height=self._placed.height, behind=manifests.shapes(self._placed))
-        self._stage.chosen = self.selected
+        self._canvas.show(boxes, height=self._tree_layout.height, behind=manifests.shapes(self._tree_layout))
+        self._canvas.selected_key = self.selected
         self._tell()
 
     def _tell(self) -> None:
@@ -152,7 +154,7 @@ class Manifests(PictureWidget):
             )
             try:
                 self._entries, self._total = manifest_tree.entry_facts(self.table, self.selected, self.at, self._where)
-            except timeline.REFUSED as error:
+            except timeline.QUERY_ERRORS as error:
                 alert = f'<p role="alert">{escape(timeline.first_line(error))}</p>'
         elif self.tree.index(self.selected) is not None:
             self.code = f'{opened}.indexes(at={at!r}).filter(pl.col("file_name") == {self.selected!r})'
@@ -175,5 +177,5 @@ class Manifests(PictureWidget):
             self.selected = key
             return
         which = key.removeprefix(manifests.MORE_PREFIX)
-        self._shown[which] = self._shown.get(which, manifests.FIRST) * 4
+        self._limits[which] = self._limits.get(which, manifests.FIRST) * 4
         self._draw()

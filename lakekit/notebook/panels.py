@@ -59,10 +59,10 @@ class CanvasBox:
     """A box that can be selected.
 
     `key` is its value, `name` the text of a screen reader, `hint` the text on hovering. `left` and `width` are
-    fractions of the canvas' width (0 to 1), `top` and `height` pixels. `look`: "" | "added" | "removed" | "lit" |
+    fractions of the canvas' width (0 to 1), `top` and `height` pixels. `state`: "" | "added" | "removed" | "lit" |
     "dim". With `sign` ("circle", "square", "diamond", "triangle") it is such a sign of `height` pixels a side in the
-    middle of its width, however wide the canvas is. `gone` is the fraction of the box that is drawn lighter, from its
-    top: what is deleted in it.
+    middle of its width, however wide the canvas is. `deleted_fraction` is the fraction of the box that is drawn
+    lighter, from its top: what is deleted in it.
     """
 
     key: str
@@ -73,27 +73,27 @@ class CanvasBox:
     top: float
     height: float
     color: str
-    look: str = ""
+    state: str = ""
     round: float = 3
     sign: str = ""
-    gone: float = 0.0
+    deleted_fraction: float = 0.0
 
 
 class Canvas(ipywidgets.Box):
     """`.chosen` is the key of the chosen box, "" without one; set it from Python or click."""
 
-    chosen = traitlets.Unicode("")
+    selected_key = traitlets.Unicode("")
 
     def __init__(self) -> None:
         self.css_class = f"lakekit-stage-{next(_NUMBERS)}"
-        self._sheet = ipywidgets.HTML()
-        self._pick = ipywidgets.ToggleButtons(options=[], value=None)
-        self._spots: tuple[CanvasBox, ...] = ()
-        self._quiet = False
-        super().__init__([self._sheet, self._pick])
+        self._background = ipywidgets.HTML()
+        self._buttons = ipywidgets.ToggleButtons(options=[], value=None)
+        self._boxes: tuple[CanvasBox, ...] = ()
+        self._is_updating = False
+        super().__init__([self._background, self._buttons])
         self.add_class(self.css_class)
-        self._pick.observe(self._picked, "value")
-        self.observe(self._choose, "chosen")
+        self._buttons.observe(self._picked, "value")
+        self.observe(self._choose, "selected_key")
 
     def show(self, boxes: Sequence[CanvasBox], *, height: float, behind: Sequence[Shape] = ()) -> None:
         """Draw these boxes, and text and lines behind them; an existing selection stays.
@@ -101,29 +101,29 @@ class Canvas(ipywidgets.Box):
         The x of what is behind is a fraction of the width.
         """
         same = [(box.key, box.name, box.hint) for box in boxes] == [
-            (box.key, box.name, box.hint) for box in self._spots
+            (box.key, box.name, box.hint) for box in self._boxes
         ]
-        self._spots = tuple(boxes)
-        wanted = self.chosen if any(box.key == self.chosen for box in boxes) else ""
-        self._sheet.value = f"<style>{self._style(height)}</style>{''.join(map(_shape_html, behind))}"
+        self._boxes = tuple(boxes)
+        wanted = self.selected_key if any(box.key == self.selected_key for box in boxes) else ""
+        self._background.value = f"<style>{self._style(height)}</style>{''.join(map(_shape_html, behind))}"
         if not same:
-            self._quiet = True
+            self._is_updating = True
             try:
-                with self._pick.hold_sync():  # one message, whatever the front end knew before
-                    self._pick.options = [(escape_controls(box.name), box.key) for box in boxes]
-                    self._pick.tooltips = [escape_controls(box.hint) for box in boxes]
-                    self._pick.value = wanted or None
+                with self._buttons.hold_sync():  # one message, whatever the front end knew before
+                    self._buttons.options = [(escape_controls(box.name), box.key) for box in boxes]
+                    self._buttons.tooltips = [escape_controls(box.hint) for box in boxes]
+                    self._buttons.value = wanted or None
             finally:
-                self._quiet = False
-        self.chosen = wanted
+                self._is_updating = False
+        self.selected_key = wanted
 
     def _picked(self, change: dict[str, object]) -> None:
-        if not self._quiet:
-            self.chosen = str(change["new"] or "")
+        if not self._is_updating:
+            self.selected_key = str(change["new"] or "")
 
     def _choose(self, change: dict[str, object]) -> None:
         key = str(change["new"])
-        self._pick.value = key if any(box.key == key for box in self._spots) else None
+        self._buttons.value = key if any(box.key == key for box in self._boxes) else None
 
     def _style(self, height: float) -> str:
         c = f".{self.css_class}"
@@ -146,7 +146,7 @@ class Canvas(ipywidgets.Box):
             f"{c} button.mod-active{{outline:2.5px solid {css('text')}!important;z-index:2}}",
         ]
         rules += [
-            f"{c} button:nth-of-type({number}){{{_geometry_style(box)}}}" for number, box in enumerate(self._spots, 1)
+            f"{c} button:nth-of-type({number}){{{_geometry_style(box)}}}" for number, box in enumerate(self._boxes, 1)
         ]
         return "".join(rules)
 
@@ -159,8 +159,8 @@ def _geometry_style(box: CanvasBox) -> str:
         f"1px));top:{box.top:.1f}px;height:{box.height:.1f}px"
     )
     color = css(box.color)
-    if box.gone > 0 and color.startswith("#"):
-        color = f"linear-gradient({color}{_LIGHT_ALPHA} max(2px,{min(box.gone, 1) * 100:.1f}%),{color} 0)"
+    if box.deleted_fraction > 0 and color.startswith("#"):
+        color = f"linear-gradient({color}{_LIGHT_ALPHA} max(2px,{min(box.deleted_fraction, 1) * 100:.1f}%),{color} 0)"
     looks = {
         "": f"background:{color}",
         "added": f"background:{color};box-shadow:0 0 0 2px {css('added')}!important",
@@ -168,7 +168,7 @@ def _geometry_style(box: CanvasBox) -> str:
         "lit": f"background:{color};box-shadow:0 0 0 3px {css('probe')}!important;z-index:1",
         "dim": f"background:{color};opacity:{_FAINT_OPACITY}",
     }
-    return f"{geometry};border-radius:{box.round:g}px;{looks[box.look]}"
+    return f"{geometry};border-radius:{box.round:g}px;{looks[box.state]}"
 
 
 def _marker_style(box: CanvasBox) -> str:
@@ -182,7 +182,7 @@ def _marker_style(box: CanvasBox) -> str:
         f"{side / 2:.1f}px);width:{side:.1f}px;top:{box.top:.1f}px;height:{side:.1f}px"
     )
     looks = {"dim": f";opacity:{_FAINT_OPACITY}", "lit": f";box-shadow:0 0 0 3px {css('probe')}!important;z-index:1"}
-    return f"{geometry};{_paint(box.sign, css(box.color), side)}{looks.get(box.look, '')}"
+    return f"{geometry};{_paint(box.sign, css(box.color), side)}{looks.get(box.state, '')}"
 
 
 def _paint(sign: str, color: str, side: float) -> str:
@@ -258,7 +258,7 @@ class PictureWidget(ipywidgets.VBox):
         """Return the PNG in base64, and the HTML that begins with it; both of one drawing."""
         drawing = self.drawing()
         code = base64.b64encode(to_png(drawing)).decode()
-        alt = escape(escape_controls(drawing.told))
+        alt = escape(escape_controls(drawing.description))
         return code, f'<img alt="{alt}" width="{drawing.width:.0f}" src="data:image/png;base64,{code}">{self.as_html()}'
 
 
@@ -285,8 +285,8 @@ class Timeline(PictureWidget):
     def __init__(self, table: TableCore, *, by_time: bool = False) -> None:
         self.table = table
         self._files: dict[int, FileCounts | str] = {}
-        self._quiet = False
-        self._heading, self._detail, self._stage = ipywidgets.HTML(), ipywidgets.HTML(), Canvas()
+        self._is_updating = False
+        self._heading, self._detail, self._canvas = ipywidgets.HTML(), ipywidgets.HTML(), Canvas()
         self._slider = ipywidgets.SelectionSlider(options=[("–", 0)], description="snapshot", continuous_update=False)
         self._slider.tooltip = "arrow keys step from snapshot to snapshot"
         self._switch = ipywidgets.ToggleButtons(
@@ -295,10 +295,10 @@ class Timeline(PictureWidget):
             tooltips=["a mark beside a mark", "by commit time"],
         )
         super().__init__(
-            [self._heading, ipywidgets.HBox([self._slider, self._switch]), self._stage, self._detail], by_time=by_time
+            [self._heading, ipywidgets.HBox([self._slider, self._switch]), self._canvas, self._detail], by_time=by_time
         )
         self.refresh()
-        self._stage.observe(self._on_click, "chosen")
+        self._canvas.observe(self._on_click, "selected_key")
         ipywidgets.link((self._switch, "value"), (self, "by_time"))
         self._slider.observe(self._slid, "value")
         self.observe(lambda _: self._show(), "selected")
@@ -309,18 +309,18 @@ class Timeline(PictureWidget):
         self.history = history.history(self.table)
         self._files.clear()
         marks = self.history.marks
-        newest = next((mark.id for mark in reversed(marks) if not mark.life), marks[-1].id if marks else 0)
+        newest = next((mark.id for mark in reversed(marks) if not mark.kept_by), marks[-1].id if marks else 0)
         notes = "".join(f"<div>{escape(note)}</div>" for note in timeline.notes(self.history))
         self._heading.value = f"<b>{escape(timeline.title(self.history))}</b>{notes}"
         if self.history.find(self.selected) is None:
             self.selected = newest
-        self._quiet = True  # a slider with other options jumps to the first
+        self._is_updating = True  # a slider with other options jumps to the first
         try:
             with self._slider.hold_sync():
                 self._slider.options = [(str(mark.id), mark.id) for mark in marks] or [("–", 0)]
                 self._slider.value = self.selected
         finally:
-            self._quiet = False
+            self._is_updating = False
         self._redraw_marks()
 
     def frame(self) -> pl.DataFrame | pl.LazyFrame:
@@ -332,7 +332,7 @@ class Timeline(PictureWidget):
 
     def drawing(self) -> Drawing:
         """Return the picture of the timeline, the selected snapshot in a frame."""
-        return timeline.drawing(self.history, self._placed, selected=self.selected)
+        return timeline.drawing(self.history, self._timeline_layout, selected=self.selected)
 
     def as_html(self) -> str:
         """Return the snapshots as a table, the newest first."""
@@ -349,12 +349,12 @@ class Timeline(PictureWidget):
 
     def _redraw_marks(self) -> None:
         """Draw the marks at their current positions."""
-        self._placed = timeline.lay_out(self.history, by_time=self.by_time)
+        self._timeline_layout = timeline.lay_out(self.history, by_time=self.by_time)
         behind = [
             *timeline.scale_to_shares(timeline.legend(self.history, y=8)),
-            *timeline.move_down(timeline.background_shapes(self.history, self._placed), _LEGEND),
+            *timeline.move_down(timeline.background_shapes(self.history, self._timeline_layout), _LEGEND),
         ]
-        signs = timeline.signs(self.history, self._placed)
+        signs = timeline.signs(self.history, self._timeline_layout)
         spots = [
             CanvasBox(
                 key=sign.key,
@@ -366,35 +366,35 @@ class Timeline(PictureWidget):
                 height=sign.size,
                 color=sign.color,
                 sign=sign.sign,
-                look="dim" if sign.faint else "",
+                state="dim" if sign.faint else "",
             )
             for sign in signs
         ]
-        self._stage.show(spots, height=_LEGEND + self._placed.height, behind=behind)
+        self._canvas.show(spots, height=_LEGEND + self._timeline_layout.height, behind=behind)
         self._show()
 
     def _show(self) -> None:
         """Show the selected snapshot: on the canvas, on the slider, below them."""
         mark = self._mark
         at = next((at for at, other in enumerate(self.history.marks) if other.id == self.selected), None)
-        group = None if at is None else self._placed.group_of(at)
-        self._stage.chosen = "" if group is None else str(self.history.marks[group.members[-1]].id)
+        group = None if at is None else self._timeline_layout.group_of(at)
+        self._canvas.selected_key = "" if group is None else str(self.history.marks[group.members[-1]].id)
         self.code = history.format_read_call(self.table, mark)
         if mark is None:
             alert = f"<p>There is no snapshot {self.selected}.</p>" if self.selected else ""
-            self._detail.value = f"{alert}<p>{escape(self._placed.said)}</p>"
+            self._detail.value = f"{alert}<p>{escape(self._timeline_layout.note)}</p>"
             return
         self._slider.value = mark.id
         if mark.id not in self._files:
             self._files[mark.id] = self._counted(mark)
         row = timeline.detail_html(mark, self._files[mark.id])
-        merged = f"<p>{escape(self._placed.said)}</p>" if self._placed.said else ""
+        merged = f"<p>{escape(self._timeline_layout.note)}</p>" if self._timeline_layout.note else ""
         self._detail.value = f"{merged}{row}<pre>{escape(self.code)}</pre>"
 
     def _counted(self, mark: SnapshotMark) -> FileCounts | str:
         try:
             return history.file_counts(self.table, mark)
-        except history.REFUSED as error:
+        except history.QUERY_ERRORS as error:
             return history.first_line(error)
 
     def _on_click(self, change: dict[str, Any]) -> None:
@@ -403,12 +403,12 @@ class Timeline(PictureWidget):
         if not key:
             return
         at = next(at for at, mark in enumerate(self.history.marks) if str(mark.id) == key)
-        group = self._placed.group_of(at)
+        group = self._timeline_layout.group_of(at)
         if group is None or self.selected not in {self.history.marks[member].id for member in group.members}:
             self.selected = int(key)
 
     def _slid(self, change: dict[str, Any]) -> None:
-        if not self._quiet and self.history.find(int(change["new"])) is not None:
+        if not self._is_updating and self.history.find(int(change["new"])) is not None:
             self.selected = int(change["new"])
 
 
@@ -423,7 +423,7 @@ class ProgressBar:
         self._bar.add_class("lakekit-progress")
         self._line = ipywidgets.HTML()
         self._box = ipywidgets.HBox([self._bar, self._line])
-        self._shown = display(self._box, display_id=True)  # type: ignore[no-untyped-call]
+        self._display = display(self._box, display_id=True)  # type: ignore[no-untyped-call]
 
     def show(self, completed: int, total: int, line: str) -> None:
         """Move the bar; without a total it is full and striped."""
@@ -435,8 +435,8 @@ class ProgressBar:
     def close(self) -> None:
         """Close the widgets, and empty their output: a notebook saved now has no trace of them."""
         try:
-            if self._shown is not None:
-                self._shown.update({}, raw=True)
+            if self._display is not None:
+                self._display.update({}, raw=True)
         finally:
             for widget in (self._box, self._bar, self._line):
                 widget.close()

@@ -439,14 +439,14 @@ STATES = ("yes", "refused", "-")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
-    """One feature of Paimon. `name` is its name in errors, `specified` the section that describes it."""
+    """One feature of Paimon. `name` is its name in errors, `section` the section that describes it."""
 
     name: str
     area: str
     read: str
     write: str
-    words: str
-    specified: str
+    description: str
+    section: str
 
 
 def _read_tables() -> dict[str, Feature]:
@@ -456,12 +456,12 @@ def _read_tables() -> dict[str, Feature]:
         area, specified = (part.strip() for part in head.split("|"))
         for line in lines:
             name, read, write, words = (" ".join(part.split()) for part in line.split("|", 3))
-            features[name] = Feature(name=name, area=area, read=read, write=write, words=words, specified=specified)
+            features[name] = Feature(name=name, area=area, read=read, write=write, description=words, section=specified)
     for (read, write, words), keys in OPTIONS.items():
         for key in keys.split():
             name = f"option.{key}"
             features[name] = Feature(
-                name=name, area="option", read=read, write=write, words=words, specified="ENGINE 12"
+                name=name, area="option", read=read, write=write, description=words, section="ENGINE 12"
             )
     return features
 
@@ -488,10 +488,10 @@ def refuse(feature: str, subject: str, *, instead: str | None = None, path: str 
     that uses it, `instead` what to do instead, `path` the file, if there is one.
     """
     known_feature = find(feature)
-    if known_feature is None or not known_feature.words:
+    if known_feature is None or not known_feature.description:
         sentence = f"{subject} uses {feature}, which lakekit does not support"
     else:
-        sentence = f"{subject} uses {feature} ({known_feature.words}), which lakekit does not support"
+        sentence = f"{subject} uses {feature} ({known_feature.description}), which lakekit does not support"
     return Unsupported(
         f"{sentence}. {instead or 'Read it with the Java engine; lk.features() lists what lakekit reads'}",
         feature=feature,

@@ -69,8 +69,8 @@ _DURATIONS_NS = {
 class Option:
     """One option.
 
-    `default` is its text as the reference documents it, None if there is none; `older` are keys of the same meaning in
-    older releases. `fixed` options cannot change once a table has a snapshot.
+    `default` is its text as the reference documents it, None if there is none; `old_keys` are keys of the same meaning
+    in older releases. `fixed` options cannot change once a table has a snapshot.
     """
 
     key: str
@@ -79,7 +79,7 @@ class Option:
     default: str | None
     words: str
     choices: tuple[str, ...] = ()
-    older: tuple[str, ...] = ()
+    old_keys: tuple[str, ...] = ()
     fixed: bool = False
 
     @property
@@ -105,7 +105,7 @@ class Option:
 
         None without.
         """
-        for key in (self.key, *self.older):
+        for key in (self.key, *self.old_keys):
             if key in texts:
                 return key, texts[key]
         return None
@@ -242,7 +242,7 @@ def flag(key: str, default: bool | None, description: str, *older: str, fixed: b
     """Declare a boolean option."""
     text = None if default is None else str(default).lower()
     return _field(
-        Option(key=key, type="boolean", read=read_boolean, default=text, words=description, older=older, fixed=fixed)
+        Option(key=key, type="boolean", read=read_boolean, default=text, words=description, old_keys=older, fixed=fixed)
     )
 
 
@@ -250,7 +250,7 @@ def integer(key: str, default: int | None, description: str, *older: str, fixed:
     """Declare an integer option of 32 bits."""
     text = None if default is None else str(default)
     return _field(
-        Option(key=key, type="integer", read=read_integer, default=text, words=description, older=older, fixed=fixed)
+        Option(key=key, type="integer", read=read_integer, default=text, words=description, old_keys=older, fixed=fixed)
     )
 
 
@@ -263,7 +263,7 @@ def long(key: str, default: int | None, description: str, *older: str) -> Any:
             read=read_long,
             default=None if default is None else str(default),
             words=description,
-            older=older,
+            old_keys=older,
         )
     )
 
@@ -275,23 +275,27 @@ def number(key: str, default: float, description: str) -> Any:
 
 def duration(key: str, default: str | None, description: str, *older: str) -> Any:
     """Declare a duration option, in milliseconds."""
-    return _field(Option(key=key, type="duration", read=read_duration, default=default, words=description, older=older))
+    return _field(
+        Option(key=key, type="duration", read=read_duration, default=default, words=description, old_keys=older)
+    )
 
 
 def size(key: str, default: str | None, description: str, *older: str) -> Any:
     """Declare a size option, in bytes."""
-    return _field(Option(key=key, type="size", read=read_size, default=default, words=description, older=older))
+    return _field(Option(key=key, type="size", read=read_size, default=default, words=description, old_keys=older))
 
 
 def text(key: str, default: str | None, description: str, *older: str, fixed: bool = False) -> Any:
     """Declare a text option."""
-    return _field(Option(key=key, type="text", read=str, default=default, words=description, older=older, fixed=fixed))
+    return _field(
+        Option(key=key, type="text", read=str, default=default, words=description, old_keys=older, fixed=fixed)
+    )
 
 
 def names(key: str, description: str, *older: str, fixed: bool = False) -> Any:
     """Declare an option of comma-separated column names."""
     return _field(
-        Option(key=key, type="names", read=read_names, default=None, words=description, older=older, fixed=fixed)
+        Option(key=key, type="names", read=read_names, default=None, words=description, old_keys=older, fixed=fixed)
     )
 
 
@@ -312,7 +316,7 @@ def choice(key: str, default: str | None, description: str, choices: str, *older
             default=default,
             words=description,
             choices=tuple(allowed.values()),
-            older=older,
+            old_keys=older,
             fixed=fixed,
         )
     )

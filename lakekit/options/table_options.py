@@ -87,13 +87,13 @@ def immutable_reason(before: TableOptions, key: str, value: object) -> str | Non
 # No slots: an option whose text means nothing has no attribute, and __getattr__ tells why.
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class TableOptions(DeclaredOptions):
-    """Every option of a table, typed. `given` is the mapping it was parsed from; equal if those are equal.
+    """Every option of a table, typed. `texts` is the mapping it was parsed from; equal if those are equal.
 
     `fields` maps a column to its own options; `sequence_groups` maps sequence columns to the columns they protect;
     `file_indexes` maps an index type to its columns and each column to that index's options.
     """
 
-    given: FrozenDict[str, str] = EMPTY
+    texts: FrozenDict[str, str] = EMPTY
     kind: Literal["key", "append"] = "append"
     fields: Mapping[str, FieldOptions] = field(default_factory=FrozenDict)
     sequence_groups: Mapping[tuple[str, ...], tuple[str, ...]] = field(default_factory=FrozenDict)
@@ -116,7 +116,7 @@ class TableOptions(DeclaredOptions):
             Unsupported: an option that lakekit refuses.
             TypeError: not a mapping of texts.
         """
-        texts = dict(self.given)
+        texts = dict(self.texts)
         for key, value in normalize_keys(dynamic).items():
             own = own_key(key)
             for alias in (own, *(old for old, own_name in OLDER_KEYS.items() if own_name == own)):
@@ -144,11 +144,11 @@ class TableOptions(DeclaredOptions):
                 f"option {key!r} is fixed when a table is made: it is {getattr(self, name)!r} and cannot be read as "
                 f"{after!r}",
                 key=key,
-                value=changed.given.get(key),
+                value=changed.texts.get(key),
             )
         reason = immutable_reason(self, key, after)
         if reason is not None:
-            raise InvalidOption(reason, key=key, value=changed.given.get(key))
+            raise InvalidOption(reason, key=key, value=changed.texts.get(key))
 
     def __getattr__(self, name: str) -> Any:
         """Only for options whose text means nothing: everything else is an attribute."""
@@ -158,16 +158,16 @@ class TableOptions(DeclaredOptions):
         raise AttributeError(name)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TableOptions) and (self.given, self.kind) == (other.given, other.kind)
+        return isinstance(other, TableOptions) and (self.texts, self.kind) == (other.texts, other.kind)
 
     def __hash__(self) -> int:
-        return hash((self.given, self.kind))
+        return hash((self.texts, self.kind))
 
     def __repr__(self) -> str:
-        return f"TableOptions({dict(self.given)!r}, kind={self.kind!r})"
+        return f"TableOptions({dict(self.texts)!r}, kind={self.kind!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _parse_options, (self.given, self.kind)
+        return _parse_options, (self.texts, self.kind)
 
     # ---- what follows from several options
 
@@ -178,7 +178,7 @@ class TableOptions(DeclaredOptions):
     @property
     def unknown(self) -> Mapping[str, str]:
         """The given options that lakekit does not know."""
-        return FrozenDict({key: value for key, value in self.given.items() if not is_known(key)})
+        return FrozenDict({key: value for key, value in self.texts.items() if not is_known(key)})
 
     @property
     def rolling_size_bytes(self) -> int:
@@ -259,7 +259,7 @@ OPTIONS: dict[str, Option] = options_of(TableOptions)
 BY_KEY: dict[str, tuple[str, Option]] = {option.key: (name, option) for name, option in OPTIONS.items()}
 """Every option by its own key, with its attribute."""
 OLDER_KEYS: dict[str, str] = {
-    old: option.key for option in OPTIONS.values() for old in option.older if old not in BY_KEY
+    old: option.key for option in OPTIONS.values() for old in option.old_keys if old not in BY_KEY
 }
 """Keys of older releases and what they are called now."""
 
@@ -280,7 +280,7 @@ def _parse_options(texts: FrozenDict[str, str], kind: Literal["key", "append"]) 
     except InvalidOption as wrong:
         unreadable["fields"] = unreadable["sequence_groups"] = wrong
     values["file_indexes"] = _file_indexes(texts)
-    options = TableOptions(given=texts, kind=kind, unreadable=FrozenDict(unreadable), **values)
+    options = TableOptions(texts=texts, kind=kind, unreadable=FrozenDict(unreadable), **values)
     for name in unreadable:
         options.__dict__.pop(name, None)
     return options
@@ -404,7 +404,7 @@ def list_options() -> Iterator[dict[str, Any]]:
                 "default": option.default,
                 "fixed": option.fixed,
                 "choices": list(option.choices),
-                "older_keys": list(option.older),
+                "older_keys": list(option.old_keys),
                 "words": option.words,
             }
 

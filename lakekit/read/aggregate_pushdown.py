@@ -96,17 +96,17 @@ class FileAggregate(NamedTuple):
     """The answer of one file's indexes: the number of rows that satisfy the condition, and each column's totals."""
 
     rows: int
-    figures: Mapping[str, ColumnTotals]
+    totals: Mapping[str, ColumnTotals]
 
 
 class AggregateResult(NamedTuple):
     """The answers of indexes, and the plans of the files that they did not answer.
 
-    `understood` are the aggregates in order, and `wanted` their types; None if no indexes were read.
+    `aggregates` are the aggregates in order, and `schema` their types; None if no indexes were read.
     """
 
-    understood: tuple[AggregateRequest, ...] | None
-    wanted: pl.Schema
+    aggregates: tuple[AggregateRequest, ...] | None
+    schema: pl.Schema
     parts: tuple[FileAggregate, ...]
     plans: tuple[Plan, ...]
 
@@ -118,22 +118,22 @@ def aggregate(scan: TableScan, aggregates: Sequence[pl.Expr], where: pl.Expr | N
     """
     runtime.refuse_fork()
     result = answer_from_indexes(scan, aggregates, where)
-    if result.understood is None or not result.parts:
+    if result.aggregates is None or not result.parts:
         return _compute_aggregates(scan, result, where, aggregates)
     answered = pl.DataFrame(
         [
-            _series(str(at), result.wanted[request.name], _summary(request, result.parts))
-            for at, request in enumerate(result.understood)
+            _series(str(at), result.schema[request.name], _summary(request, result.parts))
+            for at, request in enumerate(result.aggregates)
         ]
     )
     if any(len(plan.selected) for plan in result.plans):
         read = _compute_aggregates(
-            scan, result, where, [request.of(str(at)) for at, request in enumerate(result.understood)]
+            scan, result, where, [request.of(str(at)) for at, request in enumerate(result.aggregates)]
         )
         answered = pl.concat([answered, read.cast({pl.get_index_type(): pl.UInt64})])
     totals = answered.select(
         _combine_partials(pl.col(str(at)), request.kind).alias(request.name)
-        for at, request in enumerate(result.understood)
+        for at, request in enumerate(result.aggregates)
     )
     return totals.select(_narrow_count(column) for column in totals.get_columns())
 
@@ -260,7 +260,7 @@ def _remove_answered_files(
     `wanted` are columns, and whether their bounds are needed.
     """
     entries, alone = plan.entries, plan.raw
-    if plan.rule is not None:
+    if plan.spec is not None:
         alone = alone[~row_kinds.may_retract(plan.ctx, entries, alone, reads_remote=True)]
     is_asked = bool(wanted) or certain != TRUE
     able = file_index_pruning.select_indexed(entries, alone) if is_asked else alone
@@ -327,7 +327,7 @@ def _by_index(
     parts += [part for part in aggregates if part is not None]
     answered = np.array([part is not None for part in aggregates])
     fresh = {
-        paths[nth]: part.figures
+        paths[nth]: part.totals
         for nth, part in zip(missing.tolist(), aggregates, strict=True)
         if part is not None and full_files[nth]
     }  # scalar: one a file
@@ -398,7 +398,7 @@ class _FileIndexes(NamedTuple):
     path: str
     schema_id: int
     row_count: int
-    deleted: BitMap | None
+    deleted_rows: BitMap | None
 
 
 class _FileSchema(NamedTuple):
@@ -442,13 +442,15 @@ def _make_index_reader(
                     written.names,
                     wanted,
                     certain,
-                    file.deleted,
+                    file.deleted_rows,
                 )
         own = alone[nth] if nth in alone else entries.file(int(places[nth]))
         try:
             index = file_index_pruning.open_indexes(ctx, file.path, own, written.schema)
             return (
-                None if index is None else _aggregate_from_indexes(index, written.names, wanted, certain, file.deleted)
+                None
+                if index is None
+                else _aggregate_from_indexes(index, written.names, wanted, certain, file.deleted_rows)
             )
         except Corrupt as damaged:
             raise file_index_pruning.add_advice(damaged) from None
@@ -461,9 +463,9 @@ def _find_cached_indexes(plan: Plan, places: Ints) -> dict[int, memoryview]:
     cached = {}
     order = np.argsort(places)
     for batch in file_index_pruning.load_index_batches(plan.ctx, plan.entries, places[order]):
-        at = np.searchsorted(batch.places, places)
+        at = np.searchsorted(batch.positions, places)
         mine = np.flatnonzero(
-            (at < len(batch.places)) & (batch.places[np.minimum(at, len(batch.places) - 1)] == places)
+            (at < len(batch.positions)) & (batch.positions[np.minimum(at, len(batch.positions) - 1)] == places)
         )
         # scalar: one a file
         for nth, begin, end in zip(
@@ -527,7 +529,7 @@ def _summary(request: AggregateRequest, parts: Sequence[FileAggregate]) -> int |
     """
     if request.column is None or request.kind == "len":
         return sum(part.rows for part in parts)
-    figures = [part.figures[request.column] for part in parts]
+    figures = [part.totals[request.column] for part in parts]
     match request.kind:
         case "sum":
             return sum(column_totals.total for column_totals in figures)
@@ -537,11 +539,9 @@ def _summary(request: AggregateRequest, parts: Sequence[FileAggregate]) -> int |
             return sum(part.rows - column_totals.count for part, column_totals in zip(parts, figures, strict=True))
         case "min":
             return min(
-                (column_totals.least for column_totals in figures if column_totals.least is not None), default=None
+                (column_totals.minimum for column_totals in figures if column_totals.minimum is not None), default=None
             )
-    return max(
-        (column_totals.greatest for column_totals in figures if column_totals.greatest is not None), default=None
-    )
+    return max((column_totals.maximum for column_totals in figures if column_totals.maximum is not None), default=None)
 
 
 def _series(name: str, dtype: pl.DataType, value: int | None) -> pl.Series:

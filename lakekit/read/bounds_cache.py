@@ -146,7 +146,7 @@ def cache_totals(
         }
         if not figures:
             continue
-        rows = [(totals.count, totals.total, totals.least or 0, totals.greatest or 0) for totals in figures.values()]
+        rows = [(totals.count, totals.total, totals.minimum or 0, totals.maximum or 0) for totals in figures.values()]
         updated = _CachedTotals(pa.array(figures, pa.string()), np.array(rows, np.int64).T, np.full(len(rows), bounded))
         before: _CachedTotals | None = ctx.runtime.metadata_cache.get(_key(ctx, name))
         if before is not None:

@@ -392,7 +392,9 @@ def _build_explain(
     states = [plan for plan in plans if plan.snapshot is not None]
     sizes = [plan.bytes_total for plan in states if plan.bytes_total is not None]
     vectors = [vector for plan in plans for vector in _vectors(plan)]
-    merges = [_merge(plan) + (f" of {plan.ctx.branch}" if len(plans) > 1 else "") for plan in plans if plan.merged]
+    merges = [
+        _merge(plan) + (f" of {plan.ctx.branch}" if len(plans) > 1 else "") for plan in plans if plan.merged_buckets
+    ]
     return Explain(
         table=own.ctx.name,
         snapshot_id=None if own.snapshot is None else own.snapshot.id,
@@ -452,6 +454,6 @@ def _vectors(plan: Plan) -> Iterable[DeletionRange]:
 
 
 def _merge(plan: Plan) -> str:
-    files = sum(len(bucket.files) for bucket in plan.merged)
-    engine = "" if plan.rule is None else f" by {plan.rule.engine}"
-    return f"{plural(files, 'file')} whose keys overlap, in {plural(len(plan.merged), 'bucket')}{engine}"
+    files = sum(len(bucket.files) for bucket in plan.merged_buckets)
+    engine = "" if plan.spec is None else f" by {plan.spec.engine}"
+    return f"{plural(files, 'file')} whose keys overlap, in {plural(len(plan.merged_buckets), 'bucket')}{engine}"

@@ -60,12 +60,12 @@ _FACT_BYTES = 300
 
 
 class IndexBatch(NamedTuple):
-    """Indexes in one buffer: that of the file at `places[i]` among the entries is `data[begins[i]:ends[i]]`.
+    """Indexes in one buffer: that of the file at `positions[i]` among the entries is `data[begins[i]:ends[i]]`.
 
     Places ascend.
     """
 
-    places: NDArray[np.int64]
+    positions: NDArray[np.int64]
     data: NDArray[np.uint8]
     begins: NDArray[np.int64]
     ends: NDArray[np.int64]
@@ -131,7 +131,7 @@ def _index_paths(
     extra = subset.column("extra_files").to_pylist()  # scalar: one a file
     names = [index_file_of(files or ()) for files in extra]
     pairs = zip(names, data_file_paths(ctx, subset), strict=True)
-    paths = [None if name is None else ctx.layout.extra_file(path, name) for name, path in pairs]
+    paths = [None if name is None else ctx.paths.extra_file(path, name) for name, path in pairs]
     return places[[path is not None for path in paths]], [path for path in paths if path is not None]
 
 
@@ -221,13 +221,13 @@ class FileIndexResult(NamedTuple):
     Files whose indexes decide nothing are in neither.
     """
 
-    gone: NDArray[np.int64]
-    hits: Mapping[int, BitMap]
+    no_match: NDArray[np.int64]
+    matching_rows: Mapping[int, BitMap]
 
     @property
     def says_something(self) -> bool:
         """Return whether the indexes drop a file, or select rows of one."""
-        return bool(len(self.gone) or self.hits)
+        return bool(len(self.no_match) or self.matching_rows)
 
 
 HEAD_BYTES = 4096
@@ -236,8 +236,8 @@ _MOST_BLANKS = 16
 """The most trailing blanks of a CHAR to look up in an index; if there may be more, the index is not used."""
 _REFORM_END_MS = -12_218_428_800_000
 """1582-10-25: ORC reads times from before the calendar reform as others, which are before this one."""
-_NO_PLACES = np.zeros(0, np.int64)
-_EMPTY_RESULT = FileIndexResult(_NO_PLACES, {})
+_NO_POSITIONS = np.zeros(0, np.int64)
+_EMPTY_RESULT = FileIndexResult(_NO_POSITIONS, {})
 
 
 def evaluate(
@@ -251,24 +251,24 @@ def evaluate(
         return _EMPTY_RESULT
     indexes = _locate_indexes(entries)
     inside, outside = (
-        _select_members(indexes.inside, alone, len(entries)),
-        _select_members(indexes.outside, alone, len(entries)),
+        _select_members(indexes.embedded, alone, len(entries)),
+        _select_members(indexes.separate, alone, len(entries)),
     )
     written = _predicates_by_schema(ctx, entries, indexes.schemas, predicate)
     if not written or not len(inside) + len(outside):
         return _EMPTY_RESULT
     query = _IndexQuery(ctx, entries, indexes, written)
-    no_match: list[NDArray[np.int64]] = [_NO_PLACES]
+    no_match: list[NDArray[np.int64]] = [_NO_POSITIONS]
     hits: dict[int, Hit] = {}
     with work(ctx.runtime, "planning", "file indexes", len(inside) + len(outside)) as under_way:
         beside_files = load_batches(ctx, entries, outside) if len(outside) else []
         for batch in ([_embedded_batch(entries, indexes, inside)] if len(inside) else []) + beside_files:
             ruled_out = _rule_out_batch(query, batch)
-            no_match.append(batch.places[ruled_out])
+            no_match.append(batch.positions[ruled_out])
             under_way.advance(int(np.count_nonzero(ruled_out)))
-            hits |= _evaluate_each(query, batch, batch.places[~ruled_out], under_way.advance)
+            hits |= _evaluate_each(query, batch, batch.positions[~ruled_out], under_way.advance)
         unread = np.setdiff1d(
-            outside, np.concatenate([_NO_PLACES, *(batch.places for batch in beside_files)]), assume_unique=True
+            outside, np.concatenate([_NO_POSITIONS, *(batch.positions for batch in beside_files)]), assume_unique=True
         )
         hits |= _evaluate_one_by_one(query, unread, under_way.advance)
     no_match.append(np.array([at for at, hit in hits.items() if hit is False], np.int64))
@@ -285,7 +285,7 @@ class _IndexQuery(NamedTuple):
     ctx: TableContext
     entries: ManifestEntries
     indexes: _Indexes
-    written: Mapping[int, SchemaPredicate]
+    schema_predicates: Mapping[int, SchemaPredicate]
 
 
 def _predicates_by_schema(
@@ -308,13 +308,13 @@ def _predicates_by_schema(
 class _Indexes(NamedTuple):
     """The files that have indexes.
 
-    `inside` and `outside` are indices of entries with an index in the entry or beside the file; `begins` and `ends` are
-    the ranges of those inside in the data of their column. `schemas` are the schemas of files with indexes;
+    `embedded` and `separate` are indices of entries with an index in the entry or beside the file; `begins` and `ends`
+    are the ranges of those inside in the data of their column. `schemas` are the schemas of files with indexes;
     `schema_ids` and `row_counts` are of every entry.
     """
 
-    inside: NDArray[np.int64]
-    outside: NDArray[np.int64]
+    embedded: NDArray[np.int64]
+    separate: NDArray[np.int64]
     begins: NDArray[np.int64]
     ends: NDArray[np.int64]
     schemas: tuple[int, ...]
@@ -342,8 +342,8 @@ def load_index_batches(ctx: TableContext, entries: ManifestEntries, places: NDAr
     """
     indexes = _locate_indexes(entries)
     inside, outside = (
-        _select_members(indexes.inside, places, len(entries)),
-        _select_members(indexes.outside, places, len(entries)),
+        _select_members(indexes.embedded, places, len(entries)),
+        _select_members(indexes.separate, places, len(entries)),
     )
     embedded = [_embedded_batch(entries, indexes, inside)] if len(inside) else []
     return embedded + (load_batches(ctx, entries, outside) if len(outside) else [])
@@ -351,7 +351,7 @@ def load_index_batches(ctx: TableContext, entries: ManifestEntries, places: NDAr
 
 def _embedded_batch(entries: ManifestEntries, indexes: _Indexes, inside: NDArray[np.int64]) -> IndexBatch:
     """Return the indexes in the entries at those places; none of their bytes is copied."""
-    at = slice(None) if len(inside) == len(indexes.inside) else np.searchsorted(indexes.inside, inside)
+    at = slice(None) if len(inside) == len(indexes.embedded) else np.searchsorted(indexes.embedded, inside)
     return IndexBatch(inside, binary_data(entries.column("embedded_index")), indexes.begins[at], indexes.ends[at])
 
 
@@ -366,9 +366,9 @@ def _select_members(places: NDArray[np.int64], alone: NDArray[np.int64], count: 
 
 def _rule_out_batch(query: _IndexQuery, batch: IndexBatch) -> NDArray[np.bool_]:
     """Return which files of a batch have no row that matches, by the indexes that are asked many at a time."""
-    ruled_out = np.zeros(len(batch.places), bool)
-    for schema_id, members, containers in _by_schema(query, batch, batch.places):
-        schema, condition = query.written[schema_id]
+    ruled_out = np.zeros(len(batch.positions), bool)
+    for schema_id, members, containers in _by_schema(query, batch, batch.positions):
+        schema, condition = query.schema_predicates[schema_id]
         ruled_out[members] = rule_out_files(containers, condition, schema.types)
     return ruled_out
 
@@ -380,10 +380,10 @@ def _by_schema(
 
     They are the schema's id, the positions of its files in `places`, and the containers.
     """
-    at = slice(None) if len(places) == len(batch.places) else np.searchsorted(batch.places, places)
+    at = slice(None) if len(places) == len(batch.positions) else np.searchsorted(batch.positions, places)
     begins, ends, counts = batch.begins[at], batch.ends[at], query.indexes.row_counts[places]
     schema_ids = query.indexes.schema_ids[places]
-    for schema_id in query.written:  # scalar: few schemas
+    for schema_id in query.schema_predicates:  # scalar: few schemas
         members = np.flatnonzero(schema_ids == schema_id)
         if len(members) == len(places):
             yield schema_id, members, Containers(batch.data, begins, ends, counts)
@@ -397,7 +397,7 @@ def _evaluate_each(
     """Return the answers of the indexes at some places of a batch, one by one. Raises `Corrupt`, `FileMissing`."""
     hits: dict[int, Hit] = {}
     for schema_id, members, containers in _by_schema(query, batch, places) if len(places) else ():
-        schema, condition = query.written[schema_id]
+        schema, condition = query.schema_predicates[schema_id]
         answers = _evaluate_in_memory(containers, places[members], condition, schema.types)
         hits |= answers
         if len(answers) < len(members):  # the damaged ones
@@ -413,11 +413,13 @@ def _evaluate_one_by_one(query: _IndexQuery, places: NDArray[np.int64], after: C
         return {}
     ctx, entries = query.ctx, query.entries
     ids = query.indexes.schema_ids
-    left = [at for at in places.tolist() if ids[at] in query.written]  # scalar: one a file
+    left = [at for at in places.tolist() if ids[at] in query.schema_predicates]  # scalar: one a file
 
     def evaluate_file(at: int) -> Hit:
         file = entries.file(at)
-        return _ask(ctx, data_file_path(ctx, *bucket_id_at(entries, at), file), file, *query.written[file.schema_id])
+        return _ask(
+            ctx, data_file_path(ctx, *bucket_id_at(entries, at), file), file, *query.schema_predicates[file.schema_id]
+        )
 
     return dict(
         zip(
@@ -448,7 +450,7 @@ def _normalize_hit(hit: Hit) -> Hit:
 def select_indexed(entries: ManifestEntries, alone: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the files that have an index."""
     indexes = _locate_indexes(entries)
-    return _select_members(np.union1d(indexes.inside, indexes.outside), alone, len(entries))
+    return _select_members(np.union1d(indexes.embedded, indexes.separate), alone, len(entries))
 
 
 def _ask(ctx: TableContext, data_path: str, file: DataFileMeta, written: TableSchema, predicate: Predicate) -> Hit:
@@ -480,7 +482,7 @@ def contents(ctx: TableContext, data_path: str, file: DataFileMeta) -> Mapping[s
             return container.contents(file.embedded_index, path=data_path)
         if file.index_file is None:
             return {}
-        path = ctx.layout.extra_file(data_path, file.index_file)
+        path = ctx.paths.extra_file(data_path, file.index_file)
         head = read_index_file(ctx, path, HEAD_BYTES)
         if container.head_length(head[: container.HEAD], path=path) > len(head):
             head = read_index_file(ctx, path)
@@ -495,7 +497,7 @@ def _container(ctx: TableContext, data_path: str, file: DataFileMeta) -> tuple[s
         return data_path, file.embedded_index
     if file.index_file is None:
         return None
-    path = ctx.layout.extra_file(data_path, file.index_file)
+    path = ctx.paths.extra_file(data_path, file.index_file)
     return path, read_index_file(ctx, path)
 
 

@@ -48,7 +48,7 @@ def scan_merged(
     for plan in plans:
         vectors, own = _vectors(plan), own_fields(plan, fields)
         parts += _scan_unmerged(plan, own, vectors, system=system, keeps_deletes=keeps_deletes)
-        if plan.merged:
+        if plan.merged_buckets:
             parts.append(buckets.merge_lazily(tasks(plan, vectors, keeps_deletes=keeps_deletes), own, system=system))
     return _concat_frames(parts, plans[0], fields, system)
 
@@ -58,9 +58,9 @@ def scan_raw_rows(plan: Plan, fields: Sequence[Field], system: Sequence[str] = K
     parts = (
         []
         if not len(plan.raw)
-        else [_scan(plan, plan.raw, own_fields(plan, fields), system if plan.rule is not None else [])]
+        else [_scan(plan, plan.raw, own_fields(plan, fields), system if plan.spec is not None else [])]
     )
-    if plan.rule is None:
+    if plan.spec is None:
         parts = [part.with_columns(pl.lit(0, pl.Int8).alias(KIND)) for part in parts]
     return _concat_frames(parts, plan, fields, system)
 
@@ -80,13 +80,13 @@ def scan_stored_versions(plan: Plan, fields: Sequence[Field]) -> pl.LazyFrame:
     Append tables store neither sequence number nor kind.
     """
     check_raw(plan.ctx, fields)
-    system = [SEQUENCE, KIND] if plan.rule is not None else []
+    system = [SEQUENCE, KIND] if plan.spec is not None else []
     names = [field.name for field in fields]
     if not len(plan.raw):
         columns = {"_SEQUENCE_NUMBER": pl.Int64(), "_row_kind": pl.String(), "_level": pl.Int32(), "_file": pl.String()}
         return pl.LazyFrame(schema={**_schema(plan, fields), **columns})
     frame = _scan(plan, plan.raw, fields, [*system, LEVEL, FILE])
-    if plan.rule is None:
+    if plan.spec is None:
         frame = frame.with_columns(pl.lit(None, pl.Int64).alias(SEQUENCE), pl.lit(0, pl.Int8).alias(KIND))
     return frame.select(
         *cols(names),
@@ -120,7 +120,7 @@ def difference(
 
     Without `keeps_deletes` neither state has deletes.
     """
-    assert after.rule is not None
+    assert after.spec is not None
     options = after.ctx.options
     # writers agree on the bucket of a key by the default function alone (`hashing.functions_of_writers`)
     is_told_by_key = options.bucket >= 0 and options.bucket_function_type == "default"
@@ -128,7 +128,7 @@ def difference(
         _scan_merged_plan if is_told_by_key else _scan_with_bucket, fields=fields, keeps_deletes=keeps_deletes
     )
     old, new = side(before), side(after)
-    return sections.diff_frames(old, new, after.ctx, after.rule).select(
+    return sections.diff_frames(old, new, after.ctx, after.spec).select(
         cols([*(field.name for field in fields), *system])
     )
 
@@ -145,7 +145,7 @@ def _scan_with_bucket(plan: Plan, fields: Sequence[Field], *, keeps_deletes: boo
         bucket_plan = replace(
             plan,
             raw=plan.raw[numbers[plan.raw] == number],
-            merged=tuple(bucket for bucket in plan.merged if bucket.bucket == number),
+            merged_buckets=tuple(bucket for bucket in plan.merged_buckets if bucket.bucket == number),
         )
         parts.append(
             _scan_merged_plan(bucket_plan, fields, keeps_deletes=keeps_deletes).with_columns(
@@ -195,24 +195,24 @@ def tasks(
     plan: Plan, vectors: Mapping[str, NDArray[np.unsignedinteger]], *, keeps_deletes: bool = False
 ) -> list[buckets.MergeTask]:
     """Return the merge task of each bucket with overlapping files."""
-    if plan.rule is None or not plan.merged:
+    if plan.spec is None or not plan.merged_buckets:
         return []
-    merged_entries = plan.entries.take([at for bucket in plan.merged for at in bucket.files])
+    merged_entries = plan.entries.take([at for bucket in plan.merged_buckets for at in bucket.files])
     files, paths = merged_entries.files(), data_file_paths(plan.ctx, merged_entries)
-    ends = list(accumulate(len(bucket.files) for bucket in plan.merged))
+    ends = list(accumulate(len(bucket.files) for bucket in plan.merged_buckets))
     return [
         buckets.MergeTask(
             ctx=plan.ctx,
             files=tuple(files[end - len(bucket.files) : end]),
             paths=tuple(paths[end - len(bucket.files) : end]),
-            rule=plan.rule,
+            spec=plan.spec,
             in_order=bucket.in_order,
             on_key=plan.condition.on_key,
             deletions=vectors,
             keeps_deletes=keeps_deletes,
             snapshot_id=None if plan.snapshot is None else plan.snapshot.id,
         )
-        for bucket, end in zip(plan.merged, ends, strict=True)
+        for bucket, end in zip(plan.merged_buckets, ends, strict=True)
     ]
 
 
@@ -230,7 +230,7 @@ def _scan_unmerged(
     """
     if not len(plan.raw):
         return []
-    if plan.rule is None:
+    if plan.spec is None:
         frame = _scan(plan, plan.raw, fields, [], vectors)
         return [frame.with_columns(pl.lit(0, pl.Int8).alias(KIND)) if KIND in system else frame]
     doubts = row_kinds.may_retract(plan.ctx, plan.entries, plan.raw)

@@ -63,16 +63,16 @@ class Step:
 class Plan:
     """What a read has to do.
 
-    `raw` are indices into `entries` of files that need no merge, `merged` the buckets that do. `hits` are the row
-    positions that file indexes select, by file name; `vectors` is the index file of each file's deletion vector.
+    `raw` are indices into `entries` of files that need no merge, `merged_buckets` the buckets that do. `hits` are the
+    row positions that file indexes select, by file name; `vectors` is the index file of each file's deletion vector.
     """
 
     ctx: TableContext
     snapshot: Snapshot | None
     entries: ManifestEntries
     raw: NDArray[np.int64]
-    merged: tuple[MergedBucket, ...] = ()
-    rule: MergeSpec | None = None
+    merged_buckets: tuple[MergedBucket, ...] = ()
+    spec: MergeSpec | None = None
     condition: ScanFilter = NO_FILTER
     hits: Mapping[str, BitMap] = field(default_factory=dict)
     vectors: Mapping[str, IndexManifestEntry] = field(default_factory=dict)
@@ -88,9 +88,9 @@ class Plan:
     @cached_property
     def selected(self) -> NDArray[np.int64]:
         """Return the indices of every file that will be read."""
-        if not self.merged and (self.raw[1:] > self.raw[:-1]).all():
+        if not self.merged_buckets and (self.raw[1:] > self.raw[:-1]).all():
             return self.raw
-        parts = [self.raw, *(np.asarray(bucket.files, np.int64) for bucket in self.merged)]
+        parts = [self.raw, *(np.asarray(bucket.files, np.int64) for bucket in self.merged_buckets)]
         return np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
 
 
@@ -151,7 +151,7 @@ def plan_read(
     rule = rule_of(ctx)
     snapshot = position.snapshot
     if snapshot is None:
-        return Plan(ctx=ctx, snapshot=None, entries=manifest_reader.no_entries(), raw=np.zeros(0, np.int64), rule=rule)
+        return Plan(ctx=ctx, snapshot=None, entries=manifest_reader.no_entries(), raw=np.zeros(0, np.int64), spec=rule)
     listed = manifest_reader.manifest_files(ctx, snapshot)
     manifests = _keep_manifests(ctx, listed, condition)
     keep = _memoize_partition_filter(partial(_in_partition, ctx, condition)) if condition.on_partition else None
@@ -204,8 +204,8 @@ def plan_entries(
         snapshot=snapshot,
         entries=funnel.entries,
         raw=raw,
-        merged=() if groups is None else sections.merged_buckets(funnel.entries, groups),
-        rule=rule,
+        merged_buckets=() if groups is None else sections.merged_buckets(funnel.entries, groups),
+        spec=rule,
         condition=condition,
         hits=hits,
         vectors=vectors,
@@ -270,7 +270,7 @@ def plan_difference(ctx: TableContext, before: Position, after: Position, condit
     plans = []
     for state, side, mine, other in zip(states, sides, names, reversed(names), strict=True):
         if state.snapshot is None:
-            plans.append(Plan(ctx=ctx, snapshot=None, entries=side, raw=np.zeros(0, np.int64), rule=rule))
+            plans.append(Plan(ctx=ctx, snapshot=None, entries=side, raw=np.zeros(0, np.int64), spec=rule))
         else:
             funnel = PruningFunnel(side.filter(~np.asarray(pc.is_in(mine, other))))
             plans.append(plan_entries(ctx, state.snapshot, funnel, rule, on_key))
@@ -312,7 +312,7 @@ def _plan_unmerged(
         snapshot=snapshot,
         entries=funnel.entries,
         raw=raw,
-        rule=rule,
+        spec=rule,
         condition=condition,
         steps=tuple(funnel.steps),
     )
@@ -509,10 +509,10 @@ def _prune_values(
     )
     if result.says_something:
         may_match = np.ones(len(entries), bool)
-        may_match[result.gone] = False
+        may_match[result.no_match] = False
         masks.append(("file index", may_match))
     funnel.apply_steps(masks)
-    return _hits_by_name(entries, result.hits)
+    return _hits_by_name(entries, result.matching_rows)
 
 
 def _hits_by_name(entries: ManifestEntries, hits: Mapping[int, BitMap]) -> Mapping[str, BitMap]:

@@ -274,11 +274,11 @@ class ScanSource(Protocol):
 class PaimonScan(LazyFrameResolver):
     """Polars' resolver of a `ScanSource`; its class name appears in `explain()`.
 
-    A `shared` one plans every time: the caller called `scan()` again, and must see the files as they are now.
+    A `is_shared` one plans every time: the caller called `scan()` again, and must see the files as they are now.
     """
 
     def __init__(self, source: ScanSource, *, shared: bool = False) -> None:
-        self.source, self.shared = source, shared
+        self.source, self.is_shared = source, shared
         self.plans: dict[tuple[str, tuple[object, ...], int | None], pl.LazyFrame] = {}
         self.times = count()
 
@@ -323,7 +323,7 @@ class PaimonScan(LazyFrameResolver):
                 [*(filter_expr.expr for at, filter_expr in enumerate(filters) if at not in applied), *above],
                 list(range(len(filters))),
             )
-        if self.shared:
+        if self.is_shared:
             key = f"{version}#{next(self.times)}"
             return _apply_filters(frame(condition, limit), above, self.schema()), ResolvedLazyFrameProps(
                 version_key=key, applied_filters=applied

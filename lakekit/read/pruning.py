@@ -546,7 +546,7 @@ def in_hashed(
         for index in indexes:
             inside = (code == at) & (bucket == index.bucket) if index.partition == partition else np.zeros(0, bool)
             if inside.any():
-                path = ctx.layout.index(
+                path = ctx.paths.index(
                     index.file_name,
                     partition_path=partition_path(ctx, partition),
                     bucket=index.bucket,

@@ -26,7 +26,7 @@ import numpy as np
 import polars as pl
 
 from lakekit.codec import binary_row, hashing
-from lakekit.columns import AFTER, BEFORE, GROUP, KIND, PLACE, ROW, SEQUENCE, col, cols, internal
+from lakekit.columns import AFTER, BEFORE, GROUP, KIND, POSITION, ROW, SEQUENCE, col, cols, internal
 from lakekit.data_file.paths import bucket_id_at
 from lakekit.errors import Corrupt
 from lakekit.lsm import row_versions, sorted_runs
@@ -264,9 +264,9 @@ def _break_ties(
     """
     bucket_of_row = _bucket_ids(joined, ctx)
     partition = cols(ctx.schema.partition_keys)
-    at = joined.select(*partition, bucket_of_row.alias(PLACE), *cols(rule.key)).with_row_index(ROW)
+    at = joined.select(*partition, bucket_of_row.alias(POSITION), *cols(rule.key)).with_row_index(ROW)
     rows = at.sort(cols(at.columns[1:]))[ROW].to_numpy()
-    bucket_rank = at.select(pl.struct(*partition, PLACE).rank("dense")).to_series().to_numpy()[rows]
+    bucket_rank = at.select(pl.struct(*partition, POSITION).rank("dense")).to_series().to_numpy()[rows]
     tie = (both & (order == 0))[rows]
     alone = joined[AFTER].is_not_null().to_numpy()[rows]
     moved = np.where(both[rows], order[rows] < 0, alone)  # whether the leaf of `after` moved last

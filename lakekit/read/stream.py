@@ -306,7 +306,7 @@ def stream(
     return StreamCursor(
         ctx=ctx,
         fields=ctx.schema.fields,
-        place=StreamOffset(ctx=ctx, consumer=consumer),
+        offset=StreamOffset(ctx=ctx, consumer=consumer),
         until=time_travel.time_ms(ctx, until) if isinstance(until, datetime) else None,
         last_id=until if isinstance(until, int) else None,
         stops_at_end=until == "latest",
@@ -324,14 +324,14 @@ class StreamCursor:
 
     ctx: TableContext
     fields: tuple[Field, ...]
-    place: StreamOffset
+    offset: StreamOffset
     until: int | None
     last_id: int | None
     stops_at_end: bool
     poll_ms: float
     newest_at_call: int | None
-    passed: Snapshot | None = None
-    stood: Snapshot | None = None
+    last_snapshot: Snapshot | None = None
+    snapshot_before: Snapshot | None = None
 
     def changes(self) -> Iterator[Change]:
         """Yield one change after another; wait for the next."""
@@ -342,10 +342,10 @@ class StreamCursor:
             self.ctx.runtime.wait(self.poll_ms)
             start = self.begin()
         number = start.next_id
-        self.stood = snapshots.find_change(self.ctx, number - 1) if start.state is None else None
+        self.snapshot_before = snapshots.find_change(self.ctx, number - 1) if start.state is None else None
         if self._begins_now():
             # "now" is later when the stream begins again, and the changes in between would be lost
-            self.place.reach(number)
+            self.offset.reach(number)
         if start.state is not None and start.state.snapshot is not None:
             if self._is_behind_the_end(start.state.snapshot):
                 msg = (
@@ -356,7 +356,7 @@ class StreamCursor:
                     msg, key="until", value=str(self.last_id if self.last_id is not None else self.until)
                 )
             yield self._make_change(self.state(start.state, start.state.snapshot), start.state.snapshot, STATE)
-            self.passed = start.state.snapshot
+            self.last_snapshot = start.state.snapshot
             if self._passes_watermark(start.state.snapshot):
                 return
         while self.last_id is None or number <= self.last_id:
@@ -375,11 +375,11 @@ class StreamCursor:
             source = self.brought(snapshot)
             if source is not None:
                 yield self._make_change(source, snapshot, snapshot.commit_kind)
-            elif self.place.next_id == number or (
-                self.passed is None and self._is_new()
+            elif self.offset.next_id == number or (
+                self.last_snapshot is None and self._is_new()
             ):  # not acknowledged by a caller
-                self.place.reach(number + 1)
-            number, self.passed = number + 1, snapshot
+                self.offset.reach(number + 1)
+            number, self.last_snapshot = number + 1, snapshot
 
     def begin(self) -> StreamStart | None:
         """Return where the stream begins, or continues; None while there is nothing to begin with.
@@ -393,12 +393,12 @@ class StreamCursor:
         return start
 
     def _begun(self) -> StreamStart | None:
-        consumer = self.place.consumer
+        consumer = self.offset.consumer
         start = None
         if consumer is not None and not self.ctx.options.consumer_ignore_progress:
             start = stream_start.start_of_consumer(self.ctx, consumer)
         if start is not None:
-            self.place.next_id = start.next_id
+            self.offset.next_id = start.next_id
             return start
         return stream_start.begin(self.ctx, newest_at_call=self.newest_at_call)
 
@@ -407,7 +407,7 @@ class StreamCursor:
         return self._is_new() and time_travel.scan_mode_of(self.ctx)[0] == "latest"
 
     def _is_new(self) -> bool:
-        return not (self.place.next_id or self.ctx.options.consumer_ignore_progress)
+        return not (self.offset.next_id or self.ctx.options.consumer_ignore_progress)
 
     def _ends(self) -> bool:
         """Return whether a stream without a next snapshot is over."""
@@ -452,7 +452,7 @@ class StreamCursor:
         if number == newest + 1:
             return None
         if number > newest:
-            consumer = self.place.consumer
+            consumer = self.offset.consumer
             advice = (
                 "Begin anew with start="
                 if consumer is None
@@ -465,7 +465,7 @@ class StreamCursor:
             raise SnapshotNotFound(msg, name=str(number))
         snapshot = snapshots.find_change(self.ctx, number)  # it may have come meanwhile
         if snapshot is None:
-            mine = self.place.consumer
+            mine = self.offset.consumer
             retention_advice = (
                 "or follow with a consumer, which keeps them"
                 if mine is None
@@ -485,14 +485,14 @@ class StreamCursor:
         Rows of the replaced one would stay forever. For a stream that returned nothing yet it is the snapshot before
         its first: what replaced it would never be returned.
         """
-        previous = self.passed or self.stood
+        previous = self.last_snapshot or self.snapshot_before
         if previous is None or previous.id != number - 1:
             return
         current = snapshots.find_change(self.ctx, previous.id)
         if current is not None and snapshot_identity(current) != snapshot_identity(previous):
             self._check_table()
-            where = "told" if self.passed else "begins behind"
-            advice = "" if self.place.consumer is None else f", or with t.reset_consumer({self.place.consumer!r})"
+            where = "told" if self.last_snapshot else "begins behind"
+            advice = "" if self.offset.consumer is None else f", or with t.reset_consumer({self.offset.consumer!r})"
             msg = (
                 f"the stream of {self.ctx.name} {where} snapshot {previous.id}, and another one has its number now: "
                 f"the table was rolled back, or moved forward to a branch. Begin anew with start={advice}"
@@ -554,7 +554,7 @@ class StreamCursor:
             watermark=snapshot.watermark_or_none,
             time_ms=snapshot.time_millis,
             frame=polars_pushdown.scan_lazily(source),
-            _offset=self.place,
+            _offset=self.offset,
         )
 
 

@@ -368,15 +368,15 @@ class SharedScan:
 class LastContext:
     """The context a table was last opened with, and what is shown of it without opening it again.
 
-    `files`, `health` and `checked` are texts; `shared` is a frame to reuse.
+    `files`, `health_text` and `checked_text` are texts; `shared_scan` is a frame to reuse.
     """
 
     ctx: TableContext | None = None
     snapshot_id: int | None = None
     files: str | None = None
-    health: str | None = None
-    checked: str | None = None
-    shared: SharedScan | None = None
+    health_text: str | None = None
+    checked_text: str | None = None
+    shared_scan: SharedScan | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -394,7 +394,7 @@ class TableCore:
     storage: Storage | None = field(default=None, repr=False)
     catalog_env: CatalogEnvironment | None = field(default=None, repr=False, compare=False)
     locations: Locations = field(default=Locations(), repr=False, compare=False)
-    _seen: LastContext = field(default_factory=LastContext, repr=False, compare=False)
+    _last_seen: LastContext = field(default_factory=LastContext, repr=False, compare=False)
 
     def _context(self) -> TableContext:
         """Open the table and return its context as of now.
@@ -412,7 +412,7 @@ class TableCore:
             catalog_env=self.catalog_env,
             locations=self.locations,
         )
-        self._seen.ctx = ctx
+        self._last_seen.ctx = ctx
         return ctx
 
     def __getstate__(self) -> dict[str, Any]:
@@ -421,7 +421,7 @@ class TableCore:
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "_seen", LastContext())
+        object.__setattr__(self, "_last_seen", LastContext())
 
 
 def context_of(table: TableCore) -> TableContext:

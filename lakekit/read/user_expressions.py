@@ -202,7 +202,7 @@ def _times(values: pl.Series) -> Iterator[pl.Series]:
 SOURCE = f"{internal('source')}."
 """What the names of a merge's source columns begin with, so that both sides' columns are in one frame."""
 _ZONE = re.compile(r"Datetime\('[^']*', '([^']+)'\)")
-_SHOWN = 1000
+_MAX_QUOTED = 1000
 """How much of the expressions an error about a panic shows."""
 MANY_ROWS = "looks at more than one row"
 
@@ -468,7 +468,7 @@ def translate_panics(subject: str, **arguments: object) -> Iterator[None]:
         if not shown:
             raise
         raise SchemaMismatch(
-            f"Polars panicked over {shown[:_SHOWN]} of {subject}: {what}. Nothing was changed. That is a fault of "
+            f"Polars panicked over {shown[:_MAX_QUOTED]} of {subject}: {what}. Nothing was changed. That is a fault of "
             f"Polars {pl.__version__}, not of the table: write the expression another way"
         ) from None
 

@@ -74,12 +74,13 @@ MICROSECONDS = {"lakekit.timestamp-unit": "us"}
 class RowFilter:
     """The rows of a read: the condition, what planning understands of it, and its remaining predicates.
 
-    `said` holds a predicate for each conjunct that partitions do not decide; None where a conjunct is not understood.
+    `predicates` holds a predicate for each conjunct that partitions do not decide; None where a conjunct is not
+    understood.
     """
 
     where: pl.Expr | None = None
     condition: ScanFilter = NO_FILTER
-    said: tuple[Predicate | None, ...] = ()
+    predicates: tuple[Predicate | None, ...] = ()
 
 
 def table_of(table_or_path: Table | SystemTable | str | PathLike[str]) -> Table | SystemTable:
@@ -143,7 +144,7 @@ def rows_of(ctx: TableContext, where: pl.Expr | str | None) -> RowFilter:
     filters, is_complete = polars_pushdown.all_filters_of(expr, schema)
     condition, decided = polars_pushdown.condition_of(filters, ctx.schema)
     predicates = [parse_exact(pyarrow_text(text_filter)) for at, text_filter in enumerate(filters) if at not in decided]
-    return RowFilter(where=expr, condition=condition, said=tuple(predicates) if is_complete else (None,))
+    return RowFilter(where=expr, condition=condition, predicates=tuple(predicates) if is_complete else (None,))
 
 
 def columns_to_read(ctx: TableContext, out: Sequence[Field], rows: RowFilter) -> tuple[Field, ...]:
@@ -213,7 +214,7 @@ def work_of_state(scan: TableScan, out: Sequence[Field], rows: RowFilter) -> Ite
     what = spark_tasks.ReadJob(
         ctx=scan.ctx,
         fields=columns_to_read(scan.ctx, out, rows),
-        out=with_kind(scan.kind_column, out, numbered=scan.numbered),
+        output_fields=with_kind(scan.kind_column, out, numbered=scan.numbered),
         where=rows.where,
         on_key=rows.condition.on_key,
         kind_column=scan.kind_column,
@@ -229,14 +230,14 @@ def _plan_frames(spark: SparkSession, plan: Plan, what: ReadJob, rows: RowFilter
     frames, own = [], lazy_frames.own_fields(plan, what.fields)
     mask = np.zeros(len(plan.raw), bool) if what.kind_column is not None else native_parquet.native_read_mask(plan, own)
     condition = (
-        native_parquet.column_of(rows.said, {field.name: field.type for field in what.fields})
-        if rows.said and mask.any()
+        native_parquet.column_of(rows.predicates, {field.name: field.type for field in what.fields})
+        if rows.predicates and mask.any()
         else None
     )
-    if rows.said and condition is None:
+    if rows.predicates and condition is None:
         mask[:] = False  # Spark cannot say it
     if mask.any():
-        frames += native_parquet.frames(spark, plan, mask, own, what.out, condition)
+        frames += native_parquet.frames(spark, plan, mask, own, what.output_fields, condition)
     task_plan = replace(plan, raw=plan.raw[~mask])
     return [*frames, *run(spark, spark_tasks.plan_tasks(plan, task_plan.raw, session.slots(spark)), what, [task_plan])]
 
@@ -270,15 +271,15 @@ def works_of_changes(
     what = spark_tasks.ReadJob(
         ctx=source.ctx,
         fields=tuple(fields),
-        out=output_fields,
+        output_fields=output_fields,
         where=rows.where,
         kind_column=source.kind_column,
         numbered=source.numbered,
     )
     if compares:
-        return [(replace(what, how="difference"), spark_tasks.differences(*plans), plans)]
+        return [(replace(what, mode="difference"), spark_tasks.differences(*plans), plans)]
     if source.mode != "diff":
-        what = replace(what, how="written")
+        what = replace(what, mode="written")
     return [(replace(what, ctx=plan.ctx), spark_tasks.plan_tasks(plan, plan.raw, slots), [plan]) for plan in plans]
 
 
@@ -296,8 +297,12 @@ def run(spark: SparkSession, tasks: Sequence[bytes], what: ReadJob, plans: Seque
     """Return the frame of the tasks of some plans, with its estimated size; no frame without tasks."""
     if not tasks:
         return []
-    size_bytes = sum(explain.estimate_plan(plan, what.out).size_bytes for plan in plans)
-    return [session.run(spark, tasks, partial(spark_tasks.rows, what), spark_schema(what.out), size_bytes=size_bytes)]
+    size_bytes = sum(explain.estimate_plan(plan, what.output_fields).size_bytes for plan in plans)
+    return [
+        session.run(
+            spark, tasks, partial(spark_tasks.rows, what), spark_schema(what.output_fields), size_bytes=size_bytes
+        )
+    ]
 
 
 def union_frames(spark: SparkSession, frames: Sequence[DataFrame], out: Sequence[Field]) -> DataFrame:

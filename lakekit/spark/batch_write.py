@@ -225,7 +225,9 @@ def write(
         identifier=identifier,
         row_kind=row_kind,
         columns=tuple(df.columns),
-        cut=divide_write(ctx, parallelism=session.slots(spark), max_tasks=_shuffle_partitions(spark), batch=is_batch),
+        parallelism=divide_write(
+            ctx, parallelism=session.slots(spark), max_tasks=_shuffle_partitions(spark), batch=is_batch
+        ),
     )
     messages = collected(ctx, _write_in_tasks(df.toDF(*write_task.positional_names(len(df.columns))), job).collect())
     committed = commit_messages(
@@ -450,7 +452,7 @@ def _write_in_tasks(df: DataFrame, job: WriteJob, *, is_exact: bool | None = Non
 
     `is_exact`: whether Spark can be told the partition of a row, as from 4.1 on.
     """
-    cut = job.cut
+    cut = job.parallelism
     if cut is None:
         sent = df
     elif cut.tasks == 1:
@@ -458,9 +460,9 @@ def _write_in_tasks(df: DataFrame, job: WriteJob, *, is_exact: bool | None = Non
     elif is_exact or (is_exact is None and hasattr(df, "repartitionById")):
         sent = _add_task_column(df, job).repartitionById(cut.tasks, TASK)
     else:
-        job = replace(job, signs=write_task.signs(cut.tasks))
+        job = replace(job, task_signs=write_task.signs(cut.tasks))
         sent = _add_task_column(df, job).repartition(cut.tasks, TASK)
-    return sent.mapInArrow(partial(write_task.write_rows, job), write_task.ANSWER)
+    return sent.mapInArrow(partial(write_task.write_rows, job), write_task.RESULT_SCHEMA)
 
 
 def _add_task_column(df: DataFrame, job: WriteJob) -> DataFrame:
@@ -468,16 +470,16 @@ def _add_task_column(df: DataFrame, job: WriteJob) -> DataFrame:
 
     Spark computes it where it can; else only the deciding columns go to Python, as from 4.1 on.
     """
-    assert job.cut is not None
+    assert job.parallelism is not None
     types_of = {field.name: field.dataType for field in df.schema}
     columns = {
         own: (functions.col(name), types_of[name])
         for name, own in zip(df.columns, job.columns or df.columns, strict=True)
     }
-    number = task(job.ctx, job.cut, columns)
+    number = task(job.ctx, job.parallelism, columns)
     if number is not None:
         return df.withColumn(
-            TASK, number if job.signs is None else functions.get(functions.lit(list(job.signs)), number)
+            TASK, number if job.task_signs is None else functions.get(functions.lit(list(job.task_signs)), number)
         )
     names = [name for name, own in zip(df.columns, job.columns or df.columns, strict=True) if own in job.tasks.names]
     if names and hasattr(functions, "arrow_udf"):

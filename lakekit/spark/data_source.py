@@ -341,7 +341,7 @@ def write_job(
         replaces=replaces,
         batch=commit_user is None,
         row_kind=row_kind,
-        cut=None,
+        parallelism=None,
         table=table,
     )
     return job, overwrite
@@ -351,7 +351,7 @@ def write_job(
 class TaskResults(WriterCommitMessage):
     """The answers of a task, row by row."""
 
-    answers: tuple[dict[str, Any], ...]
+    rows: tuple[dict[str, Any], ...]
 
 
 def answer(job: write_task.WriteJob, batches: Iterator[pa.RecordBatch]) -> TaskResults:
@@ -363,7 +363,7 @@ def answer(job: write_task.WriteJob, batches: Iterator[pa.RecordBatch]) -> TaskR
 
 def answers(written: Sequence[WriterCommitMessage | None]) -> list[dict[str, Any]]:
     """Return the answers of all tasks that returned some."""
-    return [row for message in written if isinstance(message, TaskResults) for row in message.answers]
+    return [row for message in written if isinstance(message, TaskResults) for row in message.rows]
 
 
 def drop(ctx: TableContext, written: Sequence[WriterCommitMessage | None]) -> None:

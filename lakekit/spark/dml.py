@@ -95,9 +95,9 @@ def update(
 def _run_change(spark: SparkSession, change: RowChangeSpec) -> Commit:
     ctx = change.ctx
     is_still = (
-        change.replaces is not None or change.found.snapshot is None or change.found.always(change.where) is False
+        change.replaces is not None or change.target.snapshot is None or change.target.always(change.where) is False
     )
-    due_buckets = [] if is_still else change.found.places(change.where)
+    due_buckets = [] if is_still else change.target.places(change.where)
     if not due_buckets:
         changed = change.commit()
         return after_commit.maintain_after_commit(ctx, changed.commit, changed.messages)
@@ -105,10 +105,12 @@ def _run_change(spark: SparkSession, change: RowChangeSpec) -> Commit:
         json.dumps([(partition.hex(), bucket) for partition, bucket in bucket_ids]).encode()
         for bucket_ids in _parts(change, due_buckets, session.slots(spark))
     ]
-    target = replace(change.found, ctx=replace(change.found.ctx, catalog_env=None))
+    target = replace(change.target, ctx=replace(change.target.ctx, catalog_env=None))
     # a catalog may hold connections, and tasks commit nothing
-    sent = replace(change, ctx=replace(ctx, catalog_env=None), found=target)
-    messages = collected(ctx, session.run(spark, tasks, partial(_run_change_task, sent), write_task.ANSWER).collect())
+    sent = replace(change, ctx=replace(ctx, catalog_env=None), target=target)
+    messages = collected(
+        ctx, session.run(spark, tasks, partial(_run_change_task, sent), write_task.RESULT_SCHEMA).collect()
+    )
     return after_commit.maintain_after_commit(
         ctx, commit_changes_once(ctx, messages, commit_user=ctx.new_commit_user()), messages
     )
@@ -116,7 +118,7 @@ def _run_change(spark: SparkSession, change: RowChangeSpec) -> Commit:
 
 def _parts(change: RowChangeSpec, bucket_ids: Sequence[BucketId], slots: int) -> list[list[BucketId]]:
     """Return the buckets of each task: a few tasks a slot, each of which plans the table again."""
-    if not change.by_place or change.ctx.schema.cross_partition:
+    if not change.by_bucket or change.ctx.schema.cross_partition:
         return [list(bucket_ids)]
     groups: dict[object, list[BucketId]] = {}
     for bucket_id in bucket_ids:
@@ -130,7 +132,7 @@ def _run_change_task(spec: RowChangeSpec, task: bytes) -> Iterator[pa.RecordBatc
     bucket_ids = frozenset((bytes.fromhex(partition), bucket) for partition, bucket in json.loads(task))
     try:
         with RowChange.of(spec.ctx, only_adds=spec.only_adds) as change:
-            spec.fill(change, replace(spec.found, some=bucket_ids))
+            spec.fill(change, replace(spec.target, bucket_ids=bucket_ids))
             answers = write_task.encode_messages(change.prepare())
     except write_task.REPORTED_ERRORS as wrong:
         answers = write_task.encode_failure(wrong)
@@ -140,17 +142,17 @@ def _run_change_task(spec: RowChangeSpec, task: bytes) -> Iterator[pa.RecordBatc
 # ---- merge task ------------------------------------------------------------
 
 
-TO, OF, DATA = "to", "of", "data"
-LETTER = spark.StructType(
+RECEIVER, SENDER, DATA = "to", "of", "data"
+MESSAGE_SCHEMA = spark.StructType(
     [
-        spark.StructField(TO, spark.IntegerType()),
-        spark.StructField(OF, spark.IntegerType()),
+        spark.StructField(RECEIVER, spark.IntegerType()),
+        spark.StructField(SENDER, spark.IntegerType()),
         spark.StructField(DATA, spark.BinaryType()),
     ]
 )
 FROM_SOURCE = -1
 """The sender of letters with rows of the source; other letters have the group of their target rows."""
-_LETTER = pa.schema([pa.field(TO, pa.int32()), pa.field(OF, pa.int32()), pa.field(DATA, pa.binary())])
+_MESSAGE_SCHEMA = pa.schema([pa.field(RECEIVER, pa.int32()), pa.field(SENDER, pa.int32()), pa.field(DATA, pa.binary())])
 
 _REPORTED_ERRORS = (*write_task.REPORTED_ERRORS, MergeConflict)
 _ADDRESSES = {"Int64": "BIGINT", "String": "STRING", "Date": "DATE", "Boolean": "BOOLEAN"}
@@ -161,12 +163,12 @@ _ADDRESSES = {"Int64": "BIGINT", "String": "STRING", "Date": "DATE", "Boolean": 
 class BucketGroups:
     """The buckets of a table in groups, each of one task.
 
-    `cut`: as a write is divided; without it by partition, or, with `by_file`, files in any order. Rows that are
+    `parallelism`: as a write is divided; without it by partition, or, with `by_file`, files in any order. Rows that are
     inserted have a group too: the one that has, or may make, their bucket.
     """
 
     count: int
-    cut: WriteParallelism | None = None
+    parallelism: WriteParallelism | None = None
     by_file: bool = False
 
     @staticmethod
@@ -177,14 +179,14 @@ class BucketGroups:
         """
         cut = divide_write(ctx, parallelism=slots, max_tasks=most, batch=False)
         if cut is not None:
-            return BucketGroups(count=cut.tasks, cut=cut)
+            return BucketGroups(count=cut.tasks, parallelism=cut)
         by_file = not ctx.has_buckets and not ctx.options.deletion_vectors_enabled
         return BucketGroups(count=max(1, parallelism) if by_file or ctx.schema.partition_keys else 1, by_file=by_file)
 
     def of_place(self, partition: bytes, bucket: int) -> int:
         """Return the group of a bucket. Not for groups of files."""
-        if self.cut is not None:
-            return (self.cut.first(partition) + bucket % self.cut.assigners) % self.cut.tasks
+        if self.parallelism is not None:
+            return (self.parallelism.first(partition) + bucket % self.parallelism.assigners) % self.parallelism.tasks
         return crc32(partition) % self.count
 
 
@@ -212,13 +214,13 @@ class MergeJob:
 
     ctx: TableContext
     plan: MergePlan
-    found: TargetRows
+    target: TargetRows
     groups: BucketGroups
-    places: tuple[frozenset[tuple[bytes, int]], ...]
+    bucket_groups: tuple[frozenset[tuple[bytes, int]], ...]
     columns: tuple[str, ...]
     arrow: pa.Schema
-    addressed: int
-    direct: tuple[tuple[str, str], ...] | None = None
+    address_count: int
+    group_columns: tuple[tuple[str, str], ...] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # without cached properties: each process computes its own
@@ -227,13 +229,13 @@ class MergeJob:
     @cached_property
     def tasks(self) -> TaskRouter:
         """The router of rows to groups. Only for groups of a `cut`."""
-        assert self.groups.cut is not None
-        return TaskRouter.of(self.ctx, self.groups.cut, replaces=False, batch=False)
+        assert self.groups.parallelism is not None
+        return TaskRouter.of(self.ctx, self.groups.parallelism, replaces=False, batch=False)
 
     @cached_property
     def deciding(self) -> tuple[str, ...]:
         """The columns of the table that decide the group of a row."""
-        if self.groups.cut is not None:
+        if self.groups.parallelism is not None:
             return self.tasks.names if self.groups.count > 1 else ()
         return () if self.groups.by_file else tuple(self.ctx.schema.partition_keys)
 
@@ -245,13 +247,13 @@ class MergeJob:
         return tuple(
             (mine, other)
             for mine, other in equal.items()
-            if _kind(self.found.schema[mine]) == _kind(theirs[other]) in _ADDRESSES
+            if _kind(self.target.schema[mine]) == _kind(theirs[other]) in _ADDRESSES
         )
 
     @cached_property
     def compared(self) -> list[str]:
         """The columns of the target that the match looks at."""
-        used = set(self.plan.on.meta.root_names())
+        used = set(self.plan.match.meta.root_names())
         return [name for name in self.ctx.schema.names if name in used] or [self.ctx.schema.names[0]]
 
     def rows(self, batch: pa.RecordBatch) -> pl.DataFrame:
@@ -267,8 +269,8 @@ class MergeJob:
     def group(self, number: int) -> TargetRows:
         """Return the target rows of a group."""
         if self.groups.by_file:
-            return replace(self.found, part=(number, self.groups.count))
-        return replace(self.found, some=self.places[number])
+            return replace(self.target, part=(number, self.groups.count))
+        return replace(self.target, bucket_ids=self.bucket_groups[number])
 
     def destination(self, frame: pl.DataFrame) -> NDArray[np.int32]:
         """Return the group of each row of a frame that has the deciding columns, as the table has them."""
@@ -277,7 +279,7 @@ class MergeJob:
         if not self.deciding:
             return np.zeros(frame.height, np.int32)
         deciding = row_conversion.convert_columns(frame, self.ctx, self.deciding)
-        if self.groups.cut is not None:
+        if self.groups.parallelism is not None:
             return self.tasks.task_numbers(deciding)
         codes = bucket_assigners.encode_partitions(deciding, self.ctx)
         return np.array([self.groups.of_place(row, 0) for row in codes.rows], np.int32)[
@@ -298,7 +300,7 @@ def _letters(frame: pl.DataFrame, numbers: NDArray[np.int32], sender: int) -> pa
     data = [_to_ipc_bytes(frame.filter(pl.Series(numbers == number))) for number in addresses]  # scalar: one a letter
     return pa.RecordBatch.from_arrays(
         [pa.array(addresses, pa.int32()), pa.array([sender] * len(addresses), pa.int32()), pa.array(data, pa.binary())],
-        schema=_LETTER,
+        schema=_MESSAGE_SCHEMA,
     )
 
 
@@ -335,7 +337,7 @@ def _hash_addresses(job: MergeJob, frame: pl.DataFrame, names: Sequence[str]) ->
     columns = [frame[name].cast(pl.Int64) if frame.schema[name].is_signed_integer() else frame[name] for name in names]
     types = [parse(_ADDRESSES[str(column.dtype)]) for column in columns]
     hashes = hashing.hash_columns([column.to_arrow() for column in columns], types)
-    return hashing.default_bucket(hashes, job.addressed)
+    return hashing.default_bucket(hashes, job.address_count)
 
 
 # ---- what each stage does --------------------------------------------------------------------------------------------
@@ -349,8 +351,8 @@ def send_source_rows(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterat
         frame = job.rows(batch)
         numbers = (
             _hash_addresses(job, frame, [other for _, other in job.addresses])
-            if job.direct is None
-            else _destination_groups(job, frame, dict(job.direct))
+            if job.group_columns is None
+            else _destination_groups(job, frame, dict(job.group_columns))
         )
         yield _letters(frame, numbers, FROM_SOURCE)
 
@@ -398,7 +400,7 @@ def send_matches(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[p
                 pairs = (
                     pl.concat(groups)
                     .lazy()
-                    .join_where(source.lazy(), job.plan.on)
+                    .join_where(source.lazy(), job.plan.match)
                     .select(GROUP, SOURCE_ROW)
                     .unique()
                     .collect()
@@ -432,7 +434,7 @@ def merge_groups(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[p
     Raises: what merging raises; then no file of it is left.
     """
     for number, rows, _ in _read_letters(job, batches):
-        shard = None if job.groups.cut is None else WriteShard(cut=job.groups.cut, task=number)
+        shard = None if job.groups.parallelism is None else WriteShard(parallelism=job.groups.parallelism, task=number)
         try:
             with RowChange.of(job.ctx, only_adds=job.ctx.kind == "append", shard=shard) as change:
                 merging.fill(change, plans.source_frame(job.plan, job.ctx, rows), job.group(number))
@@ -501,15 +503,15 @@ def _job(spark: SparkSession, ctx: TableContext, plan: MergePlan, columns: Seque
     job = MergeJob(
         ctx=replace(ctx, catalog_env=None),  # a catalog may hold connections, and tasks commit nothing
         plan=plan,
-        found=replace(target, ctx=replace(target.ctx, catalog_env=None)),
+        target=replace(target, ctx=replace(target.ctx, catalog_env=None)),
         groups=groups,
-        places=tuple(frozenset(bucket_ids) for bucket_ids in places),
+        bucket_groups=tuple(frozenset(bucket_ids) for bucket_ids in places),
         columns=tuple(columns),
         arrow=arrow,
-        addressed=1,
+        address_count=1,
     )
-    job = replace(job, addressed=wanted if job.addresses else 1)
-    return replace(job, direct=_direct_columns(job))
+    job = replace(job, address_count=wanted if job.addresses else 1)
+    return replace(job, group_columns=_direct_columns(job))
 
 
 def _direct_columns(job: MergeJob) -> tuple[tuple[str, str], ...] | None:
@@ -525,7 +527,7 @@ def _direct_columns(job: MergeJob) -> tuple[tuple[str, str], ...] | None:
         other, t = equal.get(name), job.ctx.schema.field(name).type
         if (
             other is None
-            or theirs[other] != job.found.schema[name]
+            or theirs[other] != job.target.schema[name]
             or t.root not in _DIRECT_TYPES
             or t.length not in (None, MAX_LENGTH)
         ):
@@ -542,21 +544,23 @@ def _answers(spark: SparkSession, job: MergeJob, source: DataFrame) -> DataFrame
     """Return the answers of the tasks that merge."""
     count = job.groups.count
     letters = source.toDF(*write_task.positional_names(len(job.columns))).mapInArrow(
-        partial(send_source_rows, job), LETTER
+        partial(send_source_rows, job), MESSAGE_SCHEMA
     )
-    if job.direct is None:
-        if job.found.snapshot is not None:
-            tasks = [str(number).encode() for number in range(count) if job.groups.by_file or job.places[number]]
-            letters = letters.unionAll(session.run(spark, tasks, partial(send_target_rows, job), LETTER))
-        letters = _repartition_letters(letters, job.addressed).mapInArrow(partial(send_matches, job), LETTER)
+    if job.group_columns is None:
+        if job.target.snapshot is not None:
+            tasks = [str(number).encode() for number in range(count) if job.groups.by_file or job.bucket_groups[number]]
+            letters = letters.unionAll(session.run(spark, tasks, partial(send_target_rows, job), MESSAGE_SCHEMA))
+        letters = _repartition_letters(letters, job.address_count).mapInArrow(
+            partial(send_matches, job), MESSAGE_SCHEMA
+        )
     if job.plan.not_matched_by_source:  # groups that no row of the source is for have work, too
         each = (
-            functions.col("id").cast("int").alias(TO),
-            functions.lit(FROM_SOURCE).alias(OF),
+            functions.col("id").cast("int").alias(RECEIVER),
+            functions.lit(FROM_SOURCE).alias(SENDER),
             functions.lit(None).cast("binary").alias(DATA),
         )
         letters = letters.unionAll(spark.range(0, count, 1, 1).select(*each))
-    return _repartition_letters(letters, count).mapInArrow(partial(merge_groups, job), write_task.ANSWER)
+    return _repartition_letters(letters, count).mapInArrow(partial(merge_groups, job), write_task.RESULT_SCHEMA)
 
 
 def _repartition_letters(letters: DataFrame, count: int) -> DataFrame:
@@ -566,4 +570,8 @@ def _repartition_letters(letters: DataFrame, count: int) -> DataFrame:
     """
     if count == 1:
         return letters.repartition(1)
-    return letters.repartitionById(count, TO) if hasattr(letters, "repartitionById") else letters.repartition(count, TO)
+    return (
+        letters.repartitionById(count, RECEIVER)
+        if hasattr(letters, "repartitionById")
+        else letters.repartition(count, RECEIVER)
+    )

@@ -101,7 +101,7 @@ def run_pieces(spark: SparkSession, pieces: Sequence[bytes], work: Work) -> tupl
     results: list[bytes] = []
     wrong: LakekitError | None = None
     for row in (
-        session.run(spark, pieces, partial(_run_piece, work), write_task.ANSWER).collect() if pieces else []
+        session.run(spark, pieces, partial(_run_piece, work), write_task.RESULT_SCHEMA).collect() if pieces else []
     ):  # scalar: some a task
         if row["wrong"] is None:
             results.append(bytes(row["message"]))
@@ -226,7 +226,8 @@ def _encode_batches(batches: Sequence[FileBatch]) -> bytes:
             compact_before=batch.files,
         )
         before = [
-            (name, None if data is None else b64encode(data).decode(), extra) for name, data, extra in batch.before
+            (name, None if data is None else b64encode(data).decode(), extra)
+            for name, data, extra in batch.earlier_entries
         ]
         encoded.append((b64encode(message.to_bytes()).decode(), before))
     return json.dumps(encoded).encode()
@@ -240,7 +241,7 @@ def _decode_batches(piece: bytes) -> Iterator[FileBatch]:
             bucket=message.bucket,
             total_buckets=message.total_buckets or 0,
             files=message.compact_before,
-            before=frozenset(
+            earlier_entries=frozenset(
                 (name, None if index is None else b64decode(index), tuple(extra)) for name, index, extra in before
             ),
         )
@@ -476,7 +477,7 @@ def _tasks(
             yield _encode_task(snapshot_id, bucket_ids)
             return
         for bucket_id in sorted(bucket_ids):
-            count = dedicated_compaction.part_count(job.ctx, current.bucket(*bucket_id), full=job.full)
+            count = dedicated_compaction.part_count(job.ctx, current.bucket(*bucket_id), full=job.is_full)
             yield from (_encode_task(snapshot_id, [bucket_id], (number, count)) for number in range(count))
         return
     for partition in sorted({partition for partition, _ in bucket_ids}):

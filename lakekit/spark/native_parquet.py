@@ -81,8 +81,8 @@ _READ_OPTIONS = {
 class LiftedColumn:
     """A column to read, and the column of the files that it is made of; None where they lack it."""
 
-    want: Field
-    have: Field | None
+    target: Field
+    source: Field | None
 
 
 def native_read_mask(plan: Plan, fields: Sequence[Field]) -> Mask:
@@ -100,7 +100,7 @@ def native_read_mask(plan: Plan, fields: Sequence[Field]) -> Mask:
     )
     if plan.vectors:
         mask &= ~np.asarray(pc.is_in(entries.column("file_name"), pa.array(list(plan.vectors), pa.string())))
-    if plan.rule is not None:
+    if plan.spec is not None:
         mask &= ~row_kinds.may_retract(ctx, plan.entries, plan.raw, reads_remote=True)
     if lacking := schema_evolution.select_possibly_missing(ctx, fields):  # what they lack only lakekit fills in
         mask &= ~np.array(
@@ -156,14 +156,14 @@ def lifts(ctx: TableContext, schema_id: int, fields: Sequence[Field]) -> tuple[L
     """Return how the columns are made from files of another schema; None where Spark would differ."""
     schema = schemas.schema_of_file(ctx, schema_id)
     by_id, names = {field.id: field for field in schema.fields}, [field.name.lower() for field in schema.fields]
-    lifted = [LiftedColumn(want=want, have=by_id.get(want.id)) for want in fields]
+    lifted = [LiftedColumn(target=want, source=by_id.get(want.id)) for want in fields]
     if len(set(names)) < len(names) or not all(_is_liftable(lift) for lift in lifted):
         return None
     return tuple(lifted)
 
 
 def _is_liftable(lift: LiftedColumn) -> bool:
-    want, have = lift.want.type, None if lift.have is None else lift.have.type
+    want, have = lift.target.type, None if lift.source is None else lift.source.type
     if have is None:
         return _is_native(want)
     return _is_native(have) and (is_same_type(have, want) or _is_widening(have, want))
@@ -187,9 +187,9 @@ def _is_widening(have: DataType, want: DataType) -> bool:
 def _timestamps_as_said(plan: Plan, at: int, schema_id: int, fields: Sequence[Field]) -> bool:
     """Return whether the first file of a schema has timestamps as Spark reads them; old writers differ."""
     timestamps = [
-        lift.have
+        lift.source
         for lift in lifts(plan.ctx, schema_id, fields) or ()
-        if lift.have is not None and lift.have.type.holds(TIMESTAMPS)
+        if lift.source is not None and lift.source.type.holds(TIMESTAMPS)
     ]
     if not timestamps:
         return True
@@ -263,7 +263,7 @@ def frames(
 def _frame(
     spark: SparkSession, paths: list[str], lifted: Sequence[LiftedColumn], table: TableContext | None
 ) -> DataFrame:
-    file_fields = {lift.have.name: lift.have for lift in lifted if lift.have is not None}
+    file_fields = {lift.source.name: lift.source for lift in lifted if lift.source is not None}
     reader = spark.read.options(**_READ_OPTIONS)
     if table is not None:
         reader = reader.option("basePath", _to_hadoop_path(table, table.root))
@@ -278,7 +278,7 @@ def _frame(
     plain_texts = [text for text in texts if text is not None]
     if len(plain_texts) == len(texts):
         return frame.selectExpr(*plain_texts)
-    out = read_fields([lift.want for lift in lifted])
+    out = read_fields([lift.target for lift in lifted])
     return frame.select(
         *(sql.expr(text) if text is not None else _nulls(field) for text, field in zip(texts, out, strict=True))
     )
@@ -286,13 +286,15 @@ def _frame(
 
 def _text(lift: LiftedColumn) -> str | None:
     """Return a column in Spark's SQL; None for a null of a nested type, whose names SQL may not take."""
-    name = quote_identifier(lift.want.name)
-    if lift.have is None:
-        return None if lift.want.type.parts else f"CAST(NULL AS {spark_type(lift.want.type).simpleString()}) AS {name}"
-    column = quote_identifier(lift.have.name)
-    if not is_same_type(lift.have.type, lift.want.type):
-        return f"CAST({column} AS {spark_type(lift.want.type).simpleString()}) AS {name}"
-    return column if lift.have.name == lift.want.name else f"{column} AS {name}"
+    name = quote_identifier(lift.target.name)
+    if lift.source is None:
+        return (
+            None if lift.target.type.parts else f"CAST(NULL AS {spark_type(lift.target.type).simpleString()}) AS {name}"
+        )
+    column = quote_identifier(lift.source.name)
+    if not is_same_type(lift.source.type, lift.target.type):
+        return f"CAST({column} AS {spark_type(lift.target.type).simpleString()}) AS {name}"
+    return column if lift.source.name == lift.target.name else f"{column} AS {name}"
 
 
 def _nulls(field: Field) -> Column:

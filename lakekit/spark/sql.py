@@ -116,7 +116,7 @@ class _StatementTables:
     """A query whose table names are replaced: `spans` of its text give way to `frames` of tables."""
 
     spark: SparkSession
-    asked: Statement
+    statement: Statement
     text: str
     spans: list[tuple[int, int, str]] = field(default_factory=list)
     frames: dict[str, Any] = field(default_factory=dict)
@@ -136,13 +136,13 @@ class _StatementTables:
         if len(parts) == 1 and spark.catalog.tableExists(quote_identifier(parts[0])):
             return
         try:
-            table: Any = self.asked.resolve_name(self.asked.full(parts))  # one of the catalog's own among them
+            table: Any = self.statement.resolve_name(self.statement.full(parts))  # one of the catalog's own among them
         except NotFound:
             if spark.catalog.tableExists(".".join(map(quote_identifier, parts))):
                 return
             if len(parts) > 1:
                 raise
-            name = self.asked.full(parts)
+            name = self.statement.full(parts)
             raise TableNotFound(
                 f"{parts[0]} is no view of the session, and {name} no table of the catalog; write database.table",
                 name=name,
@@ -178,10 +178,10 @@ class _StatementTables:
             raise InvalidOption(f"{node.this.sql('spark')}: write {name}('database.table', '{ends}')", key="sql")
         if INCREMENTAL_FUNCTIONS[name].endswith("timestamp"):
             arguments[1:] = [
-                argument if argument.isdecimal() else str(int(self.asked.moment(argument).timestamp() * 1000))
+                argument if argument.isdecimal() else str(int(self.statement.moment(argument).timestamp() * 1000))
                 for argument in arguments[1:]
             ]
-        table = self.asked.table(self.asked.full(arguments[0].split(".", 1)))
+        table = self.statement.table(self.statement.full(arguments[0].split(".", 1)))
         key = f"lakekit_{len(self.frames)}"
         self.frames[key] = batch_read.read(
             self.spark, table, options={INCREMENTAL_FUNCTIONS[name]: ",".join(arguments[1:])}
@@ -194,7 +194,7 @@ class _StatementTables:
         if isinstance(table, GlobalTable):
             return _read_global_table(self.spark, table)
         if isinstance(table, View):
-            return query(self.spark, self.asked, table.dialects.get("spark", table.query)).toDF(
+            return query(self.spark, self.statement, table.dialects.get("spark", table.query)).toDF(
                 *(field.name for field in table.fields)
             )
         return batch_read.read(self.spark, table, at=at)
@@ -221,15 +221,15 @@ class _StatementTables:
             and tokens.next is not None
             and (tokens.next.kind == "word" or tokens.is_next("("))
         ):
-            expression = tokens.inside() if tokens.is_next("(") else tokens.call().said
-            moment = values(self.spark, self.asked, f"SELECT CAST({expression} AS TIMESTAMP)", 1)[0]
+            expression = tokens.inside() if tokens.is_next("(") else tokens.call().text
+            moment = values(self.spark, self.statement, f"SELECT CAST({expression} AS TIMESTAMP)", 1)[0]
             if moment is None:
                 raise InvalidOption(f"TIMESTAMP AS OF {expression}: that is null, and no time", key="sql")
             return moment, tokens.end_of(0)
         word = tokens.take("a snapshot, a tag or a time, as a literal", "number", "text")
         if str(version.this).upper() == "VERSION":
             return (literal.name if literal.is_string else int(literal.name)), word.end
-        return self.asked.moment(literal.name, is_text=literal.is_string), word.end
+        return self.statement.moment(literal.name, is_text=literal.is_string), word.end
 
     def frame(self) -> DataFrame:
         """Return the result of the query over the replaced tables."""

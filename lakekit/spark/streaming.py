@@ -101,7 +101,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.limit = limit_of(options)
         ctx = batch_read.handle_of(table, None, None)
         self.stream = following.stream(ctx)
-        self.out = data_source.columns(self.stream.fields, schema, ctx.name, self.kind_column)
+        self.output_fields = data_source.columns(self.stream.fields, schema, ctx.name, self.kind_column)
         self.where = batch_read.rows_of(ctx, options.get("filter")).where
         self.newest_id: int | None = None
 
@@ -250,14 +250,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ctx = self.stream.ctx
         if part.schema_id > ctx.newest_schema_id:
             ctx = table_scan.refresh_options(ctx, self.stream.fields, "follow()")
-        output_fields = batch_read.with_kind(self.kind_column, self.out, numbered=False)
+        output_fields = batch_read.with_kind(self.kind_column, self.output_fields, numbered=False)
         if part.task is None:
             yield from self._overwrite_task(ctx, part, output_fields)
             return
-        fields = batch_read.columns_to_read(ctx, self.out, batch_read.RowFilter(where=self.where))
-        plain = types.read_fields(self.out)
+        fields = batch_read.columns_to_read(ctx, self.output_fields, batch_read.RowFilter(where=self.where))
+        plain = types.read_fields(self.output_fields)
         if part.is_state:
-            what = spark_tasks.ReadJob(ctx=ctx, fields=fields, out=plain, where=self.where)
+            what = spark_tasks.ReadJob(ctx=ctx, fields=fields, output_fields=plain, where=self.where)
             yield from (
                 batch if self.kind_column is None else _add_kind_column(batch, output_fields)
                 for batch in spark_tasks.rows(what, part.task)
@@ -267,9 +267,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 spark_tasks.ReadJob(
                     ctx=ctx,
                     fields=fields,
-                    out=output_fields,
+                    output_fields=output_fields,
                     where=self.where,
-                    how="written",
+                    mode="written",
                     kind_column=self.kind_column,
                 ),
                 part.task,
@@ -298,7 +298,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: Offset) -> None:
         """Move a consumer's position behind a batch that is through."""
-        self.stream.place.reach(end["snapshot"] + 1)
+        self.stream.offset.reach(end["snapshot"] + 1)
 
 
 def _snapshot_fingerprint(snapshot: Snapshot) -> str:

@@ -153,16 +153,16 @@ BATCH_ROWS = 1 << 16
 class ReadJob:
     """What the tasks of a read have in common.
 
-    They read the columns `fields` of the table and return `out`, with the kind of each row before them where
-    `kind_column` names one. `how`: "state", the rows of a table; "written", rows of files as stored; "difference" of
+    They read the columns `fields` of the table and return `output_fields`, with the kind of each row before them where
+    `kind_column` names one. `mode`: "state", the rows of a table; "written", rows of files as stored; "difference" of
     two states. `where` is applied to every row; `on_key` are its conjuncts on key columns, which merges apply early.
     `keeps_deletes`: rows whose newest version is a delete stay.
     """
 
     ctx: TableContext
     fields: tuple[Field, ...]
-    out: tuple[Field, ...]
-    how: Literal["state", "written", "difference"] = "state"
+    output_fields: tuple[Field, ...]
+    mode: Literal["state", "written", "difference"] = "state"
     where: pl.Expr | None = None
     on_key: tuple[pl.Expr, ...] = ()
     kind_column: str | None = None
@@ -172,7 +172,7 @@ class ReadJob:
     @property
     def system(self) -> Sequence[str]:
         """The system columns that are read."""
-        if self.kind_column is None and self.how == "state":
+        if self.kind_column is None and self.mode == "state":
             return ()
         return lazy_frames.KIND_AND_SEQUENCE if self.numbered else lazy_frames.KINDS
 
@@ -181,7 +181,7 @@ def rows(job: ReadJob, data: bytes) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task, given as its bytes."""
     for frame in read_frames(job, data):
         for part in frame.iter_slices(BATCH_ROWS):
-            yield to_batch(part, job.out)
+            yield to_batch(part, job.output_fields)
 
 
 def read_frames(job: ReadJob, data: bytes) -> Iterator[pl.DataFrame]:
@@ -197,7 +197,7 @@ def read_frames(job: ReadJob, data: bytes) -> Iterator[pl.DataFrame]:
 def _frame(job: ReadJob, task: ReadTask) -> pl.LazyFrame:
     """Return the rows of whole splits."""
     plan = _plan(job, [piece for piece in task.pieces if not piece.before])
-    match job.how:
+    match job.mode:
         case "state":
             frame = lazy_frames.scan_merged([plan], job.fields, system=job.system, keeps_deletes=job.keeps_deletes)
         case "written":
@@ -211,11 +211,11 @@ def _frame(job: ReadJob, task: ReadTask) -> pl.LazyFrame:
 
 
 def _filter_and_project(job: ReadJob, frame: pl.LazyFrame) -> pl.LazyFrame:
-    if job.kind_column is not None or job.how != "state":
+    if job.kind_column is not None or job.mode != "state":
         frame = lazy_frames.select_changes(frame, job.kind_column, job.fields, job.system)
     if job.where is not None:
         frame = polars_pushdown.filter_rows(frame, job.where, polars_schema(job.fields, timestamp_unit="us"))
-    return frame.select(col(field.name) for field in job.out)
+    return frame.select(col(field.name) for field in job.output_fields)
 
 
 def _slice(job: ReadJob, task: ReadTask) -> pl.DataFrame:
@@ -280,8 +280,8 @@ def _plan(job: ReadJob, pieces: Sequence[SplitPiece]) -> Plan:
         snapshot=None,
         entries=manifest_entries.of_rows(listed),
         raw=np.array(raw, np.int64),
-        merged=tuple(merged),
-        rule=rule_of(job.ctx),
+        merged_buckets=tuple(merged),
+        spec=rule_of(job.ctx),
         condition=ScanFilter(on_key=job.on_key),
         vectors={name: entry for piece in pieces for name, entry in _vectors(job.ctx, piece.split).items()},
     )
@@ -326,13 +326,13 @@ FILES_AT_ONCE = 4096
 class SizedPiece:
     """A piece of a task and its weight in bytes.
 
-    A merge that was to be cut into `slices` is cut into `made`.
+    A merge that was to be cut into `slices` is cut into `slice_count`.
     """
 
     piece: SplitPiece
     weight_bytes: int
     slices: int = 1
-    made: int = 1
+    slice_count: int = 1
 
 
 def plan_tasks(plan: Plan, raw: Ints, slots: int) -> list[bytes]:
@@ -372,7 +372,7 @@ def _task_bytes(plan: Plan, raw: Ints, slots: int) -> int:
     """Return how much a task should weigh, as Spark itself weighs files."""
     options, sizes = plan.ctx.options, plan.entries.numbers("file_size")
     open_bytes = options.source_split_open_file_cost_bytes
-    indices = np.concatenate([raw, *(np.asarray(bucket.files, np.int64) for bucket in plan.merged)])
+    indices = np.concatenate([raw, *(np.asarray(bucket.files, np.int64) for bucket in plan.merged_buckets)])
     total = int(sizes[indices].sum()) + open_bytes * len(indices)
     return int(max(1, min(options.source_split_target_size_bytes, max(open_bytes, total // max(1, slots)))))
 
@@ -382,8 +382,10 @@ def _pack_pieces(sized: Iterable[SizedPiece], size_bytes: int) -> Iterator[ReadT
     pieces: list[SplitPiece] = []
     weight = 0
     for item in sized:
-        if item.made > 1:
-            yield from (ReadTask(pieces=(item.piece,), slice=number, slices=item.slices) for number in range(item.made))
+        if item.slice_count > 1:
+            yield from (
+                ReadTask(pieces=(item.piece,), slice=number, slices=item.slices) for number in range(item.slice_count)
+            )
             continue
         if pieces and weight + item.weight_bytes > size_bytes:
             yield ReadTask(pieces=tuple(pieces))
@@ -405,7 +407,7 @@ class _PlanFiles:
         self.snapshot_id = 0 if plan.snapshot is None else plan.snapshot.id
         self.entries = plan.entries.without_value_stats()
         columns = ("partition", "bucket", "total_buckets")
-        self.places: dict[str, list[Any]] = {
+        self.columns: dict[str, list[Any]] = {
             name: plan.entries.column(name).to_pylist() for name in columns
         }  # scalar: one a file
         entries = {id(entry): entry for entry in plan.vectors.values()}.values()
@@ -428,12 +430,12 @@ class _PlanFiles:
         first = indices[0]
         outside = [file for file in files if file.external_path is not None]
         # refused here, before there are tasks
-        every_path(self.ctx, self.places["partition"][first], self.places["bucket"][first], outside)
+        every_path(self.ctx, self.columns["partition"][first], self.columns["bucket"][first], outside)
         return Split(
             snapshot_id=self.snapshot_id,
-            partition=self.places["partition"][first],
-            bucket=self.places["bucket"][first],
-            total_buckets=self.places["total_buckets"][first],
+            partition=self.columns["partition"][first],
+            bucket=self.columns["bucket"][first],
+            total_buckets=self.columns["total_buckets"][first],
             files=files,
             deletions=FrozenDict(self._deletions(files)),
             raw=raw,
@@ -447,7 +449,7 @@ def _split_raw_files(plan: Plan, files: _PlanFiles, raw: Ints, size_bytes: int) 
     """Yield files that need no merge: neighbours of a bucket in a split, up to a task's weight."""
     weights = plan.entries.numbers("file_size") + plan.ctx.options.source_split_open_file_cost_bytes
     raw = raw[np.argsort(sections.bucket_ids(plan.entries)[raw], kind="stable")]
-    places = list(zip(files.places["partition"], files.places["bucket"], strict=True))
+    places = list(zip(files.columns["partition"], files.columns["bucket"], strict=True))
     facts = files.facts(raw.tolist())
     indices: list[int] = []
     weight = 0
@@ -464,8 +466,8 @@ def _split_raw_files(plan: Plan, files: _PlanFiles, raw: Ints, size_bytes: int) 
 
 def _split_merged_buckets(plan: Plan, files: _PlanFiles) -> Iterator[SplitPiece]:
     """Yield the files of each bucket that are merged."""
-    facts = files.facts(list(chain.from_iterable(bucket.files for bucket in plan.merged)))
-    for bucket in plan.merged:
+    facts = files.facts(list(chain.from_iterable(bucket.files for bucket in plan.merged_buckets)))
+    for bucket in plan.merged_buckets:
         yield SplitPiece(split=files.split(bucket.files, facts, raw=False), in_order=bucket.in_order)
 
 
@@ -482,4 +484,4 @@ def _size_merged_pieces(plan: Plan, files: _PlanFiles, size_bytes: int) -> Itera
             -(-merge_read.decoded_bytes(merge) // max(1, options.lakekit_merge_memory_bytes)),
         )
         count = len(split_merge(merge, wanted)) if wanted > 1 else 1
-        yield SizedPiece(piece=piece, weight_bytes=weight, slices=wanted, made=count)
+        yield SizedPiece(piece=piece, weight_bytes=weight, slices=wanted, slice_count=count)

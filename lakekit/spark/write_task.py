@@ -46,7 +46,7 @@ TASK: Final = internal("task")
 """The column that says which task a row belongs to."""
 GATHERED_BYTES = 32 << 20
 """The bytes up to which batches are combined."""
-ANSWER = spark.StructType(
+RESULT_SCHEMA = spark.StructType(
     [spark.StructField("message", spark.BinaryType()), spark.StructField("wrong", spark.StringType())]
 )
 REPORTED_ERRORS = (Corrupt, FileMissing, InvalidOption, NotFound, SchemaMismatch, Unsupported, ValueOutOfRange)
@@ -55,14 +55,14 @@ SPARK_HINTS = ErrorHints(
     cast=" in Spark", cut="date_trunc('MILLISECOND', …)", grow=", or add it to the table with t.alter"
 )
 """Writes of Spark have no `cast=` and no `merge_schema=`, and its times are finer than milliseconds only."""
-_ANSWER = pa.schema([pa.field("message", pa.binary()), pa.field("wrong", pa.string())])
+_RESULT_SCHEMA = pa.schema([pa.field("message", pa.binary()), pa.field("wrong", pa.string())])
 
 
 @dataclass(frozen=True, kw_only=True)
 class WriteJob:
     """What all tasks of a write have in common.
 
-    `signs`: the value that stands for each task in the column; None: its number.
+    `task_signs`: the value that stands for each task in the column; None: its number.
 
     `table`: the table with its own options, where those of `ctx` keep tasks from compacting. `identifier`: the number
     of the commit among its user's, where it is known before the tasks.
@@ -76,17 +76,17 @@ class WriteJob:
     replaces: bool
     batch: bool
     row_kind: str | None
-    cut: WriteParallelism | None
-    signs: tuple[int, ...] | None = None
+    parallelism: WriteParallelism | None
+    task_signs: tuple[int, ...] | None = None
     columns: tuple[str, ...] | None = None
     table: TableContext | None = None
     identifier: int | None = None
 
     @cached_property
     def tasks(self) -> TaskRouter:
-        """The router of rows to tasks. Only for a write with a `cut`."""
-        assert self.cut is not None
-        return TaskRouter.of(self.ctx, self.cut, replaces=self.replaces, batch=self.batch)
+        """The router of rows to tasks. Only for a write with a `parallelism`."""
+        assert self.parallelism is not None
+        return TaskRouter.of(self.ctx, self.parallelism, replaces=self.replaces, batch=self.batch)
 
     def __getstate__(self) -> dict[str, Any]:
         # without cached properties: each process computes its own
@@ -125,9 +125,11 @@ def compute_task_numbers(job: WriteJob, batch: pa.RecordBatch) -> pa.Array:
         frames = [row_conversion.convert_columns(frame, ctx, job.tasks.names) for frame in pieces]
         numbers = [job.tasks.task_numbers(frame) for frame in frames]
     except (ValueOutOfRange, SchemaMismatch):
-        return pa.array([0] * batch.num_rows if job.signs is None else [job.signs[0]] * batch.num_rows, pa.int32())
+        return pa.array(
+            [0] * batch.num_rows if job.task_signs is None else [job.task_signs[0]] * batch.num_rows, pa.int32()
+        )
     tasks = pa.concat_arrays([pa.array(part, pa.int32()) for part in numbers])
-    return tasks if job.signs is None else pa.array(job.signs, pa.int32()).take(tasks)
+    return tasks if job.task_signs is None else pa.array(job.task_signs, pa.int32()).take(tasks)
 
 
 def add_task_column(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -198,16 +200,16 @@ def yield_answers(ctx: TableContext, answers: Sequence[pa.RecordBatch]) -> Itera
 
 
 def _find_shard(job: WriteJob, first: pa.RecordBatch) -> WriteShard | None:
-    if job.cut is None:
+    if job.parallelism is None:
         return None
     sign = first.column(TASK)[0].as_py()  # scalar: one a task
-    return WriteShard(cut=job.cut, task=sign if job.signs is None else job.signs.index(sign))
+    return WriteShard(parallelism=job.parallelism, task=sign if job.task_signs is None else job.task_signs.index(sign))
 
 
 def _frames(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
     rows = (
         _to_table_columns(job, batch)
-        for batch in _combine_batches(batches if job.cut is None else _check_one_task(batches))
+        for batch in _combine_batches(batches if job.parallelism is None else _check_one_task(batches))
     )
     return row_conversion.batches(rows, job.ctx, row_kind=job.row_kind, remedies=SPARK_HINTS)
 
@@ -254,7 +256,7 @@ def _answer(message: CommitMessage | None = None, *, wrong: LakekitError | None 
     data = None if message is None else message.to_bytes()
     return pa.record_batch(
         [pa.array([data], pa.binary()), pa.array([None if wrong is None else _failure_to_json(wrong)], pa.string())],
-        schema=_ANSWER,
+        schema=_RESULT_SCHEMA,
     )
 
 

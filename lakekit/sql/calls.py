@@ -94,7 +94,7 @@ class Procedure:
     """A procedure: its parameters in order, the columns of its result as "name kind", and its function."""
 
     parameters: tuple[Parameter, ...]
-    gives: str
+    result_columns: str
     run: Callable[..., Sequence[Row]]
 
 
@@ -116,7 +116,7 @@ def procedure(
     )
 
     def enter(run: Callable[..., Sequence[Row]]) -> Callable[..., Sequence[Row]]:
-        PROCEDURES[run.__name__.removeprefix("_")] = Procedure(parameters=parameters, gives=gives, run=run)
+        PROCEDURES[run.__name__.removeprefix("_")] = Procedure(parameters=parameters, result_columns=gives, run=run)
         return run
 
     return enter
@@ -138,7 +138,7 @@ def call_procedure(statement: Statement) -> ResultRows:
     if name not in PROCEDURES:
         known_feature = find(f"procedure.{name}")
         what = (
-            f"sys.{name} ({known_feature.words}) is not done by lakekit"
+            f"sys.{name} ({known_feature.description}) is not done by lakekit"
             if known_feature
             else f"there is no procedure sys.{name}"
         )
@@ -148,7 +148,7 @@ def call_procedure(statement: Statement) -> ResultRows:
         )
     procedure = PROCEDURES[name]
     arguments = _arguments(name, procedure, tokens)
-    return ResultRows(procedure.gives, procedure.run(Call(statement), **arguments))
+    return ResultRows(procedure.result_columns, procedure.run(Call(statement), **arguments))
 
 
 def _arguments(name: str, procedure: Procedure, tokens: TokenStream) -> dict[str, Any]:
@@ -216,9 +216,9 @@ def _value(name: str, parameter: Parameter, tokens: TokenStream) -> Any:
     ):
         return int(text)
     raise InvalidOption(
-        f"sys.{name}: argument {parameter.name} is a {parameter.kind}, not {word.said}",
+        f"sys.{name}: argument {parameter.name} is a {parameter.kind}, not {word.text}",
         key=parameter.name,
-        value=word.said,
+        value=word.text,
     )
 
 
@@ -255,7 +255,7 @@ def rows_of(table: Table, partitions: str | None, where: str | None) -> pl.Expr 
         )
     if where is not None:
         side = TableScope(
-            called=(table.name.lower().rpartition(".")[2],),
+            names=(table.name.lower().rpartition(".")[2],),
             columns=dict(polars_schema(context_of(table).schema.fields)),
         )
         return expression(parse_tree(where, "condition"), Scope(sides=(side,)))

@@ -263,7 +263,7 @@ def default_of(tokens: TokenStream) -> str | None:
         return None
     sign = "-" if tokens.accept("-") else ""
     if not sign and any(tokens.is_next(word) for word in ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ")):
-        tokens.at += 1
+        tokens.position += 1
         return tokens.string()
     if not sign and (tokens.accept("TRUE") or tokens.accept("FALSE")):
         return tokens.before.lower()
@@ -280,17 +280,17 @@ def _type(statement: Statement) -> DataType:
     if first is None or first.kind not in ("word", "quoted"):
         raise tokens.wrong("a type")
     end = first.end
-    tokens.at += 1
-    while (word := tokens.next) is not None and (depth or word.said in _OPEN):
-        depth += (word.said in _OPEN) - (word.said in _CLOSE)
+    tokens.position += 1
+    while (word := tokens.next) is not None and (depth or word.text in _OPEN):
+        depth += (word.text in _OPEN) - (word.text in _CLOSE)
         end = word.end
-        tokens.at += 1
+        tokens.position += 1
     for more in _TYPE_SUFFIXES:
         if tokens.is_next(*more):
             end = tokens.end_of(len(more))
             tokens.accept(*more)
     text = tokens.text[first.start : end]
-    if first.said.upper() == "INTERVAL":
+    if first.text.upper() == "INTERVAL":
         raise SchemaMismatch(f"no Paimon type holds {text}; write a number of days or milliseconds")
     return statement.backend.type(text)
 

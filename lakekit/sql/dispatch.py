@@ -35,7 +35,7 @@ def execute(statement: Statement) -> ResultRows | Rows:
     for word, does in _STATEMENTS.items():
         if tokens.accept(word):
             return does(statement)
-    first = "" if tokens.next is None else tokens.next.said
+    first = "" if tokens.next is None else tokens.next.text
     supported = ", ".join(("SELECT", *_STATEMENTS))
     msg = f"{first}: no statement that is done here; there are {supported}. In: {excerpt(tokens.text)}"
     raise Unsupported(msg, feature="catalog.sql")

@@ -81,7 +81,7 @@ def resolve_column_path(node: Node, target: TableScope) -> tuple[str, Path]:
     except ColumnNotFound:
         names = [part.name for part in node.parts]
         own = next(
-            (count for count in (2, 1) if ".".join(names[:count]).lower() in target.called and len(names) > count), 0
+            (count for count in (2, 1) if ".".join(names[:count]).lower() in target.names and len(names) > count), 0
         )
         path, dtype = _path(names[own:], pl.Struct(target.columns))
         if dtype is None or len(path) < 2:
@@ -280,7 +280,7 @@ def merge(statement: Statement) -> ResultRows:
         source = statement.backend.renamed(source, names(tokens))
     called = (parts[-1].lower(), ".".join(parts).lower())
     columns = dict(polars_schema(statement.backend.fields(source), timestamp_unit="us"))
-    theirs = TableScope(called=called if alias is None else (alias.lower(),), columns=columns, prefix=SOURCE)
+    theirs = TableScope(names=called if alias is None else (alias.lower(),), columns=columns, prefix=SOURCE)
     tokens.expect("ON")
     tree = expressions.parse_tree(f"MERGE INTO t USING s ON {tokens.remaining_text}", "MERGE")
     _refuse_other_clauses(tree, "this", "using", "on", "whens")
@@ -300,7 +300,7 @@ def _scope(statement: Statement, *sides: TableScope) -> Scope:
             answers[text] = statement.backend.values(statement, text, _MOST_VALUES)
         return answers[text]
 
-    return Scope(sides=sides, zone=statement.zone, ask=ask)
+    return Scope(sides=sides, zone=statement.zone, run_query=ask)
 
 
 def _clause(node: Node, both: Scope) -> Clause:
@@ -365,13 +365,13 @@ def _side(statement: Statement, name: str) -> TableScope:
     alias = _alias(statement.tokens)
     own = context_of(statement.table(name)).schema
     called = (name.lower().partition(".")[2], name.lower()) if alias is None else (alias.lower(),)
-    return TableScope(called=called, columns=dict(polars_schema(own.fields)))
+    return TableScope(names=called, columns=dict(polars_schema(own.fields)))
 
 
 def _alias(tokens: TokenStream) -> str | None:
     if tokens.accept("AS"):
         return tokens.name("an alias")
-    return None if tokens.next is None or tokens.next.said.upper() in _NOT_ALIASES else tokens.name("an alias")
+    return None if tokens.next is None or tokens.next.text.upper() in _NOT_ALIASES else tokens.name("an alias")
 
 
 def _refuse_other_clauses(node: Node, *names: str) -> None:
@@ -450,16 +450,16 @@ def _replace_default_with_null(text: str) -> str:
     tokens, pieces, at = TokenStream.of(text), [], 0
     before = ""
     while (word := tokens.next) is not None:
-        tokens.at += 1
+        tokens.position += 1
         if (
             word.kind == "word"
-            and word.said.upper() == "DEFAULT"
+            and word.text.upper() == "DEFAULT"
             and before in ("(", ",")
             and (tokens.is_next(",") or tokens.is_next(")"))
         ):
             pieces += [text[at : word.start], "NULL"]
             at = word.end
-        before = word.said
+        before = word.text
     return "".join([*pieces, text[at:]])
 
 

@@ -80,7 +80,7 @@ class TableScope:
     `prefix`: begins the names of its columns in the frame.
     """
 
-    called: tuple[str, ...]
+    names: tuple[str, ...]
     columns: Mapping[str, pl.DataType]
     prefix: str = ""
 
@@ -89,13 +89,13 @@ class TableScope:
 class Scope:
     """The meaning of names in an expression.
 
-    `zone`: the session's, in which texts are moments. `ask`: returns the values of a query's only column, computed by
-    the backend.
+    `zone`: the session's, in which texts are moments. `run_query`: returns the values of a query's only column,
+    computed by the backend.
     """
 
     sides: tuple[TableScope, ...]
     zone: str = "UTC"
-    ask: Callable[[str], pl.Series] | None = None
+    run_query: Callable[[str], pl.Series] | None = None
     """Returns the values of the only column of a query, computed by the backend."""
 
     @property
@@ -113,17 +113,17 @@ class Scope:
         matches = [
             side.prefix + own
             for side in self.sides
-            if not called or called in side.called
+            if not called or called in side.names
             for own in side.columns
             if own == name or (own.lower() == name.lower() and name not in side.columns)
         ]
         if len(matches) > 1:
             raise SchemaMismatch(
                 f"{node.sql('spark')} is a column of both tables: write "
-                f"{' or '.join(f'{side.called[-1]}.{name}' for side in self.sides)}"
+                f"{' or '.join(f'{side.names[-1]}.{name}' for side in self.sides)}"
             )
         if not matches:
-            available = ", ".join(f"{side.called[-1]}.{own}" for side in self.sides for own in side.columns)
+            available = ", ".join(f"{side.names[-1]}.{own}" for side in self.sides for own in side.columns)
             raise ColumnNotFound(f"{node.sql('spark')} is no column here; there are {available}", name=name)
         return matches[0]
 
@@ -136,12 +136,12 @@ def parse_tree(text: str, what: str, *, reads_texts: bool = True) -> Node:
     Raises: `InvalidOption` for an invalid text, and for a backslash in a text literal, where `reads_texts`.
     """
     tokens = TokenStream.of(text)
-    if reads_texts and (escaped := next((word for word in tokens.texts if "\\" in word.said), None)):
+    if reads_texts and (escaped := next((word for word in tokens.texts if "\\" in word.text), None)):
         msg = (
-            f"{escaped.said}: texts have no backslashes in DELETE, UPDATE and MERGE; a quote is doubled, other signs "
+            f"{escaped.text}: texts have no backslashes in DELETE, UPDATE and MERGE; a quote is doubled, other signs "
             "are written as they are"
         )
-        raise InvalidOption(msg, key="sql", value=escaped.said)
+        raise InvalidOption(msg, key="sql", value=escaped.text)
     failure: str | None = None
     try:
         tree = sqlglot.parse_one(tokens.escaped, read="spark", error_level=sqlglot.ErrorLevel.RAISE)
@@ -171,11 +171,11 @@ def expression(node: Node, scope: Scope) -> pl.Expr:
     try:
         return _build_expression(node, scope)
     except (Unsupported, SchemaMismatch, ColumnNotFound) as wrong:
-        if scope.ask is None or not _is_constant(node):
+        if scope.run_query is None or not _is_constant(node):
             raise
         refusal = wrong
     try:
-        values = scope.ask(f"SELECT {node.sql('spark')} AS value")
+        values = scope.run_query(f"SELECT {node.sql('spark')} AS value")
     except InvalidOption:  # the backend cannot compute it either
         raise refusal from None
     if values.dtype.is_nested():  # a literal of a list would be its elements, one a row
@@ -447,9 +447,9 @@ def _in(node: Node, scope: Scope) -> pl.Expr:
 
 def _build_in_subquery(node: Node, scope: Scope) -> pl.Expr:
     """Return whether a value is among those of a subquery; a null among them may leave it unknown."""
-    if scope.ask is None:
+    if scope.run_query is None:
         raise unsupported_node(node)
-    values, dtype = scope.ask(node.args["query"].this.sql("spark")), dtype_of(node.this, scope)
+    values, dtype = scope.run_query(node.args["query"].this.sql("spark")), dtype_of(node.this, scope)
     expr, choices = expression(node.this, scope), values.drop_nulls().unique()
     if dtype.is_integer() and choices.dtype.is_integer():
         expr, choices = expr.cast(pl.Int64), choices.cast(pl.Int64)

@@ -32,7 +32,7 @@ def show(statement: Statement) -> ResultRows:
     for phrase, gives in _SHOW_STATEMENTS.items():
         if tokens.accept(*phrase.split()):
             return gives(statement)
-    first = "" if tokens.next is None else tokens.next.said
+    first = "" if tokens.next is None else tokens.next.text
     msg = (
         f"SHOW {first}: there are SHOW {', '.join((*_SHOW_STATEMENTS, 'VIEWS', 'CREATE VIEW'))}; there are "
         f"db.`t$tags`, db.`t$branches` and more tables like these"

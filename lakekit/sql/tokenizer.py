@@ -18,7 +18,7 @@ from lakekit.catalog.jdbc_session import redact_uri
 from lakekit.errors import InvalidOption
 from lakekit.options.option import HIDDEN, NAME_PATTERN
 
-_AROUND, _WHOLE = 60, 240
+_EXCERPT_CHARS, _MAX_FULL_CHARS = 60, 240
 """How many characters before and after a place are shown; how long a text may be that is shown as a whole."""
 _LITERAL = r"""'(?:[^'\\]|''|\\.)*(?:'|\Z)|"(?:[^"\\]|""|\\.)*(?:"|\Z)"""
 _BEHIND_SECRET = re.compile(
@@ -40,11 +40,11 @@ def excerpt(text: str, position: int | None = None) -> str:
     `position`: None for its beginning. Values of secret options are replaced by stars.
     """
     masked = _mask(text)
-    if len(text) <= _WHOLE:
+    if len(text) <= _MAX_FULL_CHARS:
         return _star(masked).strip()
     if position is None:
-        return _star(masked[: 4 * _AROUND]).strip()
-    return _star(masked[max(0, position - _AROUND) : position + _AROUND]) + "…"
+        return _star(masked[: 4 * _EXCERPT_CHARS]).strip()
+    return _star(masked[max(0, position - _EXCERPT_CHARS) : position + _EXCERPT_CHARS]) + "…"
 
 
 def piece(text: str, start: int, end: int) -> str:
@@ -99,11 +99,11 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 class Token:
     """A token of a statement.
 
-    `kind` is "word", "quoted", "text", "number" or "sign"; `said` the token as written, from `start` to `end`.
+    `kind` is "word", "quoted", "text", "number" or "sign"; `text` the token as written, from `start` to `end`.
     """
 
     kind: str
-    said: str
+    text: str
     start: int
     end: int
 
@@ -111,16 +111,16 @@ class Token:
     def value(self) -> str:
         """A name or a text without its quotes."""
         if self.kind == "quoted":
-            return self.said[1:-1].replace("``", "`")
+            return self.text[1:-1].replace("``", "`")
         if self.kind == "text":
-            mark = self.said[0]
+            mark = self.text[0]
             return re.sub(
                 rf"{mark}{mark}|\\(.)",
                 lambda found: mark if found[1] is None else _unescape(found[1]),
-                self.said[1:-1],
+                self.text[1:-1],
                 flags=re.DOTALL,
             )
-        return self.said
+        return self.text
 
 
 def _escape_doubled_quote(mark: str, match: re.Match[str]) -> str:
@@ -137,7 +137,7 @@ class TokenStream:
     """A statement that is read from left to right."""
 
     text: str
-    at: int = 0
+    position: int = 0
     _words: list[Token] = field(default_factory=list)
 
     @staticmethod
@@ -161,16 +161,16 @@ class TokenStream:
             if match.lastgroup != "blank"
         ]
         end = len(text)
-        while tokens and tokens[-1].said == ";":
+        while tokens and tokens[-1].text == ";":
             end = tokens.pop().start
         stream = TokenStream(text[:end], 0, tokens)
         for index, word in enumerate(tokens):  # scalar: one a word of a statement
-            stream.at = index
-            if word.said == ";":
+            stream.position = index
+            if word.text == ";":
                 raise stream.wrong("one statement at a time")
-            if word.said in ("'", '"', "`"):
+            if word.text in ("'", '"', "`"):
                 raise stream.wrong("the end of the text that begins here")
-        stream.at = 0
+        stream.position = 0
         if not tokens:
             raise stream.wrong("a statement")
         return stream
@@ -178,12 +178,12 @@ class TokenStream:
     @property
     def next(self) -> Token | None:
         """The word that comes; None at the end."""
-        return self._words[self.at] if self.at < len(self._words) else None
+        return self._words[self.position] if self.position < len(self._words) else None
 
     @property
     def before(self) -> str:
         """The word that was taken last, as it stands there."""
-        return self._words[self.at - 1].said
+        return self._words[self.position - 1].text
 
     @property
     def remaining_text(self) -> str:
@@ -200,11 +200,11 @@ class TokenStream:
         """The statement with a backslash before the quotes that were doubled, every word in its place."""
         pieces, at = [], 0
         for word in self.texts:
-            mark = word.said[0]
+            mark = word.text[0]
             pieces += [
                 self.text[at : word.start],
                 mark,
-                re.sub(rf"(\\.)|{mark}{mark}", partial(_escape_doubled_quote, mark), word.said[1:-1], flags=re.DOTALL),
+                re.sub(rf"(\\.)|{mark}{mark}", partial(_escape_doubled_quote, mark), word.text[1:-1], flags=re.DOTALL),
                 mark,
             ]
             at = word.end
@@ -212,25 +212,25 @@ class TokenStream:
 
     def is_next(self, *expected: str) -> bool:
         """Return whether these words come next, in any case."""
-        coming = self._words[self.at : self.at + len(expected)]
+        coming = self._words[self.position : self.position + len(expected)]
         return len(coming) == len(expected) and all(
-            word.kind in ("word", "sign") and word.said.upper() == wanted.upper()
+            word.kind in ("word", "sign") and word.text.upper() == wanted.upper()
             for word, wanted in zip(coming, expected, strict=True)
         )
 
     def end_of(self, count: int) -> int:
         """Where in the text the last of the `count` words ends that come."""
-        return self._words[self.at + count - 1].end
+        return self._words[self.position + count - 1].end
 
     def is_after(self, text: str) -> bool:
         """Return whether that word comes after the next token."""
-        return self.at + 1 < len(self._words) and self._words[self.at + 1].said == text
+        return self.position + 1 < len(self._words) and self._words[self.position + 1].text == text
 
     def accept(self, *expected: str) -> bool:
         """Take these words, if they come next."""
         if not self.is_next(*expected):
             return False
-        self.at += len(expected)
+        self.position += len(expected)
         return True
 
     def expect(self, *expected: str) -> None:
@@ -243,7 +243,7 @@ class TokenStream:
         word = self.next
         if word is None or word.kind not in kinds:
             raise self.wrong(what)
-        self.at += 1
+        self.position += 1
         return word
 
     def name(self, what: str = "a name") -> str:
@@ -266,14 +266,14 @@ class TokenStream:
 
         Raises: `InvalidOption` where that is missing.
         """
-        first, depth = self.at, 0
+        first, depth = self.position, 0
         for index in range(first, len(self._words)):  # scalar: one a word of a statement
             word = self._words[index]
-            depth += (word.kind == "sign") * ({"(": 1, ")": -1}.get(word.said, 0))
+            depth += (word.kind == "sign") * ({"(": 1, ")": -1}.get(word.text, 0))
             if not depth:
-                self.at = index + 1
+                self.position = index + 1
                 return self.text[self._words[first].end : word.start]
-        self.at = len(self._words)
+        self.position = len(self._words)
         raise self.wrong("the parenthesis that closes the one opened before")
 
     def call(self) -> Token:
@@ -281,13 +281,13 @@ class TokenStream:
         first = self.take("a name", "word")
         if self.is_next("("):
             self.inside()
-        end = self._words[self.at - 1].end
+        end = self._words[self.position - 1].end
         return Token("call", self.text[first.start : end], first.start, end)
 
     def skip(self, offset: int) -> None:
         """Skip to the first token that begins at that offset of the text, or after it."""
         while self.next is not None and self.next.start < offset:
-            self.at += 1
+            self.position += 1
 
     def end(self) -> None:
         """Raise `InvalidOption` where another token follows."""

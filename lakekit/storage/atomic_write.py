@@ -101,15 +101,15 @@ class DeferredSync(LocalStorage):
     could not be synced is never taken for durable again: its writer deletes it.
     """
 
-    __slots__ = ("_lost", "_waiting")
-    _lost: set[str]
-    _waiting: dict[str, None]
+    __slots__ = ("_lost_paths", "_pending_paths")
+    _lost_paths: set[str]
+    _pending_paths: dict[str, None]
 
     def __init__(self, roots: tuple[str, ...] = ()) -> None:
         object.__setattr__(self, "roots", roots)
-        object.__setattr__(self, "_seen", None)
-        object.__setattr__(self, "_lost", set())
-        object.__setattr__(self, "_waiting", {})
+        object.__setattr__(self, "_checked_paths", None)
+        object.__setattr__(self, "_lost_paths", set())
+        object.__setattr__(self, "_pending_paths", {})
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LocalStorage) and self.roots == other.roots
@@ -131,7 +131,7 @@ class DeferredSync(LocalStorage):
 
     def write_together(self, files: Sequence[tuple[str, bytes]]) -> None:
         for path, data in files:
-            self._waiting[path] = None
+            self._pending_paths[path] = None
             try:
                 directory, _, file = self._new(path, create_file, is_temporary=False)
                 directory.close()
@@ -144,27 +144,28 @@ class DeferredSync(LocalStorage):
         deleted = list(paths)
         LocalStorage.delete(self, deleted)
         for path in deleted:
-            self._waiting.pop(path, None)
-            self._lost.discard(path)
+            self._pending_paths.pop(path, None)
+            self._lost_paths.discard(path)
 
     def _gathers(self, size_bytes: int) -> bool:
         return size_bytes <= _GATHERED_BYTES
 
     def _gathered(self, path: str) -> None:
-        self._waiting[path] = None
+        self._pending_paths[path] = None
 
     def _settle(self, claimed: TemporaryFile | None) -> None:
-        if self._lost:
+        if self._lost_paths:
             raise StorageFailed(
-                f"{min(self._lost)} could not be synced: its rows must be written again", path=min(self._lost)
+                f"{min(self._lost_paths)} could not be synced: its rows must be written again",
+                path=min(self._lost_paths),
             )
-        waiting, own = list(self._waiting), [] if claimed is None else [claimed.file]
+        waiting, own = list(self._pending_paths), [] if claimed is None else [claimed.file]
         for start in range(0, max(1, len(waiting)), _SYNCED_AT_ONCE):
             self._sync(waiting[start : start + _SYNCED_AT_ONCE], own if start == 0 else ())
         for directory in {f"{path.rpartition('/')[0]}/": None for path in waiting}:
             self._sync_names(directory)
         for path in waiting:
-            self._waiting.pop(path, None)
+            self._pending_paths.pop(path, None)
 
     def _sync(self, paths: Sequence[str], claimed: Sequence[io.FileIO]) -> None:
         """Wait until the bytes of these files are durable."""
@@ -174,7 +175,7 @@ class DeferredSync(LocalStorage):
                 try:
                     confinement.sync_files(files)
                 except OSError:
-                    self._lost.update(paths)  # the system may take their pages for written from here on
+                    self._lost_paths.update(paths)  # the system may take their pages for written from here on
                     raise
             except OSError as wrong:
                 if wrong.filename not in paths:
@@ -185,7 +186,7 @@ class DeferredSync(LocalStorage):
         try:
             confinement.sync_directory(directory)
         except OSError as wrong:
-            self._lost.update(path for path in self._waiting if path.startswith(directory))
+            self._lost_paths.update(path for path in self._pending_paths if path.startswith(directory))
             raise storage_failure(directory, wrong) from wrong
 
 

@@ -38,10 +38,10 @@ _EARLY_SECONDS, _KEPT_SECONDS = 60, 60
 
 @dataclass(slots=True)
 class _CachedCredentials:
-    """The last result of a function, valid `until` (seconds since 1970)."""
+    """The last result of a function, valid `valid_until` (seconds since 1970)."""
 
     options: dict[str, str] | None = None
-    until: float = 0.0
+    valid_until: float = 0.0
     guard: Any = field(default_factory=lock)
 
 
@@ -53,7 +53,7 @@ class CredentialSource:
     """
 
     function: Callable[[], Any] = field(repr=False)
-    _kept: _CachedCredentials = field(default_factory=_CachedCredentials, compare=False, repr=False)
+    _cached: _CachedCredentials = field(default_factory=_CachedCredentials, compare=False, repr=False)
 
     def read(self) -> dict[str, str]:
         """Return the current options of the function.
@@ -62,13 +62,15 @@ class CredentialSource:
             InvalidOption: the result is not a mapping of texts with a time.
             StorageFailed: the function raises.
         """
-        cached = self._kept
+        cached = self._cached
         with cached.guard:
             now_s = now_ms() / 1000
-            if cached.options is None or now_s >= cached.until:
+            if cached.options is None or now_s >= cached.valid_until:
                 options, expiry = self._ask()
                 cached.options = options
-                cached.until = now_s + _KEPT_SECONDS if expiry is None else max(expiry - _EARLY_SECONDS, now_s + 1)
+                cached.valid_until = (
+                    now_s + _KEPT_SECONDS if expiry is None else max(expiry - _EARLY_SECONDS, now_s + 1)
+                )
             return cached.options
 
     def _ask(self) -> tuple[dict[str, str], float | None]:

@@ -74,7 +74,7 @@ class LocalStorage:
     """
 
     roots: tuple[str, ...] = ()
-    _seen: set[str] | None = field(default=None, compare=False, repr=False)
+    _checked_paths: set[str] | None = field(default=None, compare=False, repr=False)
     """Directories that were looked at, for an operation that looks at each once: `for_one_look`."""
 
     def for_one_look(self) -> LocalStorage:
@@ -99,7 +99,7 @@ class LocalStorage:
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
         try:
-            stat = check_path(self.roots, path, self._seen) or os.stat(path)  # noqa: PTH116
+            stat = check_path(self.roots, path, self._checked_paths) or os.stat(path)  # noqa: PTH116
             if not modes.S_ISREG(stat.st_mode):
                 raise not_a_file(path)
             # an object and no file number, which an interrupt before its `try` would leave open
@@ -374,7 +374,7 @@ class LocalStorage:
     def polars(self, path: str) -> str | None:
         """Return the path itself, after a check that it stays below the roots and is no pipe. Raises `OutsideRoot`."""
         try:
-            check_file(self.roots, path, self._seen)
+            check_file(self.roots, path, self._checked_paths)
         except (OSError, ValueError) as wrong:
             raise storage_failure(path, wrong) from wrong
         return path

@@ -61,16 +61,16 @@ class TemporaryFile:
 class EarlyFile(io.FileIO):
     """A file whose bytes are written out while more are produced, so the sync at its end waits less."""
 
-    _started = 0
-    _written = 0
+    _sync_offset = 0
+    _written_bytes = 0
 
     def write(self, data: Any, /) -> int:
         """Write bytes, and start writing out what has accumulated."""
         count = super().write(data)
-        self._written += count
-        if self._written - self._started >= _EARLY_BYTES:
-            confinement.start_sync(self, self._started, self._written - self._started)
-            self._started = self._written
+        self._written_bytes += count
+        if self._written_bytes - self._sync_offset >= _EARLY_BYTES:
+            confinement.start_sync(self, self._sync_offset, self._written_bytes - self._sync_offset)
+            self._sync_offset = self._written_bytes
         return count
 
 

@@ -162,18 +162,18 @@ def open(location: str, options: Mapping[str, Any] | None = None) -> tuple[Objec
 class ObjectStorage:
     """A bucket (or container) with its options; equal ones share connections.
 
-    Accepts paths of other buckets of the same kind. `options` are those at the time of opening, `given` the part that
-    the user gave, `scheme` the one of the URL.
+    Accepts paths of other buckets of the same kind. `options` are those at the time of opening, `user_options` the part
+    that the user gave, `scheme` the one of the URL.
     """
 
     root: str
     options: StoreOptions = field(repr=False)
     scheme: str = field(repr=False, compare=False)
-    given: FrozenDict[str, Any] = field(repr=False, compare=False)
+    user_options: FrozenDict[str, Any] = field(repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # without options of the environment: another process reads its own
-        return _reopen, (self.root, self.scheme, self.given)
+        return _reopen, (self.root, self.scheme, self.user_options)
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
         store, key = self._at(path)
@@ -380,11 +380,16 @@ class ObjectStorage:
 
     def _current_options(self) -> StoreOptions:
         """Return the options with current credentials."""
-        return object_store_options.with_credentials(self.options, object_store_options.read(self.scheme, self.given))
+        return object_store_options.with_credentials(
+            self.options, object_store_options.read(self.scheme, self.user_options)
+        )
 
     def _budget(self) -> object_store_requests.Budget:
         return object_store_requests.Budget(
-            left=self.options.max_retries, first_wait=FIRST_WAIT, longest_wait=LONGEST_WAIT, patience=RETRY_TIMEOUT
+            attempts_left=self.options.max_retries,
+            first_wait=FIRST_WAIT,
+            longest_wait=LONGEST_WAIT,
+            max_duration=RETRY_TIMEOUT,
         )
 
     def _head(self, path: str) -> Stat | None:
@@ -487,7 +492,7 @@ def _connect(root: str, options: StoreOptions) -> ObjectStore:
         arguments["credential_provider"] = options.s3_provider()
     try:
         # obstore prefers the variable AWS_ENDPOINT_URL_S3 to the option aws_endpoint_url
-        if "AWS_ENDPOINT_URL_S3" in options.shadowed and "aws_endpoint_url" in config:
+        if "AWS_ENDPOINT_URL_S3" in options.shadowed_variables and "aws_endpoint_url" in config:
             config["aws_endpoint_url_s3"] = config.pop("aws_endpoint_url")
             return S3Store(bucket, config=cast("Any", config), **arguments)
         return from_url(_client_url(root), config=cast("Any", config), **arguments)

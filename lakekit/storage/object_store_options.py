@@ -183,7 +183,7 @@ class StoreOptions:
     files: tuple[environment.FileVersion, ...] = ()
     stands_alone: bool = False
     """Whether the environment has a token that is not for the keys of these options."""
-    shadowed: frozenset[str] = frozenset()
+    shadowed_variables: frozenset[str] = frozenset()
     """Variables of the environment that are options here, and that the libraries would put over others."""
 
     def for_store(self, bucket: str) -> tuple[dict[str, str], dict[str, str]]:
@@ -312,7 +312,7 @@ def parse(
         ),
         files=files,
         stands_alone=stands_alone,
-        shadowed=frozenset(variables) & {"AWS_ENDPOINT_URL_S3"},
+        shadowed_variables=frozenset(variables) & {"AWS_ENDPOINT_URL_S3"},
     )
 
 
@@ -338,7 +338,7 @@ def with_credentials(options: StoreOptions, current: StoreOptions) -> StoreOptio
         variables=current.variables,
         files=current.files,
         stands_alone=current.stands_alone,
-        shadowed=current.shadowed,
+        shadowed_variables=current.shadowed_variables,
     )
     if current.source is None:
         return renewed

@@ -65,24 +65,30 @@ def is_passing(wrong: BaseException) -> bool:
 
 @dataclass(slots=True)
 class Budget:
-    """The attempts that one request still has: `left` of them, within `patience` of the first."""
+    """The attempts that one request still has: `attempts_left` of them, within `max_duration` of the first."""
 
-    left: int
+    attempts_left: int
     first_wait: timedelta
     longest_wait: timedelta
-    patience: timedelta
-    _turn: int = 0
+    max_duration: timedelta
+    _attempt: int = 0
     _started_ms: float = field(default_factory=REAL_RUNTIME.elapsed_ms)
 
     def spend(self, wrong: BaseException) -> bool:
         """Deduct a failure and wait; return False if no attempt is left, or none would help."""
-        self.left -= 1 + retry_count(wrong)
+        self.attempts_left -= 1 + retry_count(wrong)
         waited_ms = REAL_RUNTIME.elapsed_ms() - self._started_ms
-        wait_ms = min(self.first_wait.total_seconds() * 1000 * 2**self._turn, self.longest_wait.total_seconds() * 1000)
-        if self.left < 0 or not is_passing(wrong) or waited_ms + wait_ms > self.patience.total_seconds() * 1000:
+        wait_ms = min(
+            self.first_wait.total_seconds() * 1000 * 2**self._attempt, self.longest_wait.total_seconds() * 1000
+        )
+        if (
+            self.attempts_left < 0
+            or not is_passing(wrong)
+            or waited_ms + wait_ms > self.max_duration.total_seconds() * 1000
+        ):
             return False
         REAL_RUNTIME.wait(wait_ms)
-        self._turn += 1
+        self._attempt += 1
         return True
 
 

@@ -94,7 +94,7 @@ def features() -> pl.DataFrame:
     """
     descriptions = {f"option.{option['key']}": option["words"] for option in list_options()}
     rows = [
-        (f.name, f.area, f.read, f.write, f.words or descriptions.get(f.name, ""), f.specified)
+        (f.name, f.area, f.read, f.write, f.description or descriptions.get(f.name, ""), f.section)
         for f in FEATURES.values()
     ]
     return pl.DataFrame(

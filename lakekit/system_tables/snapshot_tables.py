@@ -473,7 +473,7 @@ def _indexes(ctx: TableContext, entries: ManifestEntries, i: int) -> Iterator[tu
         return
     for name in file.extra_files:
         if name.endswith(".index"):
-            outside = ctx.layout.extra_file(path, name)
+            outside = ctx.paths.extra_file(path, name)
             first = ctx.storage.read(outside, 0, index_container.HEAD)
             head = ctx.storage.read(outside, 0, index_container.head_length(first, path=outside))
             yield from _rows(path, head, outside, ctx.storage.size(outside))

@@ -61,7 +61,7 @@ def context_of_any_kind(table: Table) -> TableContext:
 def rebuild_table(table: Table, make: Callable[..., Table]) -> Table:
     """Return the same table as an object of another class, with its last seen state."""
     rebuilt = make(**{member.name: getattr(table, member.name) for member in members(table) if member.init})
-    rebuilt._seen.ctx = table._seen.ctx  # noqa: SLF001 - the same table
+    rebuilt._last_seen.ctx = table._last_seen.ctx  # noqa: SLF001 - the same table
     return rebuilt
 
 
@@ -354,4 +354,4 @@ def _schema(
 
 
 def _with_hidden_schema(table_location: TableLocation) -> TableLocation:
-    return replace(table_location, layout=replace(table_location.layout, hidden=True))
+    return replace(table_location, paths=replace(table_location.paths, hidden=True))

@@ -40,9 +40,9 @@ class InspectMethods(TableCore):
     def files(self, at: int | str | datetime | None = None) -> pl.DataFrame:
         """Return the live data files of a snapshot, all levels."""
         frame = self._listing(frames.files, at)
-        self._seen.files, self._seen.health = (
+        self._last_seen.files, self._last_seen.health_text = (
             file_totals(frame),
-            merge_health(frame) if self._seen.ctx and self._seen.ctx.schema.primary_keys else None,
+            merge_health(frame) if self._last_seen.ctx and self._last_seen.ctx.schema.primary_keys else None,
         )
         return frame
 
@@ -90,11 +90,11 @@ class InspectMethods(TableCore):
 
     def _at(self, at: int | str | datetime | None) -> tuple[TableContext, Snapshot | None]:
         ctx, snapshot = time_travel.context_at(self._context(), at)
-        self._seen.snapshot_id = None if snapshot is None else snapshot.id
+        self._last_seen.snapshot_id = None if snapshot is None else snapshot.id
         return ctx, snapshot
 
     def _facts(self) -> list[tuple[str, Any]]:
-        seen = self._seen.ctx
+        seen = self._last_seen.ctx
         if seen is None:
             return [("location", self.location)]
         keys = seen.schema.primary_keys
@@ -105,9 +105,13 @@ class InspectMethods(TableCore):
             facts.append(("merge engine", seen.all_options.get("merge-engine", "deduplicate")))
         if seen.schema.comment:
             facts.append(("comment", seen.schema.comment))
-        if self._seen.snapshot_id is not None:
-            facts.append(("snapshot", f"{self._seen.snapshot_id} when last looked at"))
-        last_seen = [("files", self._seen.files), ("health", self._seen.health), ("check", self._seen.checked)]
+        if self._last_seen.snapshot_id is not None:
+            facts.append(("snapshot", f"{self._last_seen.snapshot_id} when last looked at"))
+        last_seen = [
+            ("files", self._last_seen.files),
+            ("health", self._last_seen.health_text),
+            ("check", self._last_seen.checked_text),
+        ]
         return [*facts, *((name, text) for name, text in last_seen if text), ("location", self.location)]
 
     @property
@@ -115,9 +119,9 @@ class InspectMethods(TableCore):
         return self.name if self.branch_name is None else f"{self.name}$branch_{self.branch_name}"
 
     def __repr__(self) -> str:
-        if self._seen.ctx is None:
+        if self._last_seen.ctx is None:
             return cards.card(f"Table {self._called}", self._facts())
-        columns = ", ".join(f"{field.name} {field.type}" for field in self._seen.ctx.schema.fields)
+        columns = ", ".join(f"{field.name} {field.type}" for field in self._last_seen.ctx.schema.fields)
         main_facts = [
             (name, text)
             for name, text in self._facts()
@@ -129,6 +133,6 @@ class InspectMethods(TableCore):
         card = cards.html_card(f"Table {self._called}", self._facts())
         return (
             card
-            if self._seen.ctx is None
-            else card + columns_html(self._seen.ctx.schema.fields, self._seen.ctx.schema.primary_keys)
+            if self._last_seen.ctx is None
+            else card + columns_html(self._last_seen.ctx.schema.fields, self._last_seen.ctx.schema.primary_keys)
         )

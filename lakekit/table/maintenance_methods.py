@@ -197,7 +197,7 @@ class MaintenanceMethods(TableCore):
         Raises: `TableNotFound` and what else opening raises.
         """
         report: Report = plugins.load("maintenance/check", "table-check").check(self._context(), deep=deep)
-        self._seen.checked = report.summary
+        self._last_seen.checked_text = report.summary
         return report
 
     def expire_snapshots(

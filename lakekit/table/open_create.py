@@ -80,7 +80,7 @@ def create(
     the reference engine refuses too; `Unsupported` for what lakekit could not read back.
     """
     storage, root = storages.open(path, storage_options)
-    table_location = TableLocation(name=name_of(root), storage=storage, layout=TablePaths(root=root))
+    table_location = TableLocation(name=name_of(root), storage=storage, paths=TablePaths(root=root))
     secrets = None if storage_options is None else SecretOptions(storage_options)
     table = Table(
         location=root,

@@ -190,7 +190,7 @@ class ReadMethods(TableCore):
         Raises: `InvalidOption`.
         """
         self._context().with_options(options)
-        return replace(self, dynamic=FrozenDict({**self.dynamic, **options}), _seen=type(self._seen)())
+        return replace(self, dynamic=FrozenDict({**self.dynamic, **options}), _last_seen=type(self._last_seen)())
 
     def branch(self, name: str) -> Self:
         """Return the same table seen from a branch.
@@ -198,7 +198,7 @@ class ReadMethods(TableCore):
         Raises: `BranchNotFound`.
         """
         self._context().on_branch(name)
-        return replace(self, branch_name=name, _seen=type(self._seen)())
+        return replace(self, branch_name=name, _last_seen=type(self._last_seen)())
 
     def _with(self, options: Mapping[str, Any] | None) -> TableContext:
         ctx = self._context()
@@ -209,9 +209,11 @@ class ReadMethods(TableCore):
 
         The first use of a frame takes Polars as long as reading a small file.
         """
-        shared = self._seen.shared
+        shared = self._last_seen.shared_scan
         if shared is None or shared.scans_left < 1 or shared.ctx != ctx:
-            shared = self._seen.shared = SharedScan(ctx, polars_pushdown.scan_lazily(table_scan.scan(ctx), shared=True))
+            shared = self._last_seen.shared_scan = SharedScan(
+                ctx, polars_pushdown.scan_lazily(table_scan.scan(ctx), shared=True)
+            )
         shared.scans_left -= 1
         return shared.frame
 

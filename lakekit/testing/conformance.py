@@ -55,23 +55,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    """A change of the files of a table that match `pattern`; None for `done` deletes them."""
+    """A change of the files of a table that match `pattern`; None for `transform` deletes them."""
 
     area: str
     name: str
     table: str
     pattern: str
-    done: Callable[[bytes], bytes] | None
+    transform: Callable[[bytes], bytes] | None
 
     def copy(self, folder: str) -> str:
         """Make a damaged copy of the table in a folder; return its path."""
         path = Path(folder, self.table)
         shutil.copytree(fixtures("tables") / "tables" / self.table, path)
         for file in list(path.glob(self.pattern)):
-            if self.done is None:
+            if self.transform is None:
                 file.unlink()
             else:
-                file.write_bytes(self.done(file.read_bytes()))
+                file.write_bytes(self.transform(file.read_bytes()))
         return str(path)
 
 
@@ -90,7 +90,7 @@ def damages() -> list[Damage]:
     def of(
         area: str, name: str, table: str, pattern: str, damage: Callable[[bytes], bytes] | None = _truncate_to_half
     ) -> Damage:
-        return Damage(area=area, name=name, table=table, pattern=pattern, done=damage)
+        return Damage(area=area, name=name, table=table, pattern=pattern, transform=damage)
 
     return [
         of("schema", "cut short", "dedup_levels", "schema/schema-0"),
@@ -128,7 +128,7 @@ _TABLES_BY_FORMAT = {"Parquet": "append_plain", "ORC": "append_orc", "Avro": "ap
 
 KINDS = ("formats", "broken", "tables", "travel", "changes", "system", "damaged", "scripts", "writes", "drawn")
 """The first part of the names of areas."""
-OURS, READERS, WRITERS = KINDS, ("tables", "travel", "changes", "damaged", "scripts", "drawn"), ("writes", "drawn")
+ALL_KINDS, READERS, WRITERS = KINDS, ("tables", "travel", "changes", "damaged", "scripts", "drawn"), ("writes", "drawn")
 NAMES = ("area", "case", "outcome", "expected", "found")
 LAKEKIT_READER = ReaderAdapter(name="lakekit", answer=adapters.reader_of(scripts.read).answer)
 LAKEKIT_WRITER = WriterAdapter(name="lakekit", play=adapters.writer_of(scripts.play).play)
@@ -265,7 +265,11 @@ def list_cases(
     Raises: as `run`.
     """
     itself = reader is None and writer is None
-    kinds = OURS if itself else [kind for kind in KINDS if (reader and kind in READERS) or (writer and kind in WRITERS)]
+    kinds = (
+        ALL_KINDS
+        if itself
+        else [kind for kind in KINDS if (reader and kind in READERS) or (writer and kind in WRITERS)]
+    )
     reads, writes = (LAKEKIT_READER, LAKEKIT_WRITER) if itself else (reader, writer)
     makers: dict[str, Callable[[], Iterator[ConformanceCase]]] = {
         "formats": _format_cases,
@@ -320,8 +324,8 @@ def _outcome(case: ConformanceCase) -> Outcome:
             area=case.area,
             case=case.name,
             outcome="failed",
-            expected=f"{wrong.what}: {wrong.expected}",
-            found=str(wrong.found),
+            expected=f"{wrong.subject}: {wrong.expected}",
+            found=str(wrong.actual),
         )
     except (FeatureNotSupported, Unsupported) as missing:
         return Outcome(area=case.area, case=case.name, outcome="unsupported", found=str(missing))

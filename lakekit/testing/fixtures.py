@@ -185,7 +185,7 @@ class Mismatch(AssertionError):
 
     def __init__(self, what: str, expected: object, actual: object) -> None:
         super().__init__(f"{what}: expected {expected!r}, found {actual!r}")
-        self.what, self.expected, self.found = what, expected, actual
+        self.subject, self.expected, self.actual = what, expected, actual
 
 
 def check_equal(what: str, actual: object, expected: object) -> None:

@@ -141,17 +141,17 @@ class _UnclosedFile(io.RawIOBase):
 
 class _BlockStream:
     def __init__(self, file: BinaryIO, codec: pa.Codec) -> None:
-        self.file, self.codec, self.waiting = file, codec, bytearray()
+        self.file, self.codec, self.pending = file, codec, bytearray()
 
     def write(self, data: bytes) -> None:
-        self.waiting += data
-        while len(self.waiting) >= _BLOCK_BYTES:
-            self._block(bytes(self.waiting[:_BLOCK_BYTES]))
-            del self.waiting[:_BLOCK_BYTES]
+        self.pending += data
+        while len(self.pending) >= _BLOCK_BYTES:
+            self._block(bytes(self.pending[:_BLOCK_BYTES]))
+            del self.pending[:_BLOCK_BYTES]
 
     def close(self) -> None:
-        if self.waiting:
-            self._block(bytes(self.waiting))
+        if self.pending:
+            self._block(bytes(self.pending))
 
     def _block(self, data: bytes) -> None:
         chunk = self.codec.compress(data, asbytes=True)

@@ -236,7 +236,7 @@ class _Tokens:
                 raise self.wrong(f"unexpected {stripped[at : at + 10]!r}")
             self.parts.append(match.group(match.lastindex or 0))
             at = match.end()
-        self.at = 0
+        self.position = 0
 
     def wrong(self, why: str) -> Corrupt:
         excerpt = self.text if len(self.text) <= 200 else self.text[:200] + "…"
@@ -246,18 +246,18 @@ class _Tokens:
         )
 
     def peek(self, ahead: int = 0) -> str:
-        at = self.at + ahead
+        at = self.position + ahead
         return self.parts[at].upper() if at < len(self.parts) else ""
 
     def take(self) -> str:
-        if self.at >= len(self.parts):
+        if self.position >= len(self.parts):
             raise self.wrong("it ends too early")
-        self.at += 1
-        return self.parts[self.at - 1]
+        self.position += 1
+        return self.parts[self.position - 1]
 
     def accept(self, *keywords: str) -> bool:
         if all(self.peek(i) == word for i, word in enumerate(keywords)):
-            self.at += len(keywords)
+            self.position += len(keywords)
             return True
         return False
 
@@ -275,7 +275,7 @@ def parse(text: str) -> DataType:
     """
     tokens = _Tokens(text)
     data_type = _type(tokens, 0)
-    if tokens.at != len(tokens.parts):
+    if tokens.position != len(tokens.parts):
         raise tokens.wrong(f"{tokens.peek()!r} after its end")
     return data_type
 

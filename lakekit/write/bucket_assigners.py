@@ -255,7 +255,7 @@ class WriteParallelism:
 class WriteShard:
     """The part of a write that one task handles; `task` None: everything."""
 
-    cut: WriteParallelism
+    parallelism: WriteParallelism
     task: int | None = None
 
     def residue(self, partition: bytes) -> int | None:
@@ -263,12 +263,12 @@ class WriteShard:
 
         If the task handles no row of the partition, no bucket has that residue.
         """
-        return None if self.task is None else (self.task - self.cut.first(partition)) % self.cut.tasks
+        return None if self.task is None else (self.task - self.parallelism.first(partition)) % self.parallelism.tasks
 
     def meets(self, partition: bytes, bucket: int) -> bool:
         """Return whether the bucket is one of this task's."""
         residue = self.residue(partition)
-        return residue is None or bucket % self.cut.assigners == residue
+        return residue is None or bucket % self.parallelism.assigners == residue
 
 
 # ---- key hashes ------------------------------------------------------------

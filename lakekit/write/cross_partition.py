@@ -30,7 +30,7 @@ from lakekit import parallel, runtime
 from lakekit.bucket import merge_read as bucket_rows
 from lakekit.bucket.merge_read import MergeTask
 from lakekit.codec import binary_row
-from lakekit.columns import KEY, KIND, PLACE, cols
+from lakekit.columns import KEY, KIND, POSITION, cols
 from lakekit.data_file import deletion_vector_reader
 from lakekit.data_file.paths import bucket_id_at, data_file_paths
 from lakekit.errors import ValueOutOfRange
@@ -96,9 +96,9 @@ class KeyLocationIndex:
         """Return the position of each of some distinct keys in this index, -1 if it is missing."""
         positions = np.full(keys.height, NOT_FOUND, np.int64)
         if len(self.partition) and keys.height:
-            indexed, requested = self.keys.with_row_index(PLACE), keys.with_row_index(KEY)
+            indexed, requested = self.keys.with_row_index(POSITION), keys.with_row_index(KEY)
             joined = indexed.join(requested, on=cols(keys.columns), how="inner", nulls_equal=True)
-            positions[joined[KEY].to_numpy()] = joined[PLACE].to_numpy()
+            positions[joined[KEY].to_numpy()] = joined[POSITION].to_numpy()
         return positions
 
     def put(self, positions: Ints, keys: pl.DataFrame, partition: Ints, bucket: Ints, now_ms: int) -> None:
@@ -168,9 +168,9 @@ class CrossPartition:
     ctx: TableContext
     engine: str
     target: int
-    places: KeyLocationIndex | None = None
+    key_locations: KeyLocationIndex | None = None
     loads: bool = True
-    known_at: int | None = None
+    snapshot_id: int | None = None
     """The newest snapshot whose keys are in the map, 0 where there was none; None: there is no map, or it begins with
     nothing.
     """
@@ -179,22 +179,22 @@ class CrossPartition:
     def of(ctx: TableContext, *, overwrite: bool = False) -> CrossPartition:
         """For a table; an overwrite starts without a map."""
         return CrossPartition(
-            ctx=ctx, engine=ctx.options.merge_engine, target=AssignmentRule.of(ctx).target, loads=not overwrite
+            ctx=ctx, engine=ctx.options.merge_engine, target=AssignmentRule.of(ctx).target_rows, loads=not overwrite
         )
 
     def assign(self, frame: pl.DataFrame) -> RoutedRows:
         """Return the rows to write instead, with their partitions and buckets."""
-        if self.places is None:
+        if self.key_locations is None:
             newest = snapshots.latest(self.ctx) if self.loads else None
-            self.places = bootstrap_index(self.ctx, newest)
-            self.known_at = (0 if newest is None else newest.id) if self.loads else None
+            self.key_locations = bootstrap_index(self.ctx, newest)
+            self.snapshot_id = (0 if newest is None else newest.id) if self.loads else None
         schema = self.ctx.schema
-        number = self.places.numbered(
+        number = self.key_locations.numbered(
             bucket_assigners.encode_partitions(frame, self.ctx), frame.select(cols(schema.partition_keys))
         )
         distinct, codes = bucket_assigners.number_distinct_rows(frame.select(cols(schema.primary_keys)))
         keys = bucket_assigners.to_comparable_columns(distinct)
-        positions = self.places.find(keys)
+        positions = self.key_locations.find(keys)
         now_ms = self.ctx.runtime.now_ms()
         if self.engine == "deduplicate":
             return self._moving(frame, number, codes, keys, positions, now_ms)
@@ -205,15 +205,15 @@ class CrossPartition:
 
         `NOT_FOUND` for new keys, and for those last written longer ago than `cross-partition-upsert.index-ttl`.
         """
-        assert self.places is not None
+        assert self.key_locations is not None
         partition, bucket = np.full(len(positions), NOT_FOUND, np.int64), np.full(len(positions), NOT_FOUND, np.int64)
         ttl_ms = self.ctx.options.cross_partition_upsert_index_ttl_ms
         present = np.flatnonzero(positions >= 0)
         if ttl_ms is not None:
-            present = present[self.places.since_ms[positions[present]] + ttl_ms >= now_ms]
+            present = present[self.key_locations.since_ms[positions[present]] + ttl_ms >= now_ms]
         partition[present], bucket[present] = (
-            self.places.partition[positions[present]],
-            self.places.bucket[positions[present]],
+            self.key_locations.partition[positions[present]],
+            self.key_locations.bucket[positions[present]],
         )
         return partition, bucket
 
@@ -221,7 +221,7 @@ class CrossPartition:
         self, frame: pl.DataFrame, number: Ints, codes: Ints, keys: pl.DataFrame, positions: Ints, now_ms: int
     ) -> RoutedRows:
         """Deduplicate: move a key to the partition of its newest row, with a -D in the old one."""
-        assert self.places is not None
+        assert self.key_locations is not None
         partition, bucket = self._before(positions, now_ms)
         order = np.argsort(codes, kind="stable")  # the rows of a key, one after the other
         code, target = codes[order], number[order]
@@ -231,15 +231,15 @@ class CrossPartition:
         moves = enters & (came_from != NOT_FOUND)
         new_bucket = np.full(len(order), NOT_FOUND, np.int64)
         arriving = np.flatnonzero(enters)[np.argsort(order[enters], kind="stable")]
-        new_bucket[arriving] = self.places.enter(target[arriving], self.target)
+        new_bucket[arriving] = self.key_locations.enter(target[arriving], self.target)
         # a row that stays is where the last one that entered went, or where the key was
         entered = np.maximum.accumulate(np.where(enters, np.arange(len(order)), -1))
         start = np.maximum.accumulate(np.where(opens, np.arange(len(order)), 0))
         new_bucket = np.where(entered >= start, new_bucket[np.maximum(entered, 0)], bucket[code])
         left = np.where(opens, bucket[code], np.append(NOT_FOUND, new_bucket[:-1]))
-        self.places.leave(came_from[moves], left[moves])
+        self.key_locations.leave(came_from[moves], left[moves])
         last = np.append(opens[1:], True)
-        self.places.put(positions, keys, target[last], new_bucket[last], now_ms)
+        self.key_locations.put(positions, keys, target[last], new_bucket[last], now_ms)
         buckets = np.empty(len(order), np.int64)
         buckets[order] = new_bucket
         if not moves.any():
@@ -263,13 +263,13 @@ class CrossPartition:
         The other engines move such rows there. The reference writes moved rows as +I (`ProjectToRowFunction` forgets
         their kind), a -D too, which then brings back what it was to delete; lakekit keeps the -D.
         """
-        assert self.places is not None
+        assert self.key_locations is not None
         partition, bucket = self._before(positions, now_ms)
         new = np.flatnonzero(partition == NOT_FOUND)
         first = np.unique(codes, return_index=True)[1]
         partition[new] = number[first[new]]
-        bucket[new] = self.places.enter(partition[new], self.target)
-        self.places.put(positions[new], keys[pl.Series(new)], partition[new], bucket[new], now_ms)
+        bucket[new] = self.key_locations.enter(partition[new], self.target)
+        self.key_locations.put(positions[new], keys[pl.Series(new)], partition[new], bucket[new], now_ms)
         home, buckets = partition[codes], bucket[codes]
         away = home != number
         if not away.any():
@@ -286,15 +286,15 @@ class CrossPartition:
 
     def _in_partition(self, frame: pl.DataFrame, number: Ints) -> pl.DataFrame:
         """Return the rows with the partition columns of the numbered partitions."""
-        assert self.places is not None
-        return frame.with_columns(self.places.columns[pl.Series(number)].get_columns())
+        assert self.key_locations is not None
+        return frame.with_columns(self.key_locations.columns[pl.Series(number)].get_columns())
 
     def _placed(self, frame: pl.DataFrame, number: Ints, buckets: Ints) -> RoutedRows:
-        assert self.places is not None
+        assert self.key_locations is not None
         used, codes = np.unique(number, return_inverse=True)
         return RoutedRows(
             frame,
-            Partitions(tuple(self.places.rows[partition_number] for partition_number in used), codes),
+            Partitions(tuple(self.key_locations.rows[partition_number] for partition_number in used), codes),
             buckets.astype(np.int32),
         )
 
@@ -370,7 +370,7 @@ def _buckets(ctx: TableContext, snapshot: Snapshot, now_ms: int) -> Iterator[tup
                 ctx=ctx,
                 files=tuple(files),
                 paths=tuple(paths[i] for i in rows),
-                rule=rule,
+                spec=rule,
                 in_order=False,
                 deletions=deletion_vector_reader.load(ctx, file_vectors) if file_vectors else None,
                 snapshot_id=snapshot.id,

@@ -62,15 +62,15 @@ class AssignmentRule:
     """Options of bucket assignment.
 
     Attributes:
-        target: rows of a full bucket.
-        most: most buckets of a partition.
+        target_rows: rows of a full bucket.
+        max_buckets: most buckets of a partition.
         bounded: whether `dynamic-bucket.max-buckets` limits them.
         channels: number of write channels.
         assigners: how many assigners share the keys of a partition.
     """
 
-    target: int
-    most: int
+    target_rows: int
+    max_buckets: int
     bounded: bool
     channels: int
     assigners: int
@@ -84,8 +84,8 @@ class AssignmentRule:
         initial = options.dynamic_bucket_initial_buckets
         channels = min(max(1, options.dynamic_bucket_assigner_parallelism or initial or 1), most)
         return AssignmentRule(
-            target=max(1, options.dynamic_bucket_target_row_num),
-            most=most,
+            target_rows=max(1, options.dynamic_bucket_target_row_num),
+            max_buckets=most,
             bounded=bounded,
             channels=channels,
             assigners=min(max(1, initial or channels), channels),
@@ -118,7 +118,7 @@ class AssignerBuckets:
     def take(self, key_count: int, rule: AssignmentRule) -> Iterator[tuple[int, int]]:
         """Yield buckets and how many keys go into each, until all are placed or no bucket is left."""
         while key_count and self.open:
-            room = rule.target - self.counts[self.open[0]]
+            room = rule.target_rows - self.counts[self.open[0]]
             if room <= 0:
                 self.open.pop(0)
                 continue
@@ -126,9 +126,9 @@ class AssignerBuckets:
             self.counts[self.open[0]] += min(room, key_count)
             key_count -= min(room, key_count)
         fresh = self.number % rule.assigners
-        while key_count and fresh < rule.most:
+        while key_count and fresh < rule.max_buckets:
             if fresh not in self.counts:
-                count = min(rule.target, key_count)
+                count = min(rule.target_rows, key_count)
                 yield fresh, count
                 self.counts[fresh] = count
                 self.open.append(fresh)
@@ -141,35 +141,35 @@ class PartitionHashIndex:
     """The hash index of one partition.
 
     Attributes:
-        known: the bucket of each hash.
+        key_hashes: the bucket of each hash.
         names: the index file of each bucket.
         rows: rows in the index file of each bucket.
         changed: buckets with new keys.
-        touched: whether rows were assigned since the last commit.
+        is_used: whether rows were assigned since the last commit.
         owner: the one assigner that all keys here belong to; None: the rule decides.
     """
 
     partition: bytes
-    known: KeyHashes = field(default_factory=KeyHashes)
+    key_hashes: KeyHashes = field(default_factory=KeyHashes)
     names: dict[int, str] = field(default_factory=dict)
     rows: dict[int, int] = field(default_factory=dict)
     assigners: dict[int, AssignerBuckets] = field(default_factory=dict)
     changed: set[int] = field(default_factory=set)
-    touched: bool = True
+    is_used: bool = True
     last_identifier: int = NO_IDENTIFIER
     owner: int | None = None
 
     def assign(self, hashes: Ints, rule: AssignmentRule) -> Ints:
         """Return the bucket of each key, in order; new keys are assigned one."""
-        self.touched = True
+        self.is_used = True
         order, starts = _group_by_hash(hashes)
         distinct = hashes[order[starts]]
-        distinct_buckets = self.known.find(distinct)
+        distinct_buckets = self.key_hashes.find(distinct)
         new = np.flatnonzero(distinct_buckets == UNKNOWN_BUCKET)
         if len(new):
             arriving = new[np.argsort(order[starts[new]])]
             distinct_buckets[arriving] = self._assign_new_keys(distinct[arriving], rule)
-            self.known.add(distinct[new], distinct_buckets[new])
+            self.key_hashes.add(distinct[new], distinct_buckets[new])
             self.changed.update(map(int, np.unique(distinct_buckets[new])))
         buckets = np.empty(len(hashes), np.int32)
         buckets[order] = np.repeat(distinct_buckets, np.diff(starts, append=len(hashes)))
@@ -210,8 +210,8 @@ class PartitionHashIndex:
         """
         if not rule.bounded:
             raise ValueOutOfRange(
-                f"a partition has {len(assigner.counts)} buckets of {rule.target} keys each, and no more than "
-                f"{rule.most} are possible: raise dynamic-bucket.target-row-num"
+                f"a partition has {len(assigner.counts)} buckets of {rule.target_rows} keys each, and no more than "
+                f"{rule.max_buckets} are possible: raise dynamic-bucket.target-row-num"
             )
         full_buckets = np.array(sorted(assigner.counts) or sorted(self.rows), np.int16)
         return full_buckets[(hashes.view(np.uint32) >> np.uint32(7)) % np.uint32(len(full_buckets))]
@@ -228,7 +228,7 @@ class DynamicBuckets:
     rule: AssignmentRule
     indexes: dict[bytes, PartitionHashIndex] = field(default_factory=dict)
     loads: bool = True
-    share: WriteShard | None = None
+    shard: WriteShard | None = None
 
     @staticmethod
     def of(ctx: TableContext, *, overwrite: bool = False, shard: WriteShard | None = None) -> DynamicBuckets:
@@ -238,8 +238,8 @@ class DynamicBuckets:
         """
         rule = AssignmentRule.of(ctx)
         if shard is not None:
-            rule = replace(rule, channels=shard.cut.assigners, assigners=shard.cut.assigners)
-        return DynamicBuckets(ctx=ctx, rule=rule, loads=not overwrite, share=shard)
+            rule = replace(rule, channels=shard.parallelism.assigners, assigners=shard.parallelism.assigners)
+        return DynamicBuckets(ctx=ctx, rule=rule, loads=not overwrite, shard=shard)
 
     def assign(self, frame: pl.DataFrame) -> RoutedRows:
         """Put each row into the bucket of its key."""
@@ -255,7 +255,7 @@ class DynamicBuckets:
         buckets = np.empty(len(hashes), np.int32)
         for partition, rows in _by_partition(row_partitions):
             distinct, inverse = np.unique(hashes[rows], return_inverse=True)
-            buckets[rows] = self.indexes[partition].known.find(distinct)[inverse]
+            buckets[rows] = self.indexes[partition].key_hashes.find(distinct)[inverse]
         return row_partitions, hashes, buckets
 
     def _hashed(self, frame: pl.DataFrame) -> tuple[Partitions, Ints]:
@@ -272,10 +272,10 @@ class DynamicBuckets:
         """
         if not missing or not self.loads:
             self._take(missing, None)
-        elif self.share is None:
+        elif self.shard is None:
             snapshots.with_latest(self.ctx, lambda newest: self._take(missing, newest))
         else:
-            snapshot_id = self.share.cut.snapshot_id
+            snapshot_id = self.shard.parallelism.snapshot_id
             self._take(missing, None if snapshot_id is None else snapshots.read(self.ctx, snapshot_id))
 
     def _take(self, partitions_to_load: list[bytes], snapshot: Snapshot | None) -> None:
@@ -287,8 +287,8 @@ class DynamicBuckets:
         for partition, index_entries in entries.items():
             own_entries = (
                 index_entries
-                if self.share is None
-                else [entry for entry in index_entries if self.share.meets(partition, entry.bucket)]
+                if self.shard is None
+                else [entry for entry in index_entries if self.shard.meets(partition, entry.bucket)]
             )
             rows: dict[int, int] = {}
             for entry in own_entries:
@@ -298,10 +298,10 @@ class DynamicBuckets:
                 if own_entries
                 else KeyHashes()
             )
-            owner = None if self.share is None else self.share.residue(partition)
+            owner = None if self.shard is None else self.shard.residue(partition)
             names = {entry.bucket: entry.file_name for entry in index_entries}
             self.indexes[partition] = PartitionHashIndex(
-                partition=partition, known=key_hashes, rows=rows, names=names, owner=owner
+                partition=partition, key_hashes=key_hashes, rows=rows, names=names, owner=owner
             )
 
     def prepare(self, new_name: Callable[[], str]) -> PreparedIndexes:
@@ -314,9 +314,9 @@ class DynamicBuckets:
         written: list[str] = []
         try:
             for partition, index in self.indexes.items():
-                if index.touched and self.loads:
+                if index.is_used and self.loads:
                     bases[partition] = tuple(sorted(index.names.values()))
-                for bucket, hashes in index.known.of_buckets(index.changed):
+                for bucket, hashes in index.key_hashes.of_buckets(index.changed):
                     name = new_name()
                     written.append(path(self.ctx, partition, bucket, name))
                     files[partition, bucket] = write(self.ctx, partition, bucket, name, hashes)
@@ -336,11 +336,11 @@ class DynamicBuckets:
     def settle(self, identifier: int, committed: int | None) -> None:
         """Evict indexes that were not touched since commit `committed`; called with each commit's identifier."""
         for partition, index in list(self.indexes.items()):
-            if index.touched:
+            if index.is_used:
                 index.last_identifier = identifier
             elif committed is not None and index.last_identifier <= committed:
                 del self.indexes[partition]
-            index.touched = False
+            index.is_used = False
 
 
 def _group_by_hash(hashes: Ints) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
@@ -396,7 +396,7 @@ def read(ctx: TableContext, entry: IndexManifestEntry) -> Ints:
 
 def path(ctx: TableContext, partition: bytes, bucket: int, name: str) -> str:
     """Return the path of a bucket's index file."""
-    return ctx.layout.index(name, partition_path=partition_path(ctx, partition), bucket=bucket)
+    return ctx.paths.index(name, partition_path=partition_path(ctx, partition), bucket=bucket)
 
 
 def write(ctx: TableContext, partition: bytes, bucket: int, name: str, hashes: Ints) -> IndexFileMeta:

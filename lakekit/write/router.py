@@ -94,7 +94,7 @@ def places_postponed(ctx: TableContext) -> bool:
     The default of the engines is true; their core, whose writers get no option, postpones, as here.
     """
     options = ctx.options
-    is_enabled = "postpone.batch-write-fixed-bucket" in options.given and options.postpone_batch_write_fixed_bucket
+    is_enabled = "postpone.batch-write-fixed-bucket" in options.texts and options.postpone_batch_write_fixed_bucket
     return is_enabled and options.bucket == POSTPONE_BUCKET and ctx.kind == "key"
 
 
@@ -198,7 +198,7 @@ def divide_write(ctx: TableContext, *, parallelism: int, max_tasks: int, batch: 
             task_count = ctx.options.dynamic_bucket_assigner_parallelism or max(
                 parallelism, ctx.options.dynamic_bucket_initial_buckets or 1
             )
-            tasks = min(max(1, task_count), rule.most)
+            tasks = min(max(1, task_count), rule.max_buckets)
             return WriteParallelism(
                 tasks=tasks,
                 assigners=min(ctx.options.dynamic_bucket_initial_buckets or tasks, tasks),
@@ -215,7 +215,7 @@ class TaskRouter:
     """Assigns rows to tasks by the columns in `names`. `replaces`: an overwrite ignores existing keys."""
 
     ctx: TableContext
-    cut: WriteParallelism
+    parallelism: WriteParallelism
     names: tuple[str, ...]
     _buckets: FixedBuckets | PostponedFixedBuckets | DynamicBuckets | None
 
@@ -234,10 +234,13 @@ class TaskRouter:
         elif cut.tasks > 1 and ctx.options.bucket > 0:
             assigner, fields = FixedBuckets(ctx=ctx), bucket_fields(ctx)
         elif cut.tasks > 1:
-            assigner = DynamicBuckets.of(ctx, overwrite=replaces, shard=WriteShard(cut=cut))
+            assigner = DynamicBuckets.of(ctx, overwrite=replaces, shard=WriteShard(parallelism=cut))
         column_names = {field.name for field in (*fields, *ctx.schema.partition_fields)}
         return TaskRouter(
-            ctx=ctx, cut=cut, names=tuple(name for name in ctx.schema.names if name in column_names), _buckets=assigner
+            ctx=ctx,
+            parallelism=cut,
+            names=tuple(name for name in ctx.schema.names if name in column_names),
+            _buckets=assigner,
         )
 
     def task_numbers(self, frame: pl.DataFrame) -> NDArray[np.int32]:
@@ -248,11 +251,13 @@ class TaskRouter:
             row_partitions, hashes, known_buckets = self._buckets.find(frame)
             residues = np.where(
                 known_buckets == UNKNOWN_BUCKET,
-                hashing.default_bucket(hashes, self.cut.assigners),
-                known_buckets % self.cut.assigners,
+                hashing.default_bucket(hashes, self.parallelism.assigners),
+                known_buckets % self.parallelism.assigners,
             )
         else:
             row_partitions = bucket_assigners.encode_partitions(frame, self.ctx)
-            residues = self._buckets.assign(frame).buckets % self.cut.assigners
-        firsts = np.array([self.cut.first(row) for row in row_partitions.rows], np.int64)  # scalar: one a partition
-        return ((firsts[row_partitions.codes] + residues) % self.cut.tasks).astype(np.int32)
+            residues = self._buckets.assign(frame).buckets % self.parallelism.assigners
+        firsts = np.array(
+            [self.parallelism.first(row) for row in row_partitions.rows], np.int64
+        )  # scalar: one a partition
+        return ((firsts[row_partitions.codes] + residues) % self.parallelism.tasks).astype(np.int32)

@@ -80,7 +80,7 @@ class BucketWriters:
         if ctx.kind == "key":
             expiry_rule(ctx, ctx.runtime.now_ms())  # rows that no compaction could judge are not taken
         fixes_buckets = batch and router.places_postponed(ctx)
-        self._share = shard
+        self._shard = shard
         self.ctx, self.commit_user, self.replaces = (
             ctx.with_options({"write-only": "true"}) if fixes_buckets else ctx,
             commit_user,
@@ -96,9 +96,9 @@ class BucketWriters:
         self._moving = self._assigner if isinstance(self._assigner, CrossPartition) else None
         self._spill = spill_of(ctx)
         self._open: dict[BucketId, BucketWriter] = {}
-        self._standing = SnapshotBuckets.of(ctx, None) if snapshot_buckets is None else snapshot_buckets
+        self._snapshot_buckets = SnapshotBuckets.of(ctx, None) if snapshot_buckets is None else snapshot_buckets
         self._sequences = dict(sequences)
-        self._written: set[BucketId] = set()
+        self._written_buckets: set[BucketId] = set()
         self._uncommitted: dict[BucketId, str | None] = {}
         self._local: list[pl.DataFrame] = []
         self._local_bytes = self._shared_bytes = 0
@@ -163,7 +163,7 @@ class BucketWriters:
         self._restore([(partition, number) for partition, number, _ in parts])
         for partition, number, rows in parts:
             self._open[partition, number].write(rows)
-            self._written.add((partition, number))
+            self._written_buckets.add((partition, number))
         if len(parts) > 1:
             self._shared_bytes += int(frame.estimated_size())
         self._relieve()
@@ -198,9 +198,9 @@ class BucketWriters:
             else self._looked(lambda snapshot_buckets: self._restore_buckets(snapshot_buckets, missing))
         )
         for bucket_id in missing:
-            if self._share is not None and not self._share.meets(*bucket_id):
+            if self._shard is not None and not self._shard.meets(*bucket_id):
                 msg = (
-                    f"a row of bucket {bucket_id[1]} came to task {self._share.task}, and belongs to another: nothing "
+                    f"a row of bucket {bucket_id[1]} came to task {self._shard.task}, and belongs to another: nothing "
                     "is written, as a key could lie twice"
                 )
                 raise Unsupported(msg, feature="spark.write")
@@ -219,9 +219,9 @@ class BucketWriters:
         """Return `look` of the newest snapshot, which becomes this writer's; retry if it expires."""
 
         def at(newest: Snapshot | None) -> T:
-            if newest is not None and self._standing.snapshot != newest:
-                self._standing = SnapshotBuckets.of(self.ctx, newest)
-            return look(self._standing)
+            if newest is not None and self._snapshot_buckets.snapshot != newest:
+                self._snapshot_buckets = SnapshotBuckets.of(self.ctx, newest)
+            return look(self._snapshot_buckets)
 
         return snapshots.with_latest(self.ctx, at)
 
@@ -305,12 +305,12 @@ class BucketWriters:
             return
         if identifier is not None and interval > 1 and not self._is_compacted:
             bucket_ids = self._looked(_places_with_new_files)
-            self._written |= {
-                bucket_id for bucket_id in bucket_ids if self._share is None or self._share.meets(*bucket_id)
+            self._written_buckets |= {
+                bucket_id for bucket_id in bucket_ids if self._shard is None or self._shard.meets(*bucket_id)
             }
         self._is_compacted = True
-        self.compact_places(list(self._written), full=True)
-        self._written.clear()
+        self.compact_places(list(self._written_buckets), full=True)
+        self._written_buckets.clear()
 
     # ---- messages
 
@@ -346,7 +346,7 @@ class BucketWriters:
         self._uncommitted |= {
             bucket_id: _witness(message) for bucket_id, message in messages.items() if not message.is_empty
         }
-        known_at = None if self._moving is None else self._moving.known_at
+        known_at = None if self._moving is None else self._moving.snapshot_id
         return [
             replace(_add_hash_index(message, index), keys_known_at=known_at)
             for message in messages.values()
@@ -364,7 +364,9 @@ class BucketWriters:
             self._looked(lambda snapshot_buckets: snapshot_buckets.load(partition for partition, _ in untold))
         for bucket_id in bucket_ids:
             witness = self._uncommitted.get(bucket_id)
-            if witness is not None and any(file.name == witness for file in self._standing.bucket(*bucket_id).files):
+            if witness is not None and any(
+                file.name == witness for file in self._snapshot_buckets.bucket(*bucket_id).files
+            ):
                 del self._uncommitted[bucket_id]
             if bucket_id not in self._uncommitted:
                 del self._open[bucket_id]
@@ -379,8 +381,8 @@ class BucketWriters:
         self._uncommitted.clear()
         if self._dynamic is not None:
             self._dynamic.settle(identifier, identifier)
-        if self._moving is not None and self._moving.known_at is not None and snapshot_id is not None:
-            self._moving.known_at = snapshot_id
+        if self._moving is not None and self._moving.snapshot_id is not None and snapshot_id is not None:
+            self._moving.snapshot_id = snapshot_id
 
     def reopen(self) -> None:
         """Note that all messages so far are committed except their compactions.

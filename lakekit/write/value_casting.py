@@ -165,13 +165,13 @@ class AddedColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WidenedColumn:
-    """A column, or a part of one, whose type must grow from `held` to `type`.
+    """A column, or a part of one, whose type must grow from `current_type` to `type`.
 
     `element`, `key` and `value` in a path are parts of ARRAY and MAP.
     """
 
     path: tuple[str, ...]
-    held: DataType
+    current_type: DataType
     type: DataType
 
 
@@ -222,7 +222,7 @@ def _find_changes(
     elif not current.is_nested:
         wide = _widened_type(current, dtype)
         if wide is not None:
-            yield WidenedColumn(path=path, held=current, type=wide)
+            yield WidenedColumn(path=path, current_type=current, type=wide)
 
 
 def _widened_type(current: DataType, dtype: pl.DataType) -> DataType | None:

@@ -127,7 +127,7 @@ class Bench:
         with table.writer() as writer:
             writer.write(pl.DataFrame({"part": range(parts)}, schema={"part": pl.Int32()}).with_columns(k=pl.lit(0, pl.Int64()), v=pl.lit(0.0)))
             for number, message in enumerate(writer.prepare(), 1):
-                folder, (file,) = Path(handle.layout.bucket_dir(paths.partition_path(handle, message.partition), 0)), message.new_files
+                folder, (file,) = Path(handle.paths.bucket_dir(paths.partition_path(handle, message.partition), 0)), message.new_files
                 names = [file.name, *(f"data-{uuid.uuid4()}-0.parquet" for _ in range(count // parts - 1))]
                 for name in names[1:]:
                     (folder / name).write_bytes(b".")

@@ -17,7 +17,7 @@ class One(PictureWidget):
     """A widget of ours."""
 
     def drawing(self):
-        return Drawing(width=300, height=40, shapes=(Rect(x=5, y=5, width=290, height=30, color="added"),), told="one box")
+        return Drawing(width=300, height=40, shapes=(Rect(x=5, y=5, width=290, height=30, color="added"),), description="one box")
 
     def as_html(self):
         return "<table><tbody><tr><td>one cell</td></tr></tbody></table>"

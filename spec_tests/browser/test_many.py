@@ -61,7 +61,7 @@ def test_a_thousand_files_are_drawn_nearly_as_fast_as_one(notebook):
 def test_ten_thousand_files_are_at_most_so_many_boxes_and_say_so(notebook):
     expect(notebook.output(MANY).get_by_text("10 002 files are more than can be drawn")).to_be_visible()
     assert 500 < boxes(notebook, MANY).count() <= 1500 + 8
-    assert notebook.ask("len(browser.levels._stage._spots)") <= 1500
+    assert notebook.ask("len(browser.levels._canvas._boxes)") <= 1500
     assert "files" in boxes(notebook, MANY).nth(700).inner_text()
     assert look.outside(notebook.output(MANY)) == []
 

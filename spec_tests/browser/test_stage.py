@@ -31,7 +31,7 @@ def notebook(page_of):
 
 @pytest.fixture(autouse=True)
 def nine_boxes(notebook):
-    notebook.tell("stage.show(spots(9), height=40); stage.chosen = ''")
+    notebook.tell("stage.show(spots(9), height=40); stage.selected_key = ''")
     expect(notebook.output(1).get_by_role("button")).to_have_count(9)
     expect(notebook.output(1).locator("button.mod-active")).to_have_count(0)
 
@@ -43,16 +43,16 @@ def box(notebook, name):
 def test_a_click_reaches_python(notebook):
     expect(box(notebook, "file 3")).to_have_attribute("title", "hint of 3")
     box(notebook, "file 3").click()
-    notebook.until("stage.chosen", "f3")
+    notebook.until("stage.selected_key", "f3")
     box(notebook, "file 8").click()
-    notebook.until("stage.chosen", "f8")
+    notebook.until("stage.selected_key", "f8")
     expect(notebook.output(1).locator("button.mod-active")).to_have_count(1)
 
 
 def test_python_chooses_a_box(notebook):
-    notebook.tell("stage.chosen = 'f5'")
+    notebook.tell("stage.selected_key = 'f5'")
     expect(notebook.output(1).locator("button.mod-active")).to_have_attribute("title", "hint of 5")
-    notebook.tell("stage.chosen = ''")
+    notebook.tell("stage.selected_key = ''")
     expect(notebook.output(1).locator("button.mod-active")).to_have_count(0)
 
 
@@ -61,7 +61,7 @@ def test_tab_reaches_each_box_and_enter_chooses_it(notebook):
     for number in range(9):
         expect(box(notebook, f"file {number}")).to_be_focused()
         notebook.page.keyboard.press("Enter")
-        notebook.until("stage.chosen", f"f{number}")
+        notebook.until("stage.selected_key", f"f{number}")
         notebook.page.keyboard.press("Tab")
 
 
@@ -76,13 +76,13 @@ def test_boxes_stand_where_they_were_put(notebook):
 
 def test_what_was_chosen_stays_while_boxes_come_and_go(notebook):
     box(notebook, "file 3").click()
-    notebook.until("stage.chosen", "f3")
+    notebook.until("stage.selected_key", "f3")
     notebook.tell("stage.show(spots(5), height=40)")
     expect(notebook.output(1).get_by_role("button")).to_have_count(5)
     expect(notebook.output(1).locator("button.mod-active")).to_have_attribute("title", "hint of 3")
     notebook.tell("stage.show(spots(2), height=40)")
     expect(notebook.output(1).locator("button.mod-active")).to_have_count(0)
-    assert not notebook.ask("stage.chosen")
+    assert not notebook.ask("stage.selected_key")
 
 
 def test_names_and_hints_are_text_whatever_they_hold(notebook):

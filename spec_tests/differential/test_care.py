@@ -259,7 +259,7 @@ def day_after_day(judge, path: Path, *times: str, watermarks: bool = False) -> T
         handle = lk.open(str(twins.java))._context()
         snapshot, time = snapshots.latest(handle), int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
         changed = replace(snapshot, watermark=time) if watermarks else replace(snapshot, time_millis=time)
-        handle.storage.put(handle.layout.snapshot(snapshot.id), changed.to_json())
+        handle.storage.put(handle.paths.snapshot(snapshot.id), changed.to_json())
     shutil.rmtree(twins.ours)
     shutil.copytree(twins.java, twins.ours)
     return twins

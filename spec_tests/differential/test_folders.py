@@ -253,7 +253,7 @@ def test_objects(judge, tmp_path):
     (tmp_path / "objects" / "sub").mkdir(parents=True)
     (tmp_path / "objects" / "a.txt").write_bytes(b"hello")
     (tmp_path / "objects" / "sub" / "b.bin").write_bytes(bytes(1000))
-    ground = TableLocation(name="o", storage=LocalStorage(), layout=TablePaths(root=str(tmp_path / "o")))
+    ground = TableLocation(name="o", storage=LocalStorage(), paths=TablePaths(root=str(tmp_path / "o")))
     define_object_table(ground, location=str(tmp_path / "objects"))
     table = lk.open(tmp_path / "o", options={"lakekit.allowed-locations": str(tmp_path / "objects")})
     table.refresh()

@@ -57,7 +57,7 @@ def test_a_snapshot_chosen_anywhere_is_shown_everywhere(story):
         lambda at: setattr(found.timeline, "selected", at),
         lambda at: setattr(found.manifests, "at", at),
         lambda at: setattr(found.levels, "at", at),
-        lambda at: setattr(found.timeline._stage, "chosen", str(at)),
+        lambda at: setattr(found.timeline._canvas, "selected_key", str(at)),
     ):
         for at in (3, 6):
             choose(at)
@@ -214,7 +214,7 @@ def test_ten_thousand_files_do_not_freeze_it(tmp_path):
     start = time.process_time()
     found = opened.browse()
     drawn = time.process_time() - start
-    assert len(found.levels._stage._spots) <= 1500
+    assert len(found.levels._canvas._boxes) <= 1500
     start = time.process_time()
     found.levels.selected = "data-9000.parquet"
     clicked = time.process_time() - start

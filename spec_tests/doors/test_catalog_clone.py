@@ -233,7 +233,7 @@ def test_a_name_that_cannot_be_kept_leaves_no_files(cat, tmp_path, monkeypatch):
 def test_from_a_disk_into_a_store_without_folders(cat):
     source = made(cat, {"bucket": "1", "deletion-vectors.enabled": "true"})
     store = MemoryStorage()
-    ground = TableLocation(name="u", storage=store, layout=TablePaths(root="bucket/u"))
+    ground = TableLocation(name="u", storage=store, paths=TablePaths(root="bucket/u"))
     assert cloning.clone(source._context(), ground).id == 1
     copy = lk.Table(location="bucket/u", name="u", storage=store)
     assert rows(copy) == rows(source)

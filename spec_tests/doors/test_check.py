@@ -55,7 +55,7 @@ class Copy:
     def path(self, i=0):
         partition = self.live.column("partition")[i].as_py()
         assert len(partition) == 12, "plants are made in tables without partitions"
-        return self.ctx.layout.data_file("", int(self.live.numbers("bucket")[i]), self.live.column("file_name")[i].as_py())
+        return self.ctx.paths.data_file("", int(self.live.numbers("bucket")[i]), self.live.column("file_name")[i].as_py())
 
     def say(self, i, **values):
         """Other values in the entry of a file."""
@@ -76,7 +76,7 @@ class Copy:
 
     def commit(self, **members):
         """Makes the entries those of the newest snapshot."""
-        layout, (first, *_) = self.ctx.layout, manifest_reader.manifest_files(self.ctx, self.snapshot)
+        layout, (first, *_) = self.ctx.paths, manifest_reader.manifest_files(self.ctx, self.snapshot)
         data = entry_files.encode_entries(self.live)
         self.storage.put(layout.manifest("manifest-planted-0"), data)
         listed = replace(first, name="manifest-planted-0", size_bytes=len(data), num_added_files=len(self.live), num_deleted_files=0, **self.said)
@@ -91,13 +91,13 @@ class Copy:
     def index(self, change):
         """The index manifest changed."""
         entries = change(manifest_reader.index_entries(self.ctx, self.snapshot))
-        self.storage.put(self.ctx.layout.manifest("index-manifest-planted-0"), index_manifest.encode(entries))
+        self.storage.put(self.ctx.paths.manifest("index-manifest-planted-0"), index_manifest.encode(entries))
         self.commit(index_manifest="index-manifest-planted-0")
         return entries
 
     def index_path(self):
         entry = manifest_reader.index_entries(self.ctx, self.snapshot)[0]
-        return self.ctx.layout.index(entry.file_name, bucket=entry.bucket), entry
+        return self.ctx.paths.index(entry.file_name, bucket=entry.bucket), entry
 
 
 def missing(copy):
@@ -117,14 +117,14 @@ def overwritten(copy):
 
 def manifest_gone(copy):
     copy.commit()
-    path = copy.ctx.layout.manifest("manifest-planted-0")
+    path = copy.ctx.paths.manifest("manifest-planted-0")
     copy.storage.delete([path])
     return path
 
 
 def list_torn(copy):
     copy.commit()
-    path = copy.ctx.layout.manifest("manifest-list-planted-base")
+    path = copy.ctx.paths.manifest("manifest-list-planted-base")
     copy.storage.put(path, copy.storage.read(path)[:-1])
     return path
 
@@ -132,7 +132,7 @@ def list_torn(copy):
 def list_miscounts(copy):
     copy.said = {"schema_id": 0}
     copy.commit()
-    layout = copy.ctx.layout
+    layout = copy.ctx.paths
     [one] = manifests.decode_list(copy.storage.read(layout.manifest("manifest-list-planted-base")))
     data = manifests.encode_list([replace(one, num_added_files=one.num_added_files + 1)])
     copy.storage.put(layout.manifest("manifest-list-planted-base"), data)
@@ -143,7 +143,7 @@ def list_miscounts(copy):
 
 def snapshot_miscounts(copy):
     copy.commit(total_record_count=999)
-    return copy.ctx.layout.snapshot(copy.snapshot.id)
+    return copy.ctx.paths.snapshot(copy.snapshot.id)
 
 
 def rows_miscounted(copy):
@@ -201,7 +201,7 @@ def file_index_torn(copy):
 
 
 def schema_gone(copy):
-    older = {path for path in copy.storage.files if "/schema/schema-" in path} - {copy.ctx.layout.schema(copy.ctx.newest_schema_id)}
+    older = {path for path in copy.storage.files if "/schema/schema-" in path} - {copy.ctx.paths.schema(copy.ctx.newest_schema_id)}
     assert older
     copy.storage.delete(sorted(older))
     return older
@@ -209,13 +209,13 @@ def schema_gone(copy):
 
 def schema_of_tomorrow(copy):
     copy.commit(schema_id=7)
-    return copy.ctx.layout.schema(7)
+    return copy.ctx.paths.schema(7)
 
 
 def added_twice(copy):
     copy.live = ManifestEntries(pa.concat_tables([copy.live.table, copy.live.table.slice(0, 1)]).combine_chunks())
     copy.commit()
-    return copy.ctx.layout.snapshot(copy.snapshot.id)
+    return copy.ctx.paths.snapshot(copy.snapshot.id)
 
 
 def totals_differ(copy):
@@ -292,7 +292,7 @@ def index_gone(copy):
 def hashes_unlisted(copy):
     _, entry = copy.index_path()
     copy.index(lambda entries: entries[1:])
-    return copy.ctx.layout.bucket_dir("", entry.bucket)
+    return copy.ctx.paths.bucket_dir("", entry.bucket)
 
 
 def hashes_lacking(copy):
@@ -303,20 +303,20 @@ def hashes_lacking(copy):
 
 def newest_snapshot_gone(copy):
     newest = copy.snapshot.id
-    copy.storage.delete([copy.ctx.layout.snapshot(newest)])
-    assert snapshot.decode(copy.storage.read(copy.ctx.layout.latest_hint)) == newest > 2
-    return copy.ctx.layout.latest_hint
+    copy.storage.delete([copy.ctx.paths.snapshot(newest)])
+    assert snapshot.decode(copy.storage.read(copy.ctx.paths.latest_hint)) == newest > 2
+    return copy.ctx.paths.latest_hint
 
 
 def hint_before_a_gap(copy):
-    copy.storage.delete([copy.ctx.layout.snapshot(copy.snapshot.id - 1)])
-    copy.storage.put(copy.ctx.layout.latest_hint, snapshot.encode(copy.snapshot.id - 2))
-    return copy.ctx.layout.latest_hint
+    copy.storage.delete([copy.ctx.paths.snapshot(copy.snapshot.id - 1)])
+    copy.storage.put(copy.ctx.paths.latest_hint, snapshot.encode(copy.snapshot.id - 2))
+    return copy.ctx.paths.latest_hint
 
 
 def snapshot_gone(copy):
-    copy.storage.delete([copy.ctx.layout.snapshot(copy.snapshot.id - 1)])
-    return copy.ctx.layout.snapshot_dir
+    copy.storage.delete([copy.ctx.paths.snapshot(copy.snapshot.id - 1)])
+    return copy.ctx.paths.snapshot_dir
 
 
 LEVELS, BUCKETS, VECTORS, HASHES = "dedup_levels", "bucket_mod_int", "vectors_keyed_many", "bucket_dynamic"
@@ -383,7 +383,7 @@ def test_what_is_wrong_with_hints_is_repaired(plant):
 @pytest.mark.parametrize("said", [b"", b"x", b"1", None])
 def test_a_hint_that_nobody_believes_is_no_problem(said):
     copy = Copy(LEVELS)
-    hints = [copy.ctx.layout.latest_hint, copy.ctx.layout.earliest_hint]
+    hints = [copy.ctx.paths.latest_hint, copy.ctx.paths.earliest_hint]
     for path in hints:
         copy.storage.put(path, said or b"")
     if said is None:
@@ -413,7 +413,7 @@ def test_what_was_read_before_is_read_again():
     copy = Copy(LEVELS)
     copy.commit()
     assert copy.table.check().ok
-    copy.storage.delete([copy.ctx.layout.manifest("manifest-planted-0")])
+    copy.storage.delete([copy.ctx.paths.manifest("manifest-planted-0")])
     assert [one.what for one in copy.table.check().problems][:1] == ["manifest is missing"]
 
 
@@ -430,7 +430,7 @@ def test_whatever_bytes_are_changed_nothing_is_raised(seed):
     copy.storage.put(name, bytes(data))
     report = copy.table.check(deep=True)
     assert report.snapshot_id == copy.snapshot.id
-    assert {one.path for one in report.problems} <= {name, copy.ctx.layout.snapshot(copy.snapshot.id), *(copy.path(i) for i in range(len(copy.live)))}
+    assert {one.path for one in report.problems} <= {name, copy.ctx.paths.snapshot(copy.snapshot.id), *(copy.path(i) for i in range(len(copy.live)))}
 
 
 # ---- how it is told --------------------------------------------------------------------------------------------------------------------------

@@ -167,7 +167,7 @@ def test_null_counts_of_columns_without_bounds_are_looked_at(root):
 def test_row_ids_beyond_the_next_one_are_told():
     assert Copy("append_row_tracking").table.check(deep=True).ok
     copy = Copy("append_row_tracking")
-    where = copy.ctx.layout.snapshot(copy.snapshot.id)
+    where = copy.ctx.paths.snapshot(copy.snapshot.id)
     members = json.loads(copy.storage.read(where))
     copy.storage.put(where, json.dumps(members | {"nextRowId": members["nextRowId"] - 1}).encode())
     [one] = copy.table.check().problems

@@ -42,7 +42,7 @@ signs = st.builds(
     Marker, x=places, y=places, size=st.floats(1, 40), color=colors, sign=st.sampled_from(("circle", "square", "diamond", "triangle")), hint=texts, key=texts
 )
 drawings = st.builds(
-    Drawing, width=st.floats(1, 300), height=st.floats(1, 200), shapes=st.lists(rects | words | strokes | signs, max_size=6).map(tuple), told=texts
+    Drawing, width=st.floats(1, 300), height=st.floats(1, 200), shapes=st.lists(rects | words | strokes | signs, max_size=6).map(tuple), description=texts
 )
 
 
@@ -94,7 +94,7 @@ def test_a_png_has_the_colours_of_its_shapes():
     drawing = Drawing(
         width=40,
         height=20,
-        told="two boxes and a sign",
+        description="two boxes and a sign",
         shapes=(
             Rect(x=0, y=0, width=10, height=20, color="#1b9e77"),
             Rect(x=10, y=0, width=10, height=20, color="#1b9e77", faint=True),
@@ -113,20 +113,20 @@ def test_a_png_has_the_colours_of_its_shapes():
 
 def test_words_on_one_line_whatever_they_hold():
     said = TextShape(x=0, y=10, text="two\nlines\x00\u202e\ud800", bold=True)
-    drawing = Drawing(width=200, height=20, shapes=(said,), told="\x1b")
-    assert to_png(drawing) != to_png(Drawing(width=200, height=20, shapes=(), told=""))
+    drawing = Drawing(width=200, height=20, shapes=(said,), description="\x1b")
+    assert to_png(drawing) != to_png(Drawing(width=200, height=20, shapes=(), description=""))
     assert ET.fromstring(svg(drawing))[0].text == "two\\x0alines\\x00\\u202e\\ud800"
 
 
 @pytest.mark.parametrize(("one", "other"), [("Größe", "Gräße"), ("订单", "日本"), ("orders 订单", "orders 日本"), ("a😀", "a😁")])
 def test_letters_of_any_tongue_are_told_apart_in_a_png(one, other):
     """Pillow's own font draws the same box for each letter that is not English: its é and its ö look alike."""
-    first, second = (to_png(Drawing(width=300, height=20, shapes=(TextShape(x=0, y=10, text=text),), told="")) for text in (one, other))
+    first, second = (to_png(Drawing(width=300, height=20, shapes=(TextShape(x=0, y=10, text=text),), description="")) for text in (one, other))
     assert first != second
 
 
 def test_a_word_of_english_letters_has_the_same_font_on_every_machine(monkeypatch):
-    drawing = Drawing(width=300, height=20, shapes=(TextShape(x=0, y=10, text="orders · 3 files …"),), told="")
+    drawing = Drawing(width=300, height=20, shapes=(TextShape(x=0, y=10, text="orders · 3 files …"),), description="")
     asked = []
     monkeypatch.setattr(ImageFont, "truetype", lambda name, *_: asked.append(name))
     assert to_png(drawing)
@@ -134,10 +134,10 @@ def test_a_word_of_english_letters_has_the_same_font_on_every_machine(monkeypatc
 
 
 def test_one_drawing_above_another():
-    first = Drawing(width=10, height=20, shapes=(TextShape(x=0, y=5, text="a"),), told="One.")
-    second = Drawing(width=30, height=5, shapes=(Stroke(x=0, y=1, to_x=3, to_y=2), Rect(x=0, y=1, width=1, height=1, color="axis")), told="Two.")
+    first = Drawing(width=10, height=20, shapes=(TextShape(x=0, y=5, text="a"),), description="One.")
+    second = Drawing(width=30, height=5, shapes=(Stroke(x=0, y=1, to_x=3, to_y=2), Rect(x=0, y=1, width=1, height=1, color="axis")), description="Two.")
     both = stack_vertically(first, second, gap=4)
-    assert (both.width, both.height, both.told) == (30, 29, "One. Two.")
+    assert (both.width, both.height, both.description) == (30, 29, "One. Two.")
     assert [shape.y for shape in both.shapes] == [5, 25, 25]
     assert both.shapes[1].to_y == 26
 
@@ -155,16 +155,16 @@ def spots(*keys, **more):
 def test_what_was_chosen_stays_while_it_is_there():
     stage = Canvas()
     seen = []
-    stage.observe(lambda change: seen.append(change["new"]), "chosen")
+    stage.observe(lambda change: seen.append(change["new"]), "selected_key")
     stage.show(spots("a", "b", "c"), height=20)
-    assert stage.chosen == ""
-    stage.chosen = "b"
+    assert stage.selected_key == ""
+    stage.selected_key = "b"
     stage.show(spots("b", "c"), height=20)
     stage.show(spots("b", "c"), height=30)
-    assert stage.chosen == "b"
+    assert stage.selected_key == "b"
     stage.show(spots("c"), height=20)
-    assert stage.chosen == ""
-    stage.chosen = "nothing of that name"
+    assert stage.selected_key == ""
+    stage.selected_key = "nothing of that name"
     stage.show(spots("c", "d"), height=20)
     assert seen == ["b", "", "nothing of that name", ""]
 
@@ -172,18 +172,18 @@ def test_what_was_chosen_stays_while_it_is_there():
 def test_a_click_is_the_value_of_the_buttons():
     stage = Canvas()
     stage.show(spots("a", "b"), height=20)
-    stage._pick.value = "b"
-    assert stage.chosen == "b"
-    stage.chosen = ""
-    assert stage._pick.value is None
+    stage._buttons.value = "b"
+    assert stage.selected_key == "b"
+    stage.selected_key = ""
+    assert stage._buttons.value is None
 
 
 @pytest.mark.parametrize("look", ["", "added", "removed", "lit", "dim"])
 @pytest.mark.parametrize("sign", ["", "circle", "square", "diamond", "triangle"])
 def test_every_look_is_a_rule_of_the_button(look, sign):
     stage = Canvas()
-    stage.show(spots("a", "b", look=look, sign=sign), height=20)
-    assert [f"button:nth-of-type({number}){{left:" in stage._sheet.value for number in (1, 2, 3)] == [True, True, False]
+    stage.show(spots("a", "b", state=look, sign=sign), height=20)
+    assert [f"button:nth-of-type({number}){{left:" in stage._background.value for number in (1, 2, 3)] == [True, True, False]
 
 
 def test_words_and_lines_stand_behind_the_boxes():
@@ -195,8 +195,8 @@ def test_words_and_lines_stand_behind_the_boxes():
         Marker(x=0, y=0, size=9, color="axis"),
     ]
     stage.show(spots("a"), height=20, behind=behind)
-    assert stage._sheet.value.count("<i style='") == len(behind)
-    assert "L0</i>" in stage._sheet.value
+    assert stage._background.value.count("<i style='") == len(behind)
+    assert "L0</i>" in stage._background.value
 
 
 # ---- what stays in a notebook ---------------------------------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def test_words_and_lines_stand_behind_the_boxes():
 
 class Shown(PictureWidget):
     def drawing(self):
-        return Drawing(width=40, height=20, shapes=(Rect(x=0, y=0, width=10, height=20, color="#1b9e77"),), told='A "box" <b>.')
+        return Drawing(width=40, height=20, shapes=(Rect(x=0, y=0, width=10, height=20, color="#1b9e77"),), description='A "box" <b>.')
 
     def as_html(self):
         return "<table><tbody><tr><td>1</td></tr></tbody></table>"

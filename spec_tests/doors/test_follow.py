@@ -241,7 +241,7 @@ def test_a_start_by_time_counts_long_lived_changelogs(tmp_path):
         table.upsert([{"k": number}])
         handle = table._context()
         snapshot = replace(snapshots.latest(handle), time_millis=first + number * 1000)
-        handle.storage.put(handle.layout.snapshot(snapshot.id), snapshot.to_json())
+        handle.storage.put(handle.paths.snapshot(snapshot.id), snapshot.to_json())
     table.expire_snapshots(retain_max=2, retain_min=1)
     assert snapshots.changelog_ids(table._context()) == [1, 2, 3]
 

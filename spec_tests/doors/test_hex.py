@@ -113,14 +113,14 @@ def test_it_shows_itself_as_a_widget_with_a_picture(manifest):
 
 def test_a_click_on_a_byte_tells_its_field(vectors):
     widget = Bytes(vectors)
-    widget._cells.chosen = "7"
+    widget._cells.selected_key = "7"
     assert (widget.offset, widget.selected, widget.code) == (7, "vector 0.magic", f"lk.hex({vectors.path!r}).at(7)")
     assert eval(widget.code, {"lk": lk}) == widget.mark
     assert "5e43f2d0" in widget._detail.value
     assert "FORMAT 8.1" in widget._detail.value
     assert widget._list.value == 5
     widget._list.value = 1
-    assert (widget.selected, widget._cells.chosen) == ("vector 0.length", "1")
+    assert (widget.selected, widget._cells.selected_key) == ("vector 0.length", "1")
     widget.offset = 0
     assert widget.selected == "version"
 
@@ -129,23 +129,23 @@ def test_a_click_on_a_byte_tells_its_field(vectors):
 def test_fields_and_pages_are_stepped_through(manifest):
     widget = Bytes(manifest)
     seen = []
-    for _ in range(len(manifest.found) + 2):
-        widget._next.click()
+    for _ in range(len(manifest.spans) + 2):
+        widget._next_field.click()
         seen.append(widget.offset)
         assert widget.page <= widget.offset < widget.page + PAGE
-    assert seen[: len(manifest.found)] == [mark.offset for mark in manifest.found]
-    assert seen[-1] == manifest.found[-1].offset
-    widget._previous.click()
-    assert widget.offset == manifest.found[-2].offset
+    assert seen[: len(manifest.spans)] == [mark.offset for mark in manifest.spans]
+    assert seen[-1] == manifest.spans[-1].offset
+    widget._previous_field.click()
+    assert widget.offset == manifest.spans[-2].offset
     widget.page = 0
-    while not widget._later.disabled:
+    while not widget._next_page.disabled:
         before = widget.page
-        widget._later.click()
+        widget._next_page.click()
         assert widget.page == before + PAGE
     assert widget.page + PAGE >= len(manifest.data)
-    widget._earlier.click()
-    assert not widget._later.disabled
-    assert len(widget._cells._pick.options) == PAGE
+    widget._previous_page.click()
+    assert not widget._next_page.disabled
+    assert len(widget._cells._buttons.options) == PAGE
 
 
 def test_a_compressed_block_opens_and_closes(manifest):
@@ -155,20 +155,20 @@ def test_a_compressed_block_opens_and_closes(manifest):
     widget.page, widget.offset = block // PAGE * PAGE, block
     assert not widget._open.disabled
     widget._open.click()
-    assert widget.shown == manifest.open(block)
-    widget._cells.chosen = "0"
+    assert widget.view == manifest.open(block)
+    widget._cells.selected_key = "0"
     assert widget.selected == "[0]._VERSION"
     assert eval(widget.code, {"lk": lk}).value == 2
     assert widget._open.disabled
     widget._close.click()
-    assert (widget.shown, widget.selected) == (manifest, "block")
+    assert (widget.view, widget.selected) == (manifest, "block")
     assert widget._close.disabled
 
 
 def test_every_byte_is_a_button_with_a_hint(vectors):
     widget = Bytes(vectors)
-    assert [name for name, _ in widget._cells._pick.options] == [f"{byte:02x}" for byte in vectors.data]
-    assert widget._cells._pick.tooltips[5] == "byte 5: vector 0.magic 5e43f2d0"
+    assert [name for name, _ in widget._cells._buttons.options] == [f"{byte:02x}" for byte in vectors.data]
+    assert widget._cells._buttons.tooltips[5] == "byte 5: vector 0.magic 5e43f2d0"
     assert Bytes(lk.hex(b"", format="hash_index")).selected == ""
 
 
@@ -209,7 +209,7 @@ def test_a_pipe_gets_a_row_a_field(capsys, manifest):
     lines = out.splitlines()
     assert (code, err) == (FINE, "")
     assert lines[0].split("\t") == ["offset", "length", "field", "value", "section"]
-    assert len(lines) == 1 + len(manifest.found)
+    assert len(lines) == 1 + len(manifest.spans)
     code, out, _ = run(capsys, "hex", manifest.path, "--offset", "4", "--limit", "2", "--format", "json")
     assert [json.loads(line)["field"] for line in out.splitlines()] == ["metadata count", "metadata key length"]
 

@@ -89,7 +89,7 @@ def test_both_show_what_the_frames_say(case):
     opened = table(case)
     line, tree = Timeline(opened), Manifests(opened)
     snapshots = opened.snapshots()
-    there = [mark.id for mark in line.history.marks if not mark.life]
+    there = [mark.id for mark in line.history.marks if not mark.kept_by]
     assert there == snapshots["snapshot_id"].to_list()
     assert line.selected == tree.at == (there[-1] if there else 0)
     assert [m.name for listed in tree.tree.lists for m in listed.manifests] == opened.manifests()["file_name"].to_list()
@@ -101,7 +101,7 @@ def test_both_show_what_the_frames_say(case):
             Page(page)
     if there:
         files = history.file_counts(opened, line.history.find(line.selected))
-        assert files.live == opened.files().height
+        assert files.live_count == opened.files().height
 
 
 def test_a_table_without_snapshots(tables_path):
@@ -127,7 +127,7 @@ def test_choosing_a_snapshot(flights):
     line = Timeline(flights)
     seen = []
     line.observe(lambda change: seen.append(change["new"]), "selected")
-    line._stage._pick.value = "5"
+    line._canvas._buttons.value = "5"
     assert (line.selected, line._slider.value, seen) == (5, 5, [5])
     assert again(line.code).collect().equals(flights.scan(at=5).collect())
     assert line.frame().collect().equals(flights.scan(at=5).collect())
@@ -136,16 +136,16 @@ def test_choosing_a_snapshot(flights):
     assert ">tags<" in line.children[-1].value
     line._slider.value = 4
     assert ">tags<" not in line.children[-1].value
-    assert (line.selected, line._stage.chosen) == (4, "4")
+    assert (line.selected, line._canvas.selected_key) == (4, "4")
     line.selected = 2
-    assert (line._slider.value, line._stage._pick.value) == (2, "2")
+    assert (line._slider.value, line._canvas._buttons.value) == (2, "2")
     assert ">APPEND<" in line.children[-1].value
     assert line.code.endswith(".scan(at=2)")
 
 
 def test_marks_have_a_sign_a_name_and_a_hint(flights):
     line = Timeline(flights)
-    spots = line._stage._spots
+    spots = line._canvas._boxes
     assert [spot.sign for spot in spots] == ["circle"] * 4 + ["diamond"] + ["circle"] * 2 + ["diamond"] + ["circle"] * 2
     assert spots[4].name == "snapshot 5 COMPACT"
     assert spots[4].hint.startswith("5 COMPACT · 2026-")
@@ -153,20 +153,20 @@ def test_marks_have_a_sign_a_name_and_a_hint(flights):
     evenly = [spot.left for spot in spots]
     line._switch.value = True
     assert line.by_time
-    assert [spot.left for spot in line._stage._spots] != evenly
-    assert line._stage.chosen == "10"
+    assert [spot.left for spot in line._canvas._boxes] != evenly
+    assert line._canvas.selected_key == "10"
 
 
 def test_an_expired_snapshot_is_read_by_its_tag(tables_path):
     opened = lk.open(tables_path / "scan_after_expiry")
     line = Timeline(opened)
-    kept = [mark for mark in line.history.marks if mark.life == "tag"]
+    kept = [mark for mark in line.history.marks if mark.kept_by == "tag"]
     assert [mark.tags for mark in kept] == [("kept",)]
     line.selected = kept[0].id
     assert line.code.endswith(".scan(at='kept')")
     assert again(line.code).collect().equals(opened.scan(at="kept").collect())
     assert line.frame().collect().equals(opened.scan(at="kept").collect())
-    assert next(spot for spot in line._stage._spots if spot.key == str(kept[0].id)).look == "dim"
+    assert next(spot for spot in line._canvas._boxes if spot.key == str(kept[0].id)).state == "dim"
     assert "expired, tag kept" in line.children[-1].value
     tree = Manifests(opened, at="kept")
     assert tree.at == kept[0].id
@@ -178,14 +178,14 @@ def test_an_expired_snapshot_is_read_by_its_tag(tables_path):
 def test_a_changelog_outlives_its_snapshot(case):
     opened = table(case)
     line, tree = Timeline(opened), Manifests(opened)
-    assert [mark.life for mark in line.history.marks] == ["changelog"] * 3 + [""] * 2
+    assert [mark.kept_by for mark in line.history.marks] == ["changelog"] * 3 + [""] * 2
     traitlets.link((line, "selected"), (tree, "at"))
     for number in (1, 2, 3):
         line.selected = number
         assert tree.at == number
         assert line.frame().collect().height == again(line.code).collect().height == opened.changes(number - 1, number).collect().height > 0
         assert tree.tree.snapshot_id == number
-        gone = [listed for listed in tree.tree.lists if listed.gone]
+        gone = [listed for listed in tree.tree.lists if listed.error]
         assert len(gone) == (2 if case.endswith("input") else 0)
         for page in html_of(tree):
             Page(page)
@@ -241,16 +241,16 @@ def test_two_thousand_snapshots(tmp_path, flights):
         (place / "snapshot" / f"snapshot-{number}").write_text(json.dumps(last | {"id": number, "timeMillis": last["timeMillis"] + number * 60_000}))
     (place / "snapshot" / "LATEST").write_text("2000")
     line = Timeline(lk.open(place))
-    assert len(line._stage._spots) == 1000
+    assert len(line._canvas._boxes) == 1000
     said = "2 000 snapshots drawn as 1 000 marks: neighbours stand together"
     assert said in line.children[-1].value
-    assert said in line.drawing().told
+    assert said in line.drawing().description
     line.selected = 999
-    assert (line._stage.chosen, line.selected) == ("1000", 999)
-    line._stage._pick.value = "1200"
+    assert (line._canvas.selected_key, line.selected) == ("1000", 999)
+    line._canvas._buttons.value = "1200"
     assert line.selected == 1200
     line.by_time = True
-    assert len(line._stage._spots) <= timeline.MAX_MARKS
+    assert len(line._canvas._boxes) <= timeline.MAX_MARKS
     assert line.selected == 1200
     assert line.as_html().endswith("<p>… 1 980 more</p>")
 
@@ -262,7 +262,7 @@ def test_choosing_a_manifest(flights):
     tree = Manifests(flights, at=5)
     assert again(tree.code).equals(flights.manifests(at=5))
     name = tree.tree.lists[1].manifests[0].name
-    tree._stage._pick.value = name
+    tree._canvas._buttons.value = name
     assert tree.selected == name
     found = tree.frame()
     assert found["kind"].to_list().count("DELETE") == 8
@@ -351,20 +351,20 @@ def agrees_with_planning(opened, text):
     tree.filter = text
     told = explain(scan(opened._context(), tree.at), pl.sql_expr(text))
     assert tree.children[2].value == ""
-    opens = [m for listed in tree.tree.lists if listed.which != "changelog" for m in listed.manifests if not m.skipped]
+    opens = [m for listed in tree.tree.lists if listed.kind != "changelog" for m in listed.manifests if not m.skip_columns]
     step = next((one for one in told.steps if one.what == "manifests"), None)
-    listed_in_all = sum(len(listed.manifests) for listed in tree.tree.lists if listed.which != "changelog")
+    listed_in_all = sum(len(listed.manifests) for listed in tree.tree.lists if listed.kind != "changelog")
     assert told.branches or len(opens) == (listed_in_all if step is None else step.after)
     read, changes = [], []
     for listed in tree.tree.lists:
         for fact in listed.manifests:
             tree.selected = fact.name
-            if listed.which == "changelog":
-                changes += [entry.fate for entry in tree._entries]
+            if listed.kind == "changelog":
+                changes += [entry.read_outcome for entry in tree._entries]
                 continue
-            assert all((entry.fate == "removes a file") == (entry.kind == "DELETE") for entry in tree._entries)
-            found = [(entry.name, entry.level) for entry in tree._entries if entry.fate == "read"]
-            assert not (found and fact.skipped)
+            assert all((entry.read_outcome == "removes a file") == (entry.kind == "DELETE") for entry in tree._entries)
+            found = [(entry.name, entry.level) for entry in tree._entries if entry.read_outcome == "read"]
+            assert not (found and fact.skip_columns)
             read += found
     assert len(read) == len(set(read)) == tree.tree.files_read
     assert told.branches or len(read) == told.files_read
@@ -375,15 +375,15 @@ def agrees_with_planning(opened, text):
 def test_a_filter_that_skips_manifests_names_the_columns():
     tree = Manifests(table("overwrite_partitions"))
     tree.filter = "p = 'w' AND q = 3"
-    skipped = [m for listed in tree.tree.lists for m in listed.manifests if m.skipped]
+    skipped = [m for listed in tree.tree.lists for m in listed.manifests if m.skip_columns]
     assert skipped
-    assert {m.skipped for m in skipped} == {"p", "p, q", "q"}
+    assert {m.skip_columns for m in skipped} == {"p", "p, q", "q"}
     tree.selected = skipped[0].name
-    assert {entry.fate for entry in tree._entries} <= {"skipped: p", "skipped: q", "skipped: p, q", "removes a file", "removed since"}
-    assert f"skipped: {skipped[0].skipped}" in str(tree.drawing())
+    assert {entry.read_outcome for entry in tree._entries} <= {"skipped: p", "skipped: q", "skipped: p, q", "removes a file", "removed since"}
+    assert f"skipped: {skipped[0].skip_columns}" in str(tree.drawing())
     assert "manifests opened, " in tree.as_text()
     tree.filter = ""
-    assert not any(m.skipped for listed in tree.tree.lists for m in listed.manifests)
+    assert not any(m.skip_columns for listed in tree.tree.lists for m in listed.manifests)
 
 
 @pytest.mark.parametrize("text", ["this is no sql", "no_such_column = 1", "day = 1", "<script>alert(1)</script>", "k = '", "SELECT 1"])
@@ -400,16 +400,16 @@ def test_bad_text_is_answered_in_words(text):
 def test_long_lists_are_cut_in_words_and_open_by_a_click(monkeypatch, flights):
     monkeypatch.setattr("lakekit.draw.manifests.FIRST", 2)
     tree = Manifests(flights)
-    keys = [spot.key for spot in tree._stage._spots]
+    keys = [spot.key for spot in tree._canvas._boxes]
     assert keys[2] == f"{MORE_PREFIX}base"
-    assert tree._stage._spots[2].name == "… 7 more manifests, 26 entries"
-    tree._stage._pick.value = f"{MORE_PREFIX}base"
-    assert (tree.selected, tree._stage.chosen) == ("", "")
-    assert len(tree._stage._spots) == 10
+    assert tree._canvas._boxes[2].name == "… 7 more manifests, 26 entries"
+    tree._canvas._buttons.value = f"{MORE_PREFIX}base"
+    assert (tree.selected, tree._canvas.selected_key) == ("", "")
+    assert len(tree._canvas._boxes) == 10
     hidden = tree.tree.lists[0].manifests[-1].name
     other = Manifests(flights)
     other.selected = hidden
-    assert hidden in [spot.key for spot in other._stage._spots]
+    assert hidden in [spot.key for spot in other._canvas._boxes]
 
 
 def test_hostile_names_are_only_text(tmp_path):

@@ -160,16 +160,16 @@ def of_facts(name):
     """Every HTML that drawing makes of facts that hold a name."""
     marks = (timeline.SnapshotMark(id=1, kind="APPEND", time_ms=0, schema_id=0, user=name, tags=(name,)),)
     told = timeline.History(table=name, marks=marks)
-    manifest = manifests.ManifestFact(name=name, size_bytes=1, added=1, removed=1, partitions=name, skipped=name)
-    listed = manifests.ListFact(which="base", name=name, manifests=(manifest,))
-    gone = manifests.ListFact(which="delta", name=name, manifests=(), gone=name)
+    manifest = manifests.ManifestFact(name=name, size_bytes=1, added_count=1, removed_count=1, partitions=name, skip_columns=name)
+    listed = manifests.ListFact(kind="base", name=name, manifests=(manifest,))
+    gone = manifests.ListFact(kind="delta", name=name, manifests=(), error=name)
     index = manifests.IndexFact(name=name, type=name, partition=name, bucket=0, size_bytes=1, row_count=1)
     vectors = manifests.IndexFact(name=name, type="DELETION_VECTORS", partition=name, bucket=0, size_bytes=1, row_count=1, vectors=((name, 3),))
     tree = manifests.ManifestTree(table=name, snapshot_id=1, kind=name, lists=(listed, gone), index_manifest=name, indexes=(index, vectors), filter=name)
-    entry = manifests.EntryFact(kind=name, partition=name, bucket=0, level=0, name=name, size_bytes=1, row_count=1, low=name, high=name, fate=name)
+    entry = manifests.EntryFact(kind=name, partition=name, bucket=0, level=0, name=name, size_bytes=1, row_count=1, low=name, high=name, read_outcome=name)
     file = level_layout.LevelFile(name=name, level=0, low=(name,), high=(name,), size_bytes=1, row_count=1, source=name, created=name)
-    state = level_layout.BucketState(snapshot_id=1, files=(file,), removed=(file,))
-    asked = level_layout.LevelQuery(said=(name,))
+    state = level_layout.BucketState(snapshot_id=1, files=(file,), removed_files=(file,))
+    asked = level_layout.LevelQuery(notes=(name,))
     shapes = (
         Rect(x=0, y=0, width=9, height=9, color="text", hint=name, key=name),
         Marker(x=0, y=0, size=9, color="text", hint=name, key=name),
@@ -186,7 +186,7 @@ def of_facts(name):
     )
     yield svg(levels.drawing(levels.picture(name, [state], key_names=[name], query=asked)))
     yield levels.as_html(name, [state], query=asked)
-    yield svg(Drawing(width=9, height=9, shapes=shapes, told=name))
+    yield svg(Drawing(width=9, height=9, shapes=shapes, description=name))
 
 
 @cache

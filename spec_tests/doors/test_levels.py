@@ -64,7 +64,7 @@ def in_bucket(shown: Levels) -> set[str]:
 
 
 def message(shown: Levels) -> str:
-    return "".join(re.findall(r'<p role="alert">(.*?)</p>', shown._said.value))
+    return "".join(re.findall(r'<p role="alert">(.*?)</p>', shown._message.value))
 
 
 # ---- probe and filter -----------------------------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ def test_a_probe_lights_the_files_that_the_planner_reads(data):
         assert message(shown) == ""
         planned = chosen(case, condition, shown.at)
         assert set(shown.lit) == planned & in_bucket(shown)
-        assert {box.files[0].name for box in shown._found.boxes if box.look == "lit"} == set(shown.lit)
+        assert {box.files[0].name for box in shown._picture.boxes if box.state == "lit"} == set(shown.lit)
         assert shown.table.explain(condition, at=shown.at).files_read >= len(planned)
         stored = shown.table.scan(at=shown.at, raw=True).filter(condition).select(pl.col("_file").unique()).collect()["_file"]
         assert set(stored) & picture.planned_files(shown.table, None, shown.at) <= planned, "a file with that key is not lit"
@@ -139,7 +139,7 @@ def test_probe_and_filter_together(flights):
     explained = flights.explain(condition, at=10)
     assert str(explained).splitlines()[1:] == shown.as_text().splitlines()[-len(str(explained).splitlines()) + 1 :]
     assert set(shown.lit) == picture.planned_files(flights, condition, 10) & in_bucket(shown)
-    assert "<caption" in shown._said.value
+    assert "<caption" in shown._message.value
 
 
 @pytest.mark.long
@@ -161,7 +161,7 @@ def test_bad_input_is_told_and_not_raised(flights, trait, text, said):
     shown = Levels(flights)
     setattr(shown, trait, text)
     assert said in message(shown)
-    assert "<script" not in shown._said.value
+    assert "<script" not in shown._message.value
     assert shown.lit == ()
     setattr(shown, trait, {"at": 10, "compare_to": 0}.get(trait, ""))
     assert message(shown) == ""
@@ -210,13 +210,13 @@ def test_every_kind_of_table_is_drawn(case):
     assert message(shown) == ""
     files = shown.table.files(at=shown.at or None)
     places = picture.list_buckets(files)
-    assert bool(shown._found.boxes) >= bool(len(files))
+    assert bool(shown._picture.boxes) >= bool(len(files))
     for place in places[:3]:
         shown.partition, shown.bucket = place.partition, place.bucket
         here = files.filter((pl.col("partition") == place.partition) & (pl.col("bucket") == place.bucket))
-        drawn = [box for box in shown._found.boxes if not box.key.startswith("removed/")]
+        drawn = [box for box in shown._picture.boxes if not box.key.startswith("removed/")]
         assert {file.name for box in drawn for file in box.files} == set(here["file_name"])
-        assert shown.drawing().told.startswith(shown._title)
+        assert shown.drawing().description.startswith(shown._title)
         known = [file for file in shown._states[-1].files if file.low is not None]
         axis = axis_of(key for file in known for key in (file.low, file.high))
         assert all(order_of(file.low) <= order_of(file.high) and axis.start(file.low) <= axis.end(file.high) for file in known)
@@ -230,8 +230,8 @@ def test_every_kind_of_table_is_drawn(case):
 def test_a_table_without_snapshots(tables_path):
     case = next(name for name in CASES if table(name).snapshots().is_empty())
     shown = Levels(table(case))
-    assert (shown.at, shown._found.boxes, message(shown)) == (0, (), "")
-    assert "no files" in shown.drawing().told
+    assert (shown.at, shown._picture.boxes, message(shown)) == (0, (), "")
+    assert "no files" in shown.drawing().description
     assert shown.frame().collect().height == 0
     shown.forward()
     shown.back()
@@ -258,9 +258,9 @@ def test_added_files_are_outlined_and_removed_ones_are_ghosts(flights):
         shown.at = number
         now, before = (set(flights.files(at=at).filter(pl.col("bucket") == 0)["file_name"]) if at else set() for at in (number, number - 1))
         state = shown._states[-1]
-        assert state.added == now - before
-        assert {file.name for file in state.removed} == before - now
-        looks = {box.files[0].name: box.look for box in shown._found.boxes}
+        assert state.added_names == now - before
+        assert {file.name for file in state.removed_files} == before - now
+        looks = {box.files[0].name: box.state for box in shown._picture.boxes}
         assert {name for name, look in looks.items() if look == "added"} == now - before
         assert {name for name, look in looks.items() if look == "removed"} == before - now
 
@@ -291,15 +291,15 @@ def test_two_snapshots_on_one_axis(flights):
     shown.compare_to = 5
     older, newer = shown._states
     assert (older.snapshot_id, newer.snapshot_id) == (5, 8)
-    assert newer.added == {file.name for file in newer.files} - {file.name for file in older.files}
-    words = [mark.text for mark in shown._found.marks if isinstance(mark, TextShape)]
+    assert newer.added_names == {file.name for file in newer.files} - {file.name for file in older.files}
+    words = [mark.text for mark in shown._picture.shapes if isinstance(mark, TextShape)]
     assert words.index("snapshot 5") < words.index("snapshot 8")
-    both = [box for box in shown._found.boxes if box.files[0].name in {file.name for file in older.files} & {file.name for file in newer.files}]
+    both = [box for box in shown._picture.boxes if box.files[0].name in {file.name for file in older.files} & {file.name for file in newer.files}]
     assert len({(box.left, box.width) for box in both}) == len(both) / 2
     shown.probe = "2013-02-08"
     for state in shown._states:
-        assert state.lit == picture.planned_files(flights, pl.col("day") == date(2013, 2, 8), state.snapshot_id) & {file.name for file in state.files}
-    gone = next(box for box in Levels(flights, at=8, bucket=0)._found.boxes if box.look == "removed")
+        assert state.opened_names == picture.planned_files(flights, pl.col("day") == date(2013, 2, 8), state.snapshot_id) & {file.name for file in state.files}
+    gone = next(box for box in Levels(flights, at=8, bucket=0)._picture.boxes if box.state == "removed")
     shown.selected = gone.files[0].name
     assert "is not in this bucket" in shown._detail.value
 
@@ -312,8 +312,8 @@ def test_a_click_is_a_value_a_line_of_python_and_a_frame(flights):
     shown = Levels(flights)
     told = []
     shown.observe(lambda change: told.append(change["new"]), "selected")
-    box = shown._found.boxes[-1]
-    shown._stage.chosen = box.key
+    box = shown._picture.boxes[-1]
+    shown._canvas.selected_key = box.key
     assert told == [box.name] == [shown.selected]
     assert eval(shown.code, {"lk": lk, "pl": pl}).collect().equals(shown.frame().collect())
     assert box.name in shown._detail.value
@@ -321,7 +321,7 @@ def test_a_click_is_a_value_a_line_of_python_and_a_frame(flights):
     shown._first_rows.click()
     assert shown._rows.value.count("<tr>") == 11
     shown.selected = ""
-    assert (shown._stage.chosen, shown._rows.value, shown._first_rows.disabled) == ("", "", True)
+    assert (shown._canvas.selected_key, shown._rows.value, shown._first_rows.disabled) == ("", "", True)
     assert eval(shown.code, {"lk": lk, "pl": pl}).collect().equals(shown.frame().collect())
     rows = sum(Levels(flights, bucket=number).frame().select(pl.len()).collect().item() for number in (0, 1))
     assert rows == flights.scan().select(pl.len()).collect().item()
@@ -329,18 +329,18 @@ def test_a_click_is_a_value_a_line_of_python_and_a_frame(flights):
 
 def test_a_removed_file_is_read_where_it_still_was(flights):
     shown = Levels(flights, at=8, bucket=0)
-    ghost = next(box for box in shown._found.boxes if box.look == "removed")
-    shown._stage.chosen = ghost.key
+    ghost = next(box for box in shown._picture.boxes if box.state == "removed")
+    shown._canvas.selected_key = ghost.key
     assert shown.selected == ghost.name
-    assert shown._stage.chosen == ghost.key
+    assert shown._canvas.selected_key == ghost.key
     assert ".scan(at=7, raw=True)" in shown.code
     assert shown.frame().select(pl.len()).collect().item() == ghost.files[0].row_count
 
 
 def test_a_removed_file_that_no_snapshot_has_any_more_says_so(tables_path):
     shown = Levels(lk.open(tables_path / "history_expired_compactions"))
-    ghost = next(box for box in shown._found.boxes if box.look == "removed")
-    shown._stage.chosen = ghost.key
+    ghost = next(box for box in shown._picture.boxes if box.state == "removed")
+    shown._canvas.selected_key = ghost.key
     assert "was removed by snapshot 5, and the snapshots that had it have expired" in shown._detail.value
     with pytest.raises(lk.errors.NotFound, match="have expired"):
         shown.frame()
@@ -355,9 +355,9 @@ def test_traits_are_linked(flights):
         traitlets.link((one, name), (two, name))
     one.at, one.bucket, one.probe = 8, 1, "2013-02-08"
     assert (two.at, two.bucket, two.probe, two.lit) == (8, 1, "2013-02-08", one.lit)
-    two.selected = two._found.boxes[0].files[0].name
+    two.selected = two._picture.boxes[0].files[0].name
     assert one.selected == two.selected
-    assert one._stage.chosen
+    assert one._canvas.selected_key
     one._slider.value = 3
     assert two.at == 3
     with pytest.raises(traitlets.TraitError):
@@ -399,16 +399,16 @@ def test_a_repr_reads_nothing_and_opening_reads_one_snapshot():
 def test_a_table_that_is_gone_is_told_and_not_raised():
     found = in_memory("dedup_levels")
     shown = Levels(found)
-    name = shown._found.boxes[0].name
+    name = shown._picture.boxes[0].name
     found.storage.files.clear()
-    shown._stage.chosen = name
+    shown._canvas.selected_key = name
     assert shown.selected == name
     assert name in shown._detail.value
     shown._first_rows.click()
     assert 'role="alert"' in shown._rows.value
     shown.back()
     assert message(shown)
-    assert shown._found.boxes == ()
+    assert shown._picture.boxes == ()
 
 
 class Tags(HTMLParser):
@@ -433,7 +433,7 @@ def test_hostile_names_stay_text(fixtures_path, name, monkeypatch):
     shown = Levels(found, partition=name)
     shown.selected = name
     shown.probe, shown.filter = name, name
-    for page in (shown._stage._sheet.value, shown._said.value, shown._detail.value, shown.as_html()):
+    for page in (shown._canvas._background.value, shown._message.value, shown._detail.value, shown.as_html()):
         tags = Tags()
         tags.feed(page)
         assert tags.seen <= {"style", "i", "p", "div", "table", "caption", "b", "tbody", "thead", "tr", "th", "td"}
@@ -488,10 +488,10 @@ def test_ten_thousand_files_are_laid_out_without_freezing():
 @pytest.mark.long
 def test_a_widget_of_ten_thousand_files(flights, monkeypatch):
     monkeypatch.setattr(picture, "read_live_files", lambda *_: many(10_000))
-    monkeypatch.setattr(picture, "read_snapshot_changes", lambda *_: picture.SnapshotChanges(removed=many(10).clear(), added=many(10).clear()))
+    monkeypatch.setattr(picture, "read_snapshot_changes", lambda *_: picture.SnapshotChanges(removed_files=many(10).clear(), added_files=many(10).clear()))
     shown = Levels(flights)
-    assert len(shown._stage._spots) == len(shown._found.boxes) <= levels.LIMIT
-    assert "10 000 files are more than can be drawn" in shown.as_html() + shown.drawing().told + shown._stage._sheet.value
+    assert len(shown._canvas._boxes) == len(shown._picture.boxes) <= levels.LIMIT
+    assert "10 000 files are more than can be drawn" in shown.as_html() + shown.drawing().description + shown._canvas._background.value
     shown.selected = "data-9998.parquet"
-    assert shown._stage.chosen
+    assert shown._canvas.selected_key
     assert "in this box" in shown._detail.value

@@ -131,7 +131,7 @@ def test_a_line_that_cannot_be_written_does_not_end_the_work(clock, terminal):
         clock.now_ms = QUIET_MS
         under_way.advance()
         under_way.advance()
-    assert under_way.done == 2
+    assert under_way.step_count == 2
     assert _Process.owner is None
 
 
@@ -186,8 +186,8 @@ def test_false_is_silence_for_the_process_and_a_callback_is_still_told(clock, te
     assert terminal.getvalue() == ""
     assert len(said) == 1
     with lk.progress(False):
-        assert not _Process.tells
-    assert _Process.tells
+        assert not _Process.is_reporting
+    assert _Process.is_reporting
 
 
 def test_something_else_than_a_function_is_refused():

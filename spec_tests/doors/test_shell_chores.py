@@ -204,7 +204,7 @@ def test_states_by_time_and_watermark(run, table):
         assert run("tag", *wrong)[0] == USAGE
     table.upsert([{"p": 0, "k": 8, "v": "more"}])
     stamped = snapshots.latest(table._context())
-    table._context().storage.put(table._context().layout.snapshot(6), replace(stamped, watermark=600).to_json())
+    table._context().storage.put(table._context().paths.snapshot(6), replace(stamped, watermark=600).to_json())
     assert run("rollback", "--watermark", "599", "--dry-run")[1][0]["snapshot_ids"] == [6]
     assert run("rollback", "--watermark", "599")[0] == FINE
     assert table.snapshots()["snapshot_id"].max() == 5

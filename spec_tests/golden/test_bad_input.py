@@ -322,7 +322,7 @@ def rewritten(case: str, column: str, value, *, manifest_name: str | None = None
     handle, storage = found._context(), found.storage
     snapshot = snapshots.latest(handle)
     for list_name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
-        path = handle.layout.manifest(list_name)
+        path = handle.paths.manifest(list_name)
         listed = manifests.decode_list(storage.read(path), path=path)
         for at, one in enumerate(listed):
             if manifest_name is not None:
@@ -332,7 +332,7 @@ def rewritten(case: str, column: str, value, *, manifest_name: str | None = None
             where = entries.table.schema.get_field_index(column)
             values = pa.array([value] * len(entries), entries.table.schema.field(column).type)
             changed = entry_files.encode_entries(replace(entries, table=entries.table.set_column(where, entries.table.schema.field(column), values)))
-            storage.put(handle.layout.manifest(one.name), changed)
+            storage.put(handle.paths.manifest(one.name), changed)
             listed[at] = replace(one, size_bytes=len(changed))
         storage.put(path, manifests.encode_list(listed))
     return lk.Table(location="memory", name=case, storage=type(storage)(files=storage.files))  # another storage: nothing of it was decoded before
@@ -372,7 +372,7 @@ def test_names_of_index_files_stay_inside(name):
 def test_names_of_deletion_vectors_stay_inside():
     found = in_memory(VECTORS)
     handle = found._context()
-    path = handle.layout.manifest(snapshots.latest(handle).index_manifest)
+    path = handle.paths.manifest(snapshots.latest(handle).index_manifest)
     entries = index_manifest.decode(found.storage.read(path), path=path)
     found.storage.put(path, index_manifest.encode([replace(entry, file_name="../../secret") for entry in entries]))
     again = lk.Table(location="memory", name=VECTORS, storage=type(found.storage)(files=found.storage.files))

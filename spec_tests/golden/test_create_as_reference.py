@@ -39,7 +39,7 @@ DEFAULTS = {("TIME(0)", "-1"), ("TIME(3)", "-1"), ("ARRAY<INT>", "[1]"), ("MAP<I
 def answers(case):
     """What lakekit answers: schemas and refusals."""
     storage = MemoryStorage()
-    ground = TableLocation(name="shop.t", storage=storage, layout=TablePaths(root="/t"))
+    ground = TableLocation(name="shop.t", storage=storage, paths=TablePaths(root="/t"))
     try:
         found = [schemas.create(ground, case.columns(), primary_keys=case.keys, partition_keys=case.parts, options=case.options, comment=case.comment)]
     except LakekitError as refused:

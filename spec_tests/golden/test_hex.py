@@ -69,7 +69,7 @@ def parts(path: Path) -> Iterator[tuple[bytes, str, dict[str, Any]]]:
 def covered(shown: Hex) -> None:
     """Marks lie one behind the other, from the first byte to the last."""
     at = 0
-    for mark in shown.found:
+    for mark in shown.spans:
         assert (mark.offset, mark.length > 0) == (at, True)
         at = mark.end
     assert at == len(shown.data)
@@ -79,8 +79,8 @@ def whole(shown: Hex) -> None:
     """Read to the end: nothing is left without a name."""
     assert shown.error is None
     covered(shown)
-    assert [mark for mark in shown.found if mark.field == UNREAD_LABEL] == []
-    assert all(mark.section.startswith("FORMAT ") for mark in shown.found if mark.field.rpartition(".")[2] != PADDING_LABEL)
+    assert [mark for mark in shown.spans if mark.field == UNREAD_LABEL] == []
+    assert all(mark.section.startswith("FORMAT ") for mark in shown.spans if mark.field.rpartition(".")[2] != PADDING_LABEL)
 
 
 @pytest.mark.long
@@ -107,7 +107,7 @@ def test_every_format_has_a_golden_file() -> None:
 
 
 def values(shown: Hex) -> dict[str, Any]:
-    return {mark.field: mark.value for mark in shown.found}
+    return {mark.field: mark.value for mark in shown.spans}
 
 
 @pytest.mark.parametrize("path", [case for case in cases() if case.values[0].parent.name in ("binary_row", "serialized_row", "bucket", "simple_stats")])
@@ -148,7 +148,7 @@ def test_deletion_vectors_say_their_positions(path: Path) -> None:
     shown = lk.hex(data)
     assert shown.format == "deletion_vectors"
     for number, wanted in enumerate(index_files.read_file(data)):
-        found = [mark.value for mark in shown.found if mark.field.startswith(f"vector {number}.") and ".positions" in mark.field]
+        found = [mark.value for mark in shown.spans if mark.field.startswith(f"vector {number}.") and ".positions" in mark.field]
         positions = [value for value in found if isinstance(value, list)]
         assert [position for some in positions for position in some] == wanted.tolist()
 
@@ -156,7 +156,7 @@ def test_deletion_vectors_say_their_positions(path: Path) -> None:
 @pytest.mark.parametrize("path", [case for case in cases() if case.values[0].parent.name == "hash_index"])
 def test_hash_indexes_say_their_hashes(path: Path) -> None:
     data = path.with_suffix(".bin").read_bytes()
-    assert [mark.value for mark in lk.hex(data, format="hash_index").found] == index_files.decode_hash_index(data).tolist()
+    assert [mark.value for mark in lk.hex(data, format="hash_index").spans] == index_files.decode_hash_index(data).tolist()
 
 
 def rebuilt(found: list[Any], data: bytes, outer: str, wanted: Any) -> Any:
@@ -189,7 +189,7 @@ def test_records_say_what_was_decoded(path: Path) -> None:
     for offset in shown.opens or [None]:
         inner = shown if offset is None else shown.open(offset)
         records: dict[str, list[Any]] = {}
-        for mark in inner.found:
+        for mark in inner.spans:
             if mark.field.startswith("["):
                 records.setdefault(mark.field.partition(".")[0], []).append(mark)
         for outer, found in records.items():
@@ -240,14 +240,14 @@ def test_parquet_says_what_arrow_says(path: Path) -> None:
             assert found["num_values"] == wanted.num_values
             assert found["total_compressed_size"] == wanted.total_compressed_size
             assert found.get("dictionary_page_offset") == wanted.dictionary_page_offset
-    pages = Counter(mark.field.rpartition(" ")[2] for mark in lk.hex(data).found if mark.field.endswith((".data", ".dictionary")))
+    pages = Counter(mark.field.rpartition(" ")[2] for mark in lk.hex(data).spans if mark.field.endswith((".data", ".dictionary")))
     assert pages
 
 
 @pytest.mark.parametrize("path", [case for case in cases() if case.values[0].parent.name == "data_file_orc"])
 def test_orc_says_where_streams_are(path: Path) -> None:
     data = path.with_suffix(".bin").read_bytes()
-    tail, found = orc_tail.parse(data), lk.hex(data).found
+    tail, found = orc_tail.parse(data), lk.hex(data).spans
     assert found[0].value == b"ORC"
     assert found[-1].value == data[-1]
     for number, stripe in enumerate(tail.stripes):
@@ -294,13 +294,13 @@ def test_broken_files_are_shown_as_far_as_they_were_read(path: Path) -> None:
         assert row["value"].to_list() == [str(shown.error)]
         assert str(shown.error)[:60] in repr(shown)
         assert (
-            all(mark.offset >= (shown.error_at or 0) or mark.field != UNREAD_LABEL for mark in shown.found) or shown.error_at is None or said["offset"] is None
+            all(mark.offset >= (shown.error_at or 0) or mark.field != UNREAD_LABEL for mark in shown.spans) or shown.error_at is None or said["offset"] is None
         )
 
 
 def test_what_was_read_before_the_error_is_named() -> None:
     shown = lk.hex(fixtures() / "broken/deletion_vectors/roaring_truncated.bin")
-    assert [mark.field for mark in shown.found[:3]] == ["version", "vector 0.length", "vector 0.magic"]
+    assert [mark.field for mark in shown.spans[:3]] == ["version", "vector 0.length", "vector 0.magic"]
     assert shown.error is not None
 
 
@@ -346,7 +346,7 @@ def test_what_cannot_be_told_is_asked_for() -> None:
         lk.hex("no/such/file")
     with pytest.raises(errors.NotFound, match="no compressed block"):
         lk.hex(b"31").open()
-    assert lk.hex(memoryview(b"31"), format=None).found[0].value == 31
+    assert lk.hex(memoryview(b"31"), format=None).spans[0].value == 31
     assert values(lk.hex(binary_row.encode([7], [parse("INT")]), format="ROW<id INT>"))["id"] == 7
 
 

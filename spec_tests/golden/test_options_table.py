@@ -38,10 +38,10 @@ def test_options_are_those_of_the_engine(key: str, type_name: str, default: str,
         return
     name, option = BY_KEY[key]
     assert option.type in TYPES.get(type_name, ("choice", "text")) or key == UNTYPED
-    assert list(option.older) == [old for old in older.split(",") if old]
+    assert list(option.old_keys) == [old for old in older.split(",") if old]
     declared = option.read("" if type_name == "Map" else default) if default != "null" else option.read("") if option.type == "names" else None
     assert getattr(TableOptions.parse({}), name) == declared
-    for old in option.older:
+    for old in option.old_keys:
         if old not in CONFLICTS and default != "null" and type_name != "Map":
             assert getattr(TableOptions.parse({old: default}), name) == declared
 
@@ -205,14 +205,14 @@ def test_older_keys_give_way_to_the_option_itself() -> None:
     assert TableOptions.parse({"partial-update.ignore-delete": "true"}).ignore_delete
     assert not TableOptions.parse({"partial-update.ignore-delete": "true", "ignore-delete": "false"}).ignore_delete
     assert TableOptions.parse({"write-only": "false"}).changed({"write.compaction-skip": True}).write_only
-    assert TableOptions.parse({"write.compaction-skip": "true"}).changed({"write-only": False}).given == {"write-only": "false"}
-    assert TableOptions.parse({"write.compaction-skip": "true"}).changed({"write-only": None}).given == {}
+    assert TableOptions.parse({"write.compaction-skip": "true"}).changed({"write-only": False}).texts == {"write-only": "false"}
+    assert TableOptions.parse({"write.compaction-skip": "true"}).changed({"write-only": None}).texts == {}
 
 
 def test_a_caller_changes_options() -> None:
     options = TableOptions.parse({"bucket": "4", "other": "kept"}, kind="key")
     changed = options.changed({"scan.snapshot-id": 3, "scan.mode": "latest", "lakekit.timestamp-unit": "us", "global-index.thread-num": "4"})
-    assert (changed.scan_snapshot_id, changed.bucket, changed.given["scan.snapshot-id"], changed.unknown) == (3, 4, "3", {"other": "kept"})
+    assert (changed.scan_snapshot_id, changed.bucket, changed.texts["scan.snapshot-id"], changed.unknown) == (3, 4, "3", {"other": "kept"})
     assert changed.changed({"scan.snapshot-id": None, "scan.mode": None}).scan_snapshot_id is None
     assert options.changed({"merge-engine": "DEDUPLICATE"}).merge_engine == "deduplicate"
 
@@ -242,6 +242,6 @@ def test_options_are_values() -> None:
     assert pickle.loads(pickle.dumps(options)) == options
     assert len({options, TableOptions.parse(given, kind="key")}) == 1
     with pytest.raises(TypeError, match="never changes"):
-        options.given["bucket"] = "5"
+        options.texts["bucket"] = "5"
     with pytest.raises(AttributeError):
         _ = options.no_such_option  # type: ignore[attr-defined]

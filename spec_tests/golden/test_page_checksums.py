@@ -103,7 +103,7 @@ def test_what_is_told_of_a_damaged_page(tables_path: Path, tmp_path: Path) -> No
     assert one.offset < pages(path)[1]
     [told] = table.check(deep=True).problems
     assert (told.what, told.path, told.field) == ("a page has another checksum", str(path), one.column)
-    assert f"{one.stored:08x}" in told.found
+    assert f"{one.stored_crc:08x}" in told.found
     assert f"byte {one.offset} " in told.found
     assert table.check().ok  # which reads no rows
 

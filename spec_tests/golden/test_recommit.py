@@ -160,8 +160,8 @@ def names(entries: Any) -> list[str]:
 
 def assert_same(golden: TableContext, handle: TableContext, wanted: Snapshot) -> None:
     ours = snapshots.read(handle, wanted.id)
-    said = json.loads(handle.storage.read(handle.layout.snapshot(wanted.id)))
-    reference = json.loads(golden.storage.read(golden.layout.snapshot(wanted.id)))
+    said = json.loads(handle.storage.read(handle.paths.snapshot(wanted.id)))
+    reference = json.loads(golden.storage.read(golden.paths.snapshot(wanted.id)))
     assert {name: said.get(name) for name in SAID_AGAIN} == {name: reference.get(name) for name in SAID_AGAIN}
     assert [name for name in GIVEN if name in said] == [name for name in GIVEN if reference.get(name) is not None]
     for which in ("delta", "changelog"):
@@ -194,5 +194,5 @@ def sorted_rows(entries: Any) -> list[str]:
 
 def header(handle: TableContext, name: str) -> bytes | None:
     """The schema text of an Avro file."""
-    data = handle.storage.read(handle.layout.manifest(name))
+    data = handle.storage.read(handle.paths.manifest(name))
     return avro_container.open_container(data).metadata["avro.schema"] if avro_container.is_avro(data) else data[:4]

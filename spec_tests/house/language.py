@@ -36,6 +36,14 @@ RIDDLES = frozenset({
     "done", "now",
 })  # fmt: skip
 """Words that say nothing about what carries them: no module, class, function or parameter is to be called so."""
+FIELD_RIDDLES = RIDDLES | {
+    "how", "what", "why", "which", "who", "own", "ours", "theirs", "wanted", "seen", "known", "taken", "written", "places", "spots",
+    "look", "looks", "ways", "layout", "inside", "outside", "alone", "telling", "tells", "does", "reached", "touched",
+}  # fmt: skip
+"""The words that no field, attribute or constant is to be called."""
+
+PUBLIC_FIELDS = {"Finding.what", "Finding.found", "SchemaChange.what", "Step.what", "Step.why", "Outcome.found"}
+"""Riddles that users know: fields of results, and columns of the frames made of them."""
 
 
 class Measure(NamedTuple):
@@ -88,12 +96,35 @@ def riddles() -> Iterator[tuple[str, str, str]]:
         if path.stem in RIDDLES:
             yield "module", path.stem, name(path)
         for node in ast.walk(tree(path)):
-            if isinstance(node, ast.ClassDef) and node.name.lower() in RIDDLES:
+            if isinstance(node, ast.ClassDef) and node.name.strip("_").lower() in RIDDLES:
                 yield "class", node.name, name(path)
             elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 riddle_words = RIDDLES if node in tree(path).body else RIDDLES - {"of"}  # `Class.of(…)` is a constructor
                 words = [pair for pair in _function_names(node) if pair[1].strip("_") in riddle_words]
                 yield from ((kind, word, name(path)) for kind, word in words)
+
+
+def riddle_fields() -> Iterator[tuple[str, str]]:
+    """Yield each field and attribute of a class, as "Class.field", and each constant whose name is a riddle; with its file."""
+    for path in modules():
+        constants = [(word, word) for statement in tree(path).body for word in _assigned(statement)]
+        classes = [node for node in ast.walk(tree(path)) if isinstance(node, ast.ClassDef)]
+        fields = [(word, f"{node.name}.{word}") for node in classes for word in _fields(node)]
+        yield from ((title, name(path)) for word, title in dict.fromkeys(constants + fields) if word.strip("_").lower() in FIELD_RIDDLES)
+
+
+def _fields(class_node: ast.ClassDef) -> Iterator[str]:
+    """Yield the names of a class's fields: those declared in its body, and those its methods assign to `self`."""
+    for statement in class_node.body:
+        yield from _assigned(statement)
+    attributes = [node for node in ast.walk(class_node) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)]
+    yield from (node.attr for node in attributes if isinstance(node.value, ast.Name) and node.value.id == "self")
+
+
+def _assigned(statement: ast.stmt) -> Iterator[str]:
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target] if isinstance(statement, ast.AnnAssign) else []
+    names = [node for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+    yield from (node.id for node in names if isinstance(node.ctx, ast.Store))
 
 
 def _function_names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple[str, str]]:
@@ -175,6 +206,7 @@ def measure_names() -> Iterator[Measure]:
     kinds = Counter(kind for kind, _, _ in riddles())
     for kind in ("module", "class", "function", "parameter"):
         yield Measure(f"riddle words as a {kind}", kinds[kind], 0)
+    yield Measure("riddle words as a field or constant", len(list(riddle_fields())), len(PUBLIC_FIELDS))
     yield Measure(f"locals called {', '.join(LOCALS)}", count_locals().total(), 150)
     yield Measure("parameters of one function", most_parameters(), 10)
 

@@ -18,6 +18,16 @@ def test_no_module_class_function_or_parameter_is_a_riddle():
     assert list(language.riddles()) == []
 
 
+def test_no_field_or_constant_is_a_riddle():
+    assert [(title, path) for title, path in language.riddle_fields() if title not in language.PUBLIC_FIELDS] == []
+
+
+def test_fields_are_those_of_the_body_and_those_assigned_to_self():
+    [node] = ast.parse("class A:\n x: int\n y, z = 1, 2\n def f(self):\n  self.u.v = self.w = 0\n  other.t = 0").body
+    assert isinstance(node, ast.ClassDef)
+    assert list(language._fields(node)) == ["x", "y", "z", "w"]
+
+
 def test_locals_say_what_they_are():
     assert language.count_locals().total() <= 150
 

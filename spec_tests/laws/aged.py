@@ -29,7 +29,7 @@ def stamped(table: lk.Table, *times: str, watermark: bool = False) -> None:
         handle = table._context()
         snapshot = snapshots.latest(handle)
         changed = replace(snapshot, watermark=at(text)) if watermark else replace(snapshot, time_millis=at(text))
-        handle.storage.put(handle.layout.snapshot(snapshot.id), changed.to_json())
+        handle.storage.put(handle.paths.snapshot(snapshot.id), changed.to_json())
 
 
 def named(table: lk.Table) -> list[tuple[str, int]]:

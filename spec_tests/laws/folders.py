@@ -17,6 +17,6 @@ if TYPE_CHECKING:
 def made(path: Path, schema: dict[str, str], format_name: str, *, partition_keys: tuple[str, ...] = (), location: str | None = None, **options: str) -> Any:
     """A new format table; options with `_` for `-` and `__` for `.`."""
     given = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
-    ground = TableLocation(name=path.name, storage=LocalStorage(), layout=TablePaths(root=str(path)))
+    ground = TableLocation(name=path.name, storage=LocalStorage(), paths=TablePaths(root=str(path)))
     define_format_table(ground, schema, format_name=format_name, location=location, partition_keys=partition_keys, options=given)
     return lk.open(path, options=None if location is None else {"lakekit.allowed-locations": location})

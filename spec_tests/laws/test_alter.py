@@ -75,7 +75,7 @@ def changes(draw):
 
 
 def made(storage, **more):
-    return schemas.create(TableLocation(name="t", storage=storage, layout=TablePaths(root="/t")), START, **more)
+    return schemas.create(TableLocation(name="t", storage=storage, paths=TablePaths(root="/t")), START, **more)
 
 
 @pytest.mark.long
@@ -216,7 +216,7 @@ def steps(old, new, path):
     for field in sorted((field for field in new if field.id not in known), key=lambda field: field.id):
         before = [one.name for one in new[: new.index(field)] if one.name in names]
         place = ColumnPosition(where="after", column=before[-1]) if before else ColumnPosition(where="first")
-        yield field.id, AddColumn(path=(*path, field.name), type=field.type, place=place, default=field.default, comment=field.comment)
+        yield field.id, AddColumn(path=(*path, field.name), type=field.type, position=place, default=field.default, comment=field.comment)
         names.insert(names.index(before[-1]) + 1 if before else 0, field.name)
     for at, field in enumerate(new):
         if names[at] != field.name:
@@ -299,6 +299,6 @@ def test_a_race_that_is_always_lost_ends(monkeypatch):
 
 def test_the_time_is_that_of_the_world():
     storage = MemoryStorage()
-    place = TableLocation(name="t", storage=storage, layout=TablePaths(root="/t"), runtime=Runtime(now_ms=lambda: 1234))
+    place = TableLocation(name="t", storage=storage, paths=TablePaths(root="/t"), runtime=Runtime(now_ms=lambda: 1234))
     assert schemas.create(place, [Field("k", parse("INT"))]).time_millis == 1234
     assert schemas.alter(open_context("/t", storage=storage, runtime=place.runtime), [lk.set_comment("x")]).time_millis == 1234

@@ -60,10 +60,10 @@ def test_a_file_is_worth_it_when_it_is_small_or_has_lost_many_rows() -> None:
     small, big = files(69, 70)
     assert packing.is_worth_rewriting(small, OPTIONS)
     assert not packing.is_worth_rewriting(big, OPTIONS)
-    assert not packing.is_worth_rewriting(big, OPTIONS, DeletionVectorSummary(index_file="i", deleted=20))
-    assert packing.is_worth_rewriting(big, OPTIONS, DeletionVectorSummary(index_file="i", deleted=21))
-    assert packing.is_worth_rewriting(big, OPTIONS, DeletionVectorSummary(index_file="i", deleted=None))
-    assert packing.is_worth_rewriting(big, options(**{"compaction.delete-ratio-threshold": 0.1}), DeletionVectorSummary(index_file="i", deleted=11))
+    assert not packing.is_worth_rewriting(big, OPTIONS, DeletionVectorSummary(index_file="i", deleted_row_count=20))
+    assert packing.is_worth_rewriting(big, OPTIONS, DeletionVectorSummary(index_file="i", deleted_row_count=21))
+    assert packing.is_worth_rewriting(big, OPTIONS, DeletionVectorSummary(index_file="i", deleted_row_count=None))
+    assert packing.is_worth_rewriting(big, options(**{"compaction.delete-ratio-threshold": 0.1}), DeletionVectorSummary(index_file="i", deleted_row_count=11))
 
 
 def test_files_are_packed_from_the_smallest_on() -> None:
@@ -84,9 +84,9 @@ def test_one_file_alone_is_never_packed_however_big() -> None:
 def test_files_of_one_index_file_stay_together_and_are_always_compacted() -> None:
     held = files(1, 2, 3, 4, 5)
     vectors = {
-        held[0].name: DeletionVectorSummary(index_file="x", deleted=1),
-        held[4].name: DeletionVectorSummary(index_file="x", deleted=1),
-        held[2].name: DeletionVectorSummary(index_file="y", deleted=1),
+        held[0].name: DeletionVectorSummary(index_file="x", deleted_row_count=1),
+        held[4].name: DeletionVectorSummary(index_file="x", deleted_row_count=1),
+        held[2].name: DeletionVectorSummary(index_file="y", deleted_row_count=1),
     }
     assert sizes(packing.pack(held, OPTIONS, vectors)) == [[3, 1, 5]]
     assert sizes(packing.pack(held[:1], OPTIONS, vectors)) == [[1]]
@@ -103,7 +103,7 @@ def test_files_of_one_index_file_stay_together_and_are_always_compacted() -> Non
 def test_packing_takes_a_file_once_and_keeps_index_files_whole(drawn: list[int], index: list[str | None], with_vectors: bool) -> None:
     held = files(*drawn)
     vectors = (
-        {file.name: DeletionVectorSummary(index_file=one, deleted=1) for file, one in zip(held, index, strict=False) if one is not None}
+        {file.name: DeletionVectorSummary(index_file=one, deleted_row_count=1) for file, one in zip(held, index, strict=False) if one is not None}
         if with_vectors
         else None
     )
@@ -147,8 +147,8 @@ def test_with_deletion_vectors_a_full_compaction_takes_what_follows_the_first_fi
     held = files(90, 90, 90, 1)
     assert packing.pick_full(held[:3], OPTIONS, {}) == ()
     assert packing.pick_full(held, OPTIONS, {}) == ()
-    assert sizes([packing.pick_full(held, OPTIONS, {held[1].name: DeletionVectorSummary(index_file="x", deleted=1)})]) == [[90, 90, 1]]
-    assert packing.pick_full(held[:1], OPTIONS, {held[0].name: DeletionVectorSummary(index_file="x", deleted=1)}) == (held[0],)
+    assert sizes([packing.pick_full(held, OPTIONS, {held[1].name: DeletionVectorSummary(index_file="x", deleted_row_count=1)})]) == [[90, 90, 1]]
+    assert packing.pick_full(held[:1], OPTIONS, {held[0].name: DeletionVectorSummary(index_file="x", deleted_row_count=1)}) == (held[0],)
 
 
 def test_files_have_the_order_of_their_rows() -> None:
@@ -217,7 +217,7 @@ def test_rewritten_files_hold_the_rows_that_were_left_in_order(name: str, tmp_pa
             continue
         done = packing.rewrite(place, held)
         assert done.before == tuple(held)
-        assert done.rewritten == {file.name for file in held}
+        assert done.rewritten_names == {file.name for file in held}
         assert all((file.level, file.source) == (0, COMPACT_SOURCE) for file in done.after)
         assert rows(handle, partition, bucket, list(done.after), {}).equals(before)
         number = held[0].min_sequence_number

@@ -86,7 +86,7 @@ def test_many_small_reads_are_joined(tmp_path: Path, indexes_read: list[str]) ->
         entries = live(table._context())
         lots = file_index_pruning.load_batches(table._context(), entries, np.arange(len(entries)))
         assert len(lots) <= 9
-        assert sorted(np.concatenate([lot.places for lot in lots]).tolist()) == list(range(len(entries)))
+        assert sorted(np.concatenate([lot.positions for lot in lots]).tolist()) == list(range(len(entries)))
     assert len(indexes_read) == FILES + 12
     assert shelf.size_bytes < shelf.budget_bytes
 
@@ -101,8 +101,8 @@ def test_what_does_not_fit_is_asked_one_by_one(tmp_path: Path, indexes_read: lis
         entries = live(small)
         for number in (707, 303, 720):
             said = file_index_pruning.evaluate(small, entries, np.arange(len(entries)), Leaf("k", "=", (number,)))
-            assert len(said.gone) == FILES - (number != 720)
-            assert all(list(hit) == [number // 100 + 1, number // 100 + 23] for hit in said.hits.values())
+            assert len(said.no_match) == FILES - (number != 720)
+            assert all(list(hit) == [number // 100 + 1, number // 100 + 23] for hit in said.matching_rows.values())
         assert runtime.index_cache.size_bytes <= budget
     assert len(indexes_read) > FILES
 

@@ -200,7 +200,7 @@ def test_retention_is_as_the_released_engine_counts(tmp_path):
     table = made(tmp_path / "t", **{"write-only": "true"})
     for number, text in enumerate(times, start=1):
         stamped(table, f"2024-01-01 {text}")
-        how = expire.RetentionLimits(most=5, fewest=2, since_ms=at(f"2024-01-01 {text}") - 3_600_000, at_once=50)
+        how = expire.RetentionLimits(max_count=5, min_count=2, since_ms=at(f"2024-01-01 {text}") - 3_600_000, max_expires=50)
         expire.expire_snapshots(table._context(), how)
         if number in expected:
             assert snapshots.earliest_id(table._context()) == expected[number], number
@@ -486,7 +486,7 @@ def test_a_commit_to_a_table_of_many_young_snapshots_lists_none_of_them(tmp_path
     retained = expire.snapshot_limits(table._context())
     assert expire.nothing_is_old(table._context(), retained, 3)
     assert listed == []
-    for most, since_ms in ((2, retained.since_ms), (retained.most, 2**62)):
+    for most, since_ms in ((2, retained.since_ms), (retained.max_count, 2**62)):
         asked = expire.override_limits(retained, retain_max=most, retain_min=1, older_than_ms=since_ms, max_deletes=None)
         assert not expire.nothing_is_old(table._context(), asked, 3)
     assert expire.nothing_is_old(table._context(), expire.override_limits(retained, retain_max=None, retain_min=3, older_than_ms=2**62, max_deletes=None), 3)

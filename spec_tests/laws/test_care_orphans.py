@@ -63,7 +63,7 @@ class Busy(History):
         super().__init__(kind, seed, ROOT)
 
     def created(self, how: dict[str, Any]) -> lk.Table:
-        ground = TableLocation(name="t", storage=self.store, layout=TablePaths(root=ROOT))
+        ground = TableLocation(name="t", storage=self.store, paths=TablePaths(root=ROOT))
         schemas.create(ground, fields_of(COLUMNS), **{name: tuple(one) if isinstance(one, list) else one for name, one in how.items()})
         return self.over(self.store)
 

@@ -113,7 +113,7 @@ def test_tags_are_listed_once_and_those_that_go_meanwhile_left_out(table, monkey
 
     def then_gone(self, directory):
         found = listed(self, directory)
-        handle.storage.delete([handle.layout.tag("v2")])
+        handle.storage.delete([handle.paths.tag("v2")])
         return found
 
     monkeypatch.setattr(LocalStorage, "list", then_gone)

@@ -112,7 +112,7 @@ def test_what_expired_counts_as_committed():
     store, t = table()
     for identifier in range(1, 5):
         commit(t, [message(new=[f"f{identifier}"])], identifier)
-    store.delete([t.layout.snapshot(1), t.layout.snapshot(2)])
+    store.delete([t.paths.snapshot(1), t.paths.snapshot(2)])
     assert commit(opened(store), [message(new=["f1"])], 1).snapshot_ids == ()
     assert commit(opened(store), [message(new=["f3"])], 3).snapshot_ids == (3,)
 

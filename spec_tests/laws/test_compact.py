@@ -82,7 +82,7 @@ class Bucket:
             ctx=self.ctx,
             files=tuple(placed),
             paths=tuple(data_file_path(self.ctx, self.partition, self.number, file) for file in placed),
-            rule=self.rule,
+            spec=self.rule,
             in_order=bool(found.in_order.all()),
             deletions=dict(self.vectors.positions),
         )
@@ -95,30 +95,30 @@ class Bucket:
             partition=self.partition,
             bucket=self.number,
             names=file_names(self.ctx),
-            rule=self.rule,
+            spec=self.rule,
             _levels=self.levels,
-            restored=EMPTY_BUCKET,
+            restored_bucket=EMPTY_BUCKET,
             vectors=self.vectors if self.ctx.options.deletion_vectors_enabled else None,
             replaces=not tells,
         )
-        looking = RecordingLookup(older=tree._older(unit), columns=tree._looked_at())
+        looking = RecordingLookup(lookup_levels=tree._older(unit), columns=tree._looked_at())
         job = CompactionJob(
             ctx=self.ctx,
             partition=self.partition,
             bucket=self.number,
             levels=self.levels,
             names=file_names(self.ctx),
-            rule=self.rule,
+            spec=self.rule,
             deletions=dict(self.vectors.positions),
-            previous=looking,
-            tells=tells,
+            previous_rows=looking,
+            writes_changelog=tells,
         )
         done = compact(job, unit)
         self.levels = self.levels.changed(done.before, done.after)
         if self.ctx.options.deletion_vectors_enabled:
-            for name, parts in looking.marks.items():
+            for name, parts in looking.deleted_positions.items():
                 self.vectors.mark({name: np.concatenate(parts)})
-        self.vectors.forget(done.rewritten)
+        self.vectors.forget(done.rewritten_names)
         return done
 
     def full(self) -> CompactionUnit | None:

@@ -74,7 +74,7 @@ def test_big_files_that_overlap_nothing_change_their_level_and_not_their_bytes(t
     done = bucket.compact(bucket.full())
     assert listed(tmp_path) == before
     assert (done.before, done.after) == ((a, b), (replace(a, level=3), replace(b, level=3)))
-    assert done.rewritten == frozenset()
+    assert done.rewritten_names == frozenset()
     assert kept(bucket) == [(1, 1), (5, 1), (6, 2), (9, 2)]
 
 
@@ -85,7 +85,7 @@ def test_small_neighbours_become_one_file(table) -> None:
     [made] = done.after
     assert (made.level, made.row_count, made.source, made.delete_row_count) == (3, 4, COMPACT_SOURCE, 0)
     assert done.before == files
-    assert done.rewritten == {file.name for file in files}
+    assert done.rewritten_names == {file.name for file in files}
     assert (made.min_sequence_number, made.max_sequence_number) == (0, 3)
 
 
@@ -103,14 +103,14 @@ def test_one_small_file_is_only_moved(table) -> None:
     bucket = table()
     file = put(bucket, (1, 1, 0))
     done = bucket.compact(bucket.full())
-    assert (done.before, done.after, done.rewritten) == ((file,), (replace(file, level=3),), frozenset())
+    assert (done.before, done.after, done.rewritten_names) == ((file,), (replace(file, level=3),), frozenset())
 
 
 def test_a_file_with_deletes_is_not_moved_to_the_last_level(table) -> None:
     bucket = table()
     put(bucket, (1, 1, 0), (2, None, 3))
     middle = bucket.compact(upto(bucket, 2))
-    assert middle.rewritten == frozenset()  # deletes may stay below the last level
+    assert middle.rewritten_names == frozenset()  # deletes may stay below the last level
     assert bucket.levels.files[0].delete_row_count == 1
     last = bucket.compact(upto(bucket, 3))
     assert [(file.row_count, file.delete_row_count) for file in last.after] == [(1, 0)]
@@ -150,7 +150,7 @@ def test_everything_is_rewritten_where_the_options_say_so(table) -> None:
     [one] = bucket.levels.files
     assert one.name not in {file.name for file in files}
     done = bucket.compact(bucket.full())
-    assert done.rewritten == {one.name}
+    assert done.rewritten_names == {one.name}
     assert kept(bucket) == [(1, 1), (5, 1)]
 
 
@@ -160,7 +160,7 @@ def test_rows_whose_time_has_come_are_left_out(table) -> None:
     put(bucket, (1, 89, 0), (2, 90, 0), (3, None, 0))
     assert bucket.full() is not None
     done = bucket.compact(bucket.full())
-    assert len(done.rewritten) == 1  # its statistics say that a row is due
+    assert len(done.rewritten_names) == 1  # its statistics say that a row is due
     assert kept(bucket) == [(2, 90), (3, None)]
     due = compacting.expiry_rule(bucket.ctx, 101_000)
     assert due is not None
@@ -182,7 +182,7 @@ def test_files_of_the_last_level_that_hold_deleted_rows_are_rewritten_each_by_it
     bucket.vectors.mark({a.name: np.array([1])})
     unit = compaction_picker.pick_full(bucket.levels, bucket.ctx.options, has_vector=lambda file: file.name in bucket.vectors.positions)
     done = bucket.compact(unit)
-    assert (done.before, done.rewritten) == ((a,), {a.name})
+    assert (done.before, done.rewritten_names) == ((a,), {a.name})
     assert [file.row_count for file in bucket.levels.files if file.name != b.name] == [1]
     assert bucket.vectors.positions == {}
     assert kept(bucket) == [(1, 1), (5, 1), (6, 1)]
@@ -221,7 +221,7 @@ def test_whatever_fails_no_file_is_left(table, tmp_path: Path) -> None:
         return keys.clear()
 
     job = compacting.CompactionJob(
-        ctx=bucket.ctx, partition=UNPARTITIONED, bucket=0, levels=bucket.levels, names=file_names(bucket.ctx), rule=bucket.rule, previous=fails
+        ctx=bucket.ctx, partition=UNPARTITIONED, bucket=0, levels=bucket.levels, names=file_names(bucket.ctx), spec=bucket.rule, previous_rows=fails
     )
     with pytest.raises(StorageFailed, match="the disk is gone"):
         compacting.compact(job, bucket.full())
@@ -261,7 +261,7 @@ def test_a_full_compaction_tells_what_changes_of_the_last_level(table) -> None:
     put(bucket, (1, 10, 0), (2, 20, 0), (3, 30, 0))
     first = bucket.compact(bucket.full())
     assert told(bucket, first) == [("+I", 1, 10), ("+I", 2, 20), ("+I", 3, 30)]
-    assert first.rewritten == frozenset()  # a file that moves up is told of, and not written again
+    assert first.rewritten_names == frozenset()  # a file that moves up is told of, and not written again
     assert {file.level for file in first.changelog} == {3}
     put(bucket, (2, 20, 2), (3, None, 3), (4, None, 3), (5, 50, 2))
     put(bucket, (5, 55, 2))
@@ -287,7 +287,7 @@ def test_a_file_of_level_0_that_moves_is_written_anew_where_older_rows_join_it(t
     put(bucket, (1, 10, 0), (2, 20, 0), level=3)
     file = put(bucket, (2, 21, 0), (3, 30, 0))
     done = bucket.compact(upto(bucket, 2, file))
-    assert (done.rewritten == {file.name}) == rewritten
+    assert (done.rewritten_names == {file.name}) == rewritten
     expected = [("+I", 3, 30)] if options.get("merge-engine") == "first-row" else [("-U", 2, 20), ("+U", 2, 21), ("+I", 3, 30)]
     assert told(bucket, done) == expected
     assert kept(bucket) == [(1, 10), (2, 20 if options.get("merge-engine") == "first-row" else 21), (3, 30)]
@@ -305,7 +305,7 @@ def test_lookup_takes_rows_out_of_higher_files(table) -> None:
     file = put(bucket, (2, None, 3), (3, 31, 0))
     done = bucket.compact(upto(bucket, 2, file))
     assert {name: list(map(int, rows)) for name, rows in bucket.vectors.positions.items()} == {old.name: [1, 2]}
-    assert done.rewritten == {file.name}  # deletes end here
+    assert done.rewritten_names == {file.name}  # deletes end here
     assert [(one.level, one.row_count) for one in bucket.levels.files] == [(2, 1), (3, 3)]
     assert kept(bucket) == [(1, 10), (3, 31)]
 

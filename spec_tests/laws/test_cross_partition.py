@@ -87,11 +87,14 @@ def test_every_row_goes_where_the_rule_says(engine, batches, target):
             if k in where and where[k][0] != pt:
                 assert kind != 3 or told.engine == "deduplicate"
             where[k] = (pt, bucket)
-    assert found.places is not None
-    names = found.places.columns["pt"].to_list()
-    held = {k: (names[number], bucket) for k, number, bucket in zip(found.places.keys["k"], found.places.partition, found.places.bucket, strict=True)}
+    assert found.key_locations is not None
+    names = found.key_locations.columns["pt"].to_list()
+    held = {
+        k: (names[number], bucket)
+        for k, number, bucket in zip(found.key_locations.keys["k"], found.key_locations.partition, found.key_locations.bucket, strict=True)
+    }
     assert held == where
-    counts = {(names[number], bucket): count for number, buckets in found.places.counts.items() for bucket, count in buckets.items() if count}
+    counts = {(names[number], bucket): count for number, buckets in found.key_locations.counts.items() for bucket, count in buckets.items() if count}
     assert counts == {place: sum(1 for each in where.values() if each == place) for place in set(where.values())}
     assert all(count <= target for count in counts.values())
 

@@ -34,7 +34,7 @@ marks = st.builds(
     watermark=st.none() | st.integers(-(2**63), 2**63 - 1),
     user=names,
     tags=st.lists(names, max_size=2).map(tuple),
-    life=st.sampled_from(("", "", "tag", "changelog")),
+    kept_by=st.sampled_from(("", "", "tag", "changelog")),
 )
 
 
@@ -89,7 +89,7 @@ def test_every_snapshot_is_in_one_mark_and_merging_is_said(history, by_time):
     placed = timeline.lay_out(history, by_time=by_time)
     members = sorted(at for group in placed.groups for at in group.members)
     assert members == list(range(len(history.marks)))
-    assert (placed.said != "") == (len(placed.groups) < len(history.marks))
+    assert (placed.note != "") == (len(placed.groups) < len(history.marks))
     assert all(placed.group_of(at) is not None for at in members)
 
 
@@ -152,7 +152,7 @@ def test_two_thousand_snapshots_are_at_most_1500_marks(by_time):
     history = plain(2000)
     placed = timeline.lay_out(history, by_time=by_time)
     assert len(placed.groups) <= timeline.MAX_MARKS
-    assert placed.said.startswith(f"2 000 snapshots drawn as {humanize.format_count(len(placed.groups))} marks")
+    assert placed.note.startswith(f"2 000 snapshots drawn as {humanize.format_count(len(placed.groups))} marks")
     # of four snapshots one compacts: the marks that stand for several say so
     drawn = timeline.kinds_of(history, placed)
     for group, kind in zip(placed.groups, drawn, strict=True):
@@ -160,7 +160,7 @@ def test_two_thousand_snapshots_are_at_most_1500_marks(by_time):
         if len(group.members) > 1:
             assert timeline.group_hint(history, group).startswith(f"{len(group.members)} snapshots, ")
     drawing = timeline.drawing(history, placed, selected=2000)
-    assert placed.said in drawing.told
+    assert placed.note in drawing.description
 
 
 @given(histories)
@@ -179,7 +179,7 @@ def test_steps_are_as_high_as_their_share_of_rows(history):
 def test_1500_snapshots_are_a_mark_each():
     placed = timeline.lay_out(plain(1500))
     assert len(placed.groups) == 1500
-    assert placed.said == ""
+    assert placed.note == ""
 
 
 @given(histories, st.integers(12, 140), st.integers(0, 40))
@@ -197,7 +197,7 @@ def test_the_timeline_as_it_looks():
     history = History(
         table="orders",
         marks=(
-            SnapshotMark(id=2, kind="APPEND", time_ms=1_700_000_000_000, schema_id=0, row_count=10, tags=("v1",), life="tag"),
+            SnapshotMark(id=2, kind="APPEND", time_ms=1_700_000_000_000, schema_id=0, row_count=10, tags=("v1",), kept_by="tag"),
             SnapshotMark(id=3, kind="APPEND", time_ms=1_700_000_060_000, schema_id=0, row_count=20),
             SnapshotMark(id=4, kind="COMPACT", time_ms=1_700_000_120_000, schema_id=1, row_count=15),
         ),
@@ -214,7 +214,7 @@ def test_the_timeline_as_it_looks():
         "1 expired snapshot kept by tags",
     ]
     assert timeline.hint(history.marks[0]) == "2 APPEND · 2023-11-14 22:13:20Z · 10 rows · schema 0 · tag v1 · expired: a tag keeps it"
-    assert timeline.detail(history.marks[2], FileCounts(live=12, added=3, removed=1204))[6] == "12 (+3 -1 204)"
+    assert timeline.detail(history.marks[2], FileCounts(live_count=12, added_count=3, removed_count=1204))[6] == "12 (+3 -1 204)"
 
 
 @given(histories)
@@ -227,7 +227,9 @@ def test_tags_and_schemas_are_told_or_counted(history):
     assert all(line.isprintable() for line in said)
 
 
-@given(marks, st.none() | st.text(max_size=9) | st.builds(FileCounts, live=st.integers(0, 9), added=st.integers(0, 9), removed=st.integers(0, 9)))
+@given(
+    marks, st.none() | st.text(max_size=9) | st.builds(FileCounts, live_count=st.integers(0, 9), added_count=st.integers(0, 9), removed_count=st.integers(0, 9))
+)
 def test_any_snapshot_can_be_told(mark, files):
     assert len(timeline.detail(mark, files)) == len(timeline.DETAIL)
     assert timeline.hint(mark).isprintable()
@@ -239,12 +241,12 @@ facts = st.builds(
     ManifestFact,
     name=names,
     size_bytes=st.integers(0, 2**50),
-    added=st.integers(0, 2**40),
-    removed=st.integers(0, 2**40),
+    added_count=st.integers(0, 2**40),
+    removed_count=st.integers(0, 2**40),
     partitions=names,
     buckets=st.none() | st.tuples(st.integers(-2, 5), st.integers(-2, 5)),
     levels=st.none() | st.tuples(st.integers(0, 5), st.integers(0, 5)),
-    skipped=st.sampled_from(("", "dt", "a, b")),
+    skip_columns=st.sampled_from(("", "dt", "a, b")),
 )
 vectors = st.lists(st.tuples(names, st.none() | st.integers(0, 99)), max_size=4).map(tuple)
 indexes = st.builds(
@@ -265,7 +267,7 @@ def trees(draw, most=30):
     for which in ("base", "delta", "changelog"):
         found = draw(st.lists(facts, max_size=4 if which == "delta" else most))
         named = tuple(timeline.replace(one, name=f"{which}-{at}-{one.name}") for at, one in enumerate(found))
-        lists.append(ListFact(which=which, name=draw(names), manifests=named, gone=draw(st.sampled_from(("", "", "gone"))) if not found else ""))
+        lists.append(ListFact(kind=which, name=draw(names), manifests=named, error=draw(st.sampled_from(("", "", "gone"))) if not found else ""))
     found = tuple(timeline.replace(one, name=f"index-{at}-{one.name}") for at, one in enumerate(draw(st.lists(indexes, max_size=28))))
     manifest = draw(names.filter(bool)) if found else ""
     return ManifestTree(table=draw(names), snapshot_id=7, kind="APPEND", lists=tuple(lists), index_manifest=manifest, indexes=found, filter=draw(names))
@@ -304,9 +306,9 @@ def test_bars_are_shares_of_the_longest(tree):
     for listed in tree.lists:
         for fact in listed.manifests:
             if (row := rows.get(fact.name)) is not None:
-                assert 0 <= row.added + row.removed <= 1.000001
-                assert (row.added > 0) == (fact.added > 0)
-                assert (row.removed > 0) == (fact.removed > 0)
+                assert 0 <= row.added_fraction + row.removed_fraction <= 1.000001
+                assert (row.added_fraction > 0) == (fact.added_count > 0)
+                assert (row.removed_fraction > 0) == (fact.removed_count > 0)
 
 
 @pytest.mark.long
@@ -346,7 +348,7 @@ entries = st.builds(
     row_count=st.integers(0, 2**40),
     low=names | st.just(HOSTILE),
     high=names,
-    fate=names,
+    read_outcome=names,
 )
 
 
@@ -369,15 +371,15 @@ LONG = "manifest-34cab9d6-cbfd-4ebc-ab1c-2bb6b8d00000-0"
 
 def test_the_tree_as_it_looks():
     fact = ManifestFact(
-        name="manifest-34cab9d6-cbfd-4ebc-ab1c-2bb6b8d00000-0", size_bytes=86_000, added=412, removed=0, partitions="dt 2024-01-01 .. 2024-03-31"
+        name="manifest-34cab9d6-cbfd-4ebc-ab1c-2bb6b8d00000-0", size_bytes=86_000, added_count=412, removed_count=0, partitions="dt 2024-01-01 .. 2024-03-31"
     )
-    changed = ManifestFact(name="manifest-44", size_bytes=2253, added=3, removed=12, partitions="dt 2024-03-31", skipped="dt", levels=(0, 5))
+    changed = ManifestFact(name="manifest-44", size_bytes=2253, added_count=3, removed_count=12, partitions="dt 2024-03-31", skip_columns="dt", levels=(0, 5))
     index = IndexFact(name="index-7", type="DELETION_VECTORS", partition="", bucket=0, size_bytes=90, row_count=2, vectors=(("a", 1200), ("b", 3)))
     tree = ManifestTree(
         table="orders",
         snapshot_id=7,
         kind="APPEND",
-        lists=(ListFact(which="base", name="manifest-list-a1", manifests=(fact,)), ListFact(which="delta", name="manifest-list-b7", manifests=(changed,))),
+        lists=(ListFact(kind="base", name="manifest-list-a1", manifests=(fact,)), ListFact(kind="delta", name="manifest-list-b7", manifests=(changed,))),
         index_manifest="index-manifest-2",
         indexes=(index,),
         filter="dt < 'x'",

@@ -125,7 +125,7 @@ def states(draw):
     files = draw(buckets())
     names = st.randoms(use_true_random=False).map(lambda chance: frozenset(file.name for file in files if chance.random() < 0.4))
     gone = tuple(replace(file, name=f"gone-{file.name}") for file in draw(buckets()))
-    return BucketState(snapshot_id=draw(st.integers(1, 9)), files=files, added=draw(names), removed=gone, lit=draw(st.none() | names))
+    return BucketState(snapshot_id=draw(st.integers(1, 9)), files=files, added_names=draw(names), removed_files=gone, opened_names=draw(st.none() | names))
 
 
 def overlaps(one, two):
@@ -141,11 +141,11 @@ def test_boxes_stay_inside_and_never_overlap(some, probe):
     for box in found.boxes:
         assert LEFT - 1e-9 <= box.left <= box.left + box.width <= 1 - RIGHT + 1e-9
         assert 0 <= box.top < box.top + box.height <= found.height
-        assert 0 <= box.gone <= 1
+        assert 0 <= box.deleted_fraction <= 1
     for at, one in enumerate(found.boxes):
         assert not any(overlaps(one, two) for two in found.boxes[at + 1 :])
     assert len({box.key for box in found.boxes}) == len(found.boxes)
-    for mark in found.marks:
+    for mark in found.shapes:
         assert 0 <= mark.x <= 1
         assert 0 <= mark.y <= found.height
 
@@ -173,7 +173,7 @@ def test_boxes_stand_in_the_order_of_keys_and_of_age(some):
 @given(states())
 def test_totals_add_up(state):
     found = picture("bucket", [state])
-    said = [mark.text for mark in found.marks if isinstance(mark, TextShape)]
+    said = [mark.text for mark in found.shapes if isinstance(mark, TextShape)]
     for level in {file.level for file in state.files}:
         here = [file.size_bytes for file in state.files if file.level == level]
         assert f"{format_size(sum(here))} · {len(here)} file{'' if len(here) == 1 else 's'}" in said
@@ -199,25 +199,25 @@ def test_looks_say_what_is_read_added_and_removed(state):
     for box in picture("bucket", [state]).boxes:
         name = box.files[0].name
         if box.key.startswith("removed/"):
-            assert (box.look, name in {file.name for file in state.removed}) == ("removed", True)
-        elif state.lit is not None:
-            assert box.look == ("lit" if name in state.lit else "dim")
-            assert ("to be read" in box.hint) == (name in state.lit)
+            assert (box.state, name in {file.name for file in state.removed_files}) == ("removed", True)
+        elif state.opened_names is not None:
+            assert box.state == ("lit" if name in state.opened_names else "dim")
+            assert ("to be read" in box.hint) == (name in state.opened_names)
         else:
-            assert box.look == ("added" if name in state.added else "")
+            assert box.state == ("added" if name in state.added_names else "")
 
 
 @FEW
 @given(st.lists(states(), min_size=1, max_size=2), st.integers(16, 30))
 def test_merging_keeps_every_file(some, limit):
     found = picture("bucket", some, limit=limit)
-    every = [file for state in some for file in (*state.files, *state.removed)]
+    every = [file for state in some for file in (*state.files, *state.removed_files)]
     assert sorted(file.name for box in found.boxes for file in box.files) == sorted(file.name for file in every)
-    assert (len(every) > limit) == bool(found.merged)
+    assert (len(every) > limit) == bool(found.merge_note)
     if len(every) > limit:
-        assert len(found.boxes) <= max(limit, sum(len({file.level for file in files}) for state in some for files in (state.files, state.removed)))
-        assert str(len(every)) in found.merged
-        assert any(isinstance(mark, TextShape) and "neighbours" in mark.text for mark in found.marks)
+        assert len(found.boxes) <= max(limit, sum(len({file.level for file in files}) for state in some for files in (state.files, state.removed_files)))
+        assert str(len(every)) in found.merge_note
+        assert any(isinstance(mark, TextShape) and "neighbours" in mark.text for mark in found.shapes)
     else:
         assert all(len(box.files) == 1 for box in found.boxes)
     for box in found.boxes:
@@ -230,10 +230,10 @@ def test_many_files_stay_few_boxes_and_the_read_ones_alone():
     files = tuple(
         LevelFile(name=f"data-{number}", level=5, low=(number * 10,), high=(number * 10 + 9,), size_bytes=100, row_count=10) for number in range(10_000)
     )
-    found = picture("bucket", [BucketState(snapshot_id=1, files=files, lit=frozenset({"data-5000", "data-77"}))])
+    found = picture("bucket", [BucketState(snapshot_id=1, files=files, opened_names=frozenset({"data-5000", "data-77"}))])
     assert len(found.boxes) <= levels.LIMIT
-    assert [box.name for box in found.boxes if box.look == "lit"] == ["data-77", "data-5000"]
-    assert "10 000 files" in found.merged
+    assert [box.name for box in found.boxes if box.state == "lit"] == ["data-77", "data-5000"]
+    assert "10 000 files" in found.merge_note
 
 
 @FEW
@@ -248,7 +248,7 @@ def test_every_door_escapes_names_and_says_everything(state, is_append):
         assert "<b>bucket" not in page
     drawn = levels.drawing(found)
     assert (drawn.width, drawn.height) == (880, found.height)
-    assert "script" in levels.as_text(title, [replace(state, added=frozenset(file.name for file in hostile))]) or not hostile
+    assert "script" in levels.as_text(title, [replace(state, added_names=frozenset(file.name for file in hostile))]) or not hostile
 
 
 def test_unknown_keys_take_the_whole_axis():
@@ -258,7 +258,7 @@ def test_unknown_keys_take_the_whole_axis():
     assert math.isclose(boxes["unknown"].width, 1 - LEFT - RIGHT)
     assert "keys unknown" in boxes["unknown"].hint
     assert picture("nothing", [BucketState(snapshot_id=None, files=())]).boxes == ()
-    assert "no files" in picture("nothing", [BucketState(snapshot_id=None, files=())]).told
+    assert "no files" in picture("nothing", [BucketState(snapshot_id=None, files=())]).description
 
 
 def test_files_of_an_append_table_stand_in_the_order_of_writing():

@@ -46,12 +46,12 @@ class Told:
         counts = self.assigners[number]
         for bucket in counts:
             if (number, bucket) not in self.full:
-                if counts[bucket] < rule.target:
+                if counts[bucket] < rule.target_rows:
                     counts[bucket] += 1
                     self.where[one] = bucket
                     return bucket
                 self.full.add((number, bucket))
-        for bucket in range(rule.most):
+        for bucket in range(rule.max_buckets):
             if bucket not in counts and bucket % rule.assigners == number % rule.assigners:
                 counts[bucket] = 1
                 self.where[one] = bucket
@@ -60,14 +60,14 @@ class Told:
 
 
 def rules(**given: int) -> AssignmentRule:
-    return replace(AssignmentRule(target=3, most=bucket_assigners._MOST_BUCKETS - 1, bounded=False, channels=1, assigners=1), **given)
+    return replace(AssignmentRule(target_rows=3, max_buckets=bucket_assigners._MOST_BUCKETS - 1, bounded=False, channels=1, assigners=1), **given)
 
 
 @st.composite
 def some_rules(draw):
     most = draw(st.sampled_from([2, 5, dynamic_bucket.MOST_BUCKETS]))
     channels = draw(st.integers(1, min(4, most)))
-    return AssignmentRule(target=draw(st.integers(1, 6)), most=most, bounded=most < 10, channels=channels, assigners=draw(st.integers(1, channels)))
+    return AssignmentRule(target_rows=draw(st.integers(1, 6)), max_buckets=most, bounded=most < 10, channels=channels, assigners=draw(st.integers(1, channels)))
 
 
 @pytest.mark.long
@@ -75,10 +75,10 @@ def some_rules(draw):
 @given(rule=some_rules(), batches=st.lists(HASHES, max_size=4), loaded=st.lists(st.lists(st.integers(-20, 20), max_size=5, unique=True), max_size=3))
 def test_every_key_goes_where_the_rule_says(rule, batches, loaded):
     seen: set[int] = set()
-    files = {bucket: [one for one in hashes if not (one in seen or seen.add(one))] for bucket, hashes in enumerate(loaded[: rule.most])}
+    files = {bucket: [one for one in hashes if not (one in seen or seen.add(one))] for bucket, hashes in enumerate(loaded[: rule.max_buckets])}
     told = Told(rule, files)
     known = KeyHashes.of_files((bucket, np.array(hashes, np.int32)) for bucket, hashes in files.items())
-    index = PartitionHashIndex(partition=EMPTY, known=known, rows={bucket: len(hashes) for bucket, hashes in files.items()})
+    index = PartitionHashIndex(partition=EMPTY, key_hashes=known, rows={bucket: len(hashes) for bucket, hashes in files.items()})
     for batch in batches:
         if not batch:
             continue
@@ -87,11 +87,11 @@ def test_every_key_goes_where_the_rule_says(rule, batches, loaded):
             wanted = told.assign(one)
             if wanted is None:
                 assert rule.bounded
-                assert 0 <= bucket < rule.most
+                assert 0 <= bucket < rule.max_buckets
                 wanted = told.where[one] = bucket
             assert bucket == wanted
     assert {bucket for bucket in told.where.values() if bucket in index.changed} == index.changed
-    contents = dict(index.known.of_buckets(range(rule.most if rule.bounded else 60)))
+    contents = dict(index.key_hashes.of_buckets(range(rule.max_buckets if rule.bounded else 60)))
     for bucket, hashes in contents.items():
         assert sorted(hashes.tolist()) == sorted(one for one, where in told.where.items() if where == bucket)
 
@@ -127,7 +127,7 @@ def test_the_map_is_a_dict(files, added, piece, held):
 
 def test_the_worked_example():
     """Seed example of ENGINE 7.3: target 1000, key1's hash 123456; keys 2 to 1000 in bucket 0, the next in bucket 1, an update of key1 in bucket 0."""
-    index, rule = PartitionHashIndex(partition=EMPTY), rules(target=1000)
+    index, rule = PartitionHashIndex(partition=EMPTY), rules(target_rows=1000)
     assert index.assign(np.array([123456], np.int32), rule).tolist() == [0]
     assert set(index.assign(np.arange(2, 1001, dtype=np.int32), rule).tolist()) == {0}
     assert index.assign(np.array([2000, 123456], np.int32), rule).tolist() == [1, 0]
@@ -156,13 +156,13 @@ def test_a_key_takes_six_bytes():
 )
 def test_options(options, wanted):
     rule = AssignmentRule.of(table({"k": "INT NOT NULL"}, keys=("k",), **options))
-    assert (rule.target, rule.most, rule.bounded, rule.channels, rule.assigners) == wanted
+    assert (rule.target_rows, rule.max_buckets, rule.bounded, rule.channels, rule.assigners) == wanted
 
 
 def test_no_bucket_is_left():
     index = PartitionHashIndex(partition=EMPTY, rows={0: 2})
     with pytest.raises(ValueOutOfRange, match=r"no more than 1 are possible: raise dynamic-bucket\.target-row-num"):
-        index.assign(np.array([1], np.int32), rules(target=2, most=1))
+        index.assign(np.array([1], np.int32), rules(target_rows=2, max_buckets=1))
 
 
 # ---- files -------------------------------------------------------------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ def test_changed_buckets_get_whole_new_files_and_say_what_they_rest_on():
         (1, 1, 4, HASH),
     ]
     for (where, bucket), file in first.files.items():
-        path = handle.layout.index(file.file_name, partition_path=partition_path(handle, where), bucket=bucket)
+        path = handle.paths.index(file.file_name, partition_path=partition_path(handle, where), bucket=bucket)
         assert len(index_files.decode_hash_index(handle.storage.read(path))) == file.row_count
     list(router.split(rows((1, 1), (3, 1)), handle, found))
     again = found.prepare(new_name)

@@ -141,14 +141,14 @@ def test_columns_evolve_as_rows_do(case):
     found = evolution(want, held)
     frame = pl.DataFrame([series_of([row[i] for row in rows], field.type, field.name) for i, field in enumerate(held)])
     # what a scan gives: the columns asked for, those no file has as nulls
-    missing = [series_of([None] * len(rows), field.type, field.name) for field in found.held if field.name not in frame.columns]
-    read = frame.with_columns(missing).select([field.name for field in found.held]) if found.held else frame
+    missing = [series_of([None] * len(rows), field.type, field.name) for field in found.file_fields if field.name not in frame.columns]
+    read = frame.with_columns(missing).select([field.name for field in found.file_fields]) if found.file_fields else frame
     made = read.lazy().select(found.columns).collect()
     assert made.schema == polars_schema(want)
     at = {field.id: i for i, field in enumerate(held)}
     wanted = [tuple(canonical_value(plainly(row[at[f.id]], held[at[f.id]].type, f.type) if f.id in at else None, f.type) for f in want) for row in rows]
     if made.height != len(rows):  # nothing of the old file is wanted: Polars keeps one row of literals
-        assert not found.held
+        assert not found.file_fields
         return
     got = [tuple(canonical_value(v, f.type) for v, f in zip(row, want, strict=True)) for _, row in rows_of(made, [f.type for f in want])]
     assert got == wanted
@@ -175,7 +175,7 @@ def test_a_row_that_lost_all_its_parts_for_new_ones_is_null(part, engine):
     held = (Field("r", DataType(root="ROW", fields=(Field("x", parse("INT"), id=10),)), id=0),)
     want = (Field("r", DataType(root="ROW", fields=(Field("y", parse(part), id=11),)), id=0),)
     frame = pl.DataFrame([series_of([[1], None, [None]], held[0].type, "r")])
-    assert evolution(want, held).held == ()  # nothing of it is read
+    assert evolution(want, held).file_fields == ()  # nothing of it is read
     made = frame.lazy().with_columns(evolution(want, held).columns).collect(engine=engine)["r"]
     assert made.is_null().to_list() == [True, True, True]
     alone = frame.lazy().select(evolve_column(pl.col("r"), held[0].type, want[0].type, casts.CastTarget(column="r"))).collect(engine=engine)["r"]
@@ -213,7 +213,7 @@ def test_a_name_that_was_dropped_and_added_again_hides_the_old_values():
     held = (Field("k", parse("INT"), id=0), Field("v", parse("STRING"), id=1))
     want = (Field("k", parse("INT"), id=0), Field("v", parse("STRING"), id=2))
     found = evolution(want, held)
-    assert [field.name for field in found.held] == ["k"]
+    assert [field.name for field in found.file_fields] == ["k"]
     assert pl.DataFrame({"k": [1], "v": ["old"]}).select(found.columns).to_dicts() == [{"k": 1, "v": None}]
 
 

@@ -20,7 +20,7 @@ BESIDE = ".avro.sidecar"
 def put_sidecars(root):
     """Gives every manifest a file beside it that the lists name, as newer engines do; gives the paths of those files."""
     handle = lk.open(root)._context()
-    layout, storage = handle.layout, handle.storage
+    layout, storage = handle.paths, handle.storage
     made = {}
     for number in snapshots.ids(handle):
         snapshot = snapshots.read(handle, number)

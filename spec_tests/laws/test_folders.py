@@ -231,7 +231,7 @@ def test_what_fails_leaves_nothing(kind, step):
     """Each call to the storage fails once: either all is there, or the rows are what they were; no row is lost, and no temporary file is left."""
     store = MemoryStorage()
     define_format_table(
-        TableLocation(name="t", storage=store, layout=TablePaths(root="/t")), COLUMNS, format_name="csv", location=None, partition_keys=KEYS, options={}
+        TableLocation(name="t", storage=store, paths=TablePaths(root="/t")), COLUMNS, format_name="csv", location=None, partition_keys=KEYS, options={}
     )
     FormatTable(location="/t", name="t", storage=store).append(frame(*range(4)))
     at, failed = 0, 0

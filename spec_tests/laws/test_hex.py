@@ -48,7 +48,7 @@ def samples() -> list[tuple[str, bytes]]:
 
 def covered(shown: Hex) -> None:
     at = 0
-    for mark in shown.found:
+    for mark in shown.spans:
         assert (mark.offset, mark.length > 0) == (at, True)
         at = mark.end
     assert at == len(shown.data)
@@ -86,7 +86,7 @@ def test_rows_of_every_type_are_covered_and_decoded_as_without_marks(chosen):
     marks = SpanRecorder()
     read = binary_value.decode_row(binary_value.BoundedSlice.read_remaining(Cursor(row, spans=marks)), types)
     assert repr(read) == repr(binary_row.decode(row, types))
-    found = leaves(marks.found, len(row))
+    found = leaves(marks.spans, len(row))
     assert sum(mark.length for mark in found) == len(row)
     assert all(mark.field != UNREAD_LABEL for mark in found)
 
@@ -100,7 +100,7 @@ def test_vectors_say_all_their_positions(sets, bits):
     shown = lk.hex(data, format="deletion_vectors")
     covered(shown)
     for number, wanted in enumerate(vectors):
-        found = [mark.value for mark in shown.found if mark.field.startswith(f"vector {number}.") and isinstance(mark.value, list)]
+        found = [mark.value for mark in shown.spans if mark.field.startswith(f"vector {number}.") and isinstance(mark.value, list)]
         assert sorted(position for some in found for position in some) == wanted.tolist()
 
 

@@ -112,12 +112,12 @@ def test_a_frame_of_a_table_that_was_dropped_says_so(tmp_path: Path) -> None:
 
 def test_frames_are_shared_by_so_many_scans_and_no_more(tmp_path: Path) -> None:
     table = made(tmp_path / "t")
-    shared = table._seen.shared
+    shared = table._last_seen.shared_scan
     assert shared is not None
     for left in (1, 0, -1):  # threads that count it down at once may leave less than none
         shared.scans_left = left
         assert (table.scan() is shared.frame) is (left == 1)
-        table._seen.shared = shared
+        table._last_seen.shared_scan = shared
     assert found(table, 707) == ["7-707", "7-707"]
 
 

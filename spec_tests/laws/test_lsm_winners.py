@@ -81,7 +81,7 @@ def test_hashes_that_collide_are_told_apart(drawn):
     frame = section("text", drawn)
     honest = keyed.encode_keys(frame, ("k",))
     for codes in (np.zeros(len(drawn), np.uint64), honest.codes & np.uint64(1), honest.codes & np.uint64(3 << 62)):
-        found, starts = keyed.blocks(keyed.KeyCodes(columns=honest.columns, codes=codes, exact=False, low=0, high=2**64 - 1))
+        found, starts = keyed.blocks(keyed.KeyCodes(columns=honest.columns, codes=codes, is_exact=False, low=0, high=2**64 - 1))
         groups = [found[start:end].tolist() for start, end in zip(starts, [*starts[1:], len(found)], strict=True)]
         texts = frame["k"].to_list()
         assert sorted(map(tuple, groups)) == sorted(tuple(at for at, text in enumerate(texts) if text == one) for one in set(texts))

@@ -85,7 +85,7 @@ def test_a_list_that_is_not_there_is_left_to_be_missed(tmp_path):
         table.append(pl.DataFrame({"k": [number]}))
     handle = replace(table._context(), runtime=Runtime())
     known = snapshots.all(handle)
-    handle.storage.delete([handle.layout.manifest(known[1].delta_manifest_list)])
+    handle.storage.delete([handle.paths.manifest(known[1].delta_manifest_list)])
     manifest_reader.read_lists(handle, [(snapshot, which) for snapshot in known for which in ("base", "delta", "changelog")])
     assert [len(manifest_reader.manifest_files(handle, known[at])) for at in (0, 2)] == [1, 3]
     with pytest.raises(FileMissing, match=r"snapshot 2 of .* names"):

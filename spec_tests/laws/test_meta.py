@@ -116,7 +116,7 @@ def test_names_of_others_are_not_snapshots() -> None:
 
 def test_a_snapshot_met_half_written_is_read_again() -> None:
     handle, storage = table([1])
-    path, whole = handle.layout.snapshot(1), snapshot_bytes(1)
+    path, whole = handle.paths.snapshot(1), snapshot_bytes(1)
     for cut in (0, 1, len(whole) // 2, len(whole) - 1):
         storage.put(path, whole[:cut])
         waiting = Waiting(happens=lambda path=path: storage.put(path, whole))
@@ -126,11 +126,11 @@ def test_a_snapshot_met_half_written_is_read_again() -> None:
 
 def test_a_snapshot_that_stays_torn_is_corrupt() -> None:
     handle, storage = table([1])
-    storage.put(handle.layout.snapshot(1), snapshot_bytes(1)[:50])
+    storage.put(handle.paths.snapshot(1), snapshot_bytes(1)[:50])
     waiting = Waiting()
     with pytest.raises(Corrupt) as raised:
         snapshots.read(replace(handle, runtime=waiting.runtime()), 1)
-    assert raised.value.path == handle.layout.snapshot(1)
+    assert raised.value.path == handle.paths.snapshot(1)
     assert raised.value.offset is not None
     assert waiting.waits == [metadata_io.WAIT_MS] * (metadata_io.ATTEMPTS - 1)
 
@@ -139,7 +139,7 @@ def test_a_wrong_member_is_not_waited_for() -> None:
     handle, storage = table([1])
     waiting = Waiting()
     for damaged in (snapshot_bytes(1, schemaId="x"), snapshot_bytes(2)):
-        storage.put(handle.layout.snapshot(1), damaged)
+        storage.put(handle.paths.snapshot(1), damaged)
         with pytest.raises(Corrupt):
             snapshots.read(replace(handle, runtime=waiting.runtime()), 1)
     assert waiting.waits == []
@@ -188,7 +188,7 @@ WATERMARKS: list[list[int | None]] = [[], [None], [5], [None, None, 5, 6], [1, N
 def test_by_watermark(marks: list[int | None]) -> None:
     handle, storage = table()
     for number, mark in enumerate(marks, 1):
-        storage.put(handle.layout.snapshot(number), snapshot_bytes(number, watermark=mark))
+        storage.put(handle.paths.snapshot(number), snapshot_bytes(number, watermark=mark))
     reached: list[int | None] = []
     for mark in marks:
         reached.append(mark if mark not in (None, -(2**63)) else reached[-1] if reached else None)
@@ -206,8 +206,8 @@ def test_by_watermark(marks: list[int | None]) -> None:
 
 def tagged() -> TableContext:
     handle, storage = table([5, 6, 7])
-    storage.put(handle.layout.tag("v1"), snapshot_bytes(5))
-    storage.put(handle.layout.tag("month-end"), snapshot_bytes(6, tagCreateTime=[2026, 11, 21, 9, 25], tagTimeRetained=5))
+    storage.put(handle.paths.tag("v1"), snapshot_bytes(5))
+    storage.put(handle.paths.tag("month-end"), snapshot_bytes(6, tagCreateTime=[2026, 11, 21, 9, 25], tagTimeRetained=5))
     storage.put(f"{ROOT}/tag/tag-success-file/v1_SUCCESS", b"{}")
     return handle
 
@@ -231,7 +231,7 @@ def test_expired_snapshots() -> None:
 
 def test_a_damaged_tag_does_not_hide_the_message() -> None:
     handle = tagged()
-    handle.storage.put(handle.layout.tag("v1"), b"[]")
+    handle.storage.put(handle.paths.tag("v1"), b"[]")
     with pytest.raises(SnapshotNotFound, match="tags are month-end, v1"):
         snapshots.read(handle, 3)
 
@@ -245,7 +245,7 @@ def test_missing_tags_branches_and_consumers() -> None:
     for name in ("../../x", "", "a/b", "\0"):
         assert refs.find_tag(handle, name) is None
         assert refs.find_consumer(handle, name) is None
-    handle.storage.put(handle.layout.consumer("c1"), b'{"nextSnapshot":5}')
+    handle.storage.put(handle.paths.consumer("c1"), b'{"nextSnapshot":5}')
     assert {one: found.next_snapshot for one, found in refs.list_consumers(handle).items()} == {"c1": 5}
     with pytest.raises(ConsumerNotFound, match="its consumers are c1"):
         refs.read_consumer(handle, "c2")
@@ -293,7 +293,7 @@ def test_a_handle_knows_its_newest_schema_and_the_callers_options() -> None:
     opened = open_context(ROOT, storage=storage, options={"scan.snapshot-id": 1, "scan.mode": None})
     assert (opened.schema.id, opened.options.bucket, opened.options.scan_snapshot_id, opened.fallback_branch) == (10, 4, 1, "b")
     assert (opened.dynamic, opened.all_options["scan.snapshot-id"], opened.kind) == ({"scan.snapshot-id": 1, "scan.mode": None}, "1", "key")
-    assert opened.layout.bucket_dir("", 0) == f"{ROOT}/data/bucket-0"
+    assert opened.paths.bucket_dir("", 0) == f"{ROOT}/data/bucket-0"
     assert [schema.id for schema in schemas.all(opened)] == [0, 9, 10]
     then = opened.with_schema(schemas.read(opened, 9))
     assert (then.schema.id, then.schema.comment, then.options.bucket, then.schema.options["bucket"]) == (9, "nine", 4, "4")
@@ -354,8 +354,8 @@ def test_branches() -> None:
 
 def test_changelogs_outlive_snapshots() -> None:
     handle, storage = table([3])
-    storage.put(handle.layout.changelog(1), snapshot_bytes(1))
-    storage.put(handle.layout.changelog(2), snapshot_bytes(2))
+    storage.put(handle.paths.changelog(1), snapshot_bytes(1))
+    storage.put(handle.paths.changelog(2), snapshot_bytes(2))
     assert snapshots.changelog_ids(handle) == [1, 2]
     assert [found and found.id for found in (snapshots.find_change(handle, number) for number in range(5))] == [None, 1, 2, 3, None]
 
@@ -365,7 +365,7 @@ def test_statistics() -> None:
     snapshot = snapshots.read(handle, 1)
     with pytest.raises(FileMissing):
         refs.read_statistics(handle, snapshot)
-    storage.put(handle.layout.statistics("stat-a-0"), b'{"snapshotId":1,"schemaId":0,"colStats":{}}')
+    storage.put(handle.paths.statistics("stat-a-0"), b'{"snapshotId":1,"schemaId":0,"colStats":{}}')
     found = refs.read_statistics(handle, snapshot)
     assert found is not None
     assert found.snapshot_id == 1

@@ -85,7 +85,7 @@ def alone(case: str) -> tuple[tuple[str, pl.DataFrame], ...]:
     whole = of.plans(polars_pushdown.ScanFilter())[0]
     found = []
     for at in whole.raw:
-        one = replace(whole, raw=np.array([at]), merged=())
+        one = replace(whole, raw=np.array([at]), merged_buckets=())
         found.append((whole.entries.column("file_name")[int(at)].as_py(), lazy_frames.scan_merged([one], of.fields).collect()))
     return tuple(found)
 
@@ -96,8 +96,8 @@ def merged(case: str) -> tuple[pl.DataFrame, pl.DataFrame]:
     of = source(case)
     whole = of.plans(polars_pushdown.ScanFilter())[0]
     rows = lazy_frames.scan_merged([replace(whole, raw=np.zeros(0, np.int64))], of.fields).collect()
-    files = [int(at) for bucket in whole.merged for at in bucket.files]
-    stored = lazy_frames.scan_stored_versions(replace(whole, raw=np.array(files, np.int64), merged=()), of.fields).collect()
+    files = [int(at) for bucket in whole.merged_buckets for at in bucket.files]
+    stored = lazy_frames.scan_stored_versions(replace(whole, raw=np.array(files, np.int64), merged_buckets=()), of.fields).collect()
     return rows, stored
 
 
@@ -124,7 +124,7 @@ def test_every_file_with_a_match_is_planned(data):
 def test_every_version_of_a_match_is_planned(data):
     case = data.draw(st.sampled_from(KEYED))
     full = collected(case)
-    if full is None or not source(case).plans(polars_pushdown.ScanFilter())[0].merged:
+    if full is None or not source(case).plans(polars_pushdown.ScanFilter())[0].merged_buckets:
         return
     rows, stored = merged(case)
     condition = data.draw(conditions(full))
@@ -316,7 +316,7 @@ def test_hash_indexes_choose_the_buckets_that_hold_the_hash(case):
     keys = [handle.schema.field(name) for name in handle.schema.bucket_keys]
     indexes = [entry for entry in manifest_reader.index_entries(handle, snapshot) if entry.index_type == "HASH"]
     assert indexes
-    paths = [handle.layout.index(one.file_name, partition_path=partition_path(handle, one.partition), bucket=one.bucket) for one in indexes]
+    paths = [handle.paths.index(one.file_name, partition_path=partition_path(handle, one.partition), bucket=one.bucket) for one in indexes]
     held = [set(index_files.decode_hash_index(handle.storage.read(path)).tolist()) for path in paths]
     hashes = {(entry.partition, entry.bucket): found for entry, found in zip(indexes, held, strict=True)}
     dropped = 0

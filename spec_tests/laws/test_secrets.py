@@ -88,7 +88,7 @@ def test_options_of_stores(caplog: pytest.LogCaptureFixture, kind: tuple[str, li
     texts: list[str] = []
     try:
         storage, path = objects.open(f"{scheme}://lake/t", options)
-        texts += [repr(storage), str(storage), f"{storage.options}", repr(storage.given), repr(storage.options.config), repr(vars(type(storage)))]
+        texts += [repr(storage), str(storage), f"{storage.options}", repr(storage.user_options), repr(storage.options.config), repr(vars(type(storage)))]
         cat = lk.connect(f"{scheme}://lake/w", storage_options=options)
         texts += [repr(cat), cat._repr_html_(), repr(cat.storage_options), str(cat.storage_options), f"{cat.storage_options}"]
         for ask in (storage.read, storage.stat, storage.list, lambda at: storage.put_if_absent(at, b"1")):

@@ -32,7 +32,7 @@ def stamp(table, **said):
     """The newest snapshot says this, whoever made it."""
     handle = table._context()
     snapshot = snapshots.latest(handle)
-    handle.storage.put(handle.layout.snapshot(snapshot.id), replace(snapshot, **said).to_json())
+    handle.storage.put(handle.paths.snapshot(snapshot.id), replace(snapshot, **said).to_json())
 
 
 def instant(ms):

@@ -230,7 +230,7 @@ def test_level_0_stays_where_nothing_asks_for_it() -> None:
 def test_a_full_compaction_takes_everything_to_the_last_level() -> None:
     assert compaction_picker.pick_full(LsmLevels.of([], DEFAULTS), DEFAULTS) is None
     unit = compaction_picker.pick_full(levels((0, 1), (3, 5), (5, 900)), DEFAULTS)
-    assert (picked(unit), unit is not None and unit.is_full, unit is not None and unit.each) == ((3, 5), True, False)
+    assert (picked(unit), unit is not None and unit.is_full, unit is not None and unit.per_file) == ((3, 5), True, False)
     assert picked(compaction_picker.pick_full(levels((3, 5)), DEFAULTS)) == (1, 5)
 
 
@@ -240,7 +240,7 @@ def test_of_a_last_level_alone_only_the_files_that_need_it() -> None:
     assert compaction_picker.pick_full(held, DEFAULTS) is None
     unit = compaction_picker.pick_full(held, DEFAULTS, has_vector=lambda one: one is a, is_expired=lambda one: one is c)
     assert unit is not None
-    assert (unit.files, unit.each, unit.output_level) == ((a, c), True, 5)
+    assert (unit.files, unit.per_file, unit.output_level) == ((a, c), True, 5)
     everything = options(**{"compaction.force-rewrite-all-files": True})
     assert picked(compaction_picker.pick_full(held, everything)) == (3, 5)
 

@@ -99,7 +99,7 @@ def check_table(store: MemoryStorage) -> None:
     assert schemas.ids(handle) == list(range(len(schemas.ids(handle))))
     total = 0
     for one in found:
-        data = store.files[handle.layout.snapshot(one.id)][0]
+        data = store.files[handle.paths.snapshot(one.id)][0]
         if data not in _CHECKED:
             _CHECKED[data] = _check_snapshot(handle, one, total)
         assert _CHECKED[data] <= store.files.keys()
@@ -119,7 +119,7 @@ def _check_snapshot(handle: TableContext, one: Snapshot, before: int) -> frozens
     assert (one.changelog_record_count or 0) == int(changelog.numbers("row_count").sum())
     assert (one.delta_record_count, one.total_record_count) == (delta, before + delta)
     assert int(manifest_reader.read_live_entries(handle, one).numbers("row_count").sum()) == one.total_record_count
-    return frozenset(map(handle.layout.manifest, referred(handle, one)))
+    return frozenset(map(handle.paths.manifest, referred(handle, one)))
 
 
 def referred(handle: TableContext, one: Snapshot) -> set[str]:
@@ -134,4 +134,4 @@ def unreferenced(store: MemoryStorage) -> list[str]:
     handle = opened(store)
     kept = {name for one in snapshots.all(handle) for name in referred(handle, one)}
     temporary = [path for path in store.files if path.endswith(".tmp")]
-    return [one.name for one in store.list(handle.layout.manifest_dir) if one.name not in kept] + temporary
+    return [one.name for one in store.list(handle.paths.manifest_dir) if one.name not in kept] + temporary

@@ -49,7 +49,7 @@ def on_disk(path: str | Path) -> set[str]:
 
 def of_root(handle: TableContext, root: GcRoot) -> Iterator[str]:
     """The files that one root needs."""
-    snapshot, layout = root.snapshot, handle.layout
+    snapshot, layout = root.snapshot, handle.paths
     kept_delta = root.kind == "changelog" and snapshot.changelog_manifest_list is None and handle.options.changelog_producer == "none"
     if root.kind != "changelog":
         yield from _paths(handle, manifest_reader.read_live_entries(handle, snapshot))
@@ -80,7 +80,7 @@ def of_root(handle: TableContext, root: GcRoot) -> Iterator[str]:
 
 def _came_back(handle: TableContext, root: GcRoot) -> bool:
     """Whether it is a tag's snapshot that a rollback or a branch begins with, and its changelog went when it expired."""
-    layout = reachability.on_branch(handle, root.branch).layout
+    layout = reachability.on_branch(handle, root.branch).paths
     lists = layout.manifest(root.snapshot.changelog_manifest_list or "")
     return root.kind == "snapshot" and not handle.storage.exists(layout.snapshot(root.snapshot.id - 1)) and not handle.storage.exists(lists)
 
@@ -101,4 +101,4 @@ def named(handle: TableContext, root: GcRoot) -> Iterator[str]:
 def _paths(handle: TableContext, entries: ManifestEntries) -> Iterator[str]:
     for at, extra in zip(paths.data_file_paths(handle, entries), entries.column("extra_files").to_pylist(), strict=True):
         yield at
-        yield from (handle.layout.extra_file(at, name) for name in extra)
+        yield from (handle.paths.extra_file(at, name) for name in extra)

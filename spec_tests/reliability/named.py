@@ -25,5 +25,5 @@ def named_by_any(handle: TableContext) -> set[str]:
             continue
         entries = manifest_reader.read_entries(handle, manifest_reader.manifest_files(handle, root.snapshot, "delta" if lasts else "all"))
         for at, beside in zip(paths.data_file_paths(handle, entries), entries.column("extra_files").to_pylist(), strict=True):
-            found |= {at, *(handle.layout.extra_file(at, name) for name in beside)}
+            found |= {at, *(handle.paths.extra_file(at, name) for name in beside)}
     return found

@@ -138,7 +138,7 @@ def made(kind: str) -> MemoryStorage:
 
 def create(storage: Storage, kind: str) -> None:
     """The first schema of a table."""
-    ground = TableLocation(name="t", storage=storage, layout=TablePaths(root=ROOT))
+    ground = TableLocation(name="t", storage=storage, paths=TablePaths(root=ROOT))
     schemas.create(ground, fields_of(COLUMNS), **TABLES[kind])
 
 

@@ -60,7 +60,7 @@ def table(tmp_path: Path, **options) -> lk.Table:
 
 
 def copy_snapshot(found: lk.Table, source: int, target: int) -> None:
-    folder = Path(found._context().layout.snapshot_dir)
+    folder = Path(found._context().paths.snapshot_dir)
     text = json.loads((folder / f"snapshot-{source}").read_text())
     (folder / f"snapshot-{target}").write_text(json.dumps({**text, "id": target}))
 
@@ -268,13 +268,13 @@ def test_files_that_two_members_of_a_snapshot_name_are_decoded_as_each_says(tmp_
     found = table(tmp_path)
     handle = found._context()
     snapshot = snapshots.latest(handle)
-    looped = manifests.decode_list(handle.storage.read(handle.layout.manifest(snapshot.delta_manifest_list)))
+    looped = manifests.decode_list(handle.storage.read(handle.paths.manifest(snapshot.delta_manifest_list)))
     assert looped
     own = manifests.encode_list([listed(snapshot.base_manifest_list)])
-    handle.storage.put(handle.layout.manifest(snapshot.base_manifest_list), own)
-    text = json.loads(Path(handle.layout.snapshot(snapshot.id)).read_text())
+    handle.storage.put(handle.paths.manifest(snapshot.base_manifest_list), own)
+    text = json.loads(Path(handle.paths.snapshot(snapshot.id)).read_text())
     text |= {"baseManifestListSize": None, "indexManifest": text["deltaManifestList"]}
-    handle.storage.put(handle.layout.snapshot(snapshot.id), json.dumps(text).encode())
+    handle.storage.put(handle.paths.snapshot(snapshot.id), json.dumps(text).encode())
     broken = lk.open(tmp_path / "t")
     for call in (lambda: broken.scan().collect(), broken.files, lambda: broken.remove_orphans(dry_run=True)):
         with pytest.raises(LakekitError):
@@ -348,7 +348,7 @@ def with_row_counts(found: lk.Table, row_count: int) -> None:
     handle = found._context()
     snapshot = snapshots.latest(handle)
     for file in manifest_reader.manifest_files(handle, snapshot):
-        path = Path(handle.layout.manifest(file.name))
+        path = Path(handle.paths.manifest(file.name))
         container = avro_container.open_container(path.read_bytes())
         rows = avro_columns.read_records(container)
         for row in rows:
@@ -362,12 +362,12 @@ def with_row_counts(found: lk.Table, row_count: int) -> None:
         data = avro_container.write(container.metadata["avro.schema"], bodies, codec="null")
         path.write_bytes(data)
         for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
-            target = Path(handle.layout.manifest(name))
+            target = Path(handle.paths.manifest(name))
             files = [one if one.name != file.name else replace(one, size_bytes=len(data)) for one in manifests.decode_list(target.read_bytes())]
             target.write_bytes(manifests.encode_list(files))
-    text = json.loads(Path(handle.layout.snapshot(snapshot.id)).read_text())
+    text = json.loads(Path(handle.paths.snapshot(snapshot.id)).read_text())
     text |= {"baseManifestListSize": None, "deltaManifestListSize": None}
-    Path(handle.layout.snapshot(snapshot.id)).write_text(json.dumps(text))
+    Path(handle.paths.snapshot(snapshot.id)).write_text(json.dumps(text))
     REAL_RUNTIME.metadata_cache.__init__(REAL_RUNTIME.metadata_cache.budget_bytes)  # what was decoded before would be believed
 
 

@@ -64,7 +64,7 @@ def built() -> MemoryStorage:
 
 
 def run(storage: FaultyStorage) -> None:
-    ground = TableLocation(name="u", storage=storage, layout=TablePaths(root=TARGET))
+    ground = TableLocation(name="u", storage=storage, paths=TablePaths(root=TARGET))
     cloning.clone(Table(location=ROOT, name="t", storage=storage)._context(), ground)
 
 
@@ -97,7 +97,7 @@ def test_a_table_or_none(store_of):
             faulty.power_loss()
         case = (at, kind, faulty.trace[at])
         assert {path: data for path, data in store.files.items() if path.startswith(f"{ROOT}/")} == before.files, case
-        there = TableLocation(name="u", storage=store, layout=TablePaths(root=TARGET))
+        there = TableLocation(name="u", storage=store, paths=TablePaths(root=TARGET))
         found = "none"
         if schemas.ids(there):
             found = "empty" if snapshots.latest(there) is None else "whole"

@@ -48,7 +48,7 @@ def vanished(store: MemoryStorage) -> None:
     handle = commits.opened(store)
     commits.commit(handle, [], 1, user="other", overwrite=Overwrite.entire_table())
     commits.commit(handle, [commits.message(new=["g"])], 2, user="other")
-    store.delete([handle.layout.snapshot(2)])
+    store.delete([handle.paths.snapshot(2)])
 
 
 @pytest.mark.parametrize("meanwhile", [emptied, vanished])
@@ -151,8 +151,8 @@ def test_b12_the_order_of_manifests_does_not_matter():
         for field, part in lists.items():
             data = manifests.encode_list(part, kind="avro", codec="zstandard", level=1)
             names |= {field: f"manifest-list-{turn}-{field}", f"{field}_size": len(data)}
-            other.put(handle.layout.manifest(str(names[field])), data)
-        other.put(handle.layout.snapshot(newest.id), replace(newest, **names).to_json())
+            other.put(handle.paths.manifest(str(names[field])), data)
+        other.put(handle.paths.snapshot(newest.id), replace(newest, **names).to_json())
         assert seen(opened(other)) == want
         opened(other).compact(full=True)
         assert seen(opened(other)) == want
@@ -180,7 +180,7 @@ def test_b14_keys_in_any_order_are_unique(tmp_path, keys):
 @pytest.mark.parametrize("hint", some([None, b"", b"abc", b"-1", b"0", b"1", b"99", b"99999999999999999999", b"2\n", b"\xef\xbb\xbf2"], 3))
 def test_f10_a_writer_believes_no_hint(hint: bytes | None):
     store = copy(filled("append"))
-    path = opened(store)._context().layout.latest_hint
+    path = opened(store)._context().paths.latest_hint
     store.delete([path])
     if hint is not None:
         store.put(path, hint)

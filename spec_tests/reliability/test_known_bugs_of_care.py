@@ -144,7 +144,7 @@ DELETING: dict[str, Callable[[MemoryStorage], object]] = {
 @pytest.mark.parametrize("broken", some(product(BRANCHES, TAGS), 4))
 def test_b3_a_tag_that_cannot_be_read_stops_every_deletion_of_files(broken: tuple[str, str]):
     branch, tag = broken
-    path = on(built(), branch)._context().layout.tag(tag)
+    path = on(built(), branch)._context().paths.tag(tag)
     for name, deletes in DELETING.items():
         for data in (b"{", b"", b'{"version" : 3}', b"\x00" * 400):
             store = copy(built())

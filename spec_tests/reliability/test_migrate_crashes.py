@@ -102,7 +102,7 @@ def test_a_table_or_none_and_no_row_lost(store_of, move):
         if kind == "power":
             faulty.power_loss()
         case = (at, kind, faulty.trace[at])
-        there = TableLocation(name="t", storage=store, layout=TablePaths(root=TARGET))
+        there = TableLocation(name="t", storage=store, paths=TablePaths(root=TARGET))
         found = "none"
         if schemas.ids(there):
             found = "empty" if snapshots.latest(there) is None else "whole"

@@ -73,7 +73,7 @@ def test_a_commit_that_others_and_an_expiry_overtake(name):
         assert needed_of(handle) <= store.files.keys(), at
         numbers = snapshots.ids(handle)
         assert numbers == list(range(numbers[0], numbers[-1] + 1)), at
-        assert snapshot.decode(store.read(handle.layout.latest_hint)) in numbers, at
+        assert snapshot.decode(store.read(handle.paths.latest_hint)) in numbers, at
     assert told
 
 

@@ -153,4 +153,4 @@ def test_any_option_text(text: str) -> None:
         except ValueError:
             continue
     options = TableOptions.parse({"bucket": text, "fields.v.count-limit": text, text: text})
-    assert options.given[text] == text
+    assert options.texts[text] == text

@@ -138,7 +138,7 @@ class FileSystem:
 
     def locate(self, name: Identifier) -> TableLocation:
         root = location(self.root, name.database, name.table)
-        return TableLocation(name=name.full, storage=confine(self.storage, root), layout=TablePaths(root=root))
+        return TableLocation(name=name.full, storage=confine(self.storage, root), paths=TablePaths(root=root))
 
     def create_table(self, name: Identifier, define: Define) -> None:
         metastore.check_own_folder(self.storage, self.root, name.database)

@@ -352,7 +352,7 @@ class Hive:
             table=name.table,
             is_partitioned=bool((entry or {}).get("partitionKeys")),
         )
-        return TableLocation(name=name.full, storage=storage, layout=TablePaths(root=root), catalog_env=environment)
+        return TableLocation(name=name.full, storage=storage, paths=TablePaths(root=root), catalog_env=environment)
 
     def create_table(self, name: Identifier, define: Define) -> None:
         _check_case(name.table)
@@ -365,7 +365,7 @@ class Hive:
         except LakekitError:
             with suppress(LakekitError):
                 if self.entry(name.database, name.table) is None:
-                    ground.storage.delete([ground.layout.schema(0)])  # ours: it was made where none was
+                    ground.storage.delete([ground.paths.schema(0)])  # ours: it was made where none was
             raise
 
     def _register(self, name: Identifier, target: TableLocation, schema: TableSchema) -> None:
@@ -380,7 +380,7 @@ class Hive:
             name.database,
             name.table,
             schema,
-            _url(target.storage, target.layout.root),
+            _url(target.storage, target.paths.root),
             now_ms=REAL_RUNTIME.now_ms(),
             is_external=self.settings.of("table.type") == "external"
             or schema.options.get("external", "").lower() == "true",
@@ -440,22 +440,22 @@ class Hive:
         if entry is None:
             raise StorageFailed(f"{old.full} went away from {self.where} at this moment", path=self.where)
         wanted = self.locate(new)
-        if not is_external(entry) and wanted.storage.stat(wanted.layout.root) is not None:
+        if not is_external(entry) and wanted.storage.stat(wanted.paths.root) is not None:
             raise StorageFailed(
-                f'"{wanted.layout.root}" is there already, though no table is; move it away first',
-                path=wanted.layout.root,
+                f'"{wanted.paths.root}" is there already, though no table is; move it away first',
+                path=wanted.paths.root,
             )
         self._alter(old.database, old.table, {**entry, "dbName": new.database, "tableName": new.table})
-        lies_here = any(warehouse.is_below(source.layout.root, folder) for folder in self._folders(old.database))
+        lies_here = any(warehouse.is_below(source.paths.root, folder) for folder in self._folders(old.database))
         if is_external(entry) or not lies_here or not schemas.ids(source):
             return
-        above = wanted.layout.root.rpartition("/")[0]
-        warehouse.move(source, wanted.layout.root, [*self._folders(old.database), *self._folders(new.database), above])
+        above = wanted.paths.root.rpartition("/")[0]
+        warehouse.move(source, wanted.paths.root, [*self._folders(old.database), *self._folders(new.database), above])
         moved = self.entry(new.database, new.table) or entry
         self._alter(
             new.database,
             new.table,
-            {**moved, "sd": {**moved["sd"], "location": _url(wanted.storage, wanted.layout.root)}},
+            {**moved, "sd": {**moved["sd"], "location": _url(wanted.storage, wanted.paths.root)}},
         )
 
     def _alter(self, database: str, table: str, entry: Entry) -> None:

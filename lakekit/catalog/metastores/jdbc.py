@@ -110,7 +110,7 @@ def open(settings: CatalogOptions) -> Jdbc:  # noqa: A001 - every metastore's
         )
     catalog = Jdbc(
         database=JdbcDatabase(
-            uri=settings.uri or "", driver=FrozenDict(settings.driver), shown=redact_uri(settings.uri or "")
+            uri=settings.uri or "", driver=FrozenDict(settings.driver), redacted_uri=redact_uri(settings.uri or "")
         ),
         storage=settings.storage,
         root=settings.warehouse,
@@ -142,7 +142,7 @@ class Jdbc:
 
     @property
     def where(self) -> str:
-        return self.database.shown
+        return self.database.redacted_uri
 
     # ---- databases -------------------------------------------------------------------------------
 
@@ -286,7 +286,7 @@ class Jdbc:
         layout = TablePaths(root=location(self.root, name.database, name.table))
         environment = JdbcEnvironment(catalog=self, database=name.database, table=name.table)
         return TableLocation(
-            name=name.full, storage=confine(self.storage, layout.root), layout=layout, catalog_env=environment
+            name=name.full, storage=confine(self.storage, layout.root), paths=layout, catalog_env=environment
         )
 
     def create_table(self, name: Identifier, define: Define) -> None:
@@ -299,7 +299,7 @@ class Jdbc:
         except StorageFailed as failed:
             # if this fails too, the schema stays: the row may exist
             if not self.has_table(name.database, name.table):
-                self.storage.delete([ground.layout.schema(0)])  # ours: it was made where none was
+                self.storage.delete([ground.paths.schema(0)])  # ours: it was made where none was
                 if not isinstance(failed, DuplicateKey):
                     raise
                 raise _identifier_taken(self.where, name) from None

@@ -59,7 +59,7 @@ def find(function: FieldFunction, rule: MergeSpec) -> Aggregate:
             f"{', '.join(names())}. Read other columns, or t.scan(raw=True) for unmerged rows",
             feature=f"aggregate.{function.name}",
         )
-    wrong = aggregate.refuses(function)
+    wrong = aggregate.type_problem(function)
     if wrong is not None:
         key = f"fields.{function.column}.aggregate-function"
         raise InvalidOption(

@@ -54,7 +54,7 @@ class FlattenedLists:
     elements: pl.Series
     starts: Ints
     sizes: Ints
-    there: Bools
+    not_null: Bools
 
     def spread(self, places: Ints, keys: Ints) -> tuple[Ints, Ints]:
         """Return the elements of the lists at `places`, one list after another, and the key of each element."""
@@ -80,7 +80,7 @@ def flatten_lists(lists: pl.Series) -> FlattenedLists:
         elements=elements,
         starts=np.cumsum(sizes) - sizes,
         sizes=sizes,
-        there=np.ones(len(lists), bool) if not_null is None else not_null,
+        not_null=np.ones(len(lists), bool) if not_null is None else not_null,
     )
 
 
@@ -172,7 +172,7 @@ def has_op(ops: Array | None, *kinds: int) -> bool:
 def has_list(versions: Versions, pool: FlattenedLists, places: Ints, keys: Ints) -> Bools:
     """Return which keys have a list that is not null."""
     keys_with_list = np.zeros(versions.count, bool)
-    keys_with_list[keys[pool.there[places]]] = True
+    keys_with_list[keys[pool.not_null[places]]] = True
     return keys_with_list
 
 
@@ -192,11 +192,11 @@ def collect(function: FieldFunction, versions: Versions, column: pl.Series, ops:
     if has_op(ops, RETRACT, SET_RETRACT) or (function.distinct and has_op(ops, REVERSE)):
         return _collect_by_key(function, versions, column, ops, pool)
     used = contributions(versions, ops)
-    elements, keys = pool.spread(used.places, used.keys)
+    elements, keys = pool.spread(used.positions, used.keys)
     if function.distinct:
         keep = firsts(keys, _element_codes(function, pool)[elements]) | used.set_alone[keys]
         elements, keys = elements[keep], keys[keep]
-    return pool.built(column, elements, keys, has_list(versions, pool, used.places, used.keys))
+    return pool.built(column, elements, keys, has_list(versions, pool, used.positions, used.keys))
 
 
 def _element_codes(function: FieldFunction, pool: FlattenedLists) -> Array:
@@ -254,7 +254,7 @@ def lists_by_key(
     versions: Versions, column: pl.Series, ops: Array | None, pool: FlattenedLists, scalar: by_key.ScalarFold
 ) -> pl.Series:
     """Return the lists that a fold over lists of element numbers computes, one for each key."""
-    lists = zip(by_key.scalars(pool.starts), by_key.scalars(pool.sizes), by_key.scalars(pool.there), strict=True)
+    lists = zip(by_key.scalars(pool.starts), by_key.scalars(pool.sizes), by_key.scalars(pool.not_null), strict=True)
     ranges = [list(range(at, at + size)) if is_present else None for at, size, is_present in lists]
     results = by_key.fold_values(versions, ranges, ops, scalar)
     not_null = np.array([result is not None for result in results], bool)
@@ -280,9 +280,9 @@ def merge_map(function: FieldFunction, versions: Versions, column: pl.Series, op
             by_key.ScalarFold(agg=_make_merge(by_key.scalars(codes)), retract=_make_retract(by_key.scalars(codes))),
         )
     used = contributions(versions, ops)
-    elements, keys = pool.spread(used.places, used.keys)
+    elements, keys = pool.spread(used.positions, used.keys)
     elements, keys = select_latest(keys, codes[elements], elements)
-    return pool.built(column, elements, keys, has_list(versions, pool, used.places, used.keys))
+    return pool.built(column, elements, keys, has_list(versions, pool, used.positions, used.keys))
 
 
 def _map_codes(function: FieldFunction, pool: FlattenedLists) -> Array:
@@ -404,8 +404,8 @@ def nested_update(function: FieldFunction, versions: Versions, column: pl.Series
     if _is_newer(function) or function.count_limit != NO_LIMIT or has_op(ops, RETRACT, SET_RETRACT):
         return lists_by_key(versions, column, ops, pool, _make_scalar_fold(function, pool, codes, hashes))
     used = contributions(versions, ops)
-    elements, keys = pool.spread(used.places, used.keys)
-    alone = _has_single_value(versions, pool, used.places, used.keys)
+    elements, keys = pool.spread(used.positions, used.keys)
+    alone = _has_single_value(versions, pool, used.positions, used.keys)
     merged = _present_elements(pool)[elements] & ~alone[keys]
     rows, rows_keys = elements[merged], keys[merged]
     if function.nested_key:
@@ -414,7 +414,7 @@ def nested_update(function: FieldFunction, versions: Versions, column: pl.Series
     as_is = alone[keys]
     rows, rows_keys = np.concatenate([rows, elements[as_is]]), np.concatenate([rows_keys, keys[as_is]])
     ordered = np.argsort(rows_keys, kind="stable")
-    return pool.built(column, rows[ordered], rows_keys[ordered], has_list(versions, pool, used.places, used.keys))
+    return pool.built(column, rows[ordered], rows_keys[ordered], has_list(versions, pool, used.positions, used.keys))
 
 
 def _is_newer(function: FieldFunction) -> bool:
@@ -437,7 +437,7 @@ def _present_elements(pool: FlattenedLists) -> Bools:
 
 def _has_single_value(versions: Versions, pool: FlattenedLists, places: Ints, keys: Ints) -> Bools:
     """Return which keys have at most one value that is not null: nothing is merged into it."""
-    return np.asarray(np.bincount(keys[pool.there[places]], minlength=versions.count) <= 1)
+    return np.asarray(np.bincount(keys[pool.not_null[places]], minlength=versions.count) <= 1)
 
 
 def _codes(function: FieldFunction, pool: FlattenedLists) -> Array:
@@ -532,8 +532,8 @@ def nested_partial_update(
     """Return one row for each nested key, each field its last value that is not null."""
     pool = flatten_lists(column.gather(versions.rows))
     used = contributions(versions, ops)
-    elements, keys = pool.spread(used.places, used.keys)
-    alone = _has_single_value(versions, pool, used.places, used.keys)
+    elements, keys = pool.spread(used.positions, used.keys)
+    alone = _has_single_value(versions, pool, used.positions, used.keys)
     merged = _present_elements(pool)[elements] & ~alone[keys]
     rows = pool.elements.gather(pl.Series(elements[merged])).struct.unnest()
     names = rows.columns
@@ -555,4 +555,4 @@ def nested_partial_update(
     both = pl.concat([grouped.select(KEY, pl.struct(cols(names)).alias(VALUE)), untouched]).sort(
         KEY, maintain_order=True
     )
-    return rebuild_lists(column, both[VALUE], both[KEY].to_numpy(), has_list(versions, pool, used.places, used.keys))
+    return rebuild_lists(column, both[VALUE], both[KEY].to_numpy(), has_list(versions, pool, used.positions, used.keys))

@@ -88,12 +88,12 @@ class Fold(Protocol):
 class Aggregate:
     """An aggregate function.
 
-    `refuses` returns what is wrong with a column's type, or None. `retracts`: the function supports retraction.
+    `type_problem` returns what is wrong with a column's type, or None. `retracts`: the function supports retraction.
     """
 
     name: str
     fold: Fold
-    refuses: Callable[[FieldFunction], str | None]
+    type_problem: Callable[[FieldFunction], str | None]
     retracts: bool
 
 
@@ -126,7 +126,7 @@ def aggregate(
         if name in AGGREGATES:
             msg = f"aggregate function {name!r} is declared twice"
             raise ValueError(msg)
-        AGGREGATES[name] = Aggregate(name=name, fold=fold, refuses=refuses, retracts=retracts)
+        AGGREGATES[name] = Aggregate(name=name, fold=fold, type_problem=refuses, retracts=retracts)
         return fold
 
     return declare
@@ -136,10 +136,10 @@ def aggregate(
 class Contributions:
     """The versions that make each key's value, key after key and in the order of their values in it.
 
-    `places` are positions in `versions.rows`.
+    `positions` are positions in `versions.rows`.
     """
 
-    places: Ints
+    positions: Ints
     keys: Ints
     set_alone: Array
     """Keys whose value was replaced by their last version and by nothing since."""
@@ -154,7 +154,7 @@ def contributions(versions: Versions, ops: Array | None) -> Contributions:
     step = np.repeat(np.arange(len(versions.heights)), versions.heights)
     alone = np.zeros(versions.count, bool)
     if ops is None:
-        return Contributions(places=np.lexsort((step, keys)), keys=np.sort(keys), set_alone=alone)
+        return Contributions(positions=np.lexsort((step, keys)), keys=np.sort(keys), set_alone=alone)
     replaces = (ops == SET) | (ops == SET_RETRACT)
     since = np.full(versions.count, -1)
     since[keys[replaces]] = step[replaces]
@@ -162,4 +162,4 @@ def contributions(versions: Versions, ops: Array | None) -> Contributions:
     signed = np.where(ops[used] == REVERSE, -step[used] - 1, step[used])
     ordered = used[np.lexsort((signed, keys[used]))]
     alone[:] = (since >= 0) & (np.bincount(keys[used], minlength=versions.count) == 1)
-    return Contributions(places=ordered, keys=keys[ordered], set_alone=alone)
+    return Contributions(positions=ordered, keys=keys[ordered], set_alone=alone)

@@ -241,7 +241,7 @@ def listagg(function: FieldFunction, versions: Versions, column: pl.Series, ops:
             by_key.ScalarFold(agg=lambda accumulator, text: _append_text(accumulator, text, function.delimiter)),
         )
     used = contributions(versions, ops)
-    parts = pl.DataFrame({"key": used.keys, "text": column.gather(versions.rows[used.places])}).filter(
+    parts = pl.DataFrame({"key": used.keys, "text": column.gather(versions.rows[used.positions])}).filter(
         pl.col("text").is_not_null()
     )
     filled = parts.filter(pl.col("text").str.len_bytes() > 0)

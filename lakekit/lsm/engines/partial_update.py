@@ -40,33 +40,35 @@ _NULL = np.iinfo(np.int64).min
 class SequenceScan:
     """The scan over the versions for one sequence group.
 
-    `held` is the current sequence of each key. `sequence`, `plain` and `folded` are the operations of the versions on
-    its sequence columns, its plain columns, and those with a function.
+    `current_sequences` is the current sequence of each key. `sequence_operations`, `plain_operations` and
+    `folded_operations` are the operations of the versions on its sequence columns, its plain columns, and those with a
+    function.
     """
 
     group: SequenceGroup
     numbers: list[Ints]
     floats: list[bool]
     empty: Bools
-    held: list[Ints]
-    sequence: Array
-    plain: Array
-    folded: Array
+    current_sequences: list[Ints]
+    sequence_operations: Array
+    plain_operations: Array
+    folded_operations: Array
 
 
 @dataclass(slots=True, kw_only=True)
 class UpdatePlan:
     """What the versions do to columns and keys.
 
-    `free` are the operations on columns outside groups (None: all add), `walks` those on each group. `accepted` are the
-    versions that were not ignored, `deleted` the keys that end as deleted; for `reached` see `_remove`.
+    `free_operations` are the operations on columns outside groups (None: all add), `sequence_scans` those on each
+    group. `accepted_versions` are the versions that were not ignored, `deleted_keys` the keys that end as deleted; for
+    `removed_versions` see `_remove`.
     """
 
-    free: Array | None
-    walks: list[SequenceScan] = field(default_factory=list)
-    accepted: Bools | None = None
-    deleted: Bools
-    reached: dict[str, Bools] = field(default_factory=dict)
+    free_operations: Array | None
+    sequence_scans: list[SequenceScan] = field(default_factory=list)
+    accepted_versions: Bools | None = None
+    deleted_keys: Bools
+    removed_versions: dict[str, Bools] = field(default_factory=dict)
 
 
 def fold(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
@@ -90,24 +92,34 @@ def fold(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
 
 def _columns(section: pl.DataFrame, rule: MergeSpec, versions: Versions, plan: UpdatePlan) -> dict[str, pl.Series]:
     last = versions.rows[versions.last()]
-    shared = {id(ops): last_rows(versions, ops) for walk in plan.walks for ops in (walk.sequence, walk.plain)}
+    shared = {
+        id(ops): last_rows(versions, ops)
+        for walk in plan.sequence_scans
+        for ops in (walk.sequence_operations, walk.plain_operations)
+    }
     columns = {}
     for name in section.columns:
         column = section[name]
-        walk = next((walk for walk in plan.walks if name in (*walk.group.columns, *walk.group.protected)), None)
+        walk = next(
+            (walk for walk in plan.sequence_scans if name in (*walk.group.columns, *walk.group.protected)), None
+        )
         if name == KIND:
-            columns[name] = pl.Series(name, np.where(plan.deleted, RowKind.DELETE, RowKind.INSERT).astype(np.int8))
+            columns[name] = pl.Series(name, np.where(plan.deleted_keys, RowKind.DELETE, RowKind.INSERT).astype(np.int8))
         elif name == SEQUENCE:
             columns[name] = _accepted_sequence(column, versions, plan)
         elif name in rule.key or name in rule.primary_key or not any(part.name == name for part in rule.fields):
             columns[name] = take(column, last)
         elif walk is None:
-            columns[name] = last_non_null_value(_last_non_null_function(rule, name), versions, column, plan.free)
+            columns[name] = last_non_null_value(
+                _last_non_null_function(rule, name), versions, column, plan.free_operations
+            )
         elif name in walk.group.protected and name in rule.functions:
             _refuse_reached(rule, name, plan)
-            columns[name] = aggregates.fold(rule.functions[name], rule, versions, column, walk.folded)
+            columns[name] = aggregates.fold(rule.functions[name], rule, versions, column, walk.folded_operations)
         else:
-            columns[name] = take(column, shared[id(walk.sequence if name in walk.group.columns else walk.plain)])
+            columns[name] = take(
+                column, shared[id(walk.sequence_operations if name in walk.group.columns else walk.plain_operations)]
+            )
     return columns
 
 
@@ -119,7 +131,7 @@ def _last_non_null_function(rule: MergeSpec, name: str) -> FieldFunction:
 
 def _accepted_sequence(column: pl.Series, versions: Versions, plan: UpdatePlan) -> pl.Series:
     """Return the number of the last version that was not ignored; 0 if all were."""
-    ops = None if plan.accepted is None else np.where(plan.accepted, ADD, SKIP)
+    ops = None if plan.accepted_versions is None else np.where(plan.accepted_versions, ADD, SKIP)
     return take(column, last_rows(versions, ops)).fill_null(0)
 
 
@@ -128,7 +140,7 @@ def _refuse_reached(rule: MergeSpec, name: str, plan: UpdatePlan) -> None:
 
     Such a delete stops the update at its sequence column; columns before it are retracted.
     """
-    reached = plan.reached.get(name)
+    reached = plan.removed_versions.get(name)
     if reached is not None and reached.any():
         function = rule.functions[name]
         aggregates.retractions(function, rule, aggregates.find(function, rule), np.where(reached, RETRACT, SKIP))
@@ -142,7 +154,7 @@ def _plan_ungrouped(section: pl.DataFrame, rule: MergeSpec, versions: Versions, 
     nothing = np.zeros(versions.count, bool)
     check_not_null(section, rule, versions.rows if not takes.any() else versions.rows[~takes])
     if not takes.any():
-        return UpdatePlan(free=None, deleted=nothing)
+        return UpdatePlan(free_operations=None, deleted_keys=nothing)
     if not rule.ignore_delete and not rule.remove_on_delete:
         raise _make_delete_refusal(rule)
     begins = np.arange(len(takes)) < versions.count
@@ -151,11 +163,11 @@ def _plan_ungrouped(section: pl.DataFrame, rule: MergeSpec, versions: Versions, 
     inserted = _has_version_in(versions, ~takes)
     if rule.ignore_delete:
         check_not_null(section, rule, versions.rows[ops == SET])
-        return UpdatePlan(free=ops, accepted=~takes, deleted=~inserted)
+        return UpdatePlan(free_operations=ops, accepted_versions=~takes, deleted_keys=~inserted)
     removes = kinds == RowKind.DELETE
     ops[removes] = SET
     check_not_null(section, rule, versions.rows[ops == SET])
-    return UpdatePlan(free=ops, deleted=~inserted | removes[versions.last()])
+    return UpdatePlan(free_operations=ops, deleted_keys=~inserted | removes[versions.last()])
 
 
 def _make_delete_refusal(rule: MergeSpec) -> InvalidOption:
@@ -201,18 +213,18 @@ def _plan_grouped(section: pl.DataFrame, rule: MergeSpec, versions: Versions, ki
         _step(walks, step, takes[step] & live[step], ~takes[step], copied[step])
         _remove(walks, names, step, (kinds[step] == RowKind.DELETE) & live[step], removed, reached)
     for walk in walks:
-        for ops in (walk.sequence, walk.plain, walk.folded):
+        for ops in (walk.sequence_operations, walk.plain_operations, walk.folded_operations):
             ops[removed] = SET
     free[removed] = SET
     check_not_null(section, rule, versions.rows[free == SET])
     if not rule.ignore_delete:
         deleted = ~_has_version_in(versions, ~takes) | removed[versions.last()]
     return UpdatePlan(
-        free=free if takes.any() else None,
-        walks=walks,
-        accepted=live if rule.ignore_delete else None,
-        deleted=deleted,
-        reached=reached,
+        free_operations=free if takes.any() else None,
+        sequence_scans=walks,
+        accepted_versions=live if rule.ignore_delete else None,
+        deleted_keys=deleted,
+        removed_versions=reached,
     )
 
 
@@ -231,10 +243,10 @@ def _walk(section: pl.DataFrame, versions: Versions, group: SequenceGroup) -> Se
         numbers=numbers,
         floats=floats,
         empty=empty,
-        held=current,
-        sequence=ops[0],
-        plain=ops[1],
-        folded=ops[2],
+        current_sequences=current,
+        sequence_operations=ops[0],
+        plain_operations=ops[1],
+        folded_operations=ops[2],
     )
 
 
@@ -245,7 +257,7 @@ def _is_not_smaller(walk: SequenceScan, step: slice) -> Bools:
     """
     height = step.stop - step.start
     larger, tied = np.zeros(height, bool), np.ones(height, bool)
-    for numbers, current, is_float in zip(walk.numbers, walk.held, walk.floats, strict=True):
+    for numbers, current, is_float in zip(walk.numbers, walk.current_sequences, walk.floats, strict=True):
         mine, theirs = current[:height], numbers[step]
         alike = theirs == mine
         if is_float:
@@ -265,18 +277,18 @@ def _step(walks: list[SequenceScan], step: slice, takes: Bools, adds: Bools, cop
         has_sequence = ~walk.empty[step]
         gets_in = has_sequence & (copied | _is_not_smaller(walk, step))
         active = takes | adds
-        walk.sequence[step] = np.where(copied, SET, np.where(gets_in & active, ADD, SKIP))
+        walk.sequence_operations[step] = np.where(copied, SET, np.where(gets_in & active, ADD, SKIP))
         plain = np.where(gets_in & adds, ADD, np.where(gets_in & takes, RETRACT, SKIP))
-        walk.plain[step] = np.where(copied & ~(gets_in & takes), SET, plain)
+        walk.plain_operations[step] = np.where(copied & ~(gets_in & takes), SET, plain)
         folded = np.where(
             adds & has_sequence, np.where(gets_in, ADD, REVERSE), np.where(takes & has_sequence, RETRACT, SKIP)
         )
-        walk.folded[step] = np.where(copied, np.where(takes & has_sequence, SET_RETRACT, SET), folded)
+        walk.folded_operations[step] = np.where(copied, np.where(takes & has_sequence, SET_RETRACT, SET), folded)
         _hold(walk, step, gets_in & active)
 
 
 def _hold(walk: SequenceScan, step: slice, which: Bools) -> None:
-    for numbers, current in zip(walk.numbers, walk.held, strict=True):
+    for numbers, current in zip(walk.numbers, walk.current_sequences, strict=True):
         put(current[: len(which)], numbers[step], which)
 
 
@@ -292,13 +304,17 @@ def _remove(
     places = np.full(len(deletes), len(names))
     for walk in walks:
         if walk.group.removes:
-            got_in = deletes & ~walk.empty[step] & ((walk.sequence[step] == ADD) | (walk.sequence[step] == SET))
+            got_in = (
+                deletes
+                & ~walk.empty[step]
+                & ((walk.sequence_operations[step] == ADD) | (walk.sequence_operations[step] == SET))
+            )
             places[got_in] = np.minimum(places[got_in], min(names.index(name) for name in walk.group.columns))
     is_removed = places < len(names)
     removed[step] = is_removed
     for walk in walks:
         for name in walk.group.protected:
             if name in reached:
-                is_retracted = (walk.folded[step] == RETRACT) | (walk.folded[step] == SET_RETRACT)
+                is_retracted = (walk.folded_operations[step] == RETRACT) | (walk.folded_operations[step] == SET_RETRACT)
                 reached[name][step] |= is_removed & is_retracted & (names.index(name) < places)
         _hold(walk, step, is_removed)

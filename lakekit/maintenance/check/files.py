@@ -152,7 +152,7 @@ def check(ctx: TableContext, entries: ManifestEntries, at: list[str], what: str,
         else:
             intact.append(i)
         for name in extra[i]:
-            extra_path = ctx.layout.extra_file(path, name)
+            extra_path = ctx.paths.extra_file(path, name)
             notes.paths.add(extra_path)
             if extra_path not in actual_sizes:
                 message = f"{names[i]} names {name}, which is not there"
@@ -336,7 +336,7 @@ def _hash_indexes(
             notes.wrong(
                 "hash index is missing",
                 message,
-                path=ctx.layout.bucket_dir(named, bucket),
+                path=ctx.paths.bucket_dir(named, bucket),
                 field="_INDEX_TYPE",
                 remedy=_NO_INDEX,
             )

@@ -43,9 +43,9 @@ def check(ctx: TableContext, live: ManifestEntries, at: list[str], notes: Findin
     _numbers(live, at, notes)
     _totals(ctx, live, notes)
     if ctx.schema.primary_keys:
-        with notes.reading("key range", ctx.layout.manifest_dir):
+        with notes.reading("key range", ctx.paths.manifest_dir):
             _key_ranges(ctx, live, at, notes)
-        notes.paths.discard(ctx.layout.manifest_dir)
+        notes.paths.discard(ctx.paths.manifest_dir)
 
 
 def bucket_codes(entries: ManifestEntries) -> Ints:
@@ -114,7 +114,7 @@ def _totals(ctx: TableContext, live: ManifestEntries, notes: Findings) -> None:
         mine = (codes == code) & fixed
         distinct_totals = np.unique(totals[mine])
         where = partition_path(ctx, row) or "the table"
-        directory = ctx.layout.bucket_dir(partition_path(ctx, row), 0).rpartition("/")[0]
+        directory = ctx.paths.bucket_dir(partition_path(ctx, row), 0).rpartition("/")[0]
         remedy = "overwrite the partition (t.overwrite), which writes it with one number of buckets"
         if len(distinct_totals) > 1:
             message = (

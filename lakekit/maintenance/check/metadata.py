@@ -65,14 +65,14 @@ _LISTS: tuple[Which, ...] = ("base", "delta", "changelog")
 class MetadataContents:
     """The live files, changelog files and index files that could be read."""
 
-    live: ManifestEntries
-    changelog: ManifestEntries
-    index: list[IndexManifestEntry]
+    live_entries: ManifestEntries
+    changelog_entries: ManifestEntries
+    index_entries: list[IndexManifestEntry]
 
 
 def check(ctx: TableContext, snapshot: Snapshot, notes: Findings) -> MetadataContents:
     """Check the metadata of a snapshot, and return its contents."""
-    where = ctx.layout.snapshot(snapshot.id)
+    where = ctx.paths.snapshot(snapshot.id)
     notes.paths.add(where)
     lists = {which: _entries(ctx, snapshot, which, notes) for which in _LISTS}
     base, delta, changelog = (lists[which] for which in _LISTS)
@@ -93,11 +93,13 @@ def check(ctx: TableContext, snapshot: Snapshot, notes: Findings) -> MetadataCon
             remedy = "rows are read as the manifests say; only counts are wrong"
             notes.wrong("row count of the snapshot", message, path=where, field=name, remedy=remedy)
     if snapshot.statistics is not None:
-        with notes.reading("statistics file", ctx.layout.statistics(snapshot.statistics)):
+        with notes.reading("statistics file", ctx.paths.statistics(snapshot.statistics)):
             refs.read_statistics(ctx, snapshot)
     _row_ids(snapshot, live, where, notes)
     _schemas(ctx, snapshot, live, notes)
-    return MetadataContents(live=live, changelog=changelog[0], index=_index(ctx, snapshot, notes))
+    return MetadataContents(
+        live_entries=live, changelog_entries=changelog[0], index_entries=_index(ctx, snapshot, notes)
+    )
 
 
 def _row_ids(snapshot: Snapshot, live: ManifestEntries, where: str, notes: Findings) -> None:
@@ -123,7 +125,7 @@ def _row_ids(snapshot: Snapshot, live: ManifestEntries, where: str, notes: Findi
 def _schemas(ctx: TableContext, snapshot: Snapshot, live: ManifestEntries, notes: Findings) -> None:
     """Whether the schemas can be read that the snapshot and its data files were made with."""
     for number in {snapshot.schema_id, *live.numbers("schema_id").tolist()}:  # scalar: few schemas
-        path = ctx.layout.schema(number)
+        path = ctx.paths.schema(number)
         with notes.reading("schema", path):
             schemas.read(ctx, number)
         notes.paths.discard(path)  # it is looked at, not counted: it is no file of the snapshot
@@ -141,7 +143,7 @@ def _entries(ctx: TableContext, snapshot: Snapshot, which: Which, notes: Finding
         return columns_of.empty(), True
     if which == "changelog" and _is_restored(ctx, snapshot):
         return columns_of.empty(), False
-    with notes.reading("manifest list", ctx.layout.manifest(name)):
+    with notes.reading("manifest list", ctx.paths.manifest(name)):
         listed = manifest_reader.manifest_files(ctx, snapshot, which)
     if listed is None:
         return columns_of.empty(), False
@@ -149,7 +151,7 @@ def _entries(ctx: TableContext, snapshot: Snapshot, which: Which, notes: Finding
     with suppress(LakekitError):  # which of them it is comes out below
         manifest_reader.read_entries(ctx, listed)  # all at once, which is faster; kept for what follows
     for file in listed:
-        path = ctx.layout.manifest(file.name)
+        path = ctx.paths.manifest(file.name)
         with notes.reading("manifest", path):
             part = manifest_reader.read_entries(ctx, [file])
             _manifest(ctx, file, part, path, notes)
@@ -162,7 +164,7 @@ def _is_restored(ctx: TableContext, snapshot: Snapshot) -> bool:
 
     The changelog of such a snapshot was deleted when the snapshot expired. A branch begins with one.
     """
-    storage, layout = ctx.storage, ctx.layout
+    storage, layout = ctx.storage, ctx.paths
     first = not storage.exists(layout.snapshot(snapshot.id - 1))
     return first and not storage.exists(layout.manifest(snapshot.changelog_manifest_list or ""))
 
@@ -277,7 +279,7 @@ def _names(
 def _index(ctx: TableContext, snapshot: Snapshot, notes: Findings) -> list[IndexManifestEntry]:
     if snapshot.index_manifest is None:
         return []
-    with notes.reading("index manifest", ctx.layout.manifest(snapshot.index_manifest)):
+    with notes.reading("index manifest", ctx.paths.manifest(snapshot.index_manifest)):
         return manifest_reader.index_entries(ctx, snapshot)
     return []
 
@@ -305,13 +307,13 @@ def check_history(ctx: TableContext, notes: Findings) -> None:
                 f"it says {latest[0]}, and the newest snapshot is {latest[1]}: the reference engine believes it, and "
                 "fails or goes on from there"
             )
-            notes.wrong("hint leads astray", message, path=ctx.layout.latest_hint, remedy=_HINT)
+            notes.wrong("hint leads astray", message, path=ctx.paths.latest_hint, remedy=_HINT)
         if gap:
             message = (
                 f"{describe_ranges(gap)} are not there, and others before and after are: streams and expiry of the "
                 "reference engine fail there"
             )
-            notes.wrong("snapshots are missing", message, path=ctx.layout.snapshot_dir, remedy=_GAP)
+            notes.wrong("snapshots are missing", message, path=ctx.paths.snapshot_dir, remedy=_GAP)
 
 
 _MAX_SHOWN = 8
@@ -331,7 +333,7 @@ def describe_ranges(gaps: Sequence[range]) -> str:
 
 def _read_hint_state(ctx: TableContext) -> HintState:
     """Return LATEST, EARLIEST and then the snapshot ids: a commit writes its snapshot before its hint."""
-    latest, earliest = (_read_hint(ctx, path) for path in (ctx.layout.latest_hint, ctx.layout.earliest_hint))
+    latest, earliest = (_read_hint(ctx, path) for path in (ctx.paths.latest_hint, ctx.paths.earliest_hint))
     return latest, earliest, snapshots.ids(ctx)
 
 
@@ -377,18 +379,18 @@ def check_gc_roots(ctx: TableContext, notes: Findings) -> None:
                     field = damaged.field if isinstance(damaged, Corrupt) else None
                     remedy = _CONSUMER if what == "consumer" else _ROOT
                     notes.wrong(f"{what} is unreadable", damaged.message, path=damaged.path, field=field, remedy=remedy)
-            if branch != ctx.layout.branch and not schemas.ids(own):
+            if branch != ctx.paths.branch and not schemas.ids(own):
                 message = (
                     f"branch {branch!r} has no schema: it was not made whole, or not removed whole, and no orphan of "
                     "the table goes while it is there"
                 )
                 notes.better(
-                    "branch is half there", message, path=own.layout.branch_root, remedy=_BRANCH.format(branch=branch)
+                    "branch is half there", message, path=own.paths.branch_root, remedy=_BRANCH.format(branch=branch)
                 )
     numbers = schemas.ids(ctx)
     for gap in missing_ranges(numbers):
         for number in gap[:_MAX_FINDINGS]:
-            path = ctx.layout.schema(number)
+            path = ctx.paths.schema(number)
             if path not in reported:
                 notes.wrong(
                     "schema is missing",
@@ -398,7 +400,7 @@ def check_gc_roots(ctx: TableContext, notes: Findings) -> None:
                 )
         if len(gap[_MAX_FINDINGS:]):
             message = f"schemas {gap[_MAX_FINDINGS]} to {gap[-1]} are not there, and others before and after are"
-            notes.wrong("schema is missing", message, path=ctx.layout.schema_dir, remedy=_SCHEMA)
+            notes.wrong("schema is missing", message, path=ctx.paths.schema_dir, remedy=_SCHEMA)
 
 
 def _find_unreadable(ctx: TableContext) -> list[UnreadableRoot]:

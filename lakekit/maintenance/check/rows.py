@@ -74,15 +74,13 @@ _SAMPLE_SIZE = 16
 def check_file_indexes(checked_file: FileUnderCheck) -> None:
     """Look up values that the rows of a file hold in its indexes, and report those that are not found."""
     file = checked_file.file
-    outside = (
-        None if file.index_file is None else checked_file.ctx.layout.extra_file(checked_file.path, file.index_file)
-    )
+    outside = None if file.index_file is None else checked_file.ctx.paths.extra_file(checked_file.path, file.index_file)
     path, where = (
         (checked_file.path, "_EMBEDDED_FILE_INDEX") if file.embedded_index is not None else (outside, "_EXTRA_FILES")
     )
     if path is None:
         return
-    with checked_file.notes.reading("file index", path, INDEX_ANEW):
+    with checked_file.findings.reading("file index", path, INDEX_ANEW):
         indexes = file_index_pruning.open_indexes(checked_file.ctx, checked_file.path, file, checked_file.ctx.schema)
         if indexes is None:
             return
@@ -92,13 +90,13 @@ def check_file_indexes(checked_file: FileUnderCheck) -> None:
             container.payload_view(indexes.data, span, path=path)
         for field in checked_file.ctx.schema.fields:
             lost = (
-                next(_find_lost_rows(indexes, field, checked_file.frame[field.name]), None)
-                if _is_asked(indexes, field, checked_file.frame)
+                next(_find_lost_rows(indexes, field, checked_file.rows[field.name]), None)
+                if _is_asked(indexes, field, checked_file.rows)
                 else None
             )
             if lost is not None:
                 message = f"{lost}: filters pass them over"
-                checked_file.notes.wrong("file index lacks rows", message, path=path, field=where, remedy=INDEX_ANEW)
+                checked_file.findings.wrong("file index lacks rows", message, path=path, field=where, remedy=INDEX_ANEW)
 
 
 def _is_asked(indexes: IndexedFile, field: Field, frame: pl.DataFrame) -> bool:
@@ -237,12 +235,12 @@ class FileUnderCheck:
     partition: bytes
     bucket: int
     total_buckets: int
-    frame: pl.DataFrame
-    notes: Findings
+    rows: pl.DataFrame
+    findings: Findings
 
     def wrong(self, what: str, message: str, field: str, remedy: str = REWRITE) -> None:
         """Add a problem of this file."""
-        self.notes.wrong(what, message, path=self.path, field=field, remedy=remedy)
+        self.findings.wrong(what, message, path=self.path, field=field, remedy=remedy)
 
 
 class FileCheckRequest(NamedTuple):
@@ -301,8 +299,8 @@ def check(
                 partition=partition,
                 bucket=bucket,
                 total_buckets=int(totals[i]),
-                frame=frame,
-                notes=notes,
+                rows=frame,
+                findings=notes,
             )
             _check(checked_file, hashes)
 
@@ -322,15 +320,15 @@ def _is_damaged(ctx: TableContext, file: DataFileMeta, path: str, notes: Finding
     pages = list(parquet_pages.find_damaged_pages(path, partial(ctx.storage.read, path), file.size_bytes, unsummed))
     for page in pages:
         message = (
-            f"the page of {page.column} at byte {page.offset} has CRC-32 {page.computed:08x}, {page.stored:08x} was "
-            "stored: it is not what was written"
+            f"the page of {page.column} at byte {page.offset} has CRC-32 {page.computed_crc:08x}, "
+            f"{page.stored_crc:08x} was stored: it is not what was written"
         )
         notes.wrong("a page has another checksum", message, path=path, field=page.column)
     return bool(pages)
 
 
 def _check(checked_file: FileUnderCheck, hashes: Hashes | None) -> None:
-    file, frame = checked_file.file, checked_file.frame
+    file, frame = checked_file.file, checked_file.rows
     if frame.height != file.row_count:
         what = "data file" if hashes is not None else "changelog file"
         checked_file.wrong(
@@ -361,7 +359,7 @@ def _check_placement(checked_file: FileUnderCheck) -> None:
     A row with a null in its bucket key may be in any bucket: no reader chooses a bucket by a null, and writers place
     some of them otherwise (pypaimon and pypaimon-rust those of TIMESTAMP(6) and of long decimals).
     """
-    ctx, frame = checked_file.ctx, checked_file.frame
+    ctx, frame = checked_file.ctx, checked_file.rows
     if ctx.schema.partition_keys:
         others = [row for row in bucket_assigners.encode_partitions(frame, ctx).rows if row != checked_file.partition]
         if others:
@@ -385,7 +383,7 @@ def _check_placement(checked_file: FileUnderCheck) -> None:
 
 def _versions(checked_file: FileUnderCheck) -> None:
     """Check sequence numbers and row kinds."""
-    file, frame = checked_file.file, checked_file.frame
+    file, frame = checked_file.file, checked_file.rows
     sequences = frame[SEQUENCE_NUMBER]
     low, high = sequences.min(), sequences.max()
     if (
@@ -409,7 +407,7 @@ def _versions(checked_file: FileUnderCheck) -> None:
 
 def _keys(checked_file: FileUnderCheck) -> None:
     """Check the order, uniqueness and range of the keys."""
-    frame = checked_file.frame.select(cols(checked_file.ctx.schema.trimmed_primary_keys))
+    frame = checked_file.rows.select(cols(checked_file.ctx.schema.trimmed_primary_keys))
     order = numpy_columns.order(frame, frame.columns)
     fallen = np.flatnonzero(order != np.arange(len(order)))
     if fallen.size:
@@ -456,7 +454,7 @@ def _hash_index(checked_file: FileUnderCheck, hashes: Hashes) -> None:
     indexed_hashes = hashes.get((checked_file.partition, checked_file.bucket))
     if indexed_hashes is None:
         return
-    columns, types = bucket_assigners.key_columns(checked_file.frame, checked_file.ctx.schema.key_fields)
+    columns, types = bucket_assigners.key_columns(checked_file.rows, checked_file.ctx.schema.key_fields)
     unknown = int((~np.isin(hashing.hash_columns(columns, types), indexed_hashes)).sum())
     if unknown:
         message = (

@@ -47,9 +47,9 @@ def check(ctx: TableContext, *, deep: bool = False) -> Report:
     )
     notes = Findings()
     snapshot: Snapshot | None = None
-    with notes.reading("snapshot", ctx.layout.snapshot_dir):
+    with notes.reading("snapshot", ctx.paths.snapshot_dir):
         snapshot = snapshots.latest(ctx)
-    notes.paths.discard(ctx.layout.snapshot_dir)
+    notes.paths.discard(ctx.paths.snapshot_dir)
     metadata.check_history(ctx, notes)
     if snapshot is not None:
         snapshot, inside = _looked_through(ctx, snapshot, deep=deep)
@@ -85,7 +85,7 @@ def _looked_through(ctx: TableContext, snapshot: Snapshot, *, deep: bool) -> tup
     notes.better(
         "snapshot was not looked through",
         message,
-        path=ctx.layout.snapshot_dir,
+        path=ctx.paths.snapshot_dir,
         remedy="keep snapshots longer: snapshot.time-retained",
     )
     return snapshot, notes
@@ -93,20 +93,26 @@ def _looked_through(ctx: TableContext, snapshot: Snapshot, *, deep: bool) -> tup
 
 def _look(ctx: TableContext, snapshot: Snapshot, notes: Findings, *, deep: bool) -> None:
     contents = metadata.check(ctx, snapshot, notes)
-    changelog = files.paths(ctx, contents.changelog, notes)
+    changelog = files.paths(ctx, contents.changelog_entries, notes)
     if changelog is not None:
-        intact_changelogs = files.check(ctx, contents.changelog, changelog, "changelog file", notes)
+        intact_changelogs = files.check(ctx, contents.changelog_entries, changelog, "changelog file", notes)
         if deep:
             rows.check(
-                ctx, contents.changelog, changelog, intact_changelogs, None, notes, isolated_check=child_process.check
+                ctx,
+                contents.changelog_entries,
+                changelog,
+                intact_changelogs,
+                None,
+                notes,
+                isolated_check=child_process.check,
             )
-    at = files.paths(ctx, contents.live, notes)
+    at = files.paths(ctx, contents.live_entries, notes)
     if at is None:
         return
-    hashes = files.check_index_files(ctx, contents.live, contents.index, notes)
-    intact = files.check(ctx, contents.live, at, "data file", notes)
-    levels.check(ctx, contents.live, at, notes)
+    hashes = files.check_index_files(ctx, contents.live_entries, contents.index_entries, notes)
+    intact = files.check(ctx, contents.live_entries, at, "data file", notes)
+    levels.check(ctx, contents.live_entries, at, notes)
     if deep:
-        rows.check(ctx, contents.live, at, intact, hashes, notes, isolated_check=child_process.check)
+        rows.check(ctx, contents.live_entries, at, intact, hashes, notes, isolated_check=child_process.check)
     with notes.told_of("advice", ctx.root):
-        levels.advise(ctx, contents.live, notes)
+        levels.advise(ctx, contents.live_entries, notes)

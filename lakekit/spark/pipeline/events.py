@@ -65,16 +65,16 @@ _MINUTE_MS, _DAY_MS = 60_000, 86_400_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventSelection:
-    """A selection of flights: those of `days` days from `first` on, at most `flights` of each day."""
+    """A selection of flights: those of `days` days from `first_day` on, at most `flights` of each day."""
 
-    first: date = FIRST_DAY
+    first_day: date = FIRST_DAY
     days: int = 7
     flights: int | None = None
 
     def __post_init__(self) -> None:
-        if self.days < 1 or not date(2013, 1, 1) <= self.first <= LAST_DAY - timedelta(days=self.days - 1):
+        if self.days < 1 or not date(2013, 1, 1) <= self.first_day <= LAST_DAY - timedelta(days=self.days - 1):
             raise InvalidOption(
-                f"{self.days} days from {self.first} on: the flights are those of 2013, and one day is the least",
+                f"{self.days} days from {self.first_day} on: the flights are those of 2013, and one day is the least",
                 key="days",
             )
         if self.flights is not None and self.flights < 1:
@@ -82,7 +82,7 @@ class EventSelection:
 
     def each(self) -> Iterator[date]:
         """Yield the days of the feed."""
-        return (self.first + timedelta(days=number) for number in range(self.days))
+        return (self.first_day + timedelta(days=number) for number in range(self.days))
 
 
 KEYS = {"day": "DATE", "carrier": "STRING", "flight": "INT", "origin": "STRING"}
@@ -166,7 +166,7 @@ def land(lake: PipelineLocation, feed: EventSelection) -> list[date]:
     rows = events(feed)
     for landed in feed.each():
         of_day = rows.filter(pl.col("landed") == landed)
-        has_added = landed > feed.first
+        has_added = landed > feed.first_day
         folder = lake.landing / landed.isoformat()
         folder.mkdir(parents=True, exist_ok=True)
         from_newark = pl.col("origin") == "EWR"
@@ -231,14 +231,14 @@ def events(feed: EventSelection) -> pl.DataFrame:
 
     A row has what is known at that time, `before` as it was, `op`, `ts_ms`, and the day it `landed`.
     """
-    last = feed.first + timedelta(days=feed.days - 1)
+    last = feed.first_day + timedelta(days=feed.days - 1)
     # the last evening schedules the day after
-    flown = flights().filter(pl.col("day").is_between(feed.first, last + timedelta(days=1)))
+    flown = flights().filter(pl.col("day").is_between(feed.first_day, last + timedelta(days=1)))
     if feed.flights is not None:
         flown = flown.sort("day", _draw(0), "number").group_by("day", maintain_order=True).head(feed.flights)
-    happened = _build_events(flown).with_columns(pl.max_horizontal("own_day", pl.lit(feed.first)).alias("own_day"))
+    happened = _build_events(flown).with_columns(pl.max_horizontal("own_day", pl.lit(feed.first_day)).alias("own_day"))
     happened = happened.with_columns(
-        pl.when(pl.col("own_day") > feed.first).then(ADDED_COLUMN).alias(ADDED_COLUMN)
+        pl.when(pl.col("own_day") > feed.first_day).then(ADDED_COLUMN).alias(ADDED_COLUMN)
     ).sort(*KEY, "ts_ms")
     payload = pl.struct(*PAYLOAD, ADDED_COLUMN)
     happened = happened.with_columns(

@@ -60,23 +60,23 @@ GROUP_COLUMNS = ["day", "carrier"]
 class Totals:
     """The totals of the files beside those of the tables.
 
-    `table`: what was counted or summed, in the files and in the tables. `different`: the rows of gold, by day and
+    `table`: what was counted or summed, in the files and in the tables. `differences`: the rows of gold, by day and
     carrier, that differ.
     """
 
     table: pl.DataFrame
-    different: pl.DataFrame
+    differences: pl.DataFrame
 
     @property
     def agree(self) -> bool:
         """Whether every total, and every row of gold, is what the files say."""
-        return self.different.is_empty() and bool((self.table["files"] == self.table["tables"]).all())
+        return self.differences.is_empty() and bool((self.table["files"] == self.table["tables"]).all())
 
     def __str__(self) -> str:
         with pl.Config(tbl_rows=-1, tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True):
             verdict = f"the tables {'hold' if self.agree else 'do not hold'} what the files say"
             text = f"{self.table}\n{verdict}"
-            return text if self.different.is_empty() else f"{text}; in gold these are different:\n{self.different}"
+            return text if self.differences.is_empty() else f"{text}; in gold these are different:\n{self.differences}"
 
 
 def landed_events(lake: PipelineLocation) -> pl.DataFrame:
@@ -145,7 +145,7 @@ def totals(lake: PipelineLocation) -> Totals:
         table=pl.DataFrame(
             rows, schema={"table": pl.String, "total": pl.String, "files": pl.Int64, "tables": pl.Int64}, orient="row"
         ),
-        different=different,
+        differences=different,
     )
 
 

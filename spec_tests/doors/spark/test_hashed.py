@@ -102,7 +102,7 @@ def test_a_column_of_another_type_goes_another_way(spark, tmp_path):
 
 def test_a_row_that_comes_to_the_wrong_task_is_an_error_and_never_a_key_in_two_places(tmp_path: Path):
     table = lk.create(tmp_path / "t", {"k": "BIGINT NOT NULL"}, primary_keys=["k"], options={"bucket": "4"})
-    writers = BucketWriters(table._context(), commit_user="me", shard=WriteShard(cut=WriteParallelism(tasks=2, assigners=2), task=1))
+    writers = BucketWriters(table._context(), commit_user="me", shard=WriteShard(parallelism=WriteParallelism(tasks=2, assigners=2), task=1))
     with pytest.raises(Unsupported, match="belongs to another"):
         writers.write(next(row_conversion.batches(pl.DataFrame({"k": range(8)}), table._context())))
     writers.drop()

@@ -88,7 +88,7 @@ def test_files_are_the_same_each_time_and_each_day_stands_for_itself(undisturbed
 
 
 def test_what_cannot_be_asked_for(tmp_path, monkeypatch, capsys):
-    for feed in ({"days": 0}, {"first": date(2012, 12, 31)}, {"first": date(2013, 12, 30), "days": 3}, {"flights": 0}):
+    for feed in ({"days": 0}, {"first_day": date(2012, 12, 31)}, {"first_day": date(2013, 12, 30), "days": 3}, {"flights": 0}):
         with pytest.raises(InvalidOption, match="least"):
             EventSelection(**feed)
     assert program.main(["--root", str(tmp_path), "--days", "0"]) == 2
@@ -130,7 +130,7 @@ def test_totals_that_differ_are_said(undisturbed, spark, tmp_path, monkeypatch, 
     lake.gold.upsert(pl.DataFrame({"day": [date(2013, 2, 7)], "carrier": ["UA"], "flights": [1]}), cast=True)
     found = totals(lake)
     assert not found.agree
-    assert found.different.select("day", "carrier").rows() == [(date(2013, 2, 7), "UA")]
+    assert found.differences.select("day", "carrier").rows() == [(date(2013, 2, 7), "UA")]
     assert "do not hold" in str(found)
     monkeypatch.setattr(program, "run", lambda *given, **named: found)
     monkeypatch.setattr(program, "start", lambda **given: spark)

@@ -210,7 +210,7 @@ def test_conditions_keep_the_rows_that_polars_keeps(spark: SparkSession, append:
 
 @pytest.mark.parametrize("expr", NOT_SAID, ids=str)
 def test_what_spark_may_answer_otherwise_is_left_to_polars(append: lk.Table, expr: pl.Expr) -> None:
-    said = batch_read.rows_of(batch_read.handle_of(append, None, None), expr).said
+    said = batch_read.rows_of(batch_read.handle_of(append, None, None), expr).predicates
     assert native_parquet.column_of(said, {field.name: field.type for field in append.schema.fields}) is None
 
 
@@ -404,7 +404,7 @@ def test_a_slice_that_is_not_there_is_corrupt(keyed: lk.Table) -> None:
     found = planned(keyed)
     one = tasks.decode(tasks.plan_tasks(found, found.raw, 2)[0])
     whole = tasks.encode(tasks.ReadTask(pieces=one.pieces[:1], slice=999999, slices=1000000))
-    what = tasks.ReadJob(ctx=found.ctx, fields=keyed.schema.fields, out=keyed.schema.fields)
+    what = tasks.ReadJob(ctx=found.ctx, fields=keyed.schema.fields, output_fields=keyed.schema.fields)
     with pytest.raises(lk.Corrupt, match="asks for slice 999999, and its files are cut into"):
         list(tasks.rows(what, whole))
 

@@ -96,8 +96,8 @@ def test_conditions_mean_what_they_mean_in_spark(spark, cat):
 
     t = cat["shop.orders"]
     scope = Scope(
-        sides=(TableScope(called=("orders",), columns=dict(polars_schema(t._context().schema.fields))),),
-        ask=lambda text: pl.Series(pl.from_arrow(spark.sql(text).toArrow().column(0))),
+        sides=(TableScope(names=("orders",), columns=dict(polars_schema(t._context().schema.fields))),),
+        run_query=lambda text: pl.Series(pl.from_arrow(spark.sql(text).toArrow().column(0))),
     )
     frame = t.scan().collect()
     asked = ", ".join(f"({text}) IS TRUE" for text in EXPRESSIONS)
@@ -303,7 +303,7 @@ def test_texts_are_read_as_spark_reads_them(spark):
     said = [r"'it''s'", r"'it\'s'", '"a""b"', r"'a\nb\\c\%'", "'{a};--b'"]
     wanted = spark.sql(f"SELECT {', '.join(said)}").first()
     assert [TokenStream.of(one).string() for one in said] == list(wanted)
-    scope = Scope(sides=(TableScope(called=("t",), columns={"s": pl.String()}),))
+    scope = Scope(sides=(TableScope(names=("t",), columns={"s": pl.String()}),))
     for one, value in zip(said, wanted, strict=True):
         if "\\" in one:
             with pytest.raises(InvalidOption, match="backslash"):
@@ -446,7 +446,7 @@ def test_moments_are_of_the_sessions_zone(spark, cat, monkeypatch):
     from lakekit.sql.expressions import Scope, TableScope, expression, parse_tree
     from lakekit.sql.tokenizer import TokenStream
 
-    side = TableScope(called=("t",), columns={"at": pl.Datetime("us", "UTC")})
+    side = TableScope(names=("t",), columns={"at": pl.Datetime("us", "UTC")})
     found = expression(parse_tree("at = TIMESTAMP '2024-07-01 12:00:00'", "condition"), Scope(sides=(side,), zone="Europe/Berlin"))
     frame = pl.DataFrame({"at": [datetime(2024, 7, 1, 10, tzinfo=UTC), datetime(2024, 7, 1, 12, tzinfo=UTC)]}, schema=dict(side.columns))
     assert frame.filter(found)["at"].to_list() == [datetime(2024, 7, 1, 10, tzinfo=UTC)]

@@ -28,7 +28,7 @@ def job(tmp_path):
     from lakekit.spark.write_task import WriteJob
 
     t = lk.create(tmp_path / "t", {"k": "BIGINT NOT NULL", "v": "STRING"}, primary_keys=["k"], options=OPTIONS)
-    return WriteJob(ctx=t._context(), commit_user="job", replaces=False, batch=True, row_kind=None, cut=WriteParallelism(tasks=2, assigners=2))
+    return WriteJob(ctx=t._context(), commit_user="job", replaces=False, batch=True, row_kind=None, parallelism=WriteParallelism(tasks=2, assigners=2))
 
 
 def batches(job, rows: int = 2_000):
@@ -140,7 +140,7 @@ def test_shares_of_dynamic_buckets_meet_no_bucket_twice(tmp_path):
         tasks = TaskRouter.of(handle, cut, replaces=False, batch=True).task_numbers(frame)
         found = []
         for number in range(count):
-            writers = BucketWriters(handle, commit_user="job", batch=True, shard=WriteShard(cut=cut, task=number))
+            writers = BucketWriters(handle, commit_user="job", batch=True, shard=WriteShard(parallelism=cut, task=number))
             writers.write(frame.filter(pl.Series(tasks == number)))
             found += writers.prepare()
             writers.drop()
