@@ -48,6 +48,7 @@ __all__ = [
     "PATH",
     "POSITION",
     "ROW",
+    "ROW_KIND",
     "SEQUENCE",
     "VALUE",
     "cast_columns",
@@ -73,6 +74,9 @@ KIND: Final = "_VALUE_KIND"
 """The kind of a row as its number: 0 +I, 1 -U, 2 +U, 3 -D."""
 SEQUENCE: Final = "_SEQUENCE_NUMBER"
 """The sequence number of a row."""
+
+ROW_KIND: Final = "_row_kind"
+"""The column under which rows say what they do, going in and coming out."""
 
 # ---- columns that lakekit adds ---------------------------------------------------------------------------------------
 

@@ -244,8 +244,24 @@ def _rows(target: RewriteTarget, files: Sequence[DataFileMeta]) -> Iterator[pl.D
 # ---- append bucket -------------------------------------------------------
 
 
+class _UnmergedBucket:
+    """What buckets of rows without keys say of their compactions."""
+
+    __slots__ = ()
+
+    @property
+    def run_count(self) -> int:
+        """Return 0: readers merge nothing, so that commits need not wait for a compaction."""
+        return 0
+
+    @property
+    def is_due(self) -> bool:
+        """Return False: files may wait."""
+        return False
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
-class AppendBucket:
+class AppendBucket(_UnmergedBucket):
     """The files of one bucket of an append table while it is written; small neighbours are packed, their rows in order.
 
     `pending_files` are the files that a compaction may consider, in order. `vectors` are read by the first compaction.
@@ -271,16 +287,6 @@ class AppendBucket:
             restored_bucket=restored,
             pending_files=sort_by_sequence(restored.files),
         )
-
-    @property
-    def run_count(self) -> int:
-        """Return 0: readers merge nothing, so that commits need not wait for a compaction."""
-        return 0
-
-    @property
-    def is_due(self) -> bool:
-        """Return False: small files may wait."""
-        return False
 
     def add(self, files: Iterable[DataFileMeta]) -> None:
         """Add files that were written."""
@@ -445,7 +451,7 @@ def _clustered_rows(target: RewriteTarget, files: Sequence[DataFileMeta], order:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class ClusteredBucket:
+class ClusteredBucket(_UnmergedBucket):
     """A bucket of rows without keys whose writer clusters it.
 
     It has no deletion vectors: tables with both are refused when they are created.
@@ -470,16 +476,6 @@ class ClusteredBucket:
             ctx=ctx, partition=partition, bucket=bucket_number, names=names, snapshot_id=restored.snapshot_id
         )
         return ClusteredBucket(target=target, order=sort_order.clustering_order(ctx), files=restored.files)
-
-    @property
-    def run_count(self) -> int:
-        """Return 0: readers merge nothing, so that commits need not wait for a compaction."""
-        return 0
-
-    @property
-    def is_due(self) -> bool:
-        """Return False: files may wait."""
-        return False
 
     def add(self, files: Iterable[DataFileMeta]) -> None:
         """Add files that were written."""

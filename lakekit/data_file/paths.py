@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from lakekit.codec import binary_row
 from lakekit.errors import ColumnNotFound, Corrupt, SchemaMismatch
 from lakekit.model import partition as partitions
+from lakekit.model.data_file import EXTENSIONS
 from lakekit.predicate import literal
 
 if TYPE_CHECKING:
@@ -160,18 +161,6 @@ def _are_plain(names: pa.StringArray) -> bool:
 
 
 # ---- file names ------------------------------------------------------------
-
-
-EXTENSIONS = {
-    "gzip": "gz",
-    "bzip2": "bz2",
-    "deflate": "deflate",
-    "snappy": "snappy",
-    "lz4": "lz4",
-    "zstd": "zst",
-    "none": "",
-}
-"""`file.compression` -> its extension in file names; names not listed stand for themselves."""
 
 
 class FileNames:

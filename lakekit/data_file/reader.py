@@ -19,11 +19,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from lakekit.columns import FILE, LEVEL, PATH, ROW, col, cols
+from lakekit.columns import FILE, KIND, LEVEL, PATH, ROW, SEQUENCE, col, cols
 from lakekit.data_file import deletion_vector_reader, schema_evolution
 from lakekit.data_file.schema_evolution import SchemaEvolution, evolution
 from lakekit.data_file.verification import (
@@ -53,11 +53,9 @@ if TYPE_CHECKING:
     from lakekit.model.data_file import DataFileMeta
     from lakekit.model.table_schema import TableSchema
 
-SEQUENCE_NUMBER: Final = "_SEQUENCE_NUMBER"
-VALUE_KIND: Final = "_VALUE_KIND"
-_SYSTEM = {
-    SEQUENCE_NUMBER: Field(SEQUENCE_NUMBER, "BIGINT NOT NULL", id=2147483646),
-    VALUE_KIND: Field(VALUE_KIND, "TINYINT NOT NULL", id=2147483645),
+SYSTEM_FIELDS = {
+    SEQUENCE: Field(SEQUENCE, "BIGINT NOT NULL", id=2147483646),
+    KIND: Field(KIND, "TINYINT NOT NULL", id=2147483645),
     LEVEL: Field(LEVEL, "INT NOT NULL", id=2147483644),
     FILE: Field(FILE, "STRING NOT NULL"),
 }
@@ -161,7 +159,7 @@ def scan_files(
     groups = list(_groups(request, [files[i] for i in verified], [paths[i] for i in verified], by_schema))
     frames = [_frame(request, group, counted=len(groups) > 1) for group in groups]
     if not frames:
-        schema = polars_schema((*fields, *(_SYSTEM[name] for name in system)), timestamp_unit=_unit(ctx))
+        schema = polars_schema((*fields, *(SYSTEM_FIELDS[name] for name in system)), timestamp_unit=_unit(ctx))
         index = {} if row_index is None else {row_index: pl.get_index_type()}
         frames = [pl.LazyFrame(schema={**index, **schema})]
     frame = frames[0] if len(frames) == 1 else pl.concat(frames, how="vertical")
@@ -249,15 +247,13 @@ def _scan_group_key(request: ScanRequest, file: DataFileMeta, *, native: bool) -
     """Yield what files of one scan have in common besides format and columns."""
     if LEVEL in request.system:
         yield file.level
-    if (FILE in request.system and not native) or (SEQUENCE_NUMBER in request.system and not request.is_keyed):
+    if (FILE in request.system and not native) or (SEQUENCE in request.system and not request.is_keyed):
         yield file.name
 
 
 def _evolution(request: ScanRequest, schema: TableSchema) -> SchemaEvolution:
     ctx = request.ctx
-    physical = tuple(
-        _SYSTEM[name] for name in request.system if name in (SEQUENCE_NUMBER, VALUE_KIND) and request.is_keyed
-    )
+    physical = tuple(SYSTEM_FIELDS[name] for name in request.system if name in (SEQUENCE, KIND) and request.is_keyed)
     zone = ctx.options.lakekit_java_time_zone
     return evolution((*request.fields, *physical), (*schema.fields, *physical), timestamp_unit=_unit(ctx), zone=zone)
 
@@ -267,7 +263,7 @@ def _evolution(request: ScanRequest, schema: TableSchema) -> SchemaEvolution:
 
 def _frame(request: ScanRequest, group: SchemaGroup, *, counted: bool) -> pl.LazyFrame:
     positional = any(request.is_positional(file) for file in group.files)
-    numbered = SEQUENCE_NUMBER in request.system and not request.is_keyed
+    numbered = SEQUENCE in request.system and not request.is_keyed
     if group.native and positional and (counted or len(group.files) > 1):
         _check_counts(request, group)
     row = request.row_index or ROW
@@ -460,10 +456,10 @@ def _system(request: ScanRequest, group: SchemaGroup, name: str, row: str, start
         return pl.lit(group.files[0].level, pl.Int32).alias(name)
     if name == FILE:
         return _file_name(request, group).alias(name)
-    if name == SEQUENCE_NUMBER and not request.is_keyed:
+    if name == SEQUENCE and not request.is_keyed:
         first = group.files[0].min_sequence_number - start
         return (col(row).cast(pl.Int64) + first).alias(name)
-    if name == VALUE_KIND and not request.is_keyed:
+    if name == KIND and not request.is_keyed:
         return pl.lit(0, pl.Int8).alias(name)
     return col(name)
 

@@ -28,6 +28,7 @@ from lakekit.columns import KIND, SEQUENCE
 from lakekit.data_file import file_metadata
 from lakekit.data_file.file_metadata import IndexBuilder, IndexDefinition, StatsCollector, indexes_of
 from lakekit.data_file.paths import extension, partition_path
+from lakekit.data_file.reader import SYSTEM_FIELDS
 from lakekit.errors import StorageFailed, Unsupported
 from lakekit.format import text_casts
 from lakekit.format.encoder import Encoding, check_types, has_bounds, open_writer
@@ -48,10 +49,7 @@ if TYPE_CHECKING:
 
 
 KEY_PREFIX = "_KEY_"
-SYSTEM = (
-    Field("_SEQUENCE_NUMBER", "BIGINT NOT NULL", id=2147483646),
-    Field("_VALUE_KIND", "TINYINT NOT NULL", id=2147483645),
-)
+SYSTEM = (SYSTEM_FIELDS[SEQUENCE], SYSTEM_FIELDS[KIND])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

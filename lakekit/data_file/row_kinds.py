@@ -21,8 +21,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakekit.columns import KIND
 from lakekit.data_file.paths import data_file_paths
-from lakekit.data_file.reader import VALUE_KIND, footer_source, scan_files, translate_polars_errors
+from lakekit.data_file.reader import footer_source, scan_files, translate_polars_errors
 from lakekit.data_file.verification import FILES_PER_TASK
 from lakekit.errors import LakekitError
 from lakekit.format import parquet
@@ -84,7 +85,7 @@ def retracts(ctx: TableContext, file: DataFileMeta, path: str) -> bool:
     if not doubt:
         return False
     with translate_polars_errors(ctx, [path]):
-        kinds = scan_files(ctx, [file], [path], (), system=(VALUE_KIND,)).collect()[VALUE_KIND]
+        kinds = scan_files(ctx, [file], [path], (), system=(KIND,)).collect()[KIND]
     return bool((kinds & 1 == 1).any())
 
 
@@ -124,7 +125,7 @@ def _by_footer(ctx: TableContext, file: DataFileMeta, path: str) -> bool | None:
     if file.format_name != "parquet":
         return True
     try:
-        bounds = parquet.bounds(footer_source(ctx, file, path), VALUE_KIND)
+        bounds = parquet.bounds(footer_source(ctx, file, path), KIND)
     except (LakekitError, pa.ArrowException, OSError, ValueError):
         return None
     return bounds is None or bounds not in _ADD_ONLY_RANGES

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pyarrow as pa
 
+from lakekit.columns import ROW_KIND
 from lakekit.errors import ColumnAlreadyExists, ColumnNotFound, Corrupt, InvalidOption, LakekitError, SchemaMismatch
 from lakekit.format import text_casts
 from lakekit.format.polars_types import paimon_type
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 
 SYSTEM_NAMES = ("_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID")
 """Columns that the engine adds to rows of its own accord."""
-ROW_KIND = "_row_kind"
-"""The column under which rows say what they do, going in and coming out."""
 KEY_PREFIX = "_KEY_"
 _UNSUPPORTED_KEY_TYPES = {"MAP": "MapType", "ARRAY": "ArrayType", "ROW": "RowType", "MULTISET": "MultisetType"}
 _NESTED_BUCKET_KEYS = ("ARRAY", "MULTISET", "MAP", "ROW")

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
+from lakekit.columns import KIND, SEQUENCE
 from lakekit.commit import abort
 from lakekit.commit.committer import commit_changes_once
 from lakekit.data_file.paths import file_names
@@ -188,7 +189,7 @@ def rewrite_key_files(change: RowChange, stored: FileRows, marked: BitMap) -> No
         new = (
             ()
             if _is_whole(stored, at, marked)
-            else write_run(target, stored.batches(stored.without(at, marked, ("_SEQUENCE_NUMBER", "_VALUE_KIND"))))
+            else write_run(target, stored.batches(stored.without(at, marked, (SEQUENCE, KIND))))
         )
         change.messages.append(
             CommitMessage(partition=partition, bucket=bucket, total_buckets=total, new_files=tuple(new))

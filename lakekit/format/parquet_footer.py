@@ -32,7 +32,7 @@ from lakekit.codec.cursor import read_varint, read_zigzag
 from lakekit.errors import Corrupt
 from lakekit.format import thrift
 from lakekit.format.encoder import map_types, refuse_type
-from lakekit.format.thrift import BINARY, BOOL, BYTE, I32, I64, STRUCT, Struct
+from lakekit.format.thrift import BINARY, BOOL, BYTE, I32, I64, STRUCT, Struct, list_head
 from lakekit.types import MAX_DEPTH, part
 from lakekit.types.arrow import timestamp_unit
 
@@ -104,15 +104,9 @@ def skip(data: bytes | memoryview, at: int, kind: int, depth: int) -> int:
             else:
                 at = skip(data, at, head & 15, depth + 1)
     if kind in _LISTS:
-        head = data[at]
-        at += 1
-        count = head >> 4
-        if count == 15:
-            count, at = read_varint(data, at)
-        if count > len(data):
-            raise Corrupt(f"a list of {count} elements in a Parquet footer of {len(data)} bytes", field="footer")
+        element, count, at = list_head(data, at)
         for _ in range(count):
-            at = at + 1 if head & 15 in (1, 2) else skip(data, at, head & 15, depth + 1)
+            at = at + 1 if element in (1, 2) else skip(data, at, element, depth + 1)
         return at
     if kind in (1, 2, 3, 7):
         return at + {3: 1, 7: 8}.get(kind, 0)

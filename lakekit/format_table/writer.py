@@ -33,6 +33,7 @@ from lakekit.errors import InvalidOption, StorageFailed, ValueOutOfRange
 from lakekit.format.encoder import open_writer
 from lakekit.format_table import scan
 from lakekit.model import partition as partitions
+from lakekit.model.data_file import EXTENSIONS
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.text_format import compression, csv
 from lakekit.text_format.options import lines_of
@@ -394,5 +395,5 @@ def _extension(ctx: TableContext) -> str:
     chosen = encoding(ctx).compression
     if name not in scan.TEXTS:
         return extension(ctx.options, name, chosen)
-    ending = compression.EXTENSIONS[compression.normalize_compression(chosen)]
+    ending = EXTENSIONS[compression.normalize_compression(chosen)]
     return f"{name}.{ending}" if ending else name

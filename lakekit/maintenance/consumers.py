@@ -16,11 +16,10 @@ from lakekit.maintenance import reachability
 from lakekit.maintenance.arguments import parse_count
 from lakekit.maintenance.result import Expired
 from lakekit.metadata import refs
+from lakekit.model.snapshot import MAX_ID
 
 if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
-
-_MAX_SNAPSHOT_ID = 2**63 - 1
 
 
 def reset(ctx: TableContext, consumer_id: str, next_snapshot: int | None) -> None:
@@ -35,7 +34,7 @@ def reset(ctx: TableContext, consumer_id: str, next_snapshot: int | None) -> Non
         ctx.storage.delete([ctx.paths.consumer(consumer_id)])
         return
     number = parse_count(next_snapshot, "next_snapshot")
-    if number > _MAX_SNAPSHOT_ID:
+    if number > MAX_ID:
         raise InvalidOption(f"next_snapshot={number} is no snapshot's number", key="next_snapshot", value=str(number))
     refs.record_consumer(ctx, consumer_id, number)
 

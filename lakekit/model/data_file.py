@@ -16,6 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+EXTENSIONS = {
+    "gzip": "gz",
+    "bzip2": "bz2",
+    "deflate": "deflate",
+    "snappy": "snappy",
+    "lz4": "lz4",
+    "zstd": "zst",
+    "none": "",
+}
+"""A compression -> its extension in the names of files that are compressed as a whole."""
 COMPRESSION_EXTENSIONS = frozenset({"gz", "bz2", "deflate", "snappy", "lz4", "zst", "zstd", "xz", "br", "lzo"})
 INDEX_SUFFIX = ".index"
 """How the name of a file index ends that lies beside its data file."""

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from lakekit.bucket import merge_read as buckets
-from lakekit.columns import FILE, KIND, LEVEL, SEQUENCE, col, cols
+from lakekit.columns import FILE, KIND, LEVEL, ROW_KIND, SEQUENCE, col, cols
 from lakekit.data_file import deletion_vector_reader, row_kinds, schema_evolution
 from lakekit.data_file.paths import data_file_paths
 from lakekit.data_file.reader import scan_files
@@ -83,7 +83,7 @@ def scan_stored_versions(plan: Plan, fields: Sequence[Field]) -> pl.LazyFrame:
     system = [SEQUENCE, KIND] if plan.spec is not None else []
     names = [field.name for field in fields]
     if not len(plan.raw):
-        columns = {"_SEQUENCE_NUMBER": pl.Int64(), "_row_kind": pl.String(), "_level": pl.Int32(), "_file": pl.String()}
+        columns = {SEQUENCE: pl.Int64(), ROW_KIND: pl.String(), "_level": pl.Int32(), "_file": pl.String()}
         return pl.LazyFrame(schema={**_schema(plan, fields), **columns})
     frame = _scan(plan, plan.raw, fields, [*system, LEVEL, FILE])
     if plan.spec is None:
@@ -91,13 +91,13 @@ def scan_stored_versions(plan: Plan, fields: Sequence[Field]) -> pl.LazyFrame:
     return frame.select(
         *cols(names),
         SEQUENCE,
-        _format_kind().alias("_row_kind"),
+        _format_kind().alias(ROW_KIND),
         pl.col(LEVEL).alias("_level"),
         pl.col(FILE).alias("_file"),
     )
 
 
-RAW_COLUMNS = ("_SEQUENCE_NUMBER", "_row_kind", "_level", "_file")
+RAW_COLUMNS = (SEQUENCE, ROW_KIND, "_level", "_file")
 """The columns that stored versions have behind those of the table."""
 
 

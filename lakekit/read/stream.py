@@ -14,11 +14,11 @@ from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from lakekit.columns import KIND
+from lakekit.columns import KIND, ROW_KIND
 from lakekit.data_file.entry_damage import add_manifest_path
 from lakekit.draw import cards
 from lakekit.draw.timeline import moment
@@ -26,6 +26,7 @@ from lakekit.errors import InvalidOption, SchemaChanged, SnapshotNotFound
 from lakekit.format.polars_types import polars_schema
 from lakekit.metadata import manifest_reader, refs, schemas, snapshots
 from lakekit.model.manifest_entries import ADD, DELETE
+from lakekit.model.table_paths import POSTPONE_BUCKET
 from lakekit.options.features import check_readable
 from lakekit.read import lazy_frames, planner, polars_pushdown, stream_start, table_scan, time_travel
 
@@ -44,12 +45,10 @@ if TYPE_CHECKING:
     from lakekit.read.time_travel import Position
     from lakekit.types import Field
 
-KIND_COLUMN: Final = "_row_kind"
 STATE = "FULL"
 """The kind of a change that is the state a stream begins with."""
 """Why a table without changelog cannot be followed, and the producers that help; the second for first-row."""
 _ANY_LEVEL = 2**31 - 1
-_POSTPONE = -2
 
 
 @dataclass(slots=True, kw_only=True)
@@ -123,7 +122,7 @@ class TableStream:
         """Return the columns and types: kind first, then the columns."""
         unit = self.ctx.options.lakekit_timestamp_unit
         return {
-            **lazy_frames.kind_schema(KIND_COLUMN, numbered=False),
+            **lazy_frames.kind_schema(ROW_KIND, numbered=False),
             **polars_schema(self.fields, timestamp_unit=unit),
         }
 
@@ -166,7 +165,7 @@ class SnapshotState(TableStream):
         rows = lazy_frames.scan_merged([merged], self.fields).with_columns(pl.lit(0, pl.Int8).alias(KIND))
         if lying is not None:
             rows = pl.concat([rows, lazy_frames.scan_raw_rows(lying, self.fields)])
-        return lazy_frames.kinds_first(rows, KIND_COLUMN, self.fields)
+        return lazy_frames.kinds_first(rows, ROW_KIND, self.fields)
 
     def plans(self, condition: ScanFilter) -> tuple[Plan, Plan | None]:
         """Return the plan of the merged rows, and that of postponed rows, which are read unmerged.
@@ -177,10 +176,10 @@ class SnapshotState(TableStream):
         merged = planner.plan_read(
             self.ctx, self.position, condition, levels=levels, last_level=last, hides_level_zero=False
         )
-        if self.ctx.options.bucket != _POSTPONE or self._hides_postponed:
+        if self.ctx.options.bucket != POSTPONE_BUCKET or self._hides_postponed:
             return merged, None
         entries = planner.load_live_entries(self.ctx, self.snapshot)
-        postponed = entries.filter(entries.numbers("bucket") == _POSTPONE)
+        postponed = entries.filter(entries.numbers("bucket") == POSTPONE_BUCKET)
         return merged, self._lying(postponed, condition, created_since_ms=self.position.created_since_ms)
 
 
@@ -211,7 +210,7 @@ class StreamBatch(TableStream):
                 ]
             )
         return lazy_frames.kinds_first(
-            lazy_frames.deletes_first(rows, self.ctx.schema, self.fields), KIND_COLUMN, self.fields
+            lazy_frames.deletes_first(rows, self.ctx.schema, self.fields), ROW_KIND, self.fields
         )
 
     def plan(self, condition: ScanFilter) -> Plan | None:
@@ -228,8 +227,8 @@ class StreamBatch(TableStream):
 
         Postponed ones are among them if the stream returns them at all.
         """
-        if self._hides_postponed and self.ctx.options.bucket == _POSTPONE:
-            mask = mask & (self.entries.numbers("bucket") != _POSTPONE)
+        if self._hides_postponed and self.ctx.options.bucket == POSTPONE_BUCKET:
+            mask = mask & (self.entries.numbers("bucket") != POSTPONE_BUCKET)
         if snapshot.index_manifest is not None and snapshots.find(self.ctx, snapshot.id) is None:
             snapshot = replace(snapshot, index_manifest=None)  # a long-lived changelog keeps files of rows alone
         plan = planner.plan_entries(
@@ -289,12 +288,12 @@ def stream(
     """Return the cursor over which `follow` iterates, for callers that step through it themselves."""
     check_readable(ctx.all_options, f"table {ctx.name}")
     stream_start.check_engine(ctx)
-    if ctx.schema.has(KIND_COLUMN):
+    if ctx.schema.has(ROW_KIND):
         msg = (
-            f"{ctx.name} has a column {KIND_COLUMN!r} of its own, which a stream needs for the kinds of its rows: "
+            f"{ctx.name} has a column {ROW_KIND!r} of its own, which a stream needs for the kinds of its rows: "
             "rename it"
         )
-        raise InvalidOption(msg, key="kind_column", value=KIND_COLUMN)
+        raise InvalidOption(msg, key="kind_column", value=ROW_KIND)
     consumer = consumer if consumer is not None else ctx.options.consumer_id
     if consumer is not None:
         refs.check_consumer_id(consumer)

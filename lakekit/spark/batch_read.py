@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakekit.catalog.sys_tables import SystemTable
-from lakekit.columns import SEQUENCE, col, collect_batches
+from lakekit.columns import ROW_KIND, SEQUENCE, col, collect_batches
 from lakekit.errors import SchemaMismatch, Unsupported
 from lakekit.format.polars_types import paimon_type, polars_schema
 from lakekit.read import (
@@ -394,9 +394,6 @@ def _collect_batches(rows: pl.LazyFrame, out: Sequence[Field], task: bytes) -> I
 # ---- changed ------------------------------------------------------------
 
 
-KIND = "_row_kind"
-
-
 def changes(
     spark: SparkSession,
     table_or_path: Table | str | PathLike[str],
@@ -418,5 +415,5 @@ def changes(
         msg = f"{table!r} has no changes of its own: ask its table"
         raise Unsupported(msg, feature="spark.read")
     return read_changes(
-        spark, changing.changes(handle_of(table, None, None), since, until, mode=mode, kind_column=KIND)
+        spark, changing.changes(handle_of(table, None, None), since, until, mode=mode, kind_column=ROW_KIND)
     )

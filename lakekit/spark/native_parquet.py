@@ -29,9 +29,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import functions as sql
 
+from lakekit.columns import KIND, SEQUENCE
 from lakekit.data_file import row_kinds, schema_evolution
 from lakekit.data_file.paths import data_file_paths, partition_values
-from lakekit.data_file.reader import SEQUENCE_NUMBER, VALUE_KIND
 from lakekit.data_file.schema_evolution import is_same_type
 from lakekit.errors import Unsupported
 from lakekit.metadata import schemas
@@ -143,11 +143,7 @@ def _names_differ(ctx: TableContext) -> bool:
     Those are the ones that files of key tables have beside them.
     """
     schema = ctx.schema
-    system = (
-        [SEQUENCE_NUMBER, VALUE_KIND, *(f"_KEY_{name}" for name in schema.trimmed_primary_keys)]
-        if schema.primary_keys
-        else []
-    )
+    system = [SEQUENCE, KIND, *(f"_KEY_{name}" for name in schema.trimmed_primary_keys)] if schema.primary_keys else []
     names = [name.lower() for name in (*schema.names, *system)]
     return len(set(names)) == len(names)
 

@@ -44,7 +44,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from lakekit import storage
-from lakekit.columns import col, collect_batches
+from lakekit.columns import ROW_KIND, col, collect_batches
 from lakekit.commit import abort as abandoned, committer as publishing
 from lakekit.errors import Corrupt, InvalidOption, SnapshotNotFound
 from lakekit.metadata import snapshots
@@ -283,12 +283,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         batch = stream.brought(snapshots.read(ctx, part.snapshot_id))
         if batch is None:
             return
-        kind = pl.col(following.KIND_COLUMN)
+        kind = pl.col(ROW_KIND)
         rows = batch.resolve().frame(NO_FILTER, None)
         rows = (
             rows.filter(kind.is_in(["+I", "+U"]))
             if self.kind_column is None
-            else rows.rename({following.KIND_COLUMN: self.kind_column})
+            else rows.rename({ROW_KIND: self.kind_column})
         )
         if self.where is not None:
             rows = rows.filter(self.where)

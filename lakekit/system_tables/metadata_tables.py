@@ -16,11 +16,10 @@ import polars.selectors as cs
 import pyarrow as pa
 
 from lakekit import runtime
-from lakekit.columns import SEQUENCE, col, cols
+from lakekit.columns import ROW_KIND, SEQUENCE, col, cols
 from lakekit.metadata import refs, schemas as schema_files, snapshots as snapshot_files
 from lakekit.model import json_codec
 from lakekit.read import incremental, polars_pushdown, table_scan, time_travel
-from lakekit.read.stream import KIND_COLUMN
 from lakekit.system_tables.frames import frame
 from lakekit.types import field_to_json
 
@@ -246,7 +245,7 @@ STREAMS = ("audit_log", "binlog")
 
 def show_changes(name: str, frame: pl.LazyFrame, ctx: TableContext) -> pl.LazyFrame:
     """Return the rows of one change of a stream, `_row_kind` first, as a system table of `STREAMS`."""
-    renamed = frame.rename({KIND_COLUMN: KIND})
+    renamed = frame.rename({ROW_KIND: KIND})
     if name == "audit_log":
         return renamed
     columns = [(column, dtype) for column, dtype in renamed.collect_schema().items() if column != KIND]

@@ -24,6 +24,7 @@ import polars as pl
 import pyarrow as pa
 
 from lakekit.errors import Corrupt, InvalidOption, LimitExceeded
+from lakekit.model.data_file import EXTENSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -32,16 +33,6 @@ if TYPE_CHECKING:
     from lakekit.storage.protocol import Storage
 
 
-EXTENSIONS = {
-    "gzip": "gz",
-    "bzip2": "bz2",
-    "deflate": "deflate",
-    "snappy": "snappy",
-    "lz4": "lz4",
-    "zstd": "zst",
-    "none": "",
-}
-"""`format-table.file.compression` -> the extension that follows the format in a file's name."""
 PIECE_BYTES = 8 << 20
 _BLOCK_BYTES = 256 << 10
 _MOST_BLOCK_BYTES = 64 << 20

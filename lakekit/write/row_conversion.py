@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import polars as pl
 
-from lakekit.columns import KIND, col, prepare_series
+from lakekit.columns import KIND, ROW_KIND, col, prepare_series
 from lakekit.errors import Corrupt, InvalidOption, LakekitError, SchemaMismatch, ValueOutOfRange
 from lakekit.format import casts
 from lakekit.format.polars_types import polars_schema, polars_type
@@ -188,8 +188,6 @@ def _sketch_columns(schema: TableSchema, options: Mapping[str, str]) -> Mapping[
 # ---- row conversion ------------------------------------------------------------
 
 
-ROW_KIND = "_row_kind"
-"""What lakekit calls the column of row kinds where it gives one."""
 _TEXT = DataType(root="VARCHAR", length=MAX_LENGTH)
 _KINDS = pl.Enum(KIND_TEXTS)
 _MAX_CACHED_HEIGHT = 32

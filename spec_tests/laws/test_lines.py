@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from lakekit.errors import Corrupt, InvalidOption, LimitExceeded, ValueOutOfRange
+from lakekit.model.data_file import EXTENSIONS
 from lakekit.storage.memory import MemoryStorage
 from lakekit.text_format import compression, csv, json
 from lakekit.text_format.options import TextOptions, lines_of
@@ -90,7 +91,7 @@ def test_a_line_has_a_longest_length(monkeypatch):
         list(compression.blocks([b"x" * 8, b"y" * 8], "\n", any_line_end=True, path="p"))
 
 
-@pytest.mark.parametrize("name", list(compression.EXTENSIONS))
+@pytest.mark.parametrize("name", list(EXTENSIONS))
 def test_what_is_compressed_is_decompressed(name):
     text = b"".join(b"%d,some text\n" % number for number in range(60_000))
     file = io.BytesIO()
@@ -99,7 +100,7 @@ def test_what_is_compressed_is_decompressed(name):
     sink.write(text[1000:])
     sink.close()
     storage = MemoryStorage()
-    path = f"/t.csv.{compression.EXTENSIONS[name]}".rstrip(".")
+    path = f"/t.csv.{EXTENSIONS[name]}".rstrip(".")
     storage.put(path, file.getvalue())
     assert b"".join(compression.pieces(storage, path, storage.size(path))) == text
     if name == "none":

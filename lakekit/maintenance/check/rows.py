@@ -33,9 +33,9 @@ import pyarrow as pa
 
 from lakekit.bucket import merge_read
 from lakekit.codec import binary_row, hashing, roaring
-from lakekit.columns import cast_columns, col, cols
+from lakekit.columns import KIND, SEQUENCE, cast_columns, col, cols
 from lakekit.data_file.paths import bucket_id_at, partition_path
-from lakekit.data_file.reader import SEQUENCE_NUMBER, VALUE_KIND, scan_files, translate_polars_errors
+from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.draw.humanize import format_cell, format_count, plural
 from lakekit.errors import LakekitError
 from lakekit.file_index import container, evaluator
@@ -307,7 +307,7 @@ def check(
 
 def _rows(ctx: TableContext, file: DataFileMeta, path: str) -> pl.DataFrame:
     fields = [field for field in ctx.schema.fields if file.write_cols is None or field.name in file.write_cols]
-    system = (SEQUENCE_NUMBER, VALUE_KIND) if ctx.schema.primary_keys else ()
+    system = (SEQUENCE, KIND) if ctx.schema.primary_keys else ()
     with translate_polars_errors(ctx, [path]):
         return scan_files(ctx, [file], [path], fields, system=system).collect()
 
@@ -384,7 +384,7 @@ def _check_placement(checked_file: FileUnderCheck) -> None:
 def _versions(checked_file: FileUnderCheck) -> None:
     """Check sequence numbers and row kinds."""
     file, frame = checked_file.file, checked_file.rows
-    sequences = frame[SEQUENCE_NUMBER]
+    sequences = frame[SEQUENCE]
     low, high = sequences.min(), sequences.max()
     if (
         sequences.null_count()
@@ -396,9 +396,9 @@ def _versions(checked_file: FileUnderCheck) -> None:
             f"{file.max_sequence_number}"
         )
         checked_file.wrong("sequence numbers pass their range", message, "_MIN_SEQUENCE_NUMBER")
-    kinds = frame[VALUE_KIND]
+    kinds = frame[KIND]
     if kinds.null_count() or not kinds.is_between(0, 3).all():
-        checked_file.wrong("row kinds are none", "a _VALUE_KIND is not one of 0 to 3", VALUE_KIND, RESTORE)
+        checked_file.wrong("row kinds are none", "a _VALUE_KIND is not one of 0 to 3", KIND, RESTORE)
     deletes = int(kinds.is_in(_RETRACTS).sum())
     if file.delete_row_count is not None and deletes != file.delete_row_count:
         message = f"{plural(deletes, 'row')} are deletes, the manifest says {format_count(file.delete_row_count)}"

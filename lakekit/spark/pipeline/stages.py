@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from pyspark.sql import functions as sql
 
+from lakekit.columns import ROW_KIND
 from lakekit.commit import committer as publishing
 from lakekit.ddl.schema_changes import add_column
 from lakekit.errors import SnapshotNotFound
 from lakekit.read.table_scan import context_of
-from lakekit.spark.batch_read import KIND, changes, read
+from lakekit.spark.batch_read import changes, read
 from lakekit.spark.batch_write import write
 from lakekit.spark.maintenance import compact
 from lakekit.spark.pipeline.events import (
@@ -259,8 +260,8 @@ def silver(spark: SparkSession, lake: PipelineLocation, day: date) -> None:
         withdrawn = read(spark, lake.bronze, columns=[*KEYS, "ts_ms"], where="op = 'd'")
         newer = [arrivals[name] == withdrawn[name] for name in KEYS]
         rows = arrivals.join(sql.broadcast(withdrawn), [*newer, withdrawn["ts_ms"] > arrivals["ts_ms"]], "left_anti")
-        rows = rows.withColumn(KIND, sql.expr("IF(op = 'd', '-D', '+U')")).drop("landed", "feed", "op")
-        write(rows, lake.silver, mode="upsert", row_kind=KIND, commit_user=USER, identifier=day.toordinal())
+        rows = rows.withColumn(ROW_KIND, sql.expr("IF(op = 'd', '-D', '+U')")).drop("landed", "feed", "op")
+        write(rows, lake.silver, mode="upsert", row_kind=ROW_KIND, commit_user=USER, identifier=day.toordinal())
     # the rows were committed, and the driver died before what the compaction found out was
     if 0 in lake.silver.files()["level"]:
         compact(spark, lake.silver)
@@ -286,13 +287,13 @@ def gold(spark: SparkSession, lake: PipelineLocation) -> None:
         *(f"IF(status = '{status}', 1L, 0L) AS {status}" for status in ("arrived", "cancelled")),
     ]
     rows = changed.selectExpr(
-        KIND,
+        ROW_KIND,
         "day",
         "carrier",
         *counted,
         *(f"CAST({quote_identifier(name)} AS BIGINT) AS {quote_identifier(name)}" for name in names),
     )
-    write(rows, lake.gold, mode="upsert", row_kind=KIND, commit_user=USER, identifier=until)
+    write(rows, lake.gold, mode="upsert", row_kind=ROW_KIND, commit_user=USER, identifier=until)
 
 
 def tag(lake: PipelineLocation, day: date) -> None:
