@@ -7,7 +7,8 @@ import pickle
 import traceback
 import warnings
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
@@ -18,9 +19,6 @@ from lakekit.errors import LakekitError
 from lakekit.options.option import is_secret
 from lakekit.sql.tokenizer import excerpt, piece
 from lakekit.storage import object_store as objects
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DRAWS = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 S3 = [
@@ -195,3 +193,12 @@ def test_what_is_no_secret_stays_readable() -> None:
     text = "ALTER TABLE d.t SET ('primary-key'='id' 'bucket'='4', 'token'='abc')"
     assert excerpt(text) == "ALTER TABLE d.t SET ('primary-key'='id' 'bucket'='4', 'token'='******')"
     assert excerpt("SELECT token FROM d.t WHERE password IS NULL") == "SELECT token FROM d.t WHERE password IS NULL"
+
+
+def test_what_is_pickled_or_serialized_holds_secrets_and_the_readme_says_so() -> None:
+    secret = "cAnArY-that-goes-along"
+    cat = lk.connect("s3://bucket/w", storage_options={"s3.endpoint": "http://127.0.0.1:9", "s3.access-key": "a", "s3.secret-key": secret})
+    assert secret.encode() in pickle.dumps(cat)
+    assert secret not in repr(cat)
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    assert "`pickle.dumps(t)` and `t.scan().serialize()` hold" in " ".join(readme.split())
