@@ -20,8 +20,9 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 MOST_THREADS = 16
+"""The most threads of the pool for computations."""
 MOST_WAITING = 32
-"""Threads that wait for a network; more requests at once make one store answer later, not more."""
+"""The most threads that wait for a network; with more concurrent requests a store only answers later."""
 
 
 def core_count() -> int:
@@ -76,7 +77,7 @@ def parallel_map(
 def map_io(
     function: Callable[[A], B], inputs: Iterable[A], *, is_remote: bool, after: Callable[[A], object] | None = None
 ) -> list[B]:
-    """Call `parallel_map` on a remote storage, else map one by one.
+    """Return `parallel_map` with waiting threads if the storage is remote, else `map_sequentially`.
 
     Reading a small local file takes less time than handing it to a thread.
     """
@@ -90,7 +91,7 @@ def map_io(
 def map_sequentially(
     function: Callable[[A], B], inputs: Iterable[A], *, after: Callable[[A], object] | None = None
 ) -> list[B]:
-    """Run `parallel_map` in this thread alone."""
+    """Return `[function(x) for x in inputs]`, computed in this thread; `after` as in `parallel_map`."""
     return [_call_after(after, item, function(item)) for item in inputs]
 
 
@@ -122,10 +123,11 @@ def map_prefetch(function: Callable[[A], B], inputs: Iterable[A], depth: int) ->
 
 
 def pull(push: Callable[[Callable[[A], bool]], object]) -> Iterator[A]:
-    """Yield what a function puts, which runs ahead by one in a thread of its own: `push(put)`.
+    """Yield the items that `push` passes to its callback; `push(put)` runs in its own thread.
 
-    `put` waits until its item is wanted, and returns True once no more are. What `push` raises is raised here, also
-    what is no `Exception`. Leaving the iterator early does not wait.
+    The thread computes at most one item ahead of the consumer: `put(item)` blocks until the item is wanted. `put`
+    returns True once no more items are wanted. Whatever `push` raises is raised here, a `BaseException` too. Leaving
+    the iterator early does not wait for the thread.
     """
     items: SimpleQueue[tuple[A] | BaseException | None] = SimpleQueue()
     wanted, left = threading.Semaphore(1), threading.Event()

@@ -3,9 +3,9 @@
     with metastore("thrift://host:9083") as client:
         client.call("get_table", "shop", "orders")     {"tableName": "orders", "dbName": "shop", "sd": {…}, …}
 
-A struct is a dict of the fields that are set; `_…` below give each field's number and type, as Hive's interface
-description numbers them, and other fields are skipped. A refusal of the metastore is raised as `HiveRefusal`, with the
-name of Hive's exception.
+A struct is a dict of the fields that are set. Constants such as `_TABLE` give the number and type of each field, from
+Hive's interface description; other fields are skipped. If the metastore answers with an exception, `HiveRefusal` is
+raised, with the name of Hive's exception.
 
 Source: ENGINE.md 9.4; Hive 2.3 and 3.1.
 """
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 _TIMEOUT_MS = 60_000
 _MAX_ELEMENTS = 1_000_000
-"""Items that an answer may claim to hold."""
+"""The most items of a list or map in an answer."""
 _MAX_DEPTH = 20
 
 Kind = Any
-"""A type: a name of `_PLAIN`, ("list", kind), ("map", kind, kind), or a struct: field number -> (name, kind)."""
+"""A Thrift type: a name of `_PLAIN`, ("list", kind), ("map", kind, kind), or a struct: field number -> (name, kind)."""
 _PLAIN = {"bool": TType.BOOL, "i32": TType.I32, "i64": TType.I64, "string": TType.STRING}
 _TEXTS = ("map", "string", "string")
 _FIELD: Kind = {1: ("name", "string"), 2: ("type", "string"), 3: ("comment", "string")}
@@ -115,24 +115,27 @@ CALLS: Mapping[str, tuple[tuple[Kind, ...], Kind, Mapping[int, str]]] = {
     "check_lock": ((_LOCK_ID,), _LOCK_RESPONSE, _LOCK_FAULTS),
     "unlock": ((_LOCK_ID,), None, {1: "NoSuchLockException", 2: "TxnOpenException"}),
 }
-"""Arguments by their place, the answer, and exceptions by number."""
+"""Call -> (kinds of the arguments, kind of the answer (None: no answer), field number -> name of an exception)."""
 
 
 class HiveRefusal(StorageFailed):
-    """A refusal of a metastore; `kind` is the name of Hive's exception."""
+    """An error that a metastore answered; `kind` is the name of Hive's exception."""
 
     kind: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
 class HiveClient:
-    """An open connection to a metastore."""
+    """An open connection to a metastore; `where` is the address for messages."""
 
     protocol: Any = field(repr=False)
     where: str
 
     def call(self, name: str, *values: Any) -> Any:
-        """Return the reply to a call. Raises `HiveRefusal`, and `StorageFailed` where there is none."""
+        """Return the answer to a call of `CALLS`; None if the call has none.
+
+        Raises `HiveRefusal` if the metastore refuses the call, and `StorageFailed` if it does not answer.
+        """
         arguments, answer, exceptions = CALLS[name]
         protocol = self.protocol
         try:
@@ -173,7 +176,10 @@ class HiveClient:
 
 @contextmanager
 def metastore(uri: str) -> Iterator[HiveClient]:
-    """Connect to the first metastore of a list that answers. Raises `StorageFailed`, `InvalidOption`."""
+    """Open a connection to the first metastore of a list that answers; it is closed at the end of the block.
+
+    Raises `StorageFailed`, `InvalidOption`.
+    """
     failed: Exception | None = None
     for host, port in parse_metastore_uris(uri):
         socket = TSocket(host, port)
@@ -219,14 +225,14 @@ def parse_metastore_uris(uri: str) -> list[tuple[str, int]]:
 
 
 def code(kind: Kind) -> int:
-    """Return Thrift's number of a type."""
+    """Return Thrift's type code of a kind."""
     if isinstance(kind, dict):
         return int(TType.STRUCT)
     return int(_PLAIN[kind] if isinstance(kind, str) else {"list": TType.LIST, "map": TType.MAP}[kind[0]])
 
 
 def write(protocol: Any, kind: Kind, value: Any) -> None:
-    """Write a value of a type; fields of a struct that are None are left out."""
+    """Write a value of a kind; fields of a struct that are None are left out."""
     if isinstance(kind, dict):
         protocol.writeStructBegin("")
         for number, (name, inner) in kind.items():
@@ -257,7 +263,10 @@ def write(protocol: Any, kind: Kind, value: Any) -> None:
 
 
 def read(protocol: Any, kind: Kind, depth: int = 0) -> Any:
-    """Read a value of a type; of structs the fields that the type names."""
+    """Return a value of a kind; unknown fields of a struct are skipped.
+
+    Raises `LimitExceeded` for structs that are nested too deep.
+    """
     if depth > _MAX_DEPTH:
         raise LimitExceeded("a metastore's answer is nested deeper than any of Hive's structs", field="thrift")
     if isinstance(kind, dict):

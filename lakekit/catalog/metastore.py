@@ -48,7 +48,7 @@ class Metastore(Protocol):
 
     @property
     def where(self) -> str:
-        """What messages call the place, without secrets."""
+        """The address of the metastore for messages, without secrets."""
         ...
 
     def databases(self) -> list[str]:
@@ -56,7 +56,7 @@ class Metastore(Protocol):
         ...
 
     def has_database(self, database: str) -> bool:
-        """Return whether there is a database of that name, whatever the text."""
+        """Return whether there is a database of that name; any text is accepted as name."""
         ...
 
     def is_linked(self, database: str) -> bool:
@@ -64,7 +64,7 @@ class Metastore(Protocol):
         ...
 
     def create_database(self, database: str, properties: Mapping[str, str]) -> None:
-        """Create a database. Raises `DatabaseAlreadyExists` where another process was faster."""
+        """Create a database. Raises `DatabaseAlreadyExists` if another process created it first."""
         ...
 
     def alter_database(self, database: str, properties: Mapping[str, str], remove: Iterable[str]) -> None:
@@ -76,7 +76,7 @@ class Metastore(Protocol):
         ...
 
     def drop_database(self, database: str, *, cascade: bool) -> None:
-        """Remove a database whose tables are gone."""
+        """Remove a database whose tables were dropped before."""
         ...
 
     def tables(self, database: str) -> list[str]:
@@ -84,11 +84,11 @@ class Metastore(Protocol):
         ...
 
     def has_table(self, database: str, table: str) -> bool:
-        """Return whether there is a table of that name, whatever the text."""
+        """Return whether there is a table of that name; any text is accepted as name."""
         ...
 
     def locate(self, name: Identifier) -> TableLocation:
-        """Return where a table lies or would lie, and the environment that its changes are reported to."""
+        """Return the location that a table has or would have, with the catalog environment of its changes."""
         ...
 
     def create_table(self, name: Identifier, define: Define) -> None:
@@ -107,11 +107,11 @@ class Metastore(Protocol):
         ...
 
     def lying(self, database: str | None = None) -> list[str]:
-        """Return what exists in the warehouse, registered or not: the tables of a database; None: databases."""
+        """Return what exists in the warehouse, registered or not: the tables of `database`; None: the databases."""
         ...
 
     def register(self, name: Identifier, schema: TableSchema) -> bool:
-        """Register the table at the location of its name, or renew its entry; return whether it was unknown."""
+        """Register the table at the location of its name, or renew its entry; return True if the table is new."""
         ...
 
 

@@ -39,7 +39,10 @@ _P4, _P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
 
 
 def hash_bytes(row: bytes) -> int:
-    """Return the `hashCode` of one binary row: a signed i32. Raises `Corrupt` unless it is whole words."""
+    """Return the `hashCode` of one binary row, without its arity: a signed i32.
+
+    Raises `Corrupt` if the row is not a whole number of 4-byte words.
+    """
     if len(row) % 4:
         msg = f"a row of {len(row)} bytes: rows are whole words of 4 bytes"
         raise Corrupt(msg, field="row")
@@ -82,7 +85,7 @@ def _finish(h: NDArray[np.uint32], lengths: NDArray[np.int64] | int) -> NDArray[
 
 
 def _hash_table(table: NDArray[np.uint32]) -> NDArray[np.int32]:
-    """Return the hashes of rows of one length (rows × words); leading words equal in all are hashed once."""
+    """Return the hashes of rows of equal length (rows × words); leading words that all rows share are hashed once."""
     hashes = np.empty(len(table), np.int32)
     for start in range(0, len(table), _STEP):
         piece = table[start : start + _STEP]
@@ -100,7 +103,11 @@ def _hash_table(table: NDArray[np.uint32]) -> NDArray[np.int32]:
 
 
 def _hash_ragged(words: NDArray[np.uint32], starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Return the hashes of rows of many lengths, longest first, so that step j concerns a prefix."""
+    """Return the hashes of rows of different lengths.
+
+    The rows are sorted by length, longest first: the rows that have a word j are then the first n rows, and one step
+    hashes word j of all of them.
+    """
     order = np.argsort(-counts, kind="stable")
     starts, sorted_counts = starts[order], counts[order]
     h = np.full(len(counts), 42, np.uint32)
@@ -114,7 +121,10 @@ def _hash_ragged(words: NDArray[np.uint32], starts: NDArray[np.int64], counts: N
 
 
 def hash_rows(rows: pa.BinaryArray) -> NDArray[np.int32]:
-    """Return the `hashCode` of each row (bytes without arity, no nulls)."""
+    """Return the `hashCode` of each binary row. Rows are without their arity, and not null.
+
+    Raises `Corrupt`.
+    """
     starts, lengths, data = binary_buffers(rows)
     if len(rows) == 0:
         return np.zeros(0, np.int32)
@@ -133,7 +143,7 @@ def hash_rows(rows: pa.BinaryArray) -> NDArray[np.int32]:
 
 
 def hash_columns(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]) -> NDArray[np.int32]:
-    """Return the `hashCode` of the binary rows that columns would make."""
+    """Return the `hashCode` of the binary row that each row of the columns encodes to."""
     arrays = [to_contiguous(column, t) for column, t in zip(columns, types, strict=True)]
     count = len(arrays[0]) if arrays else 0
     hashes = np.empty(count, np.int32)
@@ -171,9 +181,9 @@ def buckets(
 
 
 def is_bucket_key(function: str, types: Sequence[DataType]) -> bool:
-    """Return whether `bucket-function.type` takes a bucket key of these types.
+    """Return whether `bucket-function.type` supports a bucket key with these types.
 
-    Other writers fill buckets of other keys by rules of their own.
+    Other writers compute the buckets of other keys by rules that lakekit does not know.
     """
     match function:
         case "mod":
@@ -184,9 +194,9 @@ def is_bucket_key(function: str, types: Sequence[DataType]) -> bool:
 
 
 def functions_of_writers(function: str) -> tuple[str, ...]:
-    """Return the functions by which writers fill buckets where the option says `function`.
+    """Return the bucket functions that writers of a table may have used if the option says `function`.
 
-    pypaimon 2.1.0 always uses the default.
+    pypaimon 2.1.0 uses the default function whatever the option says.
     """
     return (function,) if function == "default" else (function, "default")
 
@@ -219,14 +229,14 @@ def _fold(bits: NDArray[np.uint64]) -> NDArray[np.uint32]:
 
 
 _HIVE: Final = frozenset({"BOOLEAN", "DECIMAL", "DATE", "TIME", "FLOAT", "DOUBLE", *INTEGERS, *STRINGS, *BINARIES})
-"""Roots of the types that have a hash in `_hive_hash`."""
+"""The type roots that `_hive_hash` supports."""
 
 
 def _hive_hash(column: pa.Array, t: DataType) -> NDArray[np.uint32]:
     match t.root:
         case "BOOLEAN":
             return column.fill_null(False).cast(pa.uint8()).to_numpy().astype(np.uint32)
-        # by the class of Java's value, which is an Integer for TIME too: bucket_hive_t
+        # Hive hashes by the class of Java's value, and the value of TIME is an Integer: bucket_hive_t
         case "TINYINT" | "SMALLINT" | "INT" | "DATE" | "TIME":
             size = {"TINYINT": 1, "SMALLINT": 2}.get(t.root, 4)
             return fixed_values(column, f"<i{size}").astype(np.int32).view(np.uint32)
@@ -245,7 +255,7 @@ def _hive_hash(column: pa.Array, t: DataType) -> NDArray[np.uint32]:
 
 
 def float_bits(values: NDArray[Any], *, zero: bool = False) -> NDArray[Any]:
-    """Return IEEE bits with the canonical NaN; with `zero`, -0.0 has the bits of 0.0."""
+    """Return the IEEE bits of floats, with one bit pattern for NaN; with `zero`, -0.0 has the bits of 0.0."""
     bits = values.view(np.uint32 if values.dtype.itemsize == 4 else np.uint64).copy()
     bits[np.isnan(values)] = 0x7FC00000 if values.dtype.itemsize == 4 else 0x7FF8000000000000
     if zero:
@@ -313,7 +323,7 @@ def mix64(values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def mix64_scalar(value: int) -> int:
-    """Return `mix64` of one integer, as an unsigned one."""
+    """Return `mix64` of one integer, as an unsigned integer (`mix64` returns signed integers)."""
     k = _to_signed64(~value + (value << 21))
     k ^= k >> 24
     k = _to_signed64(k + (k << 3) + (k << 8))
@@ -374,13 +384,13 @@ def _rounds(lanes: NDArray[np.uint64] | np.uint64, words: NDArray[np.uint64]) ->
 
 
 def xx64_column(column: pa.Array) -> NDArray[np.uint64]:
-    """Return xxHash64 of each value of a string or binary array; of a null, that of no bytes."""
+    """Return xxHash64 of each value of a string or binary array; a null has the hash of the empty string."""
     starts, lengths, data = binary_buffers(column)
     return xx64_at(data, starts, lengths)
 
 
 def xx64_at(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return xxHash64 of the bytes `data[starts[i]:starts[i] + lengths[i]]`, all within the data."""
+    """Return xxHash64 of `data[starts[i]:starts[i] + lengths[i]]` for each i; all slices lie within the data."""
     hashes = np.empty(len(starts), np.uint64)
     beyond = int((starts + lengths).max(initial=0)) + 8 - len(data)
     words = words_at_any_byte(np.concatenate([data, np.zeros(beyond, np.uint8)]) if beyond > 0 else data)
@@ -396,7 +406,10 @@ def xx64_at(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray
 
 
 def _xx64_rows(words: NDArray[np.uint64], at: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return xxHash64 of rows in falling order of whole 32 byte stripes; `words[i]` is the u64 at byte i."""
+    """Return xxHash64 of rows that are sorted by their number of whole 32-byte stripes, most first.
+
+    `words[i]` is the u64 at byte i.
+    """
     h = np.full(len(at), _P5, np.uint64)
     stripes = lengths >> 5
     long = int(np.count_nonzero(stripes))

@@ -1,9 +1,9 @@
 """Search for the commits of a user, and deletion of the files of messages that will not be committed.
 
-Identifiers of one user never fall, so the user's newest snapshot decides most cases whether a commit exists already.
-The scan is cached: a user's next commit reads only the snapshots made since. A file that a snapshot, tag or long-lived
-changelog refers to was committed, whatever its writer believes, and stays (RELIABILITY D3). So do all files of a commit
-whose outcome is unknown.
+The identifiers of one user never decrease, so in most cases the user's newest snapshot decides whether a commit exists
+already. The result of the scan is cached: the user's next commit reads only the snapshots made since. A file that a
+snapshot, tag or long-lived changelog refers to was committed and stays, even if its writer saw the commit fail
+(RELIABILITY D3). The files of a commit whose outcome is unknown stay too.
 
 Source: ENGINE.md 5.7, `FileStoreCommitImpl.abort`, `FileStoreCommitImpl.filterCommitted`,
 `SnapshotManager.latestSnapshotOfUser`.
@@ -38,14 +38,14 @@ _KNOWN_BYTES = 2_000
 
 
 class _CachedHistory(NamedTuple):
-    """The newest snapshot of a user among all up to `end`."""
+    """The newest snapshot of a user (`latest_of_user`; None: there is none) among all snapshots up to `end`."""
 
     latest_of_user: Snapshot | None
     end: Snapshot
 
 
 def latest_of_user(ctx: TableContext, user: str, latest: Snapshot) -> Snapshot | None:
-    """Return the newest snapshot of a user, or None."""
+    """Return the newest snapshot of a user up to `latest`; None if there is none."""
     key = ("commits", ctx.storage, ctx.paths.snapshot_dir, user)
     cached: _CachedHistory | None = ctx.runtime.metadata_cache.get(key)
     if cached is not None and not _is_still_valid(ctx, cached.end, latest):
@@ -71,7 +71,7 @@ def _is_still_valid(ctx: TableContext, end: Snapshot, latest: Snapshot) -> bool:
 
 
 def iter_backwards(ctx: TableContext, latest: Snapshot, stop: int) -> Iterator[Snapshot]:
-    """Yield the snapshots from `latest` down to above `stop`, until one is missing."""
+    """Yield the snapshots from `latest` down to id `stop` + 1; end at the first missing snapshot."""
     yield latest
     for snapshot_id in range(latest.id - 1, max(stop, 0), -1):
         snapshot = snapshots.find(ctx, snapshot_id)
@@ -81,9 +81,10 @@ def iter_backwards(ctx: TableContext, latest: Snapshot, stop: int) -> Iterator[S
 
 
 def iter_since(ctx: TableContext, after: int, latest: Snapshot) -> Iterator[tuple[int, Snapshot | None]]:
-    """Yield the snapshots above `after` up to `latest` in ascending order, each with its id.
+    """Yield (id, snapshot) for the snapshots with ids above `after` up to `latest`, in ascending order.
 
-    Of a run of missing snapshots only the first is yielded, with None: a stray file may leave a gap of any width.
+    A run of missing snapshots is yielded as one pair: its first id, and None. A stray file may leave a gap of any
+    width.
     """
     snapshot_id = after + 1
     existing: list[int] | None = None
@@ -110,13 +111,15 @@ def find_commit_snapshots(
 ) -> list[Snapshot] | None:
     """Return the snapshots of a commit that exists already, oldest first; None if it does not exist.
 
-    Partitions that expire after a commit are dropped under its user and identifier: the commit is what lies before
-    that. Where that snapshot has expired, the later ones stand for it. Empty: the user has gone on to greater
-    identifiers, and the snapshots where the commit would be have expired.
+    The result is the oldest snapshot with the user and identifier, and the next one if it is the COMPACT snapshot of
+    the same commit. A later OVERWRITE with the same user and identifier is not part of the commit: it drops partitions
+    that expired after the commit. If the commit's first snapshot has expired, the oldest existing snapshot with the
+    identifier takes its place. An empty list means: the user has committed greater identifiers, and the snapshots that
+    would show whether the commit exists have expired.
 
     Raises:
-        Conflict: the user has gone on to greater identifiers, and no snapshot of the commit was found although none has
-            expired.
+        Conflict: the user has committed greater identifiers, no snapshot of the commit was found, and no snapshot of
+            the search has expired: the commit was never made.
     """
     own = None if latest is None else latest_of_user(ctx, user, latest)
     if own is None or own.commit_identifier < identifier:
@@ -152,15 +155,15 @@ _ATTEMPTS = 3
 
 
 def mark_outcome_unknown(ctx: TableContext, messages: Sequence[CommitMessage]) -> None:
-    """Mark the files of the messages as not to be deleted by this process."""
+    """Keep this process from deleting the files of the messages, because they may have been committed."""
     ctx.runtime.uncertain_files.update(name for message in messages for name in _names(message))
 
 
 def abort(ctx: TableContext, messages: Sequence[CommitMessage]) -> None:
     """Delete the files of messages that were never committed.
 
-    These are new files, changelogs, outputs of compactions and new index files. Files that a snapshot, tag or changelog
-    of any branch refers to, and those of a commit that ended in `CommitStateUnknown`, are kept.
+    Deleted are new files, changelog files, compaction outputs and new index files. A file stays if a snapshot, tag or
+    changelog of any branch refers to it, or if its commit ended in `CommitStateUnknown`.
     """
     if not any(True for message in messages for _ in _names(message)):
         return
@@ -172,7 +175,7 @@ def abort(ctx: TableContext, messages: Sequence[CommitMessage]) -> None:
 def check_files_exist(ctx: TableContext, messages: Sequence[CommitMessage]) -> None:
     """Raise `StorageFailed` if a file of the messages is missing.
 
-    Messages prepared long ago may have lost files to the cleaning of orphans.
+    The files of messages that were prepared long ago may have been removed as orphan files.
     """
     missing = [path for message in messages for _, path in _files(ctx, message) if not ctx.storage.exists(path)]
     if missing:
@@ -185,10 +188,10 @@ def check_files_exist(ctx: TableContext, messages: Sequence[CommitMessage]) -> N
 
 
 def check_not_committed(ctx: TableContext, messages: Sequence[CommitMessage], latest: Snapshot | None) -> None:
-    """Raise `Conflict` if a snapshot made since the files were written has added one of them.
+    """Raise `Conflict` if a snapshot that is newer than the files has added one of them.
 
-    A table that lists a file twice cannot be read any more. Relies on the clocks of writers and committers: a search
-    further back would slow down every commit.
+    A table that lists a file twice cannot be read any more. The search ends at the first snapshot that is older than
+    the files, by the clocks of writers and committers: a longer search would slow down every commit.
     """
     creation_times = {
         file.name: file.creation_time_ms
@@ -217,12 +220,12 @@ def check_not_committed(ctx: TableContext, messages: Sequence[CommitMessage], la
 
 
 def check_compacted(ctx: TableContext, messages: Sequence[CommitMessage]) -> None:
-    """Raise `StorageFailed` if an output file of a compaction is missing."""
+    """Raise `StorageFailed` if a compaction output of the messages is missing."""
     check_files_exist(ctx, _strip_new_files(messages))
 
 
 def abort_compacted(ctx: TableContext, messages: Sequence[CommitMessage]) -> None:
-    """Delete the outputs of compactions of messages whose rows were committed."""
+    """Delete the compaction outputs of messages whose new files were committed."""
     abort(ctx, _strip_new_files(messages))
 
 
@@ -238,7 +241,7 @@ def _names(message: CommitMessage) -> Iterator[str]:
 
 
 def _files(ctx: TableContext, message: CommitMessage) -> Iterator[tuple[str, str]]:
-    """Yield names and paths of files that the message created, not of those that it only moved."""
+    """Yield the names and paths of the files that a message created; files that it only moved are left out."""
     input_names = {file.name for file in message.compact_before}
     outputs = tuple(file for file in message.compact_after if file.name not in input_names)
     for file in (*message.new_files, *message.changelog_files, *outputs, *message.compact_changelog):
@@ -283,10 +286,12 @@ def _collect_referenced_names(ctx: TableContext) -> set[str]:
 
 
 def _roots(ctx: TableContext) -> Iterator[tuple[Snapshot, tuple[Which, ...]]]:
-    """Yield snapshots, tags and long-lived changelogs of every branch, each with the lists to read.
+    """Yield the snapshots, tags and long-lived changelogs of every branch, each with the manifest lists to read.
 
-    The newest snapshot comes first. The files of a sequence of snapshots came or went by the delta of one of them, or
-    are in the newest; a tag stands alone. Of an expired snapshot only the list of its changes is left.
+    The newest snapshot of a branch comes first, with all its lists. An older snapshot needs its delta list alone: a
+    file of it is still in the newest snapshot, or the delta list of a later snapshot deletes it. A tag needs all its
+    lists, since its snapshot may have expired. A long-lived changelog has one list left, the changelog list or the
+    delta list.
     """
     for branch in (MAIN, *refs.list_branch_names(ctx)):
         branch_ctx = ctx if branch == ctx.branch else ctx.on_branch(branch)

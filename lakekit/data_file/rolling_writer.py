@@ -6,8 +6,8 @@
 
 Frames have the table's columns in schema order; in key tables `_SEQUENCE_NUMBER` and `_VALUE_KIND` after them, sorted
 by key (a changelog: by key, all events of one in order). Files roll at `target-file-size`, between rows. Whatever
-fails, no file of the run is left. A `FileSpec` holds what the options say of new files of a level, or of changelog
-files: columns, format, location and collected statistics.
+fails, no file of the run is left. A `FileSpec` holds what the options determine for new files of a level, or for
+changelog files: columns, format, name and collected statistics.
 
 Source: ENGINE.md 1.2 and 8.1, FORMAT.md 1.2, 1.3, 7.1, 7.2, 7.7 and 9.1; `RollingFileWriter`, `KeyValueDataFileWriter`,
 `RowDataFileWriter`, `KeyValueFileWriterFactory`, `StatsCollectorFactories`, `FileStorePathFactory`,
@@ -49,16 +49,21 @@ if TYPE_CHECKING:
 
 
 KEY_PREFIX = "_KEY_"
+"""The prefix of key columns in the files of key tables."""
 SYSTEM = (SYSTEM_FIELDS[SEQUENCE], SYSTEM_FIELDS[KIND])
+"""The system columns in the files of key tables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSpec:
-    """How files of one level are written.
+    """The specification of new data files of one level, or of new changelog files.
 
-    `physical` are a file's columns, `column_names` pairs the name of each in a frame with its name in the file.
-    `bounds_fields` are the columns whose bounds are collected; `key` and `value_fields` those that key and value
-    statistics list, with a mode each; `value_stats_cols` is what the manifest says of the latter.
+    `physical`: the columns of a file. `column_names`: for each column of a file, the pair (name in the frame, name in
+    the file). `bounds_fields`: the columns whose statistics are collected. `key`: the columns of the key statistics,
+    with one mode each in `key_modes`. `value_fields`: the columns of the value statistics, with one mode each in
+    `value_modes`. `value_stats_cols`: the names of `value_fields` for the manifest; None: all columns of the table.
+    `prefix`: the prefix of file names; empty: the table's data file prefix. `indexes`: the file indexes to build. A
+    file is complete at `rolling_bytes` bytes or `rolling_rows` rows.
     """
 
     format_name: str
@@ -79,7 +84,10 @@ class FileSpec:
 
 
 def shape_of(ctx: TableContext, *, bucket: int, level: int, keyed: bool, kind: str) -> FileSpec:
-    """Return the specification of new files. Raises `InvalidOption`, `Unsupported`."""
+    """Return the `FileSpec` of new files. Raises `InvalidOption`, `Unsupported`.
+
+    `kind`: "data" or "changelog". `keyed`: whether the files hold keys, sequence numbers and row kinds.
+    """
     return _shape(ctx.schema, ctx.options, bucket == POSTPONE_BUCKET, (level, keyed, kind == "changelog"))
 
 
@@ -128,7 +136,7 @@ def _shape(schema: TableSchema, options: TableOptions, postponed: bool, role: tu
 def check_columns(schema: TableSchema, options: TableOptions) -> None:
     """Raise `Unsupported` if a file format of the table cannot hold the columns of a schema.
 
-    Checked are the formats of all levels and of changelog files: after such a schema change no writer could write.
+    The formats of all levels and of changelog files are checked: after such a schema change every write would fail.
     """
     formats = {options.file_format}
     if schema.primary_keys:
@@ -141,7 +149,7 @@ def check_columns(schema: TableSchema, options: TableOptions) -> None:
 
 
 def _postponed_format(schema: TableSchema, other: str) -> str:
-    """Return the format of rows that wait for their bucket: Avro, written fast, if it holds the types."""
+    """Return the format of files in the postpone bucket: Avro, which is fast to write, if it can hold the columns."""
     try:
         check_types("avro", schema.fields)
     except Unsupported:
@@ -150,7 +158,10 @@ def _postponed_format(schema: TableSchema, other: str) -> str:
 
 
 def _choices(options: TableOptions, level: int | None, *, changelog: bool) -> tuple[str, str, str]:
-    """Return format, compression and statistics mode of a level's (None: append) or of changelog files."""
+    """Return the format, compression and statistics mode of the files of a level, or of changelog files.
+
+    `level`: None for append tables.
+    """
     format_name, compression = options.file_format, options.file_compression
     mode, key = options.metadata_stats_mode, "metadata.stats-mode"
     if level is not None:
@@ -167,7 +178,7 @@ def _choices(options: TableOptions, level: int | None, *, changelog: bool) -> tu
 
 
 def encoding(options: TableOptions, compression: str) -> Encoding:
-    """Return how files of a table are encoded with that compression."""
+    """Return the `Encoding` that the table options and a compression give."""
     return Encoding(
         compression=compression,
         compression_level=options.file_compression_zstd_level,
@@ -203,7 +214,10 @@ def _modes(
 
 
 def _limit_stats_mode(field: Field, mode: str, format_name: str) -> str:
-    """Limit the mode of a column without order to null counts, or in Parquet, which lacks them, to none."""
+    """Return the statistics mode that a column supports.
+
+    For a type without order the mode is null counts; in Parquet, which has no null counts for it, the mode is none.
+    """
     if has_bounds(field.type) or field.type.root in BINARIES or mode == file_metadata.NONE:
         return mode
     return file_metadata.NONE if format_name == "parquet" else file_metadata.COUNTS
@@ -215,9 +229,10 @@ def _limit_stats_mode(field: Field, mode: str, format_name: str) -> str:
 def allocate_path(
     ctx: TableContext, names: FileNames, shape: FileSpec, partition: bytes, bucket: int
 ) -> tuple[str, str, str | None]:
-    """Return (name, full path, external path) of the next file.
+    """Return (name, full path, external path) of the next file; the external path is None inside the table.
 
     Raises:
+        LocationNotAllowed: an external root is not allowed.
         Unsupported: lakekit does not follow the strategy of external paths.
     """
     name = names.next(shape.extension, prefix=shape.prefix or None)
@@ -231,7 +246,7 @@ def allocate_path(
 
 
 def allowed_external_roots(ctx: TableContext) -> tuple[str, ...]:
-    """Return the external roots that take new files.
+    """Return the external roots of `external_roots`, after a check that all of them are allowed.
 
     Raises:
         LocationNotAllowed: one is not allowed.
@@ -244,7 +259,7 @@ def allowed_external_roots(ctx: TableContext) -> tuple[str, ...]:
 
 
 def external_roots(options: TableOptions) -> tuple[str, ...]:
-    """Return the external roots that take new files, in turn; none where files lie in the table.
+    """Return the external roots among which new files are distributed; none if files are written to the table.
 
     Raises `Unsupported`.
     """
@@ -271,18 +286,18 @@ def _scheme(root: str) -> str:
 
 
 LEAST_ROWS = 1000
-"""The least rows between two checks of a file's size, as in the reference."""
+"""The least number of rows between two checks of a file's size, as in the reference."""
 _SIZE_MARGIN = 1.02
-"""Factor on the missing bytes when rows are requested, so that a file seldom ends just below its size."""
+"""Factor on the bytes that a file still lacks, so that a file seldom ends just below the target size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTarget:
-    """Where the files of a run are written, and as what.
+    """The place and the properties of the files of a run.
 
-    `partition` is a serialized row; `source` is `APPEND_SOURCE` or `COMPACT_SOURCE`; `names` are shared by all files of
-    one writer in the bucket. `keyed` files hold keys, sequence numbers and kinds; others are numbered from
-    `first_sequence_number` on, a number a row.
+    `partition` is a serialized row. `source` is `APPEND_SOURCE` or `COMPACT_SOURCE`. `names` gives out file names, and
+    is shared by all files of one writer in the bucket. `keyed` files hold keys, sequence numbers and row kinds; in
+    other files the rows are numbered in ascending order from `first_sequence_number`.
     """
 
     ctx: TableContext
@@ -297,7 +312,7 @@ class WriteTarget:
 
 
 def write_run(target: WriteTarget, frames: Iterable[pl.DataFrame]) -> list[DataFileMeta]:
-    """Write one sorted run, or rows to append, and return its files in order; none for no rows.
+    """Write one sorted run, or rows to append, and return its files in order; an empty list if there are no rows.
 
     Raises `Unsupported`, `ValueOutOfRange`, `InvalidOption`, `StorageFailed`; the files of the run are deleted then.
     """
@@ -316,7 +331,7 @@ def write_run(target: WriteTarget, frames: Iterable[pl.DataFrame]) -> list[DataF
 
 
 class _SortedRunWriter:
-    """The files of one run: the finished ones, and the open one."""
+    """The files of one run: the finished files and the open file."""
 
     def __init__(self, target: WriteTarget, shape: FileSpec) -> None:
         self.target, self.spec = target, shape
@@ -345,7 +360,7 @@ class _SortedRunWriter:
             self.next_sequence = meta.max_sequence_number + 1
 
     def drop(self, why: BaseException) -> BaseException:
-        """Delete the files of the run; return the error to raise: the storage's if that explains it, or `why`."""
+        """Delete the files of the run, and return the error to raise: `why`, or the storage error that caused it."""
         failed = why if self.open is None else self.open.abandon(why)
         with suppress(StorageFailed):
             self.target.ctx.storage.delete(self.paths)
@@ -380,7 +395,7 @@ class _OpenDataFile:
         self.stats_collector = StatsCollector(shape.bounds_fields, self.encoder.column_stats)
 
     def can_add(self, frame: pl.DataFrame) -> bool:
-        """Return whether one file may hold these rows together with its own."""
+        """Return whether these rows may be added to this file."""
         return self.encoder.can_add(frame)
 
     def room(self, frame: pl.DataFrame) -> int:
@@ -391,7 +406,10 @@ class _OpenDataFile:
         return min(frame.height, max(LEAST_ROWS, int(rows)), self.spec.rolling_rows - self.rows)
 
     def is_full(self) -> bool:
-        """Return whether the next row belongs into another file. An estimated size alone fills no file."""
+        """Return whether the next row belongs into another file.
+
+        If the estimated size reaches the limit, buffered rows are flushed, and the actual size decides.
+        """
         if self.rows >= self.spec.rolling_rows:
             return True
         if self.encoder.size_bytes < self.spec.rolling_bytes:
@@ -456,7 +474,10 @@ class _OpenDataFile:
         )
 
     def _keys(self, key_stats: Stats) -> tuple[bytes, bytes]:
-        """Return the first and the last row's keys; of rows sorted by one column its bounds, if not truncated."""
+        """Return the keys of the first and the last row.
+
+        For rows that are sorted by one column, the statistics of this column are used if they are not truncated.
+        """
         if (
             len(self.spec.key) == 1
             and self.target.bucket != POSTPONE_BUCKET
@@ -466,9 +487,9 @@ class _OpenDataFile:
         return _keys(self.first_row, self.last_row, self.spec.key)
 
     def abandon(self, why: BaseException) -> BaseException:
-        """Discard the file, which never appears, and return the error to raise.
+        """Discard the file, which then never appears, and return the error to raise.
 
-        That is the storage's where a disk failed below the encoder, else `why`.
+        The error is the storage error if a disk failed below the encoder, else `why`.
         """
         try:
             self.exit_stack.__exit__(type(why), why, why.__traceback__)
@@ -480,9 +501,9 @@ class _OpenDataFile:
 
 
 def _lossy_decimals(fields: Sequence[Field], format_name: str) -> tuple[Field, ...]:
-    """Return the DECIMAL columns that lose values too long for their type in files of a format.
+    """Return the DECIMAL columns in which a file format cannot store values that outgrow the type.
 
-    Aggregation may let values outgrow the type; Parquet files keep them.
+    Aggregation may produce such values. Parquet files can store them.
     """
     return tuple(f for f in fields if f.type.root == "DECIMAL" and f.nullable) if format_name in ("orc", "avro") else ()
 
@@ -493,7 +514,7 @@ def _as_int(number: object) -> int:
 
 
 def _keys(first: pl.DataFrame | None, last: pl.DataFrame | None, fields: tuple[Field, ...]) -> tuple[bytes, bytes]:
-    """Return the keys of two rows, as serialized rows; in one call, as most of the cost is per call."""
+    """Return the keys of two rows as serialized rows, encoded in one call, as most of the cost is per call."""
     assert first is not None
     assert last is not None
     columns = [first.get_column(field.name).append(last.get_column(field.name)) for field in fields]

@@ -1,10 +1,10 @@
 """Validation of a schema as a whole: columns, file formats, merge options, start positions of reads.
 
-    check(schema)                     raises the first error, in the reference's words and with what to do
-    check_writable(schema, before)    raises what the reference accepts here and refuses at every write
-    doubts(schema)                    what the reference ignores
+    check(schema)                     raises for a schema that the reference refuses, in its words and with advice
+    check_writable(schema, before)    raises for a schema that the reference accepts, but fails on at every write
+    doubts(schema)                    yields warnings about options that the reference ignores
 
-The reference refuses the same at CREATE TABLE and for the result of every ALTER TABLE.
+The reference checks the schema of CREATE TABLE, and the schema that results from an ALTER TABLE, in the same way.
 
 Source: ENGINE.md 1.4, 3.3, ENGINE_1.4.2.md B; `SchemaValidation`, `SchemaValidation.validateStartupMode`,
 `CoreOptions.startupMode`, `FileFormat.validateDataFields`: `AvroSchemaConverter`, `OrcTypeUtil`;
@@ -35,10 +35,11 @@ if TYPE_CHECKING:
 
 
 FORMATS = ("parquet", "orc", "avro")
+"""The file formats of data files that lakekit supports."""
 
 
 def check_formats(schema: TableSchema, options: TableOptions) -> None:
-    """Raise `SchemaMismatch` for a column that the format of some level cannot store.
+    """Raise `SchemaMismatch` for a column that the file format of some level cannot store.
 
     Raises: `Unsupported` for a format that lakekit does not have.
     """
@@ -133,9 +134,9 @@ _FUNCTIONS = frozenset({*aggregates.names(), "primary-key", "first_not_null_valu
 
 
 def check_merging(schema: TableSchema, options: TableOptions) -> None:
-    """Raise `InvalidOption` for an option of a missing column, and for merge options that contradict.
+    """Raise `InvalidOption` for merge options that name a missing column or contradict each other.
 
-    These are prefixes, sequence fields, sequence groups and aggregate functions.
+    Checked are options that begin with `fields`, sequence fields, sequence groups and aggregate functions.
     """
     _check_prefixes(schema)
     _check_sequence(schema, options)
@@ -248,12 +249,12 @@ _MODE_OPTIONS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "from-snapshot-full": ((*_TIME_OPTIONS, _CREATION_TIME, _TAG, *_INCREMENTS), (_SNAPSHOT,)),
     "from-file-creation-time": ((_SNAPSHOT, *_TIME_OPTIONS, _TAG, *_INCREMENTS), (_CREATION_TIME,)),
 }
-"""By mode: the keys it may not have, and those it may."""
+"""Mode -> (options that must not be set, options of the mode itself for the message)."""
 _POSITION_OPTIONS = (*_TIME_OPTIONS, _CREATION_TIME, _SNAPSHOT, _TAG, *_INCREMENTS)
 
 
 def mode_of(options: TableOptions) -> str:
-    """Return the effective `scan.mode`: what the position options imply where no mode is set."""
+    """Return the effective `scan.mode`; if the option is not set, the position options imply it."""
     texts = options.texts
     if options.scan_mode == "full":
         return "latest-full"
@@ -271,9 +272,9 @@ def mode_of(options: TableOptions) -> str:
 
 
 def check_positions(options: TableOptions) -> None:
-    """Raise `InvalidOption` for position options that do not go with the mode.
+    """Raise `InvalidOption` for position options that do not fit the effective `scan.mode`.
 
-    A mode has one companion key, and no key of another mode.
+    A mode takes one position option (or one of several), and no position option of another mode.
     """
     mode, texts = mode_of(options), options.texts
     upper = mode.upper().replace("-", "_")
@@ -315,11 +316,11 @@ _TIMES = ("INT", "BIGINT", "TIMESTAMP", "TIMESTAMP_LTZ")
 
 
 def check(schema: TableSchema, where: str, *, has_branch: Callable[[str], bool] = lambda _: False) -> None:
-    """Check a schema, named `where` in messages.
+    """Check a schema, which messages call `where`.
 
-    `has_branch` says whether the table has a branch of that name.
+    `has_branch` says whether the table has a branch with a given name.
 
-    Raises: `InvalidOption`, `SchemaMismatch`, `ColumnNotFound`, or `Unsupported` for what lakekit cannot read either.
+    Raises: `InvalidOption`, `SchemaMismatch`, `ColumnNotFound`, or `Unsupported` for a schema that lakekit cannot read.
     """
     options = TableOptions.parse(schema.options, kind="key" if schema.primary_keys else "append")
     check_readable(schema.options, where)
@@ -429,7 +430,7 @@ def _check_columns(schema: TableSchema, options: TableOptions) -> None:
 
 
 def _check_ordering(schema: TableSchema, options: TableOptions) -> None:
-    """Check options that releases after 1.4.2 brought."""
+    """Check options that Paimon releases after 1.4.2 introduced."""
     if options.primary_key_nullable and not schema.primary_keys:
         raise _invalid_option(
             "Option 'primary-key.nullable' can only be enabled for a table with primary keys.",
@@ -517,10 +518,11 @@ def _check_branches(options: TableOptions, has_branch: Callable[[str], bool]) ->
 
 
 def check_writable(schema: TableSchema, before: TableSchema | None = None) -> None:
-    """Refuse what the reference (1.4.2) accepts in a schema and refuses at every write.
+    """Raise for a schema that the reference (1.4.2) accepts, although each of its writes would fail.
 
-    These are functions and indexes of columns that they do not fit. `before`: the schema that is changed; problems that
-    it has already are accepted, so that tables of other engines can be altered.
+    Checked are aggregate functions and file indexes that do not fit the types of their columns, and option values.
+    `before`: the schema that an ALTER TABLE changes; None for a new table. If `before` has such a problem already,
+    nothing is raised, so that tables of other engines can be altered.
 
     Raises: `InvalidOption`, `Unsupported`.
     """
@@ -549,7 +551,10 @@ def _find_write_problem(schema: TableSchema) -> LakekitError | None:
 
 
 def doubts(schema: TableSchema) -> Iterator[str]:
-    """Yield what the reference silently ignores: mistyped options of indexes, and removed functions."""
+    """Yield a warning for each option that the reference silently ignores or no longer knows.
+
+    These are mistyped options of file indexes, and aggregate functions that were removed.
+    """
     if schema.primary_keys:
         for name, function in merge.merge_spec_from_options(schema).functions.items():
             if function.name == "count":

@@ -8,10 +8,11 @@
             append table   touched files are rewritten, every row in its place;
                            with deletion vectors old rows are marked and new ones appended
 
-With `delete.force-produce-changelog` only the last two ways of DELETE are used, so that a changelog has every row. New
-values are expressions over the old row: `{"v": pl.col("v") + 1, "s": "upper(s)", "d": date(2024, 1, 1)}`. A text is
-SQL, as it is in conditions: a text as value is written `"'closed'"` or `pl.lit("closed")`. Every other value is a
-literal, read with its column's type: lists for ARRAY, dicts for MAP and ROW.
+With `delete.force-produce-changelog` DELETE never drops partitions or truncates: it writes -D rows, rewrites files or
+marks rows, so that the changelog has every deleted row. New values are expressions over the old row: `{"v": pl.col("v")
++ 1, "s": "upper(s)", "d": date(2024, 1, 1)}`. A text is SQL, as it is in conditions: a text as value is written
+`"'closed'"` or `pl.lit("closed")`. Every other value is a literal, read with its column's type: lists for ARRAY, dicts
+for MAP and ROW.
 
 Source: ENGINE.md 1.6, 3.1 to 3.3, 8.3 and 8.4; `DeleteFromPaimonTableCommand`,
 `PrimaryKeyTableUtils.validatePKUpsertDeletable`, `UpdatePaimonTableCommand`, `RowLevelOp`, `PaimonUpdateTable`.
@@ -59,9 +60,9 @@ if TYPE_CHECKING:
 
 
 def delete(ctx: TableContext, where: pl.Expr | str) -> RowChangeResult:
-    """Delete the rows of which `where` is true, in one commit; no commit where there is no such row.
+    """Delete the rows for which `where` is true, in one commit; without such rows there is no commit.
 
-    Rows of which it is null stay.
+    Rows for which `where` is null stay.
 
     Raises: `ColumnNotFound`, `SchemaMismatch` for the condition, `InvalidOption` where the table's options leave no way
     to delete, `Conflict` where another commit rewrote or marked the same files meanwhile: nothing changed.
@@ -70,7 +71,7 @@ def delete(ctx: TableContext, where: pl.Expr | str) -> RowChangeResult:
 
 
 def delete_spec(ctx: TableContext, where: pl.Expr | str) -> RowChangeSpec:
-    """Return the change that `delete` makes. Raises what it raises for the condition."""
+    """Return the change that `delete` makes. Raises the same errors as `delete` for the condition."""
     expr, target = condition(where, ctx), TargetRows.at_newest(ctx)
     everything, row_by_row = target.always(expr), ctx.options.delete_force_produce_changelog
     replaces = Overwrite.entire_table() if everything and target.snapshot is not None and not row_by_row else None
@@ -105,14 +106,17 @@ def _delete_stored_rows(change: RowChange, target: TargetRows, *, expr: pl.Expr)
 
 
 def takes_deletes(ctx: TableContext) -> bool:
-    """Return whether a row of kind -D deletes its key, under the table's merge engine (ENGINE 1.6)."""
+    """Return whether the table's merge engine deletes a key when it reads a row of kind -D (ENGINE 1.6).
+
+    The option `ignore-delete` is not considered: `check_deletes` checks it.
+    """
     rule = merge.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name)
     removes = rule.remove_on_delete or bool(ctx.options.partial_update_remove_record_on_sequence_group)
     return rule.engine == "deduplicate" or (rule.engine in ("partial-update", "aggregation") and removes)
 
 
 def check_deletes(ctx: TableContext) -> None:
-    """Raise `InvalidOption` where rows of kind -D would be dropped on write or merge."""
+    """Raise `InvalidOption` if the option `ignore-delete` drops rows of kind -D."""
     if ctx.options.ignore_delete:
         raise InvalidOption(
             f"{ctx.name} has ignore-delete=true: deletes are dropped as they are written, and where rows are merged, "
@@ -131,7 +135,7 @@ def write_deletes(change: RowChange, target: TargetRows, expr: pl.Expr) -> None:
 
 
 def as_deletes(rows: pl.DataFrame, ctx: TableContext) -> pl.DataFrame:
-    """Return rows of a key table with kind -D, in the column of `rowkind.field` too."""
+    """Return rows of a key table with kind -D, also in the column that `rowkind.field` names."""
     own = ctx.options.rowkind_field
     kind_column = [] if own is None else [pl.lit("-D", pl.String).alias(own)]
     return rows.with_columns(*kind_column, pl.lit(int(RowKind.DELETE), pl.Int8).alias(KIND))
@@ -147,7 +151,7 @@ def assignments(
 
     `argument`: the name of the argument, for error messages.
 
-    Raises: `ColumnNotFound`, `SchemaMismatch`, `TypeError` for no mapping.
+    Raises: `ColumnNotFound`, `SchemaMismatch`, `TypeError` if `values` is no mapping.
     """
     if not hasattr(values, "items") or not values or not all(isinstance(name, str) for name in values):
         msg = f"{argument} takes the new values by column, such as {{'v': pl.col('v') + 1}}, not {values!r}"
@@ -177,7 +181,7 @@ def _value(name: str, value: object, ctx: TableContext, schema: Mapping[str, pl.
 
 
 _MERGED_SUFFIX = internal("merged")
-"""What the names of merged columns end with."""
+"""The suffix of the names of merged columns."""
 
 
 def check_stands(old: pl.DataFrame, new: pl.DataFrame, names: Sequence[str], ctx: TableContext) -> None:
@@ -237,15 +241,15 @@ def _lost_update(name: str, wanted: object, left: object, rule: MergeSpec, ctx: 
 
 _ENGINES = ("deduplicate", "partial-update")
 COMPUTED_VALUE_HINTS = ErrorHints(cast=" where the value is made")
-"""Of rows that a statement makes, which casts nothing by itself."""
+"""Advice in error messages about rows that a statement computes: the statement casts nothing by itself."""
 
 
 def update(ctx: TableContext, values: Mapping[str, object], where: pl.Expr | str) -> RowChangeResult:
-    """Set columns in the rows of which `where` is true, in one commit; no commit where no row is.
+    """Set columns in the rows for which `where` is true, in one commit; without such rows there is no commit.
 
-    Raises: `InvalidOption` for a merge engine that takes no updates, and where merging would undo a new value;
-    `SchemaMismatch` for a column of the primary key; what `delete` raises for conditions, what appending raises for
-    values; `Conflict`.
+    Raises: `InvalidOption` for a merge engine without updates, and if merging would undo a new value; `SchemaMismatch`
+    for a column of the primary key; the errors of `delete` for conditions, the errors of appending for values;
+    `Conflict`.
     """
     return update_spec(ctx, values, where).commit()
 
@@ -253,7 +257,7 @@ def update(ctx: TableContext, values: Mapping[str, object], where: pl.Expr | str
 def update_spec(ctx: TableContext, values: Mapping[str, object], where: pl.Expr | str) -> RowChangeSpec:
     """Return the change that `update` makes.
 
-    Raises what it raises for the engine, the condition and the columns.
+    Raises the same errors as `update` for the engine, the condition and the columns.
     """
     check_engine(ctx, "Update")
     target = TargetRows.at_newest(ctx)
@@ -293,7 +297,7 @@ def _run_update(
 
 
 def _write_new_rows(change: RowChange, target: TargetRows, expr: pl.Expr, values: list[pl.Expr]) -> None:
-    """Write new rows over the old ones. Raises `InvalidOption` where the table would not keep a value."""
+    """Write new rows over the old ones. Raises `InvalidOption` if merging would lose a new value."""
     names = [value.meta.output_name() for value in values]
     for batch in target.batches(expr):
         new = compute_rows(batch, values, change.ctx)
@@ -302,7 +306,10 @@ def _write_new_rows(change: RowChange, target: TargetRows, expr: pl.Expr, values
 
 
 def check_engine(ctx: TableContext, what: str) -> None:
-    """Raise `InvalidOption` where the merge engine of a key table takes no such statement (ENGINE 8.4)."""
+    """Raise `InvalidOption` if the merge engine of a key table does not support a statement (ENGINE 8.4).
+
+    `what`: the name of the statement, for the message.
+    """
     engine = ctx.options.merge_engine
     if ctx.kind == "key" and engine not in _ENGINES:
         instead = (
@@ -333,7 +340,7 @@ def key_changed(old: pl.DataFrame, new: pl.DataFrame, ctx: TableContext) -> None
 
 
 def compute_rows(rows: pl.DataFrame, values: list[pl.Expr], ctx: TableContext) -> pl.DataFrame:
-    """Return rows with new values, held to the table's types. Raises `SchemaMismatch`, `ValueOutOfRange`."""
+    """Return rows with new values, cast to the table's types. Raises `SchemaMismatch`, `ValueOutOfRange`."""
     with translate_compute_errors(ctx.name):
         made = without_empty_chunks(rows).with_columns(values)
     return pl.concat(

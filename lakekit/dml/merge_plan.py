@@ -5,14 +5,16 @@
     lk.when_not_matched(insert="all")                                          a source row that matches no target row
     lk.when_not_matched_by_source(delete=True, where="t.dt = '2024-03-31'")    a target row that no source row matches
 
-    on=["k"]  →  k = source k              target k v | source's k, op, under longer names | row of the source
-    update="all"  →  v := source v
+    on=["k"]      means  target k = source k
+    update="all"  means  set v to source v
+    joined row    target columns k, v │ source columns <prefix>k, <prefix>v, <prefix>op │ number of the source row
 
-Of the clauses of a kind the first one whose condition is true acts on a row, in the order they are given; where none
-does, the row stays, or is left out. `pl.col("v")` is the target's column, `lk.source("v")` the source's; in SQL text
-they are `t.v` and `s.v`, and a bare name is the target's. Everything is checked against the columns of both sides. The
-source is read once into memory: it is joined, searched again for rows that match nothing, and its keys determine which
-files of the target can match at all.
+For each row, the clauses of its kind (matched, not matched, not matched by source) are tried in the given order, and
+the first one whose condition is true acts. If none is true, a target row stays and a source row is not inserted.
+`pl.col("v")` is the target's column, `lk.source("v")` the source's; in SQL text they are `t.v` and `s.v`, and a bare
+name is the target's. Everything is checked against the columns of both sides. The source is read once into memory: it
+is joined, searched again for rows that match nothing, and its keys determine which files of the target can match at
+all.
 
 Source: ENGINE.md 8.3; `PaimonMergeIntoBase`, `MergeIntoPaimonTable`.
 """
@@ -106,7 +108,7 @@ def when_matched(
     `update`: new values by column; "all": every column that the source has too. Values are Polars expressions, SQL
     text, or any other value, as in `t.update`.
 
-    Raises: `TypeError` unless exactly one of both is given.
+    Raises: `TypeError` unless exactly one of `update` and `delete` is given.
     """
     _check_one_action("when_matched", update, delete=delete)
     if isinstance(update, str) and update != "all":
@@ -136,7 +138,7 @@ def when_not_matched_by_source(
 
     `update`: new values by column, computed from the row itself.
 
-    Raises: `TypeError` unless exactly one of both is given.
+    Raises: `TypeError` unless exactly one of `update` and `delete` is given.
     """
     _check_one_action("when_not_matched_by_source", update, delete=delete)
     if isinstance(update, str):
@@ -180,9 +182,9 @@ def flatten_qualified_names(text: str) -> str:
 
 
 def _flatten_tokens(tokens: list[re.Match[str]]) -> Iterator[str]:
-    """Yield the tokens with `side . name`, with or without blanks, replaced by one quoted name.
+    """Yield the tokens, with `side . name` (blanks allowed) replaced by one quoted name.
 
-    A name after a point belongs to what is before the point.
+    A word after a point is part of a longer name: it is never taken for a side.
     """
     solid = [at for at, token in enumerate(tokens) if token.lastgroup != "blank"]
     follows = dict(pairwise(solid))
@@ -221,12 +223,12 @@ def _quote(name: str) -> str:
 
 
 SOURCE_ROW = internal("source_row")
-"""The number of a source row."""
+"""The column with the number of a source row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeAction:
-    """One clause: a row with a true `condition`, and of no earlier clause, is deleted or gets `columns`."""
+    """One clause: it deletes a row, or sets `columns`, if `condition` is true and no earlier clause took the row."""
 
     action: Literal["update", "delete", "insert"]
     condition: pl.Expr
@@ -237,8 +239,9 @@ class MergeAction:
 class MergePlan:
     """The plan of a merge.
 
-    `source` has its columns under their long names and `SOURCE_ROW`; `match` is the match. `target_filter` is what
-    target rows must satisfy to match anything; None: nothing is known of them.
+    `source` are the source rows, with the column `SOURCE_ROW` and with the prefix `SOURCE` before each column name.
+    `match` is the condition under which two rows match. `target_filter` is a necessary condition on target rows that
+    match any source row; None: no such condition is known.
     """
 
     source: pl.DataFrame
@@ -250,17 +253,17 @@ class MergePlan:
 
     @property
     def deletes(self) -> bool:
-        """Whether any clause deletes."""
+        """Whether any clause deletes rows."""
         return any(action.action == "delete" for action in (*self.matched, *self.not_matched_by_source))
 
 
 def merge_plan(
     ctx: TableContext, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str
 ) -> MergePlan:
-    """Read the source, and return the plan of the merge.
+    """Read the whole source into memory, and return the plan of the merge.
 
-    Raises: `TypeError` for no clauses or other objects, `ColumnNotFound`, `SchemaMismatch`, and what reading a source
-    raises.
+    Raises: `TypeError` for no clauses or other objects, `ColumnNotFound`, `SchemaMismatch`, and the errors of reading
+    the source.
     """
     if not clauses or not all(
         isinstance(clause, (WhenMatched, WhenNotMatched, WhenNotMatchedBySource)) for clause in clauses
@@ -287,7 +290,7 @@ def merge_plan(
 
 
 def source_frame(plan: MergePlan, ctx: TableContext, rows: pl.DataFrame) -> MergePlan:
-    """Return the same merge with other rows of the source, whose columns have their long names."""
+    """Return the same plan with other source rows, whose column names have the prefix `SOURCE` already."""
     source = rows.with_row_index(SOURCE_ROW)
     return replace(
         plan, source=source, target_filter=_target_filter(plan.match, polars_schema(ctx.schema.fields), source)
@@ -295,14 +298,17 @@ def source_frame(plan: MergePlan, ctx: TableContext, rows: pl.DataFrame) -> Merg
 
 
 def target_columns_used(plan: MergePlan, ctx: TableContext) -> pl.Expr | None:
-    """Return the condition that the match sets on target rows alone, whatever the source holds; or None."""
+    """Return the part of the match condition that reads target columns only; None if there is no such part.
+
+    It does not depend on the rows of the source.
+    """
     return _target_filter(plan.match, polars_schema(ctx.schema.fields), None, theirs=_columns(plan.source))
 
 
 def equal_columns(plan: MergePlan, ctx: TableContext) -> dict[str, str]:
-    """Return the target columns that must equal a source column in every match, with that column.
+    """Return target column -> source column for each pair that the match condition compares for equality.
 
-    The source column has its long name.
+    Names of source columns have the prefix `SOURCE`.
     """
     target = polars_schema(ctx.schema.fields)
     both = {**target, **plan.source.schema}
@@ -317,7 +323,7 @@ def _columns(rows: pl.DataFrame) -> Schema:
 
 
 def _source(source: object, ctx: TableContext) -> pl.DataFrame:
-    """Return all rows of the source; one without rows and columns has the table's columns."""
+    """Return all rows of the source; a source without rows and columns gets the table's columns."""
     frames = input_frames.open_input(source, ctx)
     pieces = list(frames.pieces(ctx))
     schema = polars_schema(ctx.schema.fields) if frames.schema is None else frames.schema
@@ -334,7 +340,7 @@ def _source(source: object, ctx: TableContext) -> pl.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class _MergeColumns:
-    """The columns of both sides; `source` are the source's."""
+    """The columns of both sides: `target` of the table, `source` of the source."""
 
     ctx: TableContext
     target: Schema
@@ -377,7 +383,10 @@ class _MergeColumns:
         return expr
 
     def _equal(self, name: str) -> pl.Expr:
-        """Return the equality of a column on both sides, of times in the finer unit (Polars: the coarser)."""
+        """Return the equality of a column on both sides; times are compared in the finer of both units.
+
+        Polars would compare them in the coarser unit.
+        """
         mine, theirs = col(name), col(SOURCE + name)
         left, right = self.target[name], self.source[SOURCE + name]
         if isinstance(left, pl.Datetime) and isinstance(right, pl.Datetime) and left.time_unit != right.time_unit:
@@ -446,7 +455,7 @@ class _MergeColumns:
         return expr
 
     def _expand_selectors(self, expr: pl.Expr, argument: str) -> pl.Expr:
-        """Return an expression whose selectors select columns of the target, which `pl.col` names in a merge."""
+        """Return an expression whose selectors are expanded to columns of the target."""
         if not expr.meta.has_multiple_outputs():
             return expr
         try:
@@ -473,7 +482,7 @@ class _MergeColumns:
         return expanded[0]
 
     def _look(self, expr: pl.Expr, schema: Schema, argument: str) -> None:
-        """Raise `ColumnNotFound` for an unknown column, or one of a side that has no row here."""
+        """Raise `ColumnNotFound` for an unknown column, or a column of a side that has no row in this clause."""
         for name in used_columns(expr, schema):
             if name in schema:
                 continue
@@ -518,9 +527,10 @@ _RANGE_TYPES = (pl.Date, pl.Datetime, pl.String, pl.Decimal, pl.Time)
 def _target_filter(
     match: pl.Expr, target: Schema, source: pl.DataFrame | None, *, theirs: Schema | None = None
 ) -> pl.Expr | None:
-    """Return the conjuncts on the target alone, and the source's range for each equal target column.
+    """Return a necessary condition on target rows that match any source row; None: no such condition is known.
 
-    `source`: None where its rows are not known, but for their columns `theirs`.
+    It consists of the conjuncts of `match` that read target columns only, and of the range of source values for each
+    target column that must equal a source column. `source` None: the rows are not known, only the columns `theirs`.
     """
     parts = []
     both = {**target, **(theirs or {} if source is None else source.schema)}
@@ -534,9 +544,9 @@ def _target_filter(
 
 
 def _equal_pair(expr: pl.Expr, names: set[str], both: Schema, target: Schema) -> tuple[str, str] | None:
-    """Return the target and the source column that a conjunct compares for equality; None if it does not.
+    """Return the (target column, source column) that a conjunct compares for equality; None for another conjunct.
 
-    Polars may have widened one of them to the type of the other.
+    Polars may have cast one of the columns to the wider type.
     """
     mine, other = [name for name in names if name in target], [name for name in names if name not in target]
     if len(mine) != 1 or len(other) != 1:
@@ -557,7 +567,11 @@ def _equal_pair(expr: pl.Expr, names: set[str], both: Schema, target: Schema) ->
 
 
 def _range_conditions(mine: str, other: str, target: Schema, source: pl.DataFrame) -> list[pl.Expr]:
-    """Return a source column's range as a condition on the target's: whole numbers, or equal types."""
+    """Return the range of a source column's values as conditions on the target column.
+
+    There are none unless both types are integers, or are equal and have an order. A source column without values gives
+    a condition that is false.
+    """
     values, dtype = source.get_column(other), target[mine]
     is_whole = values.dtype in _SIGNED_INTEGERS and dtype in _SIGNED_INTEGERS
     if not is_whole and (values.dtype != dtype or not isinstance(dtype, _RANGE_TYPES)):

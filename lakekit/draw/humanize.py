@@ -7,12 +7,12 @@ from datetime import datetime
 from decimal import Decimal
 
 NAME = 40
-"""The most terminal columns of a name at the head of a picture."""
+"""The default width in terminal columns of a name in the heading of a picture."""
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def format_size(size_bytes: int) -> str:
-    """Return bytes with a unit: `61.2 MiB`."""
+    """Return a number of bytes with a unit: `61.2 MiB`."""
     if size_bytes < 1024:
         return f"{size_bytes} B"
     value, unit = float(size_bytes), 0
@@ -22,7 +22,7 @@ def format_size(size_bytes: int) -> str:
 
 
 def format_count(number: int) -> str:
-    """Return a whole number in groups of three: `1 204 000`."""
+    """Return a whole number with blanks between groups of three digits: `1 204 000`."""
     return f"{number:,}".replace(",", " ")
 
 
@@ -56,7 +56,10 @@ def format_cell(value: object) -> str:
 
 
 def escape_controls(text: str) -> str:
-    """Return the text with codes in place of characters that move a terminal's cursor, colour it or hide."""
+    """Return the text with escape codes (`\\x1b`) in place of unprintable characters.
+
+    Unprintable characters could move a terminal's cursor, change its colours or hide text.
+    """
     if text.isprintable():
         return text
     return "".join(
@@ -66,7 +69,7 @@ def escape_controls(text: str) -> str:
 
 
 def is_number(value: object) -> bool:
-    """Return whether a column of such values is aligned right."""
+    """Return whether a value is a number, whose column is aligned right; booleans are not."""
     return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
 
 
@@ -81,7 +84,7 @@ def columns_wide(text: str) -> int:
 
 
 def truncate(text: str, width: int) -> str:
-    """Return the text in at most `width` terminal columns, its end replaced by `…` where it was longer."""
+    """Return the text, or its beginning and `…` if it is wider than `width` terminal columns."""
     if columns_wide(text) <= width:
         return text
     beginning, taken = "", 0
@@ -94,11 +97,11 @@ def truncate(text: str, width: int) -> str:
 
 
 def abbreviate_name(text: str, width: int = NAME) -> str:
-    """Return a name for the head of a picture, cut if it is long, so that what follows it stays visible."""
+    """Return a name for the heading of a picture: control characters escaped, truncated to `width`."""
     return truncate(escape_controls(text), width)
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:
-    """Return the text filled with blanks to `width` terminal columns."""
+    """Return the text padded with blanks to `width` terminal columns; `right` aligns the text right."""
     blanks = " " * max(0, width - columns_wide(text))
     return blanks + text if right else text + blanks

@@ -2,13 +2,13 @@
 
     bounds   (1,) (40,) (41,) (99,)                by value: the first key column that varies is a number, a date
                                                    or a time
-    cells    [0 ─ ] … [ ─ ][ ─ ] … [ ─ 1]          else by rank: every bound is as wide as any other
+    cells    [0 ─ ] … [ ─ ][ ─ ] … [ ─ 1]          else by rank: all cells have the same width
 
 A vertical line of the axis crosses every file that may hold a key. A bound has a cell, from `start` to `end`, fractions
 of the axis; a file reaches from the start of its smallest key to the end of its largest. Cells stand in the order of
-keys and never overlap. Keys with the same value in the column that gives the position divide its cell among themselves.
-A key is a tuple, its parts may be null, and keys may be given by their first columns only. Pure: plain values, no
-table, no clock.
+keys and never overlap. If several bounds have the same value in the column that gives the position, the cell of that
+value is divided among them in equal parts. A key is a tuple, its parts may be null, and keys may be given by their
+first columns only. Pure: plain values, no table, no clock.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 class LevelFile:
     """A data file.
 
-    `low` and `high` are its smallest and largest key, None where unknown: it may then hold any key. `deleted_row_count`
-    rows are hidden by its deletion vector, `delete_row_count` rows say that a key is deleted.
+    `low` and `high` are the smallest and the largest key of the file; None: unknown, the file may hold any key. The
+    deletion vector of the file hides `deleted_row_count` rows. `delete_row_count` rows are delete records: each says
+    that its key is deleted.
     """
 
     name: str
@@ -52,7 +53,7 @@ class LevelFile:
 
     @property
     def deleted_fraction(self) -> float:
-        """The fraction of rows that are deleted or delete."""
+        """The fraction of rows that are hidden by the deletion vector or are delete records; at most 1."""
         lost = self.deleted_row_count + self.delete_row_count
         return min(1.0, lost / self.row_count) if self.row_count > 0 and lost > 0 else 0.0
 
@@ -61,9 +62,10 @@ class LevelFile:
 class BucketState:
     """A bucket at one snapshot.
 
-    It has files, which of them were `added_names`, which are `leaving_names` later, and the files that were
-    `removed_files`. Files of level 0 stand newest first. `opened_names` are those that a read would open, None without
-    a query.
+    `files`: the files of the bucket at the snapshot, level 0 with the newest file first. `added_names`: names of the
+    files that the snapshot added. `leaving_names`: names of the files that a later snapshot in the picture removes.
+    `removed_files`: files that the snapshot removed. `opened_names`: names of the files that a query would open; None:
+    there is no query.
     """
 
     snapshot_id: int | None
@@ -75,24 +77,29 @@ class BucketState:
 
     @property
     def marked(self) -> frozenset[str]:
-        """The files that are highlighted."""
+        """Names of highlighted files: `opened_names` if there is a query, else `added_names` and `leaving_names`."""
         return self.added_names | self.leaving_names if self.opened_names is None else self.opened_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelQuery:
-    """A query on the picture: the key that a line marks, and lines below the title."""
+    """A query on the picture: `probe` is the key at which a line is drawn, `notes` are lines below the title."""
 
     probe: Key | None = None
     notes: tuple[str, ...] = ()
 
 
 EMPTY_QUERY = LevelQuery()
+"""No query."""
 EMPTY_STATE = BucketState(snapshot_id=None, files=())
+"""The state of a bucket without snapshot and files."""
 
 
 def in_order_of_writing(files: Iterable[LevelFile]) -> tuple[LevelFile, ...]:
-    """Return files of an append table with row numbers, in the order of writing, as `low` and `high`."""
+    """Return the files of an append table with row numbers as `low` and `high`.
+
+    `files` are in the order of writing; row numbers count from 0 through all files.
+    """
     ordered = list(files)
     ends = list(accumulate(file.row_count for file in ordered))
     return tuple(
@@ -105,7 +112,7 @@ def in_order_of_writing(files: Iterable[LevelFile]) -> tuple[LevelFile, ...]:
 
 
 def keys_of(file: LevelFile, *, is_append: bool = False) -> str:
-    """Return a text on the key range of a file."""
+    """Return the key range of a file as text: `keys 1 .. 9`; of a file of an append table `rows 0 .. 4`."""
     if file.low is None or file.high is None:
         return "keys unknown"
     low, high = (", ".join(format_cell(part) for part in key) for key in (file.low, file.high))
@@ -113,7 +120,7 @@ def keys_of(file: LevelFile, *, is_append: bool = False) -> str:
 
 
 def hint(files: Sequence[LevelFile], state: BucketState | None, *, is_append: bool = False) -> str:
-    """Return the text shown on hovering over a box; without a state its files were removed."""
+    """Return the tooltip of a box that stands for some files; `state` None: the files were removed."""
     file = files[0]
     level = "" if is_append else f"L{file.level}  "
     read = (
@@ -142,7 +149,7 @@ def hint(files: Sequence[LevelFile], state: BucketState | None, *, is_append: bo
 
 
 def detail(file: LevelFile, *, is_append: bool = False) -> str:
-    """Return all facts of a file on one line."""
+    """Return the metadata of a file on one line."""
     parts = [
         hint([file], EMPTY_STATE, is_append=is_append),
         f"seq {file.min_sequence_number}..{file.max_sequence_number}",
@@ -162,6 +169,7 @@ def detail(file: LevelFile, *, is_append: bool = False) -> str:
 
 
 Key = tuple[Any, ...]
+"""The values of the key columns, or of the first of them."""
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - only differences count
 _MICROSECOND = timedelta(microseconds=1)
 _INTEGRAL_TYPES = (int, date)
@@ -171,9 +179,10 @@ _INTEGRAL_TYPES = (int, date)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyAxis:
-    """The positions of keys.
+    """The axis of a picture: it gives each key a position from 0 to 1.
 
-    `keys` are the distinct bounds in order; `column` is the key column that gives the position, None: by rank.
+    `keys` are the distinct bounds of files in order. `column` is the index of the key column whose values give the
+    positions; None: the rank of a bound gives its position.
     """
 
     keys: tuple[Key, ...]
@@ -183,15 +192,15 @@ class KeyAxis:
     column: int | None
 
     def start(self, key: Key) -> float:
-        """Return where the cell of a key begins."""
+        """Return where the cell of a key begins on the axis."""
         return self._cell(key)[0]
 
     def end(self, key: Key) -> float:
-        """Return where the cell of a key ends."""
+        """Return where the cell of a key ends on the axis."""
         return self._cell(key)[1]
 
     def middle(self, key: Key) -> float:
-        """Return the position of a line for a key."""
+        """Return where the line of a key is drawn: the middle of the key's cell."""
         return sum(self._cell(key)) / 2
 
     def holds(self, key: Key) -> bool:
@@ -200,7 +209,7 @@ class KeyAxis:
         return bool(self.orders) and self.orders[0][: len(order)] <= order <= self.orders[-1]
 
     def how(self, names: Sequence[str] = ()) -> str:
-        """Return a text that says what gives the position."""
+        """Return how keys get their positions, as text: `keys by rank`, `keys by value of k`."""
         if self.column is None:
             return "keys by rank"
         return (
@@ -221,7 +230,7 @@ class KeyAxis:
         return position, position
 
     def _between(self, key: Key, at: int) -> float | None:
-        """Return the position by value of a key that lies between two bounds."""
+        """Return the position of a key between two bounds, interpolated by value; None: it cannot be interpolated."""
         if not 0 < at < len(self.keys):
             return 0.0 if at == 0 else 1.0
         if self.column is None or len(key) <= self.column:
@@ -276,7 +285,7 @@ def _order(value: Any) -> tuple[Any, ...]:
 
 
 def number(value: Any) -> int | Fraction | None:
-    """Return the value as an exact number; None for what has no position on a line."""
+    """Return a number, date or time as an exact number; None for a value without a position on a line."""
     match value:
         case bool():
             return None
@@ -296,7 +305,7 @@ def number(value: Any) -> int | Fraction | None:
 
 
 def _cells_by_value(keys: Sequence[Key], column: int) -> list[tuple[float, float]] | None:
-    """Return the cells of keys by one of their columns; None where its values have no positions."""
+    """Return the cells of keys, placed by the values of one column; None if a value has no position."""
     numbers = [number(key[column]) for key in keys]
     positions = [value for value in numbers if value is not None]
     if len(positions) < len(keys):

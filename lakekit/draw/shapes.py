@@ -20,15 +20,15 @@ from html import escape
 from lakekit.draw.humanize import escape_controls
 
 WIDTH = 880
-"""The default width of pictures: that of a notebook's output on a laptop."""
+"""The default width of pictures in CSS pixels: the width of a notebook's output on a laptop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rect:
     """A filled box, or with `outline` only its border.
 
-    `faint` lets the background shine through; `round` is the radius of its corners. `key` is what the box stands for,
-    where a page lets it be clicked: the name of a file, the id of a snapshot; `hint` describes it.
+    `faint` lets the background shine through; `round` is the radius of the corners. `key` is what the box stands for if
+    a page makes it clickable: the name of a file, the id of a snapshot. `hint` is the tooltip.
     """
 
     x: float
@@ -93,10 +93,7 @@ Shape = Rect | Stroke | TextShape | Marker
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """Shapes in the order they are painted, and `description`: one sentence that describes the picture.
-
-    It is for readers who cannot see the picture.
-    """
+    """Shapes in the order of painting; `description` is one sentence about the picture for screen readers."""
 
     width: float
     height: float
@@ -105,7 +102,7 @@ class Drawing:
 
 
 def corners(sign: Marker) -> tuple[tuple[float, float], ...]:
-    """Return the corners of a sign; none of a circle."""
+    """Return the corners of a marker; a circle has none."""
     x, y, half = sign.x, sign.y, sign.size / 2
     match sign.sign:
         case "square":
@@ -118,7 +115,7 @@ def corners(sign: Marker) -> tuple[tuple[float, float], ...]:
 
 
 def stack_vertically(first: Drawing, second: Drawing, *, gap: float = 10) -> Drawing:
-    """Return one drawing below another."""
+    """Return both drawings as one, the second below the first."""
     down = first.height + gap
     moved = tuple(_move_down(shape, down) for shape in second.shapes)
     description = " ".join(filter(None, (first.description, second.description)))
@@ -155,7 +152,9 @@ INK = {
     "OVERWRITE": "#b84a3a",
     "ANALYZE": "#2e8b57",
 }
+"""Colours by name: parts of pictures, probes, changes of files, and kinds of commits."""
 BACKGROUND = "#ffffff"
+"""The background of a PNG."""
 
 _PAGE = {
     "text": "var(--jp-ui-font-color1,CanvasText)",
@@ -170,12 +169,12 @@ def level(number: int) -> str:
 
 
 def ink(name: str) -> str:
-    """Return the colour of that meaning as `#rrggbb`; such a colour itself as it is."""
+    """Return the colour of a name in `INK` as `#rrggbb`; a name that is such a colour is returned as it is."""
     return name if name.startswith("#") else INK[name]
 
 
 def css(name: str) -> str:
-    """Return the colour of that meaning on a page: text and axes follow its theme."""
+    """Return the colour of a name as CSS; the colours of text and axes follow the theme of the page."""
     return _PAGE.get(name) or ink(name)
 
 

@@ -3,11 +3,12 @@
     u8 1 | i32 rows | u8 has positive | [part] | u8 has negative | [part]
     part   u8 1 | i64 min (0) | i64 max | roaring existence | i32 n | n × roaring slice, least significant bit first
 
-Values ≥ 0 are in the positive part, the others in the negative part as their absolute value; nulls in neither. n is the
-bit length of max. The reference deprecates it, but still writes and reads it.
+Values ≥ 0 are in the positive part, values < 0 are in the negative part as their absolute values, nulls are in neither.
+n is the bit length of max. The reference deprecates this index, but still writes and reads it.
 
 It also holds the column itself, bit by bit: `figures` counts, adds up and bounds the values of some rows without their
-file. A sum is 2^i times the number of rows of slice i; for all rows, the heads of the slices give that number.
+file. The sum of the values is the sum over i of 2^i times the number of rows in slice i. If all rows are selected, the
+roaring headers of the slices hold these numbers, and the slices need not be decoded.
 
     INT null, -1    01 00000002 00 01  01 0000000000000000 0000000000000001 3a30…(row 1) 00000001 3a30…(row 1)
 
@@ -40,12 +41,15 @@ if TYPE_CHECKING:
     from lakekit.types import DataType
 
 NAME = "bsi"
+"""The name of the index type in options and files."""
 OPTIONS: tuple[str, ...] = ()
+"""The options of the index type."""
 TYPES = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "DECIMAL"})
+"""The column types that can be indexed."""
 
 
 def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str, str]) -> bytes:  # noqa: ARG001
-    """Return the payload for a column. Raises `ValueOutOfRange` for -2^63, which it cannot hold."""
+    """Return the payload for a column. Raises `ValueOutOfRange` for -2^63, which the index cannot hold."""
     keys = container.keys_of(column, t)
     assert isinstance(keys.values, np.ndarray)
     rows = np.flatnonzero(~keys.nulls)
@@ -86,7 +90,7 @@ class _BsiSlices:
 
 
 class _BsiPart(NamedTuple):
-    """One part: the rows it has values of, its slices, and how many rows each slice has."""
+    """One part of the index: the least value, the rows with a value, the slices, and the row count of each slice."""
 
     minimum: int
     existence: BitMap
@@ -124,9 +128,9 @@ class ColumnTotals:
 def figures(
     payload: bytes | memoryview, row_count: int, selected: BitMap | None = None, *, bounded: bool = True
 ) -> ColumnTotals:
-    """Return the totals of the selected rows' values, or of all; without `bounded` their bounds are not computed.
+    """Return the totals over the selected rows (None: all rows).
 
-    Raises `Corrupt`, `Unsupported`.
+    Without `bounded` the least and greatest value are not computed. Raises `Corrupt`, `Unsupported`.
     """
     positive, negative = _parts(payload, row_count)
     both = positive.existence.intersection_cardinality(negative.existence)
@@ -152,7 +156,7 @@ def _total(part: _BsiPart, selected: BitMap | None) -> int:
 
 
 def _extreme(part: _BsiPart, candidates: BitMap, *, most: bool) -> int:
-    """Return the greatest value of the rows, or the least, found bit by bit from the highest."""
+    """Return the greatest (`most`) or least value among the candidate rows, found bit by bit from the highest."""
     value = 0
     for i in range(len(part.slices) - 1, -1, -1):
         better = candidates & part.slices[i] if most else candidates - part.slices[i]
@@ -163,7 +167,7 @@ def _extreme(part: _BsiPart, candidates: BitMap, *, most: bool) -> int:
 
 
 def _parts(payload: bytes | memoryview, row_count: int) -> tuple[_BsiPart, _BsiPart]:
-    """Return the part of the values ≥ 0, and that of the others."""
+    """Return the part of the values ≥ 0, and the part of the values < 0."""
     cursor = Cursor(payload)
     _check_version(cursor)
     if cursor.i32be("rows") != row_count:

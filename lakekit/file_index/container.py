@@ -60,9 +60,11 @@ if TYPE_CHECKING:
 
 
 MAGIC = 1493475289347502
+"""The first 8 bytes of a container, as an integer."""
 VERSION = 1
+"""The version of containers that lakekit reads and writes."""
 HEAD = 16
-"""The bytes of magic, version and head length."""
+"""The number of bytes of magic, version and head length."""
 
 
 class PayloadRange(NamedTuple):
@@ -73,7 +75,7 @@ class PayloadRange(NamedTuple):
 
 
 class Payloads(NamedTuple):
-    """Payloads of many containers that lie in one stretch of bytes: payload i is `data[begins[i]:ends[i]]`."""
+    """Payloads of many containers in one byte array: payload i is `data[begins[i]:ends[i]]`."""
 
     data: NDArray[np.uint8]
     begins: NDArray[np.int64]
@@ -84,9 +86,9 @@ class Payloads(NamedTuple):
 
 
 def head_length(data: bytes | memoryview, *, path: str | None = None) -> int:
-    """Return how many bytes of a container come before its payloads, from its first 16 bytes.
+    """Return the number of bytes before the payloads, magic and version included.
 
-    Raises `Corrupt`, `Unsupported`.
+    `data`: at least the first 16 bytes of a container. Raises `Corrupt`, `Unsupported`.
     """
     return _read_head_length(Cursor(data, path=path))
 
@@ -106,9 +108,9 @@ def _read_head_length(cursor: Cursor) -> int:
 
 
 def contents(data: bytes | memoryview, *, path: str | None = None) -> Mapping[str, Mapping[str, PayloadRange | None]]:
-    """Return column -> index type -> range of its payload (None: known to be empty).
+    """Return column -> index type -> range of the payload (None: the index is known to be empty).
 
-    Only the head is needed. Raises `Corrupt`, `Unsupported`.
+    `data`: a container, or its head alone. Raises `Corrupt`, `Unsupported`.
     """
     length = int.from_bytes(data[HEAD - 4 : HEAD], "big")
     if HEAD < length <= len(data):
@@ -119,12 +121,12 @@ def contents(data: bytes | memoryview, *, path: str | None = None) -> Mapping[st
 
 @lru_cache(256)
 def _read_cached(head: bytes) -> Mapping[str, Mapping[str, PayloadRange | None]]:
-    """Return the contents of a head; files of one table often have heads of the same bytes."""
+    """Return the contents of a head; the heads of a table's files often have the same bytes."""
     return read_contents(Cursor(head))
 
 
 def read_contents(container: Cursor) -> dict[str, dict[str, PayloadRange | None]]:
-    """Return what `contents` returns of the container that is the cursor's data."""
+    """Return the `contents` of the container that a cursor points to, without a cache."""
     size = len(container.data)
     length = _read_head_length(container.region(0, min(HEAD, size)))
     if length > size:
@@ -175,7 +177,10 @@ def decode(data: bytes, *, path: str | None = None) -> dict[str, dict[str, bytes
 
 
 def encode(indexes: Mapping[str, Mapping[str, bytes | None]]) -> bytes:
-    """Return the container of some payloads, in the given order (Java's is that of a hash map, so any will do)."""
+    """Return the container of some payloads, in the given order.
+
+    The order is free: Java writes columns in the order of a hash map.
+    """
     names = {name: jutf(name) for columns in (indexes, *indexes.values()) for name in columns}
     length = (
         HEAD
@@ -203,13 +208,14 @@ def encode(indexes: Mapping[str, Mapping[str, bytes | None]]) -> bytes:
 
 
 Key: TypeAlias = Any
-"""An integer or bytes; those of one column are of one kind."""
+"""An integer or bytes; all keys of a column have the same Python type."""
 WIDTHS = {
     **dict.fromkeys(("BOOLEAN", "TINYINT"), 1),
     "SMALLINT": 2,
     **dict.fromkeys(("INT", "DATE", "TIME", "FLOAT"), 4),
     **dict.fromkeys(("BIGINT", "DOUBLE", "DECIMAL", "TIMESTAMP", "TIMESTAMP_LTZ"), 8),
 }
+"""The number of bytes of a stored key by type root; texts and bytes have no fixed width."""
 _SIZE = re.compile(r"(\d{1,18}) *(|b|bytes|k|kb|kibibytes|m|mb|mebibytes|g|gb|gibibytes|t|tb|tebibytes)")
 _SHIFTS = {"": 0, "b": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
@@ -218,7 +224,7 @@ _SHIFTS = {"": 0, "b": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
 class ColumnKeys(NamedTuple):
-    """The keys of a column: `values` are int64 keys or a binary array, one for each row; rows in `nulls` have none."""
+    """The keys of a column: `values` has an int64 or binary key for each row, `nulls` marks rows without a key."""
 
     values: NDArray[np.int64] | pa.BinaryArray
     nulls: NDArray[np.bool_]
@@ -232,7 +238,7 @@ class DistinctKeys(NamedTuple):
 
 
 def order_float_bits(bits: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    """Return IEEE bits (sign extended) as integers in the order of their numbers; its own inverse."""
+    """Return IEEE bits (sign extended) as integers that order as the floats do; the function is its own inverse."""
     return np.where(bits < 0, bits ^ ((1 << 8 * width - 1) - 1), bits)
 
 
@@ -289,11 +295,11 @@ def raw_bits(keys: NDArray[np.int64], t: DataType) -> NDArray[np.int64]:
 # ---- stored bytes ----------------------------------------------------------------------------------------------------
 
 RaggedBytes = tuple["NDArray[np.uint8]", "NDArray[np.int64]"]
-"""Many byte strings in one: `data[offsets[i]:offsets[i+1]]`."""
+"""Many byte strings in one array: string i is `data[offsets[i]:offsets[i+1]]`."""
 
 
 def encode_stored(keys: NDArray[np.int64] | pa.BinaryArray, t: DataType) -> RaggedBytes:
-    """Return the keys as an index writes them."""
+    """Return the keys in the form in which an index stores them."""
     if isinstance(keys, np.ndarray):
         width = WIDTHS[t.root]
         data = np.frombuffer(raw_bits(keys, t).astype(f">i{width}").tobytes(), np.uint8)
@@ -304,13 +310,13 @@ def encode_stored(keys: NDArray[np.int64] | pa.BinaryArray, t: DataType) -> Ragg
 
 
 def integers(*columns: NDArray[np.int64]) -> RaggedBytes:
-    """Return rows of big endian i32."""
+    """Return the columns as big-endian i32, interleaved: one byte string for each row."""
     table = np.stack(columns, axis=1).astype(">i4")
     return np.frombuffer(table.tobytes(), np.uint8), np.arange(len(table) + 1) * table.shape[1] * 4
 
 
 def weave(*pieces: RaggedBytes) -> RaggedBytes:
-    """Return, row by row, the first piece's bytes, then the second's and so on."""
+    """Return for each row the concatenation of the row's bytes in all pieces."""
     lengths = [np.diff(offsets) for _, offsets in pieces]
     ends = np.concatenate([[0], np.cumsum(np.sum(lengths, axis=0))]).astype(np.int64)
     out = np.empty(int(ends[-1]), np.uint8)
@@ -333,12 +339,12 @@ def read_key(cursor: Cursor, t: DataType, field: str) -> Key:
 
 
 def to_stored_bits(key: int, t: DataType) -> int:
-    """Convert a number to its stored form, or back again."""
+    """Return the stored form of an integer key, or the key of a stored form: the function is its own inverse."""
     return order_one_float(key, WIDTHS[t.root]) if t.root in ("FLOAT", "DOUBLE") else key
 
 
 def order_one_float(bits: int, width: int) -> int:
-    """Do what `order_float_bits` does for one number; its own inverse."""
+    """Return `order_float_bits` of one number; the function is its own inverse."""
     return bits ^ ((1 << 8 * width - 1) - 1) if bits < 0 else bits
 
 
@@ -346,10 +352,10 @@ def order_one_float(bits: int, width: int) -> int:
 
 
 class KeyQuery(NamedTuple):
-    """A condition on a column in keys.
+    """A condition on a column, expressed in keys.
 
-    `kind` is "equal" (any of `keys`), "unequal" (none of them), "range", "null" or "not null". A range is `low ≤ key ≤
-    high` with open ends None; with `low_open` / `high_open` the bound itself is excluded.
+    `kind` is "equal" (any of `keys`), "unequal" (none of `keys`), "range", "null" or "not null". A range is `low ≤ key
+    ≤ high`; None: there is no bound. With `low_open` or `high_open` the bound itself is excluded.
     """
 
     kind: str
@@ -361,9 +367,9 @@ class KeyQuery(NamedTuple):
 
 
 def question(leaf: Leaf, t: DataType) -> KeyQuery | None:
-    """Return the query of a leaf for an index on a column of type `t`; None if an index cannot tell.
+    """Return the query of a leaf for an index on a column of type `t`; None if an index cannot evaluate it.
 
-    It cannot for a literal of another type, and for a text operator.
+    An index cannot evaluate literals of another type, and text operators.
     """
     return _question(leaf, tuple(map(type, leaf.literals)), t)
 
@@ -403,7 +409,7 @@ _RANGES = ("<", "<=", ">", ">=")
 def group_by_column(parts: tuple[Predicate, ...]) -> list[Predicate | tuple[Leaf, ...]]:
     """Return conditions that must all hold, with the range conditions of each column as one group.
 
-    An index then answers both bounds at once.
+    An index then evaluates both bounds at once. Other conditions are not grouped.
     """
     grouped: dict[object, Predicate | tuple[Leaf, ...]] = {}
     for at, part in enumerate(parts):
@@ -417,9 +423,9 @@ def group_by_column(parts: tuple[Predicate, ...]) -> list[Predicate | tuple[Leaf
 
 
 def all_of(leaves: tuple[Leaf, ...], t: DataType) -> KeyQuery | None:
-    """Return the query of leaves that must all hold; None if an index cannot tell.
+    """Return the query of leaves that must all hold; None if an index cannot evaluate it.
 
-    One leaf has the query of `question`, several have the range between their bounds.
+    One leaf has the query of `question`; several range leaves of a column have the range between their bounds.
     """
     queries = [question(leaf, t) for leaf in leaves]
     if len(queries) < 2 or None in queries:
@@ -431,9 +437,9 @@ def all_of(leaves: tuple[Leaf, ...], t: DataType) -> KeyQuery | None:
 
 
 def literal_keys(value: object, t: DataType) -> tuple[Key, ...] | None:
-    """Return the keys of the values of type `t` that equal a literal; None if they are not known.
+    """Return the keys of the values of type `t` that equal a literal.
 
-    Then the caller keeps the file.
+    None: the keys are unknown, so the caller must read the file.
     """
     converted: Any = literal(value, t)
     if converted is None:
@@ -493,7 +499,10 @@ def bisect(values: Any, key: Key, *, right: bool) -> int:
 
 
 def size_option(options: Mapping[str, str], key: str, default: int, name: str) -> int:
-    """Return a memory size of an index's options (`16kb`) in bytes. Raises `InvalidOption`."""
+    """Return a memory size among an index's options (`16kb`) in bytes. Raises `InvalidOption`.
+
+    `name`: the index type, for the message.
+    """
     text = options.get(key)
     if text is None:
         return default
@@ -505,12 +514,12 @@ def size_option(options: Mapping[str, str], key: str, default: int, name: str) -
 
 
 def row_selection(rows: BitMap, row_count: int) -> bool | BitMap:
-    """Return the answer of a probe: False for no row, True for every row, else the rows."""
+    """Return the answer of a probe: False for no row, True for every row, otherwise the rows."""
     if not rows:
         return False
     return True if len(rows) == row_count else rows
 
 
 def may_contain_text(data: memoryview, text: bytes) -> bool:
-    """Return whether a text stands in some bytes, its length before it; other bytes may look the same by chance."""
+    """Return whether `data` contains a text with its length before it; other bytes may match by chance."""
     return len(text).to_bytes(4, "big") + text in bytes(data)

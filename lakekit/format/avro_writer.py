@@ -60,16 +60,16 @@ _ORDER = np.arange(10)
 
 
 def record(columns: Sequence[pa.Array], fields: Sequence[Field]) -> pa.Array:
-    """Return the bytes of each row of some columns, converted by `series_to_arrow`. Raises `Unsupported`.
+    """Return the Avro bytes of each row of some columns, which `series_to_arrow` converted.
 
-    NOT NULL columns hold no nulls.
+    NOT NULL columns must hold no nulls. Raises `Unsupported`.
     """
     cells = [cell for column, field in zip(columns, fields, strict=True) for cell in _value(column, field.type)]
     return _join_cells(cells)
 
 
 def _join_cells(cells: Sequence[pa.Array]) -> pa.Array:
-    """Concatenate the cells of each row; a null cell is no bytes."""
+    """Concatenate the cells of each row; a null cell adds no bytes."""
     if len(cells) == 1:
         return cells[0] if not cells[0].null_count else cells[0].fill_null(_NOTHING)
     return pc.binary_join_element_wise(*cells, _NOTHING, null_handling="replace", null_replacement=b"")
@@ -94,7 +94,7 @@ def _mask_nulls(cell: pa.Array, array: pa.Array) -> pa.Array:
 
 
 def _cells(array: pa.Array, t: DataType) -> list[pa.Array]:
-    """Return the cells of the non-null values; those at nulls are arbitrary."""
+    """Return the cells of the non-null values; the cells of null values are arbitrary."""
     if t.root in _INTEGERS:
         return [varints(fixed_values(array, _INTEGERS[t.root]).astype(np.int64))]
     if t.root in _FLOATS:
@@ -150,7 +150,7 @@ def _runs(array: pa.Array, items: pa.Array) -> list[pa.Array]:
 
 
 def offsets_of(cells: pa.Array) -> NDArray[np.int64]:
-    """Return where each cell begins in the data, and where the last one ends."""
+    """Return the offset of each cell in the data, and the end of the last cell."""
     return np.frombuffer(cells.buffers()[1], np.int64, len(cells) + 1, cells.offset * 8)
 
 
@@ -174,7 +174,7 @@ def _ragged_cells(table: NDArray[np.uint8], lengths: NDArray[np.int64]) -> pa.Ar
 
 
 def varints(numbers: NDArray[np.int64], *, empty: NDArray[np.bool_] | None = None) -> pa.Array:
-    """Return zig-zag varints as cells; no bytes where `empty`."""
+    """Return the zig-zag varints of numbers as cells; the cell has no bytes where `empty` is true."""
     zigzag = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
     most = int(zigzag.max()) if len(zigzag) else 0
     width = max(1, -(-most.bit_length() // 7))
@@ -217,9 +217,11 @@ def micros(t: DataType) -> bool:
 
 
 NAMESPACE = "org.apache.paimon.avro.generated"
+"""The namespace of the record in a file's schema."""
 BLOCK_BYTES = 1 << 20
-"""Encoded bytes of a block where no option says another number."""
+"""The encoded bytes of a block if no option gives another size."""
 ROWS_AT_ONCE = 65536
+"""The most rows that are encoded in one piece."""
 _MOST_BLOCK_BYTES = 1 << 30
 _UNIT = "\uffff"
 """The last character that is one unit of UTF-16."""
@@ -245,6 +247,7 @@ class AvroEncoder:
     """One Avro file that is being written; see `encoder.Encoder`."""
 
     column_stats = EMPTY
+    """Empty: Avro computes no statistics of columns, they are collected elsewhere."""
 
     def __init__(self, sink: BinaryIO, fields: Sequence[Field], encoding: Encoding) -> None:
         self._sink, self._fields, self._level = sink, tuple(fields), encoding.compression_level
@@ -257,12 +260,12 @@ class AvroEncoder:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes written to the sink, and what the open block will add if it compresses as those before it."""
+        """Bytes written to the sink, and an estimate for the open block from the compression of earlier blocks."""
         ratio = self._written_bytes / self._raw_bytes if self._raw_bytes else 0.5
         return self._written_bytes + int(len(self._body) * ratio)
 
     def can_add(self, frame: pl.DataFrame) -> bool:  # noqa: ARG002 - any rows fit beside any others
-        """Return True."""
+        """Return True: an Avro file may hold any rows."""
         return True
 
     def write(self, frame: pl.DataFrame) -> None:
@@ -272,14 +275,14 @@ class AvroEncoder:
             self._add(rows)
 
     def flush(self) -> None:
-        """End the block: every row added so far goes to the sink."""
+        """Write the open block with all rows added so far to the sink."""
         if self._rows:
             self._block(self._rows, bytes(self._body))
             self._raw_bytes += len(self._body)
             self._body, self._rows = bytearray(), 0
 
     def close(self) -> None:
-        """Write the last block; a file without rows is its header."""
+        """Write the last block; a file without rows has only the header."""
         self.flush()
         if self._sync is None:
             self._head(b"")
@@ -353,7 +356,7 @@ def schema_text(fields: Sequence[Field]) -> bytes:
 def bad_name(name: str) -> str | None:
     """Return what is wrong with the name of a field; None for a valid name (`Schema.validateName`).
 
-    A name is letters that are one unit of UTF-16, digits and _, and does not begin with a digit.
+    A name consists of letters that are one unit of UTF-16, digits and _, and does not begin with a digit.
     """
     if not _is_letter(name[:1]):
         return f"Illegal initial character: {name}"
@@ -376,7 +379,7 @@ def _field(name: str, t: DataType, parent: str) -> dict[str, Any]:
 
 
 def _type(t: DataType, name: str) -> Any:
-    """Return the schema of a value; `name` is that of the record it may be."""
+    """Return the Avro schema of a type; if the type needs a record, the record is called `name`."""
     non_null = _non_null_type(t, name)
     return ["null", non_null] if t.nullable else non_null
 

@@ -1,9 +1,9 @@
 """Object tables: the files at a location, a row for each.
 
 A refresh lists the location and makes the listing the table's newest snapshot, so that earlier listings can be read by
-time travel. The columns are those of the engines that had such tables (1.0 to 1.2); later ones list six of them anew
-with each read. Where a storage does not tell the owner, the content type and the like, these are null; the access time
-is the epoch, as it is there.
+time travel. The columns are the columns of engines 1.0 to 1.2, which had such tables. Later engines have six of the
+columns, and list the location at each read. Columns that a listing does not give (owner, content type and others) are
+null. The access time is always the epoch, as in those engines.
 
 Source: ENGINE.md 9.6, 11; `ObjectTable`, `ObjectRefresh` of engine 1.2.
 """
@@ -47,12 +47,13 @@ FIELDS = (
     Field("metadata_mtime", "TIMESTAMP(3) WITH LOCAL TIME ZONE"),
     Field("metadata", "MAP<STRING, STRING>"),
 )
+"""The columns that an object table may have."""
 _LISTED_COLUMNS = ("path", "parent_path", "name", "length", "mtime", "atime")
 _BATCH = 50_000
 
 
 def objects_location(ctx: TableContext) -> tuple[Storage, str, str]:
-    """Return the storage of the objects, their path in it, and the location as the table names it."""
+    """Return the storage of the objects, their path in it, and the location as the table's option spells it."""
     location = ctx.all_options.get(OBJECT_LOCATION, "").strip()
     if not location:
         raise Unsupported(
@@ -65,9 +66,9 @@ def objects_location(ctx: TableContext) -> tuple[Storage, str, str]:
 
 
 def list_objects(ctx: TableContext, lists: Lists | None = None) -> Iterator[pl.DataFrame]:
-    """Yield the objects at the table's location, by path, in frames; one empty frame where there are none.
+    """Yield the objects at the table's location, by path, in frames; one empty frame if there are none.
 
-    `lists`: lists many directories at once; None: the storage lists one after the other, in this process.
+    `lists`: a function that lists many directories at once; None: the storage lists them one by one, in this process.
 
     Raises: `StorageFailed`, `Unsupported`.
     """
@@ -128,7 +129,7 @@ def _frame(rows: list[tuple[Any, ...]], ctx: TableContext) -> pl.DataFrame:
 
 
 def open_object(ctx: TableContext, path: str) -> BinaryIO:
-    """Open one object, named by its `path` or by its path below the location.
+    """Open one object, given by its value of the column `path` or by its path relative to the location.
 
     Raises: `NotFound`, `InvalidOption`, `StorageFailed`.
     """

@@ -1,19 +1,19 @@
 """Rewrites of all rows of some partitions: into another number of buckets, or sorted.
 
-    rescale         every row to as many buckets as the option says, in one OVERWRITE snapshot
-    sort            in an order that lets reads of some columns skip files:
+    rescale         rewrite every row into the number of buckets that the option gives, in one OVERWRITE snapshot
+    sort            rewrite rows in an order that lets filters on some columns skip files:
     append tables   files [9 2 7] [1 8] [5 3 6 4]   ->   [1 2 3] [4 5 6] [7 8 9]
-                    the files that were read go, rows appended meanwhile stay
+                    the files that were read are removed, rows appended meanwhile stay
     key tables      dynamic buckets, rows in order fill bucket 0, then bucket 1 …
-                    in a bucket files are sorted by key, as ever; hash indexes say where
+                    in a bucket files are still sorted by key; hash indexes record the bucket of each key
 
-`current_rows` reads the rows under the current schema (of k a b, written when it was k b c: b stays, c is null, a is
-dropped): a plain read of that snapshot would return its columns of then, and substitute rows of a fallback branch.
+`current_rows` reads the rows of a snapshot under the current schema. A plain read of the snapshot would return the
+columns of the snapshot's own schema, and add rows of a fallback branch.
 
-Writers should pause meanwhile: a row that another commit adds to a rescaled partition, or to a sorted one of a key
-table, is not lost, as the rewrite is refused then. Sorting a key table merges all rows of the partitions and replaces
-every bucket and hash index there: a key is in one bucket, as before. In 1.4.2 too that snapshot is an OVERWRITE, but
-one that takes every live file.
+Writers should pause meanwhile: if another commit adds a row to a partition that is rescaled, or to a partition of a key
+table that is sorted, the rewrite is refused, and no row is lost. Sorting a key table merges all rows of the partitions
+and replaces every bucket and hash index there: a key is in one bucket, as before. The snapshot is an OVERWRITE, as in
+1.4.2, where the OVERWRITE replaces every live file of the table.
 
 Source: ENGINE.md 5.8, 6.8, 7.7, 8.6; `RescaleAction`, `CompactProcedure`, `SortCompactAction`,
 `SimpleHashBucketAssigner`.
@@ -75,7 +75,8 @@ _LOSSY_READ_OPTIONS = ("scan.ignore-lost-files", "scan.ignore-corrupt-files", "l
 def current_rows(ctx: TableContext, snapshot: Snapshot | None, where: pl.Expr | None = None) -> pl.LazyFrame:
     """Return the merged rows of a snapshot in the columns of the current schema.
 
-    `where`: only those of which it is true. Raises what planning a read raises.
+    `where`: return only rows for which it is true. Options of readers that lose rows are ignored. Raises the errors of
+    planning a read.
     """
     check_readable(ctx.all_options, f"table {ctx.name}")
     overrides = {key: None for key in _LOSSY_READ_OPTIONS if key in ctx.all_options}
@@ -93,10 +94,11 @@ def current_rows(ctx: TableContext, snapshot: Snapshot | None, where: pl.Expr | 
 
 
 STRICT_MODE = "commit.strict-mode.last-safe-snapshot"
+"""The option that refuses a commit if another user changed the same partitions after the given snapshot."""
 
 
 def check(ctx: TableContext, buckets: int) -> None:
-    """Raise `InvalidOption` where the number of buckets cannot be changed, or the new number is invalid."""
+    """Raise `InvalidOption` if the table's number of buckets cannot be changed, or `buckets` is invalid."""
     table_context.check_writable(ctx)
     bucket_count = ctx.options.bucket
     if bucket_count < 1:
@@ -110,12 +112,15 @@ def check(ctx: TableContext, buckets: int) -> None:
 
 
 def waits_for_compaction(ctx: TableContext) -> bool:
-    """Whether rows of level 0 are not read yet, so that a full compaction has to come first."""
+    """Return whether readers skip level 0 of the table, so that a full compaction must come before a rewrite."""
     return ctx.kind == "key" and may_hide_level_zero(ctx)
 
 
 def is_used(ctx: TableContext, buckets: int) -> bool:
-    """Return whether live files are of that many buckets, by another rescale or a writer's new partition."""
+    """Return whether some live file was written with `buckets` as number of buckets.
+
+    Another rescale, or a writer that began a partition, may have written it.
+    """
     latest = snapshots.latest(ctx)
     return latest is not None and bool(
         (manifest_reader.read_live_entries(ctx, latest).numbers("total_buckets") == buckets).any()
@@ -123,9 +128,9 @@ def is_used(ctx: TableContext, buckets: int) -> bool:
 
 
 def rescale(ctx: TableContext, where: pl.Expr | str | None = None) -> Commit:
-    """Rewrite the rows of the partitions that `where` chooses into as many buckets as the option says.
+    """Rewrite the rows of the partitions that `where` selects into the number of buckets that the option gives.
 
-    Raises: `Conflict`: then nothing changed.
+    Raises: `Conflict` if another commit changed the partitions meanwhile: then nothing changed.
     """
     latest = snapshots.latest(ctx)
     user = ctx.new_commit_user()
@@ -148,19 +153,20 @@ def rescale(ctx: TableContext, where: pl.Expr | str | None = None) -> Commit:
 
 
 NO_BUCKETS = -1
+"""The value of `bucket` for tables whose buckets no option counts: append tables, dynamic buckets."""
 _ONE_RUN = {
     "write-only": "true",
     "write-buffer-spillable": "true",
     "write-buffer-spill.max-disk-size": None,
     "overwrite-upgrade": "true",
 }
-"""Each bucket is written as one run of the last level: also where readers do not look at level 0."""
+"""Options by which each bucket is written as one run of the last level, for readers that skip level 0."""
 
 
 def ordering(ctx: TableContext, order_by: str | Sequence[str], strategy: Strategy) -> SortOrder:
-    """Return the requested sort order, checked.
+    """Return the requested sort order, after checks.
 
-    Raises: `InvalidOption` and, for tables and columns that cannot be sorted, `Unsupported`.
+    Raises: `InvalidOption`; `Unsupported` for tables and columns that cannot be sorted.
     """
     order = sort_order.make_sort_order(ctx, (order_by,) if isinstance(order_by, str) else tuple(order_by), strategy)
     options = ctx.options
@@ -200,9 +206,9 @@ def ordering(ctx: TableContext, order_by: str | Sequence[str], strategy: Strateg
 def sort(
     ctx: TableContext, snapshot_buckets: SnapshotBuckets, order: SortOrder, partitions: Iterable[bytes]
 ) -> list[CommitMessage]:
-    """Rewrite whole partitions in order, and return the messages.
+    """Rewrite whole partitions of an append table in order, and return the messages to commit.
 
-    Raises what reading and writing raise; then no new file is left.
+    Raises the errors of reading and writing; then no new file is left.
     """
     ctx, messages = with_strict_reads(ctx), []
     buckets = [(partition, snapshot_buckets.bucket(partition, UNAWARE_BUCKET)) for partition in sorted(partitions)]
@@ -255,7 +261,7 @@ def _sort_bucket(ctx: TableContext, partition: bytes, bucket: RestoredBucket, or
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortedPartitions:
-    """Partitions of a key table to sort, as they are in a snapshot; None: there is no snapshot yet."""
+    """Partitions of a key table to sort, in the state of `snapshot`; None: there is no snapshot yet."""
 
     ctx: TableContext
     order: SortOrder
@@ -264,9 +270,9 @@ class SortedPartitions:
     partitions: tuple[bytes, ...]
 
     def commit(self, messages: Sequence[CommitMessage]) -> Commit:
-        """Replace these partitions by what was written.
+        """Replace the contents of the partitions by the written files.
 
-        Raises: `Conflict` where others committed to them meanwhile: then nothing changed.
+        Raises: `Conflict` if another commit changed the partitions meanwhile: then nothing changed.
         """
         if not self.partitions:
             return commit_changes_once(self.ctx, (), commit_user=self.commit_user)
@@ -275,11 +281,11 @@ class SortedPartitions:
 
 
 def sort_keys(ctx: TableContext, order: SortOrder, where: pl.Expr | str | None) -> Commit:
-    """Rewrite the rows of the partitions that `where` chooses; the first in the order fill the first buckets.
+    """Sort the partitions of a key table that `where` selects, and commit the result.
 
-    Where level 0 is not read it has to be compacted before.
+    The first rows in the order fill the first buckets. If readers skip level 0, it must be compacted before.
 
-    Raises: `Conflict` where others committed to these partitions meanwhile: then nothing changed.
+    Raises: `Conflict` if another commit changed the partitions meanwhile: then nothing changed.
     """
     job = keys(ctx, order, where)
     with work(ctx.runtime, "sorting", "partitions", len(job.partitions)) as under_way:
@@ -288,7 +294,7 @@ def sort_keys(ctx: TableContext, order: SortOrder, where: pl.Expr | str | None) 
 
 
 def keys(ctx: TableContext, order: SortOrder, where: pl.Expr | str | None) -> SortedPartitions:
-    """Return the partitions to sort.
+    """Return the partitions of a key table to sort.
 
     Raises: `InvalidOption` for `where`.
     """
@@ -305,9 +311,9 @@ def keys(ctx: TableContext, order: SortOrder, where: pl.Expr | str | None) -> So
 def write_sorted_partitions(
     job: SortedPartitions, partitions: Sequence[bytes], on_partition: Callable[[], None] = lambda: None
 ) -> list[CommitMessage]:
-    """Write the rows of some partitions in order to new files, and return the messages.
+    """Write the rows of some partitions in order to new files, and return the messages to commit.
 
-    Calls `on_partition` after each. Raises what reading and writing raise: then no new file is left.
+    Calls `on_partition` after each partition. Raises the errors of reading and writing; then no new file is left.
     """
     if job.snapshot is None:
         return []

@@ -1,14 +1,17 @@
 """Read the contents of a snapshot: manifest lists, manifests, live files, index files.
 
-    snapshot ─ manifest_files ─▶ [ManifestFileMeta] ─ read_entries ─▶ ManifestEntries ─ live_entries ─▶ live files
+    snapshot ─ manifest_files ─▶ [ManifestFileMeta] ─ read_entries ─▶ ManifestEntries ─▶ live files
+                                                                (`manifest_entries.live_entries`)
 
-    read_live_entries(ctx, snapshot)                                    every live file
-    read_live_entries(ctx, [m for m in manifests if is_needed(m)])      only of some manifests
-    read_live_entries(ctx, snapshot, keep_manifest=…, keep_entries=…)
+    read_live_entries(location, snapshot)                                    every live file
+    read_live_entries(location, [m for m in manifests if is_needed(m)])      live files of some manifests
+    read_live_entries(location, snapshot, keep_manifest=…, keep_entries=…)   live files that pass the filters
+
+A `TableContext` is a `MetadataLocation` too.
 
 Metadata files never change, so decoded ones are cached by path (`runtime.metadata_cache`) within a byte budget: a plan
 after one more commit reads only the new lists and manifests. Manifests that are not cached are read and decoded
-together. A file of another size than its list says is torn, and nothing of it is used.
+together. A file whose size differs from the size in its list is torn, and nothing of it is used.
 
 Source: FORMAT.md 4, ENGINE.md 6.4, UX.md 8; `ManifestsReader`, `AbstractFileStoreScan`.
 """
@@ -47,29 +50,29 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 TOGETHER_BYTES = 32 << 20
-"""How many bytes of manifests are read before they are decoded."""
+"""Manifests are read and decoded in groups of about this many bytes."""
 _FACT_BYTES = 800
-"""About what one decoded `ManifestFileMeta` or `IndexManifestEntry` takes."""
+"""Estimated memory of one decoded `ManifestFileMeta` or `IndexManifestEntry`."""
 _SHARED_BYTES = 8
-"""What one takes in every further list that names it."""
+"""Memory of a further reference to the same decoded object."""
 _LIST, _INDEX, _ENTRIES = "list", "index", "entries"
-"""What a metadata file was decoded as."""
+"""Kinds of decoded metadata files, for cache keys."""
 _PARTLY_READ, _LIVE_MASK, _LIVE_ENTRIES, _MARK_BYTES = "asked", "standing", "live", 200
-"""The marks of a manifest of which some partitions were asked for, of manifests of which is known what is live, and of
-it; and about what a mark takes.
+"""Kinds of cache keys: a manifest was decoded for some partitions only; the mask of live entries of manifests; these
+live entries. `_MARK_BYTES` is the estimated memory of such a cache entry.
 """
 
 
 def no_entries() -> ManifestEntries:
-    """No entries: what a table without snapshots has."""
+    """Return an empty `ManifestEntries`, as for a table without snapshots."""
     return columns_of.empty()
 
 
 def manifest_files(location: MetadataLocation, snapshot: Snapshot, which: Which = "all") -> list[ManifestFileMeta]:
     """Return the manifests of a snapshot, in order.
 
-    `which`: from its base list, delta list, both (`all`) or changelog list. No manifests if the snapshot has no
-    changelog list. Raises `FileMissing`, `Corrupt`, `LimitExceeded`, `Unsupported`.
+    `which`: read the base list, the delta list, both (`all`) or the changelog list. A snapshot without a changelog list
+    has no changelog manifests. Raises `FileMissing`, `Corrupt`, `LimitExceeded`, `Unsupported`.
     """
     manifest_metas: list[ManifestFileMeta] = []
     for kind in _lists(which):
@@ -86,7 +89,7 @@ def _lists(which: Which) -> tuple[Which, ...]:
 
 
 def _list(snapshot: Snapshot, which: Which) -> tuple[str | None, int | None]:
-    """Return the name of one of a snapshot's lists, and its size if known."""
+    """Return the name of one manifest list of a snapshot (None: no such list), and its size (None: unknown)."""
     match which:
         case "base":
             return snapshot.base_manifest_list, snapshot.base_manifest_list_size
@@ -129,7 +132,7 @@ def read_lists(location: MetadataLocation, lists: Iterable[tuple[Snapshot, Which
 def index_entries(location: MetadataLocation, snapshot: Snapshot) -> list[IndexManifestEntry]:
     """Return the index files of a snapshot: hash indexes and deletion vectors.
 
-    Raises as `manifest_files` does.
+    Raises the same errors as `manifest_files`.
     """
     if snapshot.index_manifest is None:
         return []
@@ -154,16 +157,18 @@ def read_live_entries(
     keep_partitions: Keep | None = None,
     columns: Sequence[str] | None = None,
 ) -> ManifestEntries:
-    """Return the live files of a snapshot, or of some of its manifests (of base and delta list, in order).
+    """Return the live files of a snapshot, or of a list of manifests (base list and delta list, in order).
 
-    See `manifest_entries.live_entries`. `columns`: the columns to return (None: all); they include those of a file's
-    identity.
+    `manifest_entries.live_entries` defines which entries are live. `columns`: the columns to return; None: all. The
+    caller must include `manifest_entries.LIVENESS_COLUMNS`, which decide whether an entry is live.
 
-    `keep_manifest` skips manifests without reading them, `keep_entries` returns a mask, `keep_partitions` a mask over
-    serialized partitions, which avoids decoding the entries of others. All may use only what ADD and DELETE of a file
-    share (partition, bucket, level, name …): a DELETE that is skipped alone would leave its file live.
+    Filters: `keep_manifest` skips manifests without reading them. `keep_entries` returns a mask over entries.
+    `keep_partitions` returns a mask over serialized partitions, so that entries of other partitions need not be
+    decoded. A filter must give the same answer for the ADD and the DELETE entry of a file: it may use the partition,
+    the bucket, the level and the name, but not `kind`. A filter that drops only the DELETE entry would make a deleted
+    file live.
 
-    Raises as `read_entries` does, and `Corrupt` if a file is added twice, with the path of the manifest that does.
+    Raises the same errors as `read_entries`, and `Corrupt` with the path of the manifest if a file is added twice.
     """
     files = manifest_files(location, source) if isinstance(source, Snapshot) else source
     files = files if keep_manifest is None else [file for file in files if keep_manifest(file)]
@@ -184,7 +189,7 @@ def read_live_entries(
 
 
 def _find_contradiction(location: MetadataLocation, files: Sequence[ManifestFileMeta]) -> str | None:
-    """Return the path of the first manifest that adds a file already added; None if there is none."""
+    """Return the path of the first manifest that adds an already added file; None if there is none."""
     parts: list[ManifestEntries] = []
     for file, part in zip(files, read_each(location, files), strict=True):
         parts.append(part)
@@ -200,8 +205,8 @@ def _live_entries(
 ) -> ManifestEntries:
     """Return the live entries of manifests.
 
-    The last result is cached, since every read of a snapshot needs it again. If it is everything that the manifests
-    hold, which are cached themselves, only a reference is stored.
+    The last result is cached, since every read of a snapshot needs it again. If all entries of the manifests are live,
+    only a reference to the cached manifests is stored.
     """
     cache, key = location.runtime.metadata_cache, (_LIVE_ENTRIES, location.storage, location.paths.manifest_dir)
     names = tuple(file.name for file in files)
@@ -226,7 +231,7 @@ def _live_entries(
 def _live_mask(
     location: MetadataLocation, files: Sequence[ManifestFileMeta], entries: ManifestEntries
 ) -> NDArray[np.bool_]:
-    """Return a mask of the live entries among all entries of the manifests, cached as `_live_entries`."""
+    """Return a mask of the live entries among all entries of the manifests; the mask is cached."""
     key = (_LIVE_MASK, location.storage, *(location.paths.manifest(file.name) for file in files))
     mask: NDArray[np.bool_] | None = location.runtime.metadata_cache.get(key)
     if mask is None:
@@ -238,9 +243,9 @@ def _live_mask(
 def read_entries(
     location: MetadataLocation, files: Sequence[ManifestFileMeta], *, columns: Iterable[str] | None = None
 ) -> ManifestEntries:
-    """Return the entries of manifests in order, ADD and DELETE alike.
+    """Return the entries of manifests in order, ADD entries and DELETE entries alike.
 
-    `columns`: those to return (None: all). Raises `Corrupt` with path, offset and field if a manifest is torn or
+    `columns`: the columns to return; None: all. Raises `Corrupt` with path, offset and field if a manifest is torn or
     broken, `FileMissing`, `LimitExceeded`, `Unsupported`.
     """
     pieces = _pieces(location, files)
@@ -252,7 +257,10 @@ def read_entries(
 
 
 def read_each(location: MetadataLocation, files: Sequence[ManifestFileMeta]) -> list[ManifestEntries]:
-    """Return the entries of each manifest, read and decoded together. Raises as `read_entries` does."""
+    """Return the entries of each manifest, in a list; the manifests are read and decoded together.
+
+    Raises the same errors as `read_entries`.
+    """
     return [piece.all_entries.slice(piece.start, piece.end) for piece in _pieces(location, files)]
 
 
@@ -274,7 +282,7 @@ def _pieces(location: MetadataLocation, files: Sequence[ManifestFileMeta]) -> li
 
 
 def read_bytes(location: MetadataLocation, files: Sequence[ManifestFileMeta]) -> list[bytes]:
-    """Return the bytes of manifests, each as long as its list says. Raises `FileMissing`, `Corrupt`."""
+    """Return the bytes of each manifest, after a check of their length. Raises `FileMissing`, `Corrupt`."""
     return [
         _read(location, file.name, location.paths.manifest(file.name), file.size_bytes, "the manifest list")
         for file in files
@@ -296,7 +304,10 @@ def remember_index(location: MetadataLocation, name: str, entries: Sequence[Inde
 
 
 def remember_entries(location: MetadataLocation, name: str, written: ManifestEntries | EntryFacts) -> None:
-    """Cache the entries of a manifest that was just written; rows become columns when they are needed."""
+    """Cache the entries of a manifest that was just written.
+
+    Entries that are given as rows (`EntryFacts`) are converted to columns when they are first read.
+    """
     piece = (
         _EntrySlice(written, 0, len(written))
         if isinstance(written, columns_of.ManifestEntries)
@@ -308,10 +319,10 @@ def remember_entries(location: MetadataLocation, name: str, written: ManifestEnt
 def _read_where(
     location: MetadataLocation, files: Sequence[ManifestFileMeta], keep: Keep, columns: Sequence[str] | None = None
 ) -> ManifestEntries:
-    """Return the entries of some partitions.
+    """Return the entries of the partitions that `keep` selects.
 
-    A manifest read for the first time is decoded in part and not cached; the second time it is decoded in full and
-    cached.
+    If a manifest is read for the first time, only the selected entries are decoded, and nothing is cached. The second
+    time the whole manifest is decoded and cached.
     """
     cache = location.runtime.metadata_cache
     paths = [(location.paths.manifest(file.name), file) for file in files]
@@ -341,7 +352,7 @@ class _EntrySlice(NamedTuple):
 
 
 class EntryFacts(Protocol):
-    """Entries as rows that can be converted to columns."""
+    """Manifest entries as rows, which `entries` converts to columns."""
 
     def __len__(self) -> int: ...
 
@@ -364,7 +375,7 @@ class _LazySlice:
 def _decode(
     location: MetadataLocation, files: list[tuple[str, ManifestFileMeta]], under_way: Work
 ) -> dict[str, _EntrySlice]:
-    """Read, decode and cache manifests, given with their paths."""
+    """Read, decode and cache manifests, which are given as pairs (path, metadata)."""
     entries, counts = entry_files.decode_entries(_read_all(location, files, under_way))
     pieces = _keep(location, [file.name for _, file in files], entries, counts)
     return {file.name: piece for (_, file), piece in zip(files, pieces, strict=True)}
@@ -373,7 +384,10 @@ def _decode(
 def _keep(
     location: MetadataLocation, names: Sequence[str], entries: ManifestEntries, counts: Iterable[int]
 ) -> list[_EntrySlice]:
-    """Cache the entries of consecutive manifests in `entries`, with the count of each, and return them."""
+    """Cache the entries of consecutive manifests, and return one slice of `entries` for each manifest.
+
+    `counts`: the number of entries of each manifest.
+    """
     pieces = [_EntrySlice(entries, start, end) for start, end in pairwise(accumulate(counts, initial=0))]
     keys: list[Hashable] = [_cache_key(location, _ENTRIES, name) for name in names]
     location.runtime.metadata_cache.put(
@@ -383,7 +397,7 @@ def _keep(
 
 
 def _group_by_size(files: list[tuple[str, ManifestFileMeta]]) -> list[list[tuple[str, ManifestFileMeta]]]:
-    """Manifests in groups that are read and decoded at once."""
+    """Split manifests into groups of about `TOGETHER_BYTES`; each group is read and decoded at once."""
     groups: list[list[tuple[str, ManifestFileMeta]]] = []
     left = 0
     for path, file in files:
@@ -420,8 +434,8 @@ def _concat_pieces(
 ) -> ManifestEntries:
     """Return the entries of all pieces.
 
-    Concatenation copies them, embedded indexes too: the result is cached for the next read, unless most of the decoded
-    entries were not needed.
+    Concatenation copies the entries with their embedded indexes. The result is cached for the next read, unless most of
+    the decoded entries were not needed.
     """
     runs = _runs(pieces)
     entries = columns_of.concat([run.all_entries.slice(run.start, run.end) for run in runs])
@@ -447,7 +461,10 @@ def _runs(pieces: Sequence[_EntrySlice | _LazySlice]) -> list[_EntrySlice | _Laz
 
 
 def _cache_key(location: MetadataLocation, kind: str, name: str) -> tuple[object, ...]:
-    """Return a cache key with the kind of decoder, as two members of a snapshot may name one file."""
+    """Return the cache key of a metadata file.
+
+    The key contains `kind` because two references of a snapshot may name the same file but decode it differently.
+    """
     return kind, location.storage, location.paths.manifest(name)
 
 

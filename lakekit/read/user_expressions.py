@@ -69,18 +69,18 @@ def expand(expr: pl.Expr, schema: Schema) -> list[pl.Expr]:
 
 
 def used_columns(expr: pl.Expr, known: Iterable[str]) -> list[str]:
-    """Return the names of the columns that an expression reads, with repeats, `known` or not.
+    """Return the names of all columns that an expression reads, with repeats.
 
-    The elements of a list are no column: in `list.filter` Polars gives them the empty name, which counts if a column
-    has it.
+    The list also has names that are not in `known`. The empty name is the exception: Polars uses it for the elements of
+    a list in `list.filter`, so it is returned only if `known` has a column with that name.
     """
     return [name for name in expr.meta.root_names() if name or name in known]
 
 
 def is_picklable(expr: pl.Expr) -> bool:
-    """Return whether an expression has no Python function that does not pickle.
+    """Return whether all Python functions in an expression can be pickled.
 
-    An expression with such a function has no bytes, and Polars cannot take it apart.
+    Polars cannot serialize an expression with another function, and lakekit cannot replace selectors in it.
     """
     if "python_udf" not in str(expr):
         return True
@@ -92,10 +92,10 @@ def is_picklable(expr: pl.Expr) -> bool:
 
 
 def choose_among(expr: pl.Expr, schema: Schema) -> pl.Expr:
-    """Return the expression with each selector replaced by the names that it selects among such columns.
+    """Return the expression with each selector replaced by the names that it selects among the columns of `schema`.
 
-    Other columns may be named in it too. Raises Polars' own errors, and what serializing raises: an expression with a
-    Python function cannot be taken apart.
+    The expression may also name other columns. Raises Polars' own errors, and the error of serializing if the
+    expression has a Python function that cannot be pickled.
     """
     if not expr.meta.has_multiple_outputs():
         return expr
@@ -142,7 +142,7 @@ def _deserialize(node: Any) -> pl.Expr:
 
 
 _MADE_BY = (b"Date", b"date", b"TemporalExpr")
-"""What the bytes of an expression have in them that has times in it; values of a `pl.Series` are never printed."""
+"""Byte strings of which a serialized expression with times has one; values of a `pl.Series` are never printed."""
 
 
 def check_printable_times(expr: pl.Expr, table: str, argument: str) -> None:
@@ -185,7 +185,7 @@ def _constants(expr: pl.Expr) -> Iterator[pl.Expr]:
 
 
 def _times(values: pl.Series) -> Iterator[pl.Series]:
-    """Yield the dates and timestamps of some values, those inside lists and structs too."""
+    """Yield the dates and timestamps of a series, including dates and timestamps inside lists and structs."""
     dtype = values.dtype
     if isinstance(dtype, pl.List | pl.Array):
         yield from _times(values.explode())
@@ -200,24 +200,28 @@ def _times(values: pl.Series) -> Iterator[pl.Series]:
 
 
 SOURCE = f"{internal('source')}."
-"""What the names of a merge's source columns begin with, so that both sides' columns are in one frame."""
+"""The prefix of a merge's source columns, which lets one frame hold the columns of both sides."""
 _ZONE = re.compile(r"Datetime\('[^']*', '([^']+)'\)")
 _MAX_QUOTED = 1000
 """How much of the expressions an error about a panic shows."""
 MANY_ROWS = "looks at more than one row"
+"""The reason that `non_elementwise_reason` gives for an expression that needs other rows."""
 
 
 def condition(where: pl.Expr | str, ctx: TableContext, *, argument: str = "where") -> pl.Expr:
     """Return a condition on the rows of a table, over its columns by name.
 
-    Raises `ColumnNotFound`, `SchemaMismatch`, and `TypeError` for what is neither expression nor text.
+    Raises `ColumnNotFound`, `SchemaMismatch`, and `TypeError` for a value that is neither expression nor text.
     """
     schema = polars_schema(ctx.schema.fields)
     return check_condition(parse_expression(where, ctx.name, argument, schema), schema, ctx.name, argument)
 
 
 def fit_condition(expr: pl.Expr, source: object, schema: Mapping[str, pl.DataType]) -> pl.Expr:
-    """Return a condition; if it is an SQL text that compares times with texts, the texts are parsed, as in SQL."""
+    """Return a condition in which texts that are compared with times are parsed as times, as in SQL.
+
+    Only conditions from SQL text (`source`) are changed.
+    """
     if isinstance(source, str):
         with suppress(pl.exceptions.PolarsError):
             if not _fits(expr, schema) and (fitted := polars_pushdown.filter_of_sql(source, schema)) is not None:
@@ -239,7 +243,9 @@ def _fits(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> bool:
 def parse_expression(
     source: pl.Expr | str, table: str, argument: str, schema: Mapping[str, pl.DataType] | None = None
 ) -> pl.Expr:
-    """Return an expression, or the expression of an SQL text; with a `schema`, as `fit_condition` returns it.
+    """Return an expression as it is, or the expression of an SQL text.
+
+    With a `schema`, the expression of an SQL text goes through `name_exactly` and `fit_condition`.
 
     Raises `SchemaMismatch`, `TypeError`.
     """
@@ -261,9 +267,9 @@ def parse_expression(
 
 
 def check_condition(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, argument: str) -> pl.Expr:
-    """Return an expression over the columns of a schema by name; raise if it is no condition.
+    """Return the condition with exact column names; raise `SchemaMismatch` if it is not boolean.
 
-    A bare NULL is never true, and to Polars is no condition: it is cast to one.
+    A bare NULL has the type Null in Polars, which does not filter by it: it is cast to BOOLEAN, and selects no row.
     """
     expr, dtype = resolve_expression(expr, schema, table, argument)
     if dtype not in (pl.Boolean(), pl.Null()):
@@ -282,7 +288,7 @@ def check_condition(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str
 def resolve_expression(
     expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, argument: str
 ) -> tuple[pl.Expr, pl.DataType]:
-    """Return an expression with its selected columns by name, and its type.
+    """Return an expression with its selectors replaced by column names, and the type of its result.
 
     Raises `ColumnNotFound`, `SchemaMismatch`; `ValueOutOfRange` for constants that `check_printable_times` refuses.
     """
@@ -322,7 +328,7 @@ def format_expression(expr: pl.Expr) -> str:
 
 
 def _hint(what: str) -> str:
-    """Return what to write instead of what Polars cannot compare with times."""
+    """Return advice on a Polars error about a comparison with times; empty if there is none."""
     if "'date/datetime/time'" in what:
         return ". In SQL a date is written DATE '2024-03-31', a timestamp TIMESTAMP '2024-03-31 12:00:00'"
     if "'is_in' cannot check for" in what and any(word in what for word in ("Date", "Time")):
@@ -334,9 +340,10 @@ def _hint(what: str) -> str:
 
 
 def _cannot_compare(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> str | None:
-    """Return why a comparison cannot be made, and what to do; None if all can.
+    """Return why a comparison in the expression is impossible, and what to do; None if all are possible.
 
-    Polars reports it when it computes, and not for decimals: it compares those as texts, 10.50 below '9.6'.
+    Polars reports such a comparison only when it computes. It does not report a comparison of decimals with texts at
+    all: it compares them as texts, where 10.50 is less than '9.6'.
     """
     try:
         pl.DataFrame(schema={name: _with_floats(dtype) for name, dtype in schema.items()}).select(expr)
@@ -398,7 +405,7 @@ def check_times(expr: pl.Expr, schema: Mapping[str, pl.DataType], subject: str) 
 
 
 def is_row_wise(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> bool:
-    """Return whether each value depends on its row alone.
+    """Return whether Polars computes each value from its own row alone; see `non_elementwise_reason`.
 
     Then, and only then, Polars limits rows before it computes.
     """
@@ -406,9 +413,10 @@ def is_row_wise(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> bool:
 
 
 def non_elementwise_reason(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> str | None:
-    """Return what an expression does that needs other rows, in words; None if each value depends on its row alone.
+    """Return why Polars does not compute an expression row by row, in words; None if it does.
 
-    Polars has no row-wise plan for a comparison with a bare NULL, which is NULL for every row.
+    The reason is that the expression needs other rows, or that it compares with a bare NULL. The result of such a
+    comparison is NULL for every row, but Polars has no row-wise plan for it.
     """
     only = pl.QueryOptFlags.none(slice_pushdown=True)
     planned = pl.DataFrame(schema=schema).lazy().with_columns(expr.alias("")).head(1).explain(optimizations=only)
@@ -453,9 +461,12 @@ def translate_compute_errors(table: str, subject: str = "the change") -> Iterato
 def translate_panics(subject: str, **arguments: object) -> Iterator[None]:
     """Translate a panic of Polars to `SchemaMismatch` that names the caller's expressions, `where=…`.
 
-    Polars' `PanicException` is no `Exception`. Damaged files have been looked at before it comes here. Without
-    expressions it stays what it is. Raises `StorageFailed` where the machine refused something, and `KeyboardInterrupt`
-    where that is what Polars panicked over.
+    `arguments`: the expressions by name. If all are None, the panic is raised unchanged. Polars' `PanicException` is
+    not an `Exception`. Panics over damaged files have been translated by the reader before they get here.
+
+    Raises:
+        StorageFailed: the operating system refused a resource.
+        KeyboardInterrupt: Polars panicked because of an interrupt.
     """
     try:
         yield
@@ -474,7 +485,10 @@ def translate_panics(subject: str, **arguments: object) -> Iterator[None]:
 
 
 def _format_argument(value: object) -> str:
-    """Return an argument of a call with its expressions as texts; a function is called for it."""
+    """Return an argument of a call as text for messages, with its expressions as texts.
+
+    A function is called without arguments, and the text shows its result.
+    """
     if callable(value):
         return repr(value())
     if isinstance(value, pl.Expr):

@@ -1,16 +1,19 @@
-"""Parquet files read with Spark's own reader where it reads them as lakekit does; conditions.
+"""Reads of Parquet files with Spark's own reader, where it gives the same rows as lakekit; conditions for Spark.
+
+Spark reads a file itself if all of this holds:
 
     format            Parquet, on a disk that every executor sees; in a store only with the option spark.read.native=on
     rows              no deletion vector, no level to merge, and a manifest that counts no deletes among them
     columns           of types that both read alike; older schemas where every column is the same, a wider number,
                       a longer text, or missing
-    names             that differ in more than their case, which Spark does not tell apart
-    paths             without the signs of a pattern: of several such paths Spark reads each file several times,
-                      even where it is told that they are none
-    partitions        columns that the file holds: where statistics leave that open, its folder says them
-    timestamps        as the file's own footer says them: the zone that the column's type has, and not INT96
+    names             no two column names differ only in case: Spark does not distinguish them
+    paths             no glob characters: given several paths with them, Spark reads each file several times, and no
+                      option switches globbing off
+    partitions        statistics show that the file holds every partition column; otherwise lakekit reads the file, and
+                      takes missing values from the folder name
+    timestamps        the file's footer gives them the time zone of the column's type, and does not say INT96
 
-That is decided here, file by file, and any doubt sends a file to lakekit's own tasks. Where Spark reads, it is fastest.
+This module decides it for each file. In doubt, lakekit's own tasks read the file. Spark's own reader is the fastest.
 """
 
 from __future__ import annotations
@@ -58,15 +61,15 @@ _NATIVE_NAMES = (
     "BOOLEAN TINYINT SMALLINT INT BIGINT FLOAT DOUBLE DECIMAL CHAR VARCHAR BINARY VARBINARY DATE ARRAY MAP ROW"
 )
 NATIVE_TYPES = frozenset(_NATIVE_NAMES.split())
-"""Types whose Parquet form Spark reads as lakekit does, beside timestamps up to microseconds."""
+"""Types that Spark reads from Parquet as lakekit does; so are timestamps up to microseconds."""
 PLAIN_PARTITIONS = frozenset({*STRINGS, *INTEGERS})
-"""Types of partition columns whose folder names Spark reads back to the value."""
+"""Types of partition columns whose values Spark can parse from folder names."""
 HIDDEN_NAME = r"^[_.]"
-"""Names of files that Spark passes over."""
+"""File names that Spark ignores, as a regular expression."""
 PATTERN = frozenset("{}[]*?\\")
-"""Signs that make a path a pattern to Spark."""
+"""Characters that make Spark treat a path as a glob pattern."""
 LISTED_AT_ONCE = 32
-"""With more files than this Spark lists them in a job of its own, of 10 000 tasks unless it is configured."""
+"""Spark lists more paths than this in a separate Spark job, of 10 000 tasks unless it is configured."""
 _LISTING, _FEW_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism", 64
 _READ_OPTIONS = {
     "mergeSchema": "false",
@@ -79,17 +82,17 @@ _READ_OPTIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiftedColumn:
-    """A column to read, and the column of the files that it is made of; None where they lack it."""
+    """A column to read (`target`), and the column in the files from which it is cast (`source`).
+
+    `source` is None if the files lack the column: it is null then.
+    """
 
     target: Field
     source: Field | None
 
 
 def native_read_mask(plan: Plan, fields: Sequence[Field]) -> Mask:
-    """Return which of the plan's files without a merge Spark may read: a mask over `plan.raw`.
-
-    It depends on the columns to read.
-    """
+    """Return a mask over `plan.raw`: the files that Spark may read for these columns."""
     ctx, count = plan.ctx, len(plan.raw)
     mode = ctx.options.spark_read_native
     if not count or mode == "off" or not _opens(ctx, mode) or not _names_differ(ctx):
@@ -123,7 +126,10 @@ def native_read_mask(plan: Plan, fields: Sequence[Field]) -> Mask:
 
 
 def _opens(ctx: TableContext, mode: str) -> bool:
-    """Return whether Spark opens the table's files: on a disk always, in a store where the caller says so."""
+    """Return whether Spark may open the table's files: on a disk always, in a store only with the mode "on".
+
+    Raises `Unsupported` for the mode "on" where only lakekit can open the files.
+    """
     options = ctx.options
     if ctx.storage.polars(ctx.root) is None:
         if mode == "on":
@@ -138,10 +144,7 @@ def _opens(ctx: TableContext, mode: str) -> bool:
 
 
 def _names_differ(ctx: TableContext) -> bool:
-    """Return whether the columns differ in more than case, from each other and from system columns.
-
-    Those are the ones that files of key tables have beside them.
-    """
+    """Return whether all column names differ in more than case, system columns of key tables included."""
     schema = ctx.schema
     system = [SEQUENCE, KIND, *(f"_KEY_{name}" for name in schema.trimmed_primary_keys)] if schema.primary_keys else []
     names = [name.lower() for name in (*schema.names, *system)]
@@ -149,7 +152,10 @@ def _names_differ(ctx: TableContext) -> bool:
 
 
 def lifts(ctx: TableContext, schema_id: int, fields: Sequence[Field]) -> tuple[LiftedColumn, ...] | None:
-    """Return how the columns are made from files of another schema; None where Spark would differ."""
+    """Return how to make the columns from files of another schema.
+
+    None: Spark would read or cast a column differently from lakekit.
+    """
     schema = schemas.schema_of_file(ctx, schema_id)
     by_id, names = {field.id: field for field in schema.fields}, [field.name.lower() for field in schema.fields]
     lifted = [LiftedColumn(target=want, source=by_id.get(want.id)) for want in fields]
@@ -172,7 +178,7 @@ def _is_native(t: DataType) -> bool:
 
 
 def _is_widening(have: DataType, want: DataType) -> bool:
-    """Return whether every value of one type is a value of the other, to Spark's cast and to Paimon's."""
+    """Return whether every value of type `have` is a value of type `want`, in Spark's cast and in Paimon's cast."""
     if have.root in INTEGERS and want.root in INTEGERS:
         return INTEGERS.index(have.root) <= INTEGERS.index(want.root)
     if have.root in STRINGS and want.root == "VARCHAR":
@@ -181,7 +187,7 @@ def _is_widening(have: DataType, want: DataType) -> bool:
 
 
 def _timestamps_as_said(plan: Plan, at: int, schema_id: int, fields: Sequence[Field]) -> bool:
-    """Return whether the first file of a schema has timestamps as Spark reads them; old writers differ."""
+    """Return whether the first file of a schema stores timestamps as Spark reads them; files of old writers may not."""
     timestamps = [
         lift.source
         for lift in lifts(plan.ctx, schema_id, fields) or ()
@@ -206,7 +212,11 @@ def _timestamps_as_said(plan: Plan, at: int, schema_id: int, fields: Sequence[Fi
 
 
 def _has_same_zone(field: Field, leaf: Any) -> bool:
-    """Return whether a leaf of a file's column is no timestamp, or one with the zone of the column's type."""
+    """Return whether Spark reads a leaf of a file's column with the same time zone as lakekit.
+
+    True if the leaf is no timestamp, or if the file marks it as UTC exactly where the column's type has a local time
+    zone.
+    """
     zones = {part.root == "TIMESTAMP_LTZ" for part in _leaves(field.type) if part.root in TIMESTAMPS}
     if leaf.physical_type == "INT96":
         return False
@@ -230,10 +240,11 @@ def frames(
 ) -> list[DataFrame]:
     """Return frames of the files of `plan.raw` in the mask, filtered over `fields`, with columns `out`.
 
-    There is one for each schema: a missing column is null, a renamed one is read under its old name, a wider number is
-    cast. Where partition values are plain texts or whole numbers, Spark is told the table's folder, and prunes folders
-    by what a query asks later; a folder that means null has a frame of its own, read from its files, as Spark would
-    take its name for a value.
+    Files of different schemas are in different frames. A missing column is null, a renamed column is read under its old
+    name, a wider number is cast. If partition values are plain texts or integers, Spark reads them from the folder
+    names, and can prune folders by later filters. Spark would take the folder name of a null partition for a value:
+    such files are in a frame of their own, and the partition columns are read from the files. `condition` None: no
+    filter.
     """
     entries = plan.entries.take(plan.raw[mask])
     paths = np.array([_to_hadoop_path(plan.ctx, path) for path in data_file_paths(plan.ctx, entries)], object)
@@ -281,7 +292,7 @@ def _frame(
 
 
 def _text(lift: LiftedColumn) -> str | None:
-    """Return a column in Spark's SQL; None for a null of a nested type, whose names SQL may not take."""
+    """Return a column as Spark SQL; None for a null of a nested type, because SQL may not accept its field names."""
     name = quote_identifier(lift.target.name)
     if lift.source is None:
         return (
@@ -357,15 +368,17 @@ class _DifferentEvaluation(Exception):
 
 
 def column_of(predicates: Iterable[Predicate | None], types: Mapping[str, DataType]) -> Column | None:
-    """Return all predicates as one condition of Spark; None where one has no equivalent or is None.
+    """Return the conjunction of all predicates as a Spark column.
 
         And((Leaf("k", ">=", (5,)), Leaf("s", "in", ("a", "b"))))   ->   (k >= 5) AND (s IN ('a', 'b'))
 
-    A condition is converted only where Polars and Spark agree on every value: whole numbers, booleans, texts (compared
-    by their bytes), dates, and DOUBLE, whose NaN is the greatest number to both and equal to itself. Timestamps up to
-    microseconds are compared as numbers of them, which no zone of the session moves. Of other conditions (FLOAT with a
-    literal of more digits, DECIMAL, bytes, a predicate that is None as it was not understood) lakekit reads the files
-    and evaluates them with Polars.
+    None: a predicate is None (lakekit could not parse it) or cannot be converted. lakekit then reads the files itself,
+    and evaluates the conditions with Polars.
+
+    A condition is converted only where Polars and Spark agree on every value: integers, booleans, texts (compared by
+    their bytes), dates, and DOUBLE, whose NaN is the greatest number and equal to itself in both engines. Timestamps up
+    to microseconds are compared as numbers of microseconds, which do not depend on the session's time zone. Of
+    FLOAT, DECIMAL and bytes only IS NULL and IS NOT NULL are converted.
     """
     try:
         return reduce(and_, [_to_column(predicate, types) for predicate in predicates], sql.lit(True))

@@ -21,13 +21,16 @@ if TYPE_CHECKING:
     from lakekit.sql.backend import ResultRows, Rows, Statement
 
 QUERIES = ("SELECT", "WITH", "VALUES", "(", "FROM", "TABLE")
+"""First tokens of statements that the backend executes as queries."""
 
 
 def execute(statement: Statement) -> ResultRows | Rows:
-    """Execute a statement; return the rows of a query as its backend has them, the `ResultRows` of others.
+    """Execute a statement; return the `Rows` of a query, or the `ResultRows` of another statement.
 
-    Raises: `InvalidOption` with the position in the text for an invalid statement, `Unsupported` for one that is not
-    supported: nothing has changed then.
+    `Rows` is the frame type of the statement's backend.
+
+    Raises: `InvalidOption` with the position in the text for an invalid statement, `Unsupported` for an unsupported
+    statement: nothing has changed then.
     """
     tokens = statement.tokens
     if is_query(statement):
@@ -42,7 +45,10 @@ def execute(statement: Statement) -> ResultRows | Rows:
 
 
 def is_query(statement: Statement) -> bool:
-    """Return whether a statement only reads."""
+    """Return whether a statement begins as one of `QUERIES`.
+
+    SHOW and DESCRIBE are not queries in this sense: they return `ResultRows`.
+    """
     return any(statement.tokens.is_next(word) for word in QUERIES)
 
 
@@ -65,4 +71,4 @@ _STATEMENTS: dict[str, Callable[[Statement], ResultRows]] = {
     "DESCRIBE": show.describe,
     "DESC": show.describe,
 }
-"""By its first word, what does a statement."""
+"""First word of a statement -> the function that executes the statement."""

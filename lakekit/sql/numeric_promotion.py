@@ -1,12 +1,12 @@
-"""Numbers as Spark's SQL computes with them: the type that two of them are widened to, and the result.
+"""Arithmetic and comparison of numbers as in Spark SQL: the common type of two operands, and the result.
 
-    INT + SMALLINT             BIGINT, so that nothing wraps unseen
+    INT + SMALLINT             BIGINT (Spark: INT, which may overflow); so is every result of two integers but `/`
     INT * DECIMAL(2, 1)        DECIMAL of all digits: 3 * 0.1 is 0.3, and not 0.30000000000000004
     FLOAT = DECIMAL            both as DOUBLE: a FLOAT of 0.1 is not 0.1
-    INT / INT                  DOUBLE; with a DECIMAL a DECIMAL, rounded half up
-    INT % INT, INT DIV INT     with the sign of the first, cut towards zero
+    INT / INT                  DOUBLE; if one side is DECIMAL: DECIMAL, rounded half up
+    INT % INT, INT DIV INT     % has the sign of the left side, DIV cuts towards zero
 
-Where Spark would drop digits to stay within DECIMAL(38), nothing is computed.
+Where Spark would drop digits to stay within DECIMAL(38), `compute_arithmetic` returns None.
 Source: "Decimal arithmetic" and "ANSI Compliance" of Spark's documentation; tests compare each rule with Spark.
 """
 
@@ -22,42 +22,43 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
 MOST_DIGITS = 38
+"""The greatest precision of a DECIMAL."""
 _LEAST_FRACTION = 6
-"""Digits after the point that a quotient of decimals has at least."""
+"""The least scale of a quotient of decimals."""
 _DIGITS: Mapping[type[pl.DataType], int] = {pl.Int8: 3, pl.Int16: 5, pl.Int32: 10, pl.Int64: 20}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypedNumber:
-    """The expression and type of a number."""
+    """A numeric expression with its type."""
 
     expr: pl.Expr
     dtype: pl.DataType
 
     @property
     def is_float(self) -> bool:
-        """FLOAT or DOUBLE."""
+        """Whether the type is FLOAT or DOUBLE."""
         return self.dtype.is_float()
 
     @property
     def is_decimal(self) -> bool:
-        """DECIMAL."""
+        """Whether the type is DECIMAL."""
         return isinstance(self.dtype, pl.Decimal)
 
     @property
     def digits(self) -> tuple[int, int]:
-        """All digits, and those after the point, of a whole number or DECIMAL."""
+        """The precision and scale of an integer or DECIMAL: all digits, and the digits after the point."""
         if isinstance(self.dtype, pl.Decimal):
             return self.dtype.precision or MOST_DIGITS, self.dtype.scale
         return _DIGITS.get(type(self.dtype), 20), 0
 
     def to(self, dtype: pl.DataType) -> TypedNumber:
-        """Return the same number as another type."""
+        """Return the number cast to a type."""
         return self if self.dtype == dtype else TypedNumber(expr=self.expr.cast(dtype), dtype=dtype)
 
 
 def decimal(value: Decimal) -> TypedNumber:
-    """Return a literal with a point, of as many digits as it is written with."""
+    """Return the DECIMAL literal of a value, with the precision and scale that it is written with."""
     _, written, exponent = value.as_tuple()
     scale = -int(exponent)
     dtype = pl.Decimal(max(len(written), scale, 1), scale)
@@ -65,7 +66,7 @@ def decimal(value: Decimal) -> TypedNumber:
 
 
 def promote_operands(left: TypedNumber, right: TypedNumber) -> tuple[TypedNumber, TypedNumber]:
-    """Two numbers to compare, as the type that Spark compares them as."""
+    """Return the two sides of a comparison, cast to the type in which Spark compares them."""
     if left.is_float or right.is_float:
         return (left, right) if left.dtype == right.dtype else (left.to(pl.Float64()), right.to(pl.Float64()))
     if left.is_decimal or right.is_decimal:
@@ -74,9 +75,10 @@ def promote_operands(left: TypedNumber, right: TypedNumber) -> tuple[TypedNumber
 
 
 def compute_arithmetic(sign: str, left: TypedNumber, right: TypedNumber) -> TypedNumber | None:
-    """Return `left sign right`, of + - * / % DIV; None where Spark computes it in an unsupported way.
+    """Return `left sign right`, where `sign` is one of + - * / % DIV.
 
-    The right side of the last three is no zero.
+    Return None where lakekit does not reproduce Spark's result: % and DIV of DECIMAL or floats, and DECIMAL results of
+    more than 38 digits. For /, % and DIV the caller must make sure that `right` is not zero.
     """
     if sign in ("+", "-", "*", "/") and (
         left.is_float or right.is_float or (sign == "/" and not left.is_decimal and not right.is_decimal)
@@ -137,7 +139,10 @@ def _as_decimal(number: TypedNumber) -> TypedNumber:
 
 
 def is_same_cast(dtype: pl.DataType, wanted: pl.DataType) -> bool:
-    """Whether Spark's CAST and Polars' make the same of every value, or fail."""
+    """Return whether CAST from `dtype` to `wanted` gives the same in Spark and in Polars.
+
+    That is: for each value both engines return the same result, or both raise an error.
+    """
     if isinstance(wanted, pl.String):
         return dtype.is_integer()
     if isinstance(wanted, pl.Decimal):

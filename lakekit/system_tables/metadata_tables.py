@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 TIME = pl.Datetime("ms")
-"""Local wall clock, as the reference shows times."""
+"""The type of time columns: the local wall clock, as in the reference."""
 
 
 def wall(time_ms: int | None) -> int | None:
@@ -194,14 +194,16 @@ def statistics(ctx: TableContext, at: At = None) -> pl.DataFrame:
 
 
 KIND: Final = "rowkind"
+"""The column of row kinds."""
 UPDATE_BEFORE = "-U"
+"""The row kind of the old version of an updated row."""
 
 
 def audit_log(ctx: TableContext, at: int | str | datetime | None = None) -> pl.LazyFrame:
     """Return every row with its kind first, including deletes that are the newest version of a key.
 
-    Where options ask for changes it returns those. With `table-read.sequence-number.enabled` the sequence number of a
-    key table's row follows its kind.
+    If the table's options select a range of changes, the rows are these changes. With
+    `table-read.sequence-number.enabled` the sequence number of a key table's row follows its kind.
     """
     return polars_pushdown.scan_lazily(audit_source(ctx, at))
 
@@ -217,8 +219,8 @@ def audit_source(ctx: TableContext, at: int | str | datetime | None = None) -> T
 def binlog(ctx: TableContext, at: int | str | datetime | None = None) -> pl.LazyFrame:
     """Return the audit log with every column as a list: `[value]`.
 
-    Among the changes that options ask for an update is one row: `[before, after]`, the kind of the latter and the
-    sequence number of the former.
+    If the table's options select a range of changes, an update is one row: `[before, after]`, with the kind of the
+    after row and the sequence number of the before row.
     """
     source = audit_source(ctx, at)
     audit = polars_pushdown.scan_lazily(source)
@@ -240,11 +242,14 @@ def binlog(ctx: TableContext, at: int | str | datetime | None = None) -> pl.Lazy
 
 
 STREAMS = ("audit_log", "binlog")
-"""System tables that can be followed."""
+"""System tables that can be read as a stream."""
 
 
 def show_changes(name: str, frame: pl.LazyFrame, ctx: TableContext) -> pl.LazyFrame:
-    """Return the rows of one change of a stream, `_row_kind` first, as a system table of `STREAMS`."""
+    """Return one change of a stream in the shape of the system table `name`, which is one of `STREAMS`.
+
+    `frame`: the rows of the change, with `_row_kind` as first column.
+    """
     renamed = frame.rename({ROW_KIND: KIND})
     if name == "audit_log":
         return renamed
@@ -267,7 +272,7 @@ def _wrap_in_lists(column: pl.Series) -> pl.Series:
 
 
 def _to_lists(column: pl.Series, offsets: NDArray[np.int64]) -> pl.Series:
-    """Return neighbours as lists, which begin and end at these offsets."""
+    """Return the values of a column as lists: list i is the values `offsets[i]` to `offsets[i + 1]`."""
     return pl.Series(
         column.name,
         pa.LargeListArray.from_arrays(pa.array(offsets), column.rechunk().to_arrow()),
@@ -276,16 +281,16 @@ def _to_lists(column: pl.Series, offsets: NDArray[np.int64]) -> pl.Series:
 
 
 def _pack_updates(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """Pack each -U in one row with what comes next, where that is of the same key.
+    """Pack each -U row and the next row into one row if both have the same key.
 
-    The reference packs it with what comes next of any key (`PackChangelogReader`): of a -U that stands alone it makes
-    an update of one key to another.
+    The reference packs a -U row with the next row even if the keys differ (`PackChangelogReader`): a -U row without its
+    +U becomes an update of one key to another.
     """
     places = np.arange(rows.height)
     alike = rows.select(pl.all_horizontal(key.eq_missing(key.shift(-1)) for key in cols(keys))).to_series().to_numpy()
     may = (rows.get_column(KIND) == UPDATE_BEFORE).to_numpy() & alike & (places < rows.height - 1)
     first = may & ~np.concatenate([[False], may[:-1]])[: rows.height]
-    # of several -U in a row every second one is the other half of a pair
+    # in a run of -U rows every second one is packed with the -U row before it
     begins = may & ((places - np.maximum.accumulate(np.where(first, places, 0))) % 2 == 0)
     starts = places[~np.concatenate([[False], begins[:-1]])[: rows.height]]
     offsets = np.append(starts, rows.height)
@@ -301,7 +306,7 @@ def _pack_updates(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
 def ro(ctx: TableContext, at: int | str | datetime | None = None) -> pl.LazyFrame:
     """Return the rows of the highest level: fast, and as old as the last full compaction.
 
-    All of an append table is read.
+    An append table is read in full.
     """
     return polars_pushdown.scan_lazily(ro_source(ctx, at))
 

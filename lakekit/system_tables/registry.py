@@ -1,8 +1,8 @@
 """Paimon's system tables by name, `t.system("files")`, `db.t$files`; frames about lakekit.
 
-Columns are those of engine 1.4.2, of newer tables those of later ones. A table is a function of a table context;
-`@table` gives it its name. Tables of one snapshot locate it by `at`. The frames about lakekit are its features, its
-options, and the packages it runs on.
+Each system table has the columns that it has in engine 1.4.2, or in a later engine if 1.4.2 has no such table. A system
+table is a function of a table context and `at`, and `TABLES` gives it its name; tables about one snapshot read the
+snapshot at `at`. The frames about lakekit are its features, its options, and the packages it runs on.
 
 Source: ENGINE 10.1.
 """
@@ -53,13 +53,15 @@ TABLES: dict[str, Function] = {
     "table_indexes": snapshot_tables.table_indexes,
     "tags": metadata_tables.tags,
 }
+"""Name -> function that returns the system table."""
 REFUSED_TABLES = ("row_tracking",)
+"""System tables of Paimon that lakekit refuses with `Unsupported`."""
 
 
 def system(ctx: TableContext, name: str, at: int | str | datetime | None = None) -> pl.LazyFrame:
     """Return a system table of a table.
 
-    Raises: `TableNotFound` for a name that Paimon does not have, `Unsupported` for one lakekit refuses.
+    Raises: `TableNotFound` for a name that Paimon does not have, `Unsupported` for a system table that lakekit refuses.
     """
     table = TABLES[check(name, ctx.name)]
     with add_manifest_path(ctx, lambda: time_travel.locate(ctx, at).snapshot):
@@ -87,10 +89,10 @@ def check(name: str, table: str) -> str:
 
 
 def features() -> pl.DataFrame:
-    """Return every feature that Paimon's documents name, one row each.
+    """Return every feature that Paimon's documents name, with lakekit's support for it, one row each.
 
-    Columns: feature, area, read, write, words, specified. `read` and `write` are "yes", "refused" (with `Unsupported`,
-    by this name) or "-" (no matter of that side).
+    Columns: feature, area, read, write, words, specified. `read` and `write` are "yes", "refused" (reading or writing
+    raises `Unsupported` with this name) or "-" (the feature does not concern reading or writing).
     """
     descriptions = {f"option.{option['key']}": option["words"] for option in list_options()}
     rows = [
@@ -105,8 +107,8 @@ def features() -> pl.DataFrame:
 def options() -> pl.DataFrame:
     """Return every option of a table that lakekit knows, one row each.
 
-    Columns: key, type, default (as text, null without one), fixed (whether it can change once the table has a
-    snapshot), choices, older_keys (names it had in older releases), words.
+    Columns: key, type, default (as text, null without one), fixed (true: the option cannot change once the table has a
+    snapshot), choices, older_keys (names of the option in older releases), words.
     """
     texts = pl.List(pl.String)
     columns: dict[str, Any] = {

@@ -43,15 +43,16 @@ class RefMethods(TableCore):
         retain: str | timedelta | None = None,
         if_not_exists: bool = False,
     ) -> None:
-        """Name a snapshot, which stays readable under the name after it expired.
+        """Create a tag for a snapshot, which stays readable under the tag's name after the snapshot has expired.
 
-        `t.create_tag("v1")`, `t.scan(at="v1")`. `at`: as in `scan`, the newest snapshot when None; an expired one that
-        another tag keeps will do. Instead of it `since`, the first snapshot made at that time or later, or `watermark`,
-        in milliseconds, the first one that is as far. `retain`: how long the tag lives, "7 d" or a `timedelta`;
-        without, as `tag.default-time-retained` says, else for ever.
+        `t.create_tag("v1")`, `t.scan(at="v1")`. The snapshot is given by one of three arguments. `at`: a snapshot as in
+        `scan`, also an expired snapshot that another tag keeps; None: the newest snapshot. `since`: the first snapshot
+        that was made at that time or later. `watermark`: the first snapshot with a watermark (in milliseconds) that is
+        equal or greater. `retain`: how long the tag lives, "7 d" or a `timedelta`; None: as `tag.default-time-retained`
+        says, or for ever if that option is not set.
 
-        Raises: `TagAlreadyExists`, `SnapshotNotFound`, `TagNotFound`, `InvalidOption` for a blank name, or one that is
-        no part of a file's name.
+        Raises: `TagAlreadyExists`, `SnapshotNotFound`, `TagNotFound`, `InvalidOption` for a blank name, or a name that
+        cannot be part of a file name.
         """
         keep = None if retain is None else maintenance.arguments.duration_ms(retain, "retain")
         start = None if since is None else maintenance.arguments.time_ms(since, "since")
@@ -66,13 +67,13 @@ class RefMethods(TableCore):
         )
 
     def create_automatic_tags(self, *, force: bool = False) -> list[str]:
-        """Create the tags that `tag.automatic-creation` says are due; return their names, oldest first.
+        """Create the tags that are due by `tag.automatic-creation`; return their names, oldest first.
 
-        They are due by the clock or by watermarks; every commit creates them too. `force`: where a period is over by
-        the clock and no snapshot was made since, an empty one is committed for its tag. Nothing is done where the
-        option is "none" or "batch".
+        The option says whether the clock or the watermark decides; every commit creates due tags too. `force`: if a
+        period is over by the clock and no snapshot was made since, an empty snapshot is committed, and gets the tag.
+        Nothing is done where the option is "none" or "batch".
 
-        Raises: `InvalidOption` for options that make no sense together, and what a commit raises.
+        Raises: `InvalidOption` for options that contradict each other, and the errors of a commit.
         """
         return (
             maintenance.tags.create_forced_tags(self._context())
@@ -88,10 +89,10 @@ class RefMethods(TableCore):
         retain: str | timedelta | None = None,
         dry_run: bool = False,
     ) -> Expired:
-        """Let a tag name another snapshot, the newest when `at` is None.
+        """Let a tag name another snapshot; `at` None: the newest snapshot.
 
-        Files that only the old one needed are deleted. Without `retain` the tag lives for ever from then on, whatever
-        `tag.default-time-retained` says of new ones.
+        Files that only the tag's old snapshot needed are deleted. Without `retain` the tag then lives for ever, because
+        `tag.default-time-retained` applies to new tags only.
 
         Raises: as `create_tag`.
         """
@@ -106,29 +107,29 @@ class RefMethods(TableCore):
         maintenance.tags.rename(self._context(), name, new)
 
     def delete_tag(self, name: str, *, dry_run: bool = False) -> Expired:
-        """Remove a tag, and the files that nothing else needs: no snapshot, tag or changelog of any branch.
+        """Remove a tag, and the files that no snapshot, tag or changelog of any branch needs any more.
 
-        Nothing is deleted where one of those cannot be read; a tag that cannot be read itself goes alone, and files
-        that only it needed are orphans then.
+        If one of these cannot be read, nothing is deleted. If the tag itself cannot be read, only the tag is removed,
+        and the files that only it needed become orphan files.
 
         Raises: `TagNotFound`, `Conflict`, `Corrupt`, `StorageFailed`.
         """
         return maintenance.tags.delete(self._context(), [name], dry_run=dry_run)
 
     def create_branch(self, name: str, *, tag: str | None = None) -> None:
-        """Create a branch: metadata of its own over shared files.
+        """Create a branch, which has its own metadata and shares data files with the table.
 
-        `tag`: begins with the rows of that tag; without, with none. `t.branch(name)` is the table seen from there, for
-        reading and writing.
+        `tag`: the branch begins with the rows of this tag; None: it begins empty. `t.branch(name)` opens the table on
+        the branch, for reading and writing.
 
-        Raises: `BranchAlreadyExists`, `TagNotFound`, `InvalidOption` for the names main, blank ones and numbers.
+        Raises: `BranchAlreadyExists`, `TagNotFound`, `InvalidOption` for the name main, blank names and numbers.
         """
         maintenance.branches.create(self._context(), name, tag=tag)
 
     def delete_branch(self, name: str, *, dry_run: bool = False) -> Expired:
         """Remove a branch with its snapshots and tags.
 
-        Data files that only it had stay until orphans are cleaned.
+        Data files that only the branch had stay until orphan files are removed.
 
         Raises: `BranchNotFound`; `InvalidOption` where `scan.fallback-branch` or `scan.primary-branch` of the table or
         of a branch names it.
@@ -136,7 +137,7 @@ class RefMethods(TableCore):
         return maintenance.branches.delete(self._context(), name, dry_run=dry_run)
 
     def rename_branch(self, name: str, new: str, /) -> None:
-        """Rename a branch; writers to it should rest.
+        """Rename a branch; nothing should write to it meanwhile.
 
         Raises: `BranchNotFound`, `BranchAlreadyExists`; `InvalidOption` for a name that no branch can have, and where
         `delete_branch` raises it.
@@ -144,11 +145,11 @@ class RefMethods(TableCore):
         maintenance.branches.rename(self._context(), name, new)
 
     def fast_forward(self, name: str, *, dry_run: bool = False) -> Expired:
-        """Bring the table to the state of a branch.
+        """Bring the branch that this table is opened on to the state of the branch `name`.
 
-        From the branch's first snapshot on, its snapshots, schemas and tags take the place of the table's own. What was
-        committed here since is given up: the result says which snapshots and tags; their data files stay until orphans
-        are cleaned. Writers should rest.
+        From the first snapshot of `name` on, the snapshots, schemas and tags of `name` replace the table's own. Later
+        commits to this branch are lost: the result lists their snapshots and tags, and their data files stay until
+        orphan files are removed. Nothing should write to the table meanwhile.
 
         Raises: `BranchNotFound`, `SnapshotNotFound` for a branch without snapshots.
         """
@@ -159,16 +160,17 @@ class RefMethods(TableCore):
     ) -> Expired:
         """Make an older snapshot the newest again, given by id, tag or time.
 
-        A time means the newest snapshot at or before it; an expired one that a tag keeps comes back. `watermark`,
-        instead of `to`, in milliseconds: the newest snapshot that is not further than that. Later snapshots, changelogs
-        and tags are removed; their data files stay until orphans are cleaned. Writers should rest.
+        A time means the newest snapshot at or before it. An expired snapshot that a tag keeps is restored. `watermark`,
+        in milliseconds, is given instead of `to`: the newest snapshot whose watermark is not greater. Later snapshots,
+        changelogs and tags are removed; their data files stay until orphan files are removed. Nothing should write to
+        the table meanwhile.
 
         Raises: `SnapshotNotFound`, `TagNotFound`, `InvalidOption`; `Conflict` where a writer committed meanwhile.
         """
         return maintenance.branches.rollback(self._context(), to, watermark=watermark, dry_run=dry_run)
 
     def reset_consumer(self, id: str, *, next_snapshot: int | None = None) -> None:  # noqa: A002 - the public name
-        """Set the snapshot at which a streaming reader goes on; None forgets its position.
+        """Set the snapshot at which a streaming reader continues; None: delete the consumer.
 
         Raises: `ConsumerNotFound`, `InvalidOption`.
         """

@@ -9,8 +9,8 @@
     fixtures/broken/manifest/kind_7.json        {…, "error": "Corrupt", "field": …, "offset": …}: how they are refused
 
 The directory is named by the hash of the archive. A folder is unpacked aside and renamed, so that no process ever sees
-half of one, and each process checks its files against the hashes of `MANIFEST.json` before it uses it: what is damaged,
-lacks files or has more is unpacked again.
+half of one. Each process checks the files of a folder against the hashes of `MANIFEST.json` before it uses the folder:
+a folder with damaged, missing or unknown files is unpacked again.
 """
 
 from __future__ import annotations
@@ -31,13 +31,16 @@ from typing import Any
 from lakekit.errors import Corrupt, StorageFailed
 
 FOLDERS = ("flights", "broken", "formats", "tables")
+"""The folders of the archive."""
 ARCHIVE = Path(__file__).parent.parent / "_fixtures.tar.xz"
+"""The archive of fixtures in an installed lakekit; a checkout has none."""
 
 
 def fixtures(*folders: str) -> Path:
     """Return the directory of fixtures: `tables/`, `formats/`, `broken/`, `flights/` and their `MANIFEST.json`.
 
-    In an installed lakekit `folders` are those that are needed, all when none is named.
+    In a checkout this is the folder `fixtures/`. An installed lakekit unpacks `folders` from its archive first; no
+    arguments: all folders.
 
     Raises:
         StorageFailed: the cache directory cannot be written.
@@ -51,7 +54,7 @@ def fixtures(*folders: str) -> Path:
 
 
 def cache_directory() -> Path:
-    """Return the directory for caches of lakekit: `XDG_CACHE_HOME`, or what the platform has for caches.
+    """Return the cache directory of lakekit: below `XDG_CACHE_HOME`, or below the platform's cache directory.
 
     Raises:
         StorageFailed: there is no home directory.
@@ -73,7 +76,7 @@ def _unpacked_directory(archive: Path, cache_path: Path) -> Path:
 
 @cache
 def _unpack_once(archive: Path, cache_path: Path, folder: str) -> None:
-    """Make sure that a folder is there and whole; asked of once a process."""
+    """Unpack a folder unless it is there with all its files; each process checks a folder once."""
     directory = _unpacked_directory(archive, cache_path)
     try:
         manifest = _read_manifest(archive)
@@ -117,7 +120,7 @@ def _hashes(manifest: bytes, folder: str) -> dict[str, list[object]]:
 
 
 def _is_whole(folder: Path, hashes: dict[str, list[object]]) -> bool:
-    """Return whether a folder has the files of the archive, and no others."""
+    """Return whether a folder has the files of the archive, and no other files."""
     present = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if not path.is_dir()}
     return present.keys() == hashes.keys() and all(
         _hash(path.read_bytes()) == hashes[name] for name, path in present.items()
@@ -129,9 +132,9 @@ def _hash(data: bytes) -> list[object]:
 
 
 def _unpack(archive: Path, directory: Path, folder: str, hashes: dict[str, list[object]]) -> None:
-    """Unpack a folder aside and rename it.
+    """Unpack a folder into a temporary directory, and rename it.
 
-    The folder of a process that was faster is kept, a damaged one is moved away.
+    If another process was faster, its folder is kept; a damaged folder is moved away.
     """
     target = directory / folder
     with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=directory, ignore_cleanup_errors=True) as aside:
@@ -153,7 +156,7 @@ def _unpack(archive: Path, directory: Path, folder: str, hashes: dict[str, list[
 def _extract(archive: Path, target: Path, folder: str) -> None:
     """Write the files of a folder below a directory.
 
-    The archive has them one after the other: what is behind them is not inflated.
+    The files of a folder follow each other in the archive: reading stops behind the last one.
     """
     begun = False
     with tarfile.open(archive, "r|xz") as members:
@@ -171,7 +174,7 @@ def _extract(archive: Path, target: Path, folder: str) -> None:
 
 
 def _write_whole(path: Path, data: bytes) -> None:
-    """Write a file that appears with all its bytes."""
+    """Write a file atomically."""
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".unpacking-", delete=False) as file:
         file.write(data)
     Path(file.name).replace(path)
@@ -189,9 +192,9 @@ class Mismatch(AssertionError):
 
 
 def check_equal(what: str, actual: object, expected: object) -> None:
-    """Check that both are equal.
+    """Check that both values are equal.
 
-    Raises: `Mismatch`, of lists and dicts with the first part in which they differ.
+    Raises: `Mismatch`; for lists and dicts it names the first item that differs.
     """
     if actual == expected:
         return
@@ -211,16 +214,16 @@ def golden_formats() -> list[str]:
 
 
 def golden_cases(*names: str) -> list[Path]:
-    """Return the JSON of each golden file of some formats; its bytes are `path.with_suffix(".bin")`."""
+    """Return the JSON file of each golden file of some formats; `path.with_suffix(".bin")` has the bytes."""
     return sorted(path for name in names for path in (fixtures("formats") / "formats" / name).glob("*.json"))
 
 
 def broken_cases() -> list[Path]:
-    """Return the JSON of each damaged file."""
+    """Return the JSON file of each damaged file."""
     return sorted((fixtures("broken") / "broken").rglob("*.json"))
 
 
 def load_case(path: Path) -> tuple[dict[str, Any], bytes]:
-    """Return the recorded facts of a file, and its bytes."""
+    """Return the recorded facts and the bytes of a golden or damaged file, given by its JSON file."""
     facts: dict[str, Any] = json.loads(path.read_text("utf-8"))
     return facts, path.with_suffix(".bin").read_bytes()

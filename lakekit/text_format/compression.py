@@ -6,9 +6,9 @@
     .snappy .lz4    blocks: [length of the text: 4 bytes][length of a chunk: 4 bytes][chunk] …, both big-endian;
                     chunks until the text of that length is complete
 
-A line ends at a line feed, a carriage return, or both after another, where the option names one of these; else at
-exactly the text of the option. The last line needs no end. A byte order mark at the beginning is skipped, bytes that
-are no UTF-8 become U+FFFD.
+If the option names \\n, \\r or \\r\\n as line end, a line ends at any of the three; otherwise a line ends exactly at
+the text of the option. The last line needs no end. A byte order mark at the beginning is skipped, bytes that are not
+UTF-8 become U+FFFD.
 
 Source: `HadoopCompressionType`, Hadoop's `BlockCompressorStream`; `StandardLineReader`, `CustomLineReader`.
 """
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 
 PIECE_BYTES = 8 << 20
+"""The most bytes of one decompressed piece of a gzip, zlib, bzip2 or Zstandard file."""
 _BLOCK_BYTES = 256 << 10
 _MOST_BLOCK_BYTES = 64 << 20
 _BLOCK_CODECS = {"snappy": "snappy", "lz4": "lz4_raw"}
@@ -42,7 +43,7 @@ _GZIP = 31
 
 
 def normalize_compression(compression: str) -> str:
-    """Return the name of a compression as Hadoop spells it.
+    """Return the name of a compression in lower case, as a key of `EXTENSIONS`.
 
     Raises:
         InvalidOption: the compression is unknown; the message lists the known ones.
@@ -66,11 +67,11 @@ class Sink(Protocol):
     def write(self, data: bytes) -> None: ...
 
     def close(self) -> None:
-        """Write what is buffered; the file below stays open."""
+        """Write what is buffered; the underlying file stays open."""
 
 
 def open_compressed(file: BinaryIO, compression: str) -> Sink:
-    """Return a sink that compresses into a file."""
+    """Return a sink that compresses into a file. Raises `InvalidOption` for an unknown compression."""
     match normalize_compression(compression):
         case "none":
             return _DecompressStream(file, _PlainSink())
@@ -190,7 +191,7 @@ def _read_raw(storage: Storage, path: str, size_bytes: int) -> Iterator[bytes]:
 
 
 def _members(raw: Iterator[bytes], begin: Any) -> Iterator[bytes]:
-    """Decompress one stream after another; each piece yielded is bounded, whatever it was compressed from."""
+    """Yield the decompressed bytes of one compressed stream after another, in pieces of at most `PIECE_BYTES`."""
     stream, fed = begin(), False
     for data in raw:
         unread = data
@@ -208,7 +209,7 @@ def _members(raw: Iterator[bytes], begin: Any) -> Iterator[bytes]:
 
 
 def _waits(stream: Any) -> bool:
-    """Return whether bzip2 holds text beyond the last piece; zlib returns the input not consumed."""
+    """Return whether bzip2 has more text to return before it needs input; zlib returns unread input instead."""
     return isinstance(stream, bz2.BZ2Decompressor) and not stream.eof and not stream.needs_input
 
 
@@ -254,14 +255,16 @@ def _length(data: bytes, offset: int) -> int:
 
 _MARK = b"\xef\xbb\xbf"
 MOST_LINE_BYTES = 32 << 20
-"""The most bytes of a line, which is held several times while it is decoded.
+"""The most bytes of a line; decoding a line needs several times as much memory.
 
 A compressed file of some kilobytes may hold a line of gigabytes.
 """
 
 
 def blocks(pieces: Iterable[bytes], line_end: str, *, any_line_end: bool, path: str) -> Iterator[pl.Series]:
-    """Yield the lines of a text that comes in pieces, one column a block.
+    """Yield the lines of a text that comes in pieces, as one series for each piece with a line end.
+
+    `any_line_end`: lines end at \\n, \\r or \\r\\n, and `line_end` is ignored. `path`: for messages.
 
     Raises:
         LimitExceeded: a line is longer than 32 MiB.

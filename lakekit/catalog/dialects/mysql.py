@@ -1,8 +1,8 @@
 """MySQL and MariaDB, by PyMySQL (the extra `mysql`).
 
-Names are compared without regard to case and to blanks at their end, as their collation says; the files' names are not,
-so a catalog asks for the stored name and compares again. A database of utf8mb4 cannot hold Paimon's tables at all:
-their keys are too long for it.
+MySQL's collation ignores case and trailing blanks when it compares names of databases and tables. File systems do not:
+the catalog reads the stored name and compares it again. A database with the character set utf8mb4 cannot hold the
+catalog's tables: their keys are too long for it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from lakekit.catalog.jdbc_session import JdbcAddress
 
 MARK = "%s"
+"""The placeholder of a value in a statement."""
 EXPIRED = "TIMESTAMPDIFF(SECOND, acquired_at, NOW()) > expire_time_seconds"
+"""The SQL condition that a lock's row has expired."""
 Error = err.MySQLError
+"""The base class of the driver's errors."""
 _DUPLICATE, _NO_TABLE, _KEY_TOO_LONG = 1062, 1146, 1071
 _BUSY = (1205, 1213)
 _SSL_PARAMETERS = ("useSSL", "requireSSL", "sslMode", "verifyServerCertificate")
@@ -50,7 +53,7 @@ def connect(address: JdbcAddress) -> Any:
 
 
 def _encryption(parameters: Mapping[str, str]) -> ssl.SSLContext | None:
-    """Return the encryption of the connection by the Java driver's options; None: the server decides."""
+    """Return the TLS context that the Java driver's options describe; None: the server decides."""
     mode = parameters.get("sslMode", "").upper()
     is_checked = (
         mode in ("VERIFY_CA", "VERIFY_IDENTITY") or parameters.get("verifyServerCertificate", "").lower() == "true"
@@ -69,22 +72,22 @@ def _encryption(parameters: Mapping[str, str]) -> ssl.SSLContext | None:
 
 
 def is_duplicate(error: Exception) -> bool:
-    """Return whether a row of that key exists."""
+    """Return whether the error says that a row with the same key exists."""
     return _code(error) == _DUPLICATE
 
 
 def is_busy(error: Exception) -> bool:
-    """Return whether another transaction blocks the statement, which can be repeated."""
+    """Return whether the error says that another transaction blocks the statement, which can be repeated."""
     return _code(error) in _BUSY
 
 
 def is_missing(error: Exception) -> bool:
-    """Return whether there is no such table."""
+    """Return whether the error says that the table does not exist."""
     return _code(error) == _NO_TABLE
 
 
 def why(error: Exception) -> str | None:
-    """Return what to do about an error that only this database has."""
+    """Return advice on an error that only MySQL raises; None: there is no advice."""
     if _code(error) == _KEY_TOO_LONG:
         return (
             "the keys of Paimon's tables are too long for utf8mb4: ALTER DATABASE … CHARACTER SET utf8mb3, and "

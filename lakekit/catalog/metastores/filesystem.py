@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def open(settings: CatalogOptions) -> FileSystem:  # noqa: A001 - every metastore's
     """Return the metastore of a warehouse.
 
-    Raises: `InvalidOption` for a uri, `Unsupported` for a lock, which could be stored nowhere.
+    Raises: `InvalidOption` for a uri, `Unsupported` for a lock type, as folders cannot store locks.
     """
     if settings.uri is not None:
         raise InvalidOption(
@@ -50,19 +50,20 @@ def open(settings: CatalogOptions) -> FileSystem:  # noqa: A001 - every metastor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSystem:
-    """Databases and tables that are folders."""
+    """A metastore whose databases and tables are folders; `catalog.metastore.Metastore` describes the methods."""
 
     storage: Storage
     root: str
 
     @property
     def where(self) -> str:
+        """The path of the warehouse, as `Metastore.where`."""
         return self.root
 
     def databases(self) -> list[str]:
         """Return the databases, by name.
 
-        Raises: `DatabaseNotFound` where something else than a warehouse exists, or nothing.
+        Raises: `DatabaseNotFound` if the path does not exist, or is something other than a warehouse.
         """
         names = metastore.databases(self.storage, self.root)
         if not names and (why := _no_warehouse(self.storage, self.root, self.storage.list(self.root))) is not None:
@@ -70,6 +71,7 @@ class FileSystem:
         return names
 
     def has_database(self, database: str) -> bool:
+        """Return whether the folder of the database exists, as `Metastore.has_database`."""
         if not is_plain(database):
             return False
         folder = location(self.root, database)
@@ -77,9 +79,14 @@ class FileSystem:
         return stat is not None and stat.is_dir
 
     def is_linked(self, database: str) -> bool:
+        """Return whether the folder of the database is a link, as `Metastore.is_linked`."""
         return protocol.link_target(self.storage, location(self.root, database)) is not None
 
     def create_database(self, database: str, properties: Mapping[str, str]) -> None:
+        """Create the folder of a database; properties are dropped with a warning.
+
+        Raises: `InvalidOption` for the property `location`.
+        """
         if "location" in properties:
             raise InvalidOption(
                 "Cannot specify location for a database when using fileSystem catalog. Its folder is the database; "
@@ -95,6 +102,7 @@ class FileSystem:
         protocol.make(self.storage, location(self.root, database))
 
     def alter_database(self, database: str, properties: Mapping[str, str], remove: Iterable[str]) -> None:  # noqa: ARG002 - every metastore's
+        """Raise `Unsupported`: a folder stores no properties."""
         raise Unsupported(
             f"Alter database is not supported: {database} is a folder, which keeps no properties. metastore='jdbc' "
             "keeps them",
@@ -102,9 +110,14 @@ class FileSystem:
         )
 
     def properties(self, database: str) -> dict[str, str]:  # noqa: ARG002 - every metastore's
+        """Return no properties: a folder stores none."""
         return {}
 
     def drop_database(self, database: str, *, cascade: bool) -> None:
+        """Delete the folder of a database; if the folder is a link, only the link is deleted.
+
+        Raises: `InvalidOption` if the folder has other contents and `cascade` is false.
+        """
         folder = location(self.root, database)
         own = confine(self.storage, folder)
         inside = [
@@ -127,9 +140,11 @@ class FileSystem:
             )
 
     def tables(self, database: str) -> list[str]:
+        """Return the tables of a database, as `Metastore.tables`."""
         return metastore.tables(self.storage, location(self.root, database))
 
     def has_table(self, database: str, table: str) -> bool:
+        """Return whether the folder of the table holds a schema, as `Metastore.has_table`."""
         return (
             identifier.is_database(database)
             and identifier.is_table(table)
@@ -137,26 +152,35 @@ class FileSystem:
         )
 
     def locate(self, name: Identifier) -> TableLocation:
+        """Return the folder that a table has or would have, as `Metastore.locate`."""
         root = location(self.root, name.database, name.table)
         return TableLocation(name=name.full, storage=confine(self.storage, root), paths=TablePaths(root=root))
 
     def create_table(self, name: Identifier, define: Define) -> None:
+        """Write a table's first schema with `define`, as `Metastore.create_table`.
+
+        Raises: `StorageFailed` if the folder of the database is a link.
+        """
         metastore.check_own_folder(self.storage, self.root, name.database)
         define(metastore.reach(self.locate(name), [self.root]))
 
     def drop_table(self, name: Identifier) -> None:
+        """Delete the folder of a table, as `Metastore.drop_table`. Raises as `create_table`."""
         metastore.check_own_folder(self.storage, self.root, name.database)
         metastore.remove(self.locate(name), [self.root])
 
     def rename_table(self, old: Identifier, new: Identifier) -> None:
+        """Move the folder of a table, as `Metastore.rename_table`. Raises as `create_table`."""
         for name in (old, new):
             metastore.check_own_folder(self.storage, self.root, name.database)
         metastore.move(self.locate(old), location(self.root, new.database, new.table), [self.root])
 
     def lying(self, database: str | None = None) -> list[str]:
+        """Raise `Unsupported`: each folder with a schema is a table already, so nothing can be registered."""
         raise _nothing_to_register(self.root, database)
 
     def register(self, name: Identifier, schema: TableSchema) -> bool:  # noqa: ARG002 - every metastore's
+        """Raise `Unsupported`, as `lying`."""
         raise _nothing_to_register(self.root, name.full)
 
 
@@ -170,7 +194,7 @@ def _nothing_to_register(root: str, name: str | None) -> Unsupported:
 
 
 def _no_warehouse(storage: Storage, root: str, inside: list[Stat]) -> str | None:
-    """Return what exists in place of a warehouse; None for an empty folder, which is a warehouse."""
+    """Return what exists at the path in place of a warehouse; None for an empty folder, which is a warehouse."""
     stat = storage.stat(root)
     if stat is None:
         return "there is no such folder"

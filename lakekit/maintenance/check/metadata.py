@@ -1,7 +1,7 @@
-"""Checks of metadata: files of a snapshot, the sequence of snapshots, what keeps files.
+"""Checks of metadata: the metadata files of a snapshot, the sequence of snapshots, the gc roots.
 
     snapshot   total and delta row counts  = sums over the entries
-    list       added and deleted files, buckets, levels and partitions of a manifest  = those of its entries
+    list       file counts and bounds of bucket, level and partition of each manifest fit the manifest's entries
     entries    a file is added once, and nothing is deleted that was not added
     schemas    of the snapshot and of each data file exist
     row ids    of files are below the snapshot's next one
@@ -11,9 +11,9 @@ Engines that believe hints cannot continue from a snapshot that was lost. A gap 
 is no problem for any engine: `t.repair()` leaves it so.
 
 Snapshots, tags, long-lived changelogs and consumers keep files, in every branch: while one of them cannot be read,
-nothing expires and no orphan file is removed. Only that they can be read is checked: the files they name are checked
-for the newest snapshot alone. Gaps between schema ids are reported too, since files of older snapshots may need the
-missing schema.
+nothing expires and no orphan file is removed. `check_gc_roots` only checks that they can be read; the files that they
+refer to are checked for the newest snapshot alone. Gaps between schema ids are reported too, since files of older
+snapshots may need the missing schema.
 
 Source: FORMAT.md 1.6, 3.1, 4.1-4.5; RELIABILITY D5, I3, I5, I7, I15.
 """
@@ -63,7 +63,7 @@ _LISTS: tuple[Which, ...] = ("base", "delta", "changelog")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataContents:
-    """The live files, changelog files and index files that could be read."""
+    """The readable entries of a snapshot: live files, changelog files and index files."""
 
     live_entries: ManifestEntries
     changelog_entries: ManifestEntries
@@ -71,7 +71,7 @@ class MetadataContents:
 
 
 def check(ctx: TableContext, snapshot: Snapshot, notes: Findings) -> MetadataContents:
-    """Check the metadata of a snapshot, and return its contents."""
+    """Check the metadata of a snapshot, add problems to `notes`, and return the entries that could be read."""
     where = ctx.paths.snapshot(snapshot.id)
     notes.paths.add(where)
     lists = {which: _entries(ctx, snapshot, which, notes) for which in _LISTS}
@@ -103,7 +103,7 @@ def check(ctx: TableContext, snapshot: Snapshot, notes: Findings) -> MetadataCon
 
 
 def _row_ids(snapshot: Snapshot, live: ManifestEntries, where: str, notes: Findings) -> None:
-    """Check that the next row id is above all ids of files: else the next commit assigns some twice."""
+    """Check that the next row id is above the row ids of all files; otherwise the next commit repeats row ids."""
     first = live.column("first_row_id")
     if snapshot.next_row_id is None or first.null_count == len(first):
         return
@@ -123,7 +123,7 @@ def _row_ids(snapshot: Snapshot, live: ManifestEntries, where: str, notes: Findi
 
 
 def _schemas(ctx: TableContext, snapshot: Snapshot, live: ManifestEntries, notes: Findings) -> None:
-    """Whether the schemas can be read that the snapshot and its data files were made with."""
+    """Check that the schemas of the snapshot and of its data files can be read."""
     for number in {snapshot.schema_id, *live.numbers("schema_id").tolist()}:  # scalar: few schemas
         path = ctx.paths.schema(number)
         with notes.reading("schema", path):
@@ -162,7 +162,7 @@ def _entries(ctx: TableContext, snapshot: Snapshot, which: Which, notes: Finding
 def _is_restored(ctx: TableContext, snapshot: Snapshot) -> bool:
     """Return whether a rollback or a branch made this snapshot from a tag.
 
-    The changelog of such a snapshot was deleted when the snapshot expired. A branch begins with one.
+    The changelog of such a snapshot was deleted when the snapshot expired. The first snapshot of a branch may be one.
     """
     storage, layout = ctx.storage, ctx.paths
     first = not storage.exists(layout.snapshot(snapshot.id - 1))
@@ -170,7 +170,7 @@ def _is_restored(ctx: TableContext, snapshot: Snapshot) -> bool:
 
 
 def _manifest(ctx: TableContext, file: ManifestFileMeta, part: ManifestEntries, path: str, notes: Findings) -> None:
-    """Check what the manifest list says of a manifest against its entries."""
+    """Check the counts and bounds that the manifest list records for a manifest against the manifest's entries."""
     kinds = part.numbers("kind")
     remedy = "readers may skip files of it: t.rollback to a snapshot without it, or restore the manifest list"
 
@@ -295,9 +295,9 @@ _GAP = "put the file back from a copy; else t.repair(), which lets the table beg
 
 
 def check_history(ctx: TableContext, notes: Findings) -> None:
-    """Check the ids of snapshots and the hints, a second time where something is wrong.
+    """Check the snapshot ids and the hints, and add problems to `notes`.
 
-    The second look rules out what other processes changed during the first one.
+    Problems are looked for a second time, to rule out changes that other processes made during the first look.
     """
     problems = _find_problems(_read_hint_state(ctx))
     if problems != (None, []) and problems == _find_problems(_read_hint_state(ctx)):
@@ -320,7 +320,7 @@ _MAX_SHOWN = 8
 
 
 def missing_ranges(numbers: Sequence[int]) -> list[range]:
-    """Return the numbers missing between the first and last of ascending numbers, a range for each gap."""
+    """Return the gaps in ascending numbers, each as the range of missing numbers."""
     return [range(low + 1, high) for low, high in pairwise(numbers) if high - low > 1]
 
 
@@ -332,7 +332,10 @@ def describe_ranges(gaps: Sequence[range]) -> str:
 
 
 def _read_hint_state(ctx: TableContext) -> HintState:
-    """Return LATEST, EARLIEST and then the snapshot ids: a commit writes its snapshot before its hint."""
+    """Return LATEST, EARLIEST and the snapshot ids, read in this order.
+
+    A commit writes its snapshot before its hint, so a hint that was read is never ahead of the ids.
+    """
     latest, earliest = (_read_hint(ctx, path) for path in (ctx.paths.latest_hint, ctx.paths.earliest_hint))
     return latest, earliest, snapshots.ids(ctx)
 
@@ -345,7 +348,7 @@ def _read_hint(ctx: TableContext, path: str) -> int | None:
 
 
 def _find_problems(seen: HintState) -> tuple[tuple[int, int] | None, Sequence[range]]:
-    """Return what LATEST says and should say, where it would mislead an engine, and the missing ids."""
+    """Return (value of LATEST, newest snapshot id) if LATEST misleads an engine (else None), and the missing ids."""
     latest, earliest, ids = seen
     if not ids:
         return None, []
@@ -369,7 +372,11 @@ _SCHEMA = "put it back from a copy: files that were written with it cannot be re
 
 
 def check_gc_roots(ctx: TableContext, notes: Findings) -> None:
-    """Check the roots of all branches, and the schemas of the current one."""
+    """Check that the gc roots and consumers of all branches can be read, and look for missing schemas.
+
+    Gaps between schema ids are looked for in the current branch; other branches must have at least one schema. Problems
+    are added to `notes`.
+    """
     reported = {problem.path for problem in notes.problems}
     with suppress(StorageFailed):
         for branch in reachability.branches(ctx):

@@ -6,8 +6,8 @@ CHECKS["bucket"]     the check of a format; `UNSUPPORTED_FORMATS` are the format
 rows                 rows, arrays and maps as bytes, the buckets of keys, and casts of changed columns
 data files           in Parquet, ORC and Avro: every type, compression and layout, bytes and paths
 index files          deletion vectors, key hashes, and file indexes with the reference's answers
-broken               damaged files of every format: each is refused with the recorded error, whose field and offset
-                     are compared where there is one answer
+broken               damaged files of every format: each is refused with the recorded error; its field and offset are
+                     compared if they are recorded
 """
 
 from __future__ import annotations
@@ -45,10 +45,11 @@ if TYPE_CHECKING:
 
 
 KINDS = ("+I", "-U", "+U", "-D")
+"""Row kinds; the index of a kind is its code in a row."""
 
 
 def value_of(recorded: Any, t: DataType) -> Any:
-    """Return a recorded value as an internal value."""
+    """Return a recorded JSON value as lakekit's internal value of type `t`."""
     if recorded is None:
         return None
     match t.root:
@@ -84,7 +85,7 @@ def _piece(data: bytes, vector: dict[str, Any]) -> bytes:
 def rows(facts: dict[str, Any], data: bytes) -> None:
     """Check the formats binary_row and serialized_row: values, kinds and hashes.
 
-    Rows, and columns of rows, encode to the same bytes.
+    Encoding the rows, one by one and as columns, gives the recorded bytes.
     """
     for number, vector in enumerate(facts["vectors"]):
         what = f"row {number}"
@@ -134,7 +135,7 @@ def arrays_and_maps(facts: dict[str, Any], data: bytes) -> None:
 
 
 def buckets(facts: dict[str, Any], data: bytes) -> None:
-    """Format bucket: bytes and hash of each key, and its bucket of several bucket counts."""
+    """Check the format bucket: the bytes and hash of each key, and its bucket for several bucket counts."""
     for number, vector in enumerate(facts["vectors"]):
         types, what = [parse(text) for text in vector["types"]], f"key {number}"
         values = [value_of(value, t) for value, t in zip(vector["values"], types, strict=True)]
@@ -156,7 +157,7 @@ def buckets(facts: dict[str, Any], data: bytes) -> None:
 
 
 def stats(facts: dict[str, Any], data: bytes) -> None:
-    """Format simple_stats: bounds as serialized rows, read and written again."""
+    """Check the format simple_stats: bounds as serialized rows, read and written again."""
     for number, vector in enumerate(facts["vectors"]):
         types, serialized, what = [parse(text) for text in vector["types"]], _piece(data, vector), f"bounds {number}"
         values = tuple(value_of(value, t) for value, t in zip(vector["values"], types, strict=True))
@@ -173,14 +174,15 @@ def stats(facts: dict[str, Any], data: bytes) -> None:
 # ---- casts -----------------------------------------------------------------------------------------------------------
 
 UNREAD_TEXTS = {("0x1p3", "FLOAT"), ("0x1p3", "DOUBLE")}
-"""Text that Java reads as a hexadecimal float."""
+"""Pairs (text, target type) that Java casts and lakekit refuses: hexadecimal floats."""
 _TARGET = CastTarget(column="c", timestamp_unit="us")
 
 
 def casts(facts: dict[str, Any], _: bytes = b"") -> None:
-    """Check the format cast: values of a type read as each other type after a column was changed.
+    """Check the format cast: values that were written as one type and are read as another.
 
-    What the reference refuses is refused.
+    Both types are types of the same column, before and after a schema change. A change that the reference refuses must
+    be refused.
     """
     source = parse(facts["from"])
     for target in facts["targets"]:
@@ -258,7 +260,7 @@ def _is_refused(value: Any, source: DataType, want: DataType) -> bool:
 
 
 def fields_of(facts: dict[str, Any]) -> list[Field]:
-    """Return the columns to read."""
+    """Return the columns to read from a golden data file."""
     ids = facts.get("field_ids") or range(len(facts["columns"]))
     return [
         Field(name, parse(text), id=number)
@@ -269,7 +271,7 @@ def fields_of(facts: dict[str, Any]) -> list[Field]:
 def scan(
     format_name: str, path: str, fields: list[Field], *, data: bytes | None = None, unit: str | None = None
 ) -> pl.LazyFrame:
-    """Return the rows of a data file: of `data`, and where that is None of the file at `path`."""
+    """Return the rows of a data file, from its bytes `data`; None: from the file at `path`."""
 
     def read(_: str) -> Any:
         return path if data is None else data
@@ -287,7 +289,7 @@ def scan(
 
 
 def files(facts: dict[str, Any], data: bytes) -> None:
-    """Check the formats data_file_*: the rows in their order, some of them, and one column alone."""
+    """Check the formats data_file_*: all rows in order, the first rows, the row count, and one column alone."""
     fields = fields_of(facts)
     unit = "us" if (facts["format"], facts["case"]) == ("data_file_parquet", "all_types") else None  # times before 1677
     path = str(fixtures("formats") / "formats" / facts["format"] / f"{facts['case']}.bin")
@@ -345,7 +347,7 @@ _EPOCH = date(1970, 1, 1)
 
 
 def deletion_vectors(facts: dict[str, Any], data: bytes) -> None:
-    """Format deletion_vectors: the positions, together and one by one, and the same file again."""
+    """Check the format deletion_vectors: the positions, all together and for each entry, and the file's bytes."""
     wanted = [
         np.concatenate([np.arange(a, b + 1, step) for a, b, step in v["runs"]] or [np.zeros(0, np.int64)])
         for v in facts["vectors"]
@@ -371,7 +373,7 @@ def deletion_vectors(facts: dict[str, Any], data: bytes) -> None:
 
 
 def hash_indexes(facts: dict[str, Any], data: bytes) -> None:
-    """Format hash_index: the hashes, and the same bytes again."""
+    """Check the format hash_index: the hashes, and the file's bytes."""
     check_equal("hashes", index_files.decode_hash_index(data).tolist(), facts["hashes"])
     check_equal(
         "the file written again", index_files.encode_hash_index(np.array(facts["hashes"], np.int32)).hex(), data.hex()
@@ -379,7 +381,7 @@ def hash_indexes(facts: dict[str, Any], data: bytes) -> None:
 
 
 def containers(facts: dict[str, Any], data: bytes) -> None:
-    """Format file_index_container: the indexes of each column."""
+    """Check the format file_index_container: the index payloads of each column."""
     meaning = {
         column: {kind: None if text is None else bytes.fromhex(text) for kind, text in kinds.items()}
         for column, kinds in facts["columns"].items()
@@ -391,9 +393,9 @@ def containers(facts: dict[str, Any], data: bytes) -> None:
 
 
 def indexes(facts: dict[str, Any], data: bytes) -> None:
-    """Check the formats file_index_*: built from the values, and the answers to every probe.
+    """Check the formats file_index_*: the bytes built from the values, and the answer to every probe.
 
-    Golden and built bytes must answer alike.
+    The recorded bytes and the built bytes must give the same answers.
     """
     index: Any = plugins.load("file_index", facts["index"])
     t = parse(facts["type"])
@@ -411,7 +413,7 @@ def indexes(facts: dict[str, Any], data: bytes) -> None:
 
 
 def literal_of(recorded: Any, t: DataType) -> Any:
-    """Return a recorded literal as a caller would write it."""
+    """Return a recorded literal as the Python value that a user would write."""
     if t.root == "DATE":
         return _EPOCH + timedelta(days=recorded)
     if t.root == "TIME":
@@ -424,9 +426,10 @@ def literal_of(recorded: Any, t: DataType) -> Any:
 
 
 def _probe(answer: Any, probe: dict[str, Any], t: DataType, values: list[Any]) -> None:
-    """Check the answer against the reference's.
+    """Check an index's answer against the answer of the reference.
 
-    Numbers that have two forms and timestamps finer than an index stores may differ.
+    The answers must be equal, with two exceptions: literals 0.0, -0.0 and NaN, which have several bit patterns, and
+    timestamps with more digits than the index stores. There the answer must only hold every matching row.
     """
     what = f"{probe['operator']} {probe['literals']}"
     if isinstance(probe["result"], str):
@@ -487,9 +490,9 @@ UNSUPPORTED_FORMATS = {"blob_file": "blob files are refused by name: `lakekit fe
 
 
 def check(path: Path) -> None:
-    """Check that a golden file is understood, and written again where it is canonical.
+    """Check that a golden file is decoded correctly, and, where its bytes are canonical, encoded to the same bytes.
 
-    Raises: `Mismatch`, or what a decoder raised.
+    Raises: `Mismatch`, or the error of a decoder.
     """
     facts, data = load_case(path)
     CHECKS[facts["format"]](facts, data)
@@ -499,6 +502,7 @@ def check(path: Path) -> None:
 
 
 PATH = "the file"
+"""The path that decoders put in errors about damaged bytes."""
 
 
 def _types(facts: dict[str, Any]) -> list[Any]:
@@ -540,13 +544,13 @@ READERS: dict[str, Callable[[bytes, dict[str, Any]], Any]] = {
     ),
     **dict.fromkeys(("data_file_avro", "data_file_orc", "data_file_parquet"), _data_file),
 }
-"""The readers of each format."""
+"""The decoder of each format, by which damaged bytes are refused: function of (bytes, facts)."""
 
 
 def check_refusal(facts: dict[str, Any], data: bytes) -> None:
     """Check that damaged bytes are refused with the recorded error.
 
-    Raises: `Mismatch`, or what a reader raised that it may not raise.
+    Raises: `Mismatch`, or any other error of a decoder.
     """
     expected: type[errors.LakekitError] = getattr(errors, facts["error"].partition(":")[0])
     try:
