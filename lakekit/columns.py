@@ -197,7 +197,7 @@ def collect_batches(
     def push(put: Callable[[pl.DataFrame], bool]) -> None:
         frame.sink_batches(put, chunk_size=chunk_size, maintain_order=maintain_order, engine="streaming")
 
-    return parallel.pull(push)
+    return parallel.iterate_pushed(push)
 
 
 def _join_chunks(column: pl.Series) -> pl.Series:

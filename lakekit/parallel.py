@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 B = TypeVar("B")
 
-MOST_THREADS = 16
+MAX_CPU_THREADS = 16
 """The most threads of the pool for computations."""
-MOST_WAITING = 32
+MAX_IO_THREADS = 32
 """The most threads that wait for a network; with more concurrent requests a store only answers later."""
 
 
@@ -32,12 +32,12 @@ def core_count() -> int:
 
 @lru_cache(maxsize=1)
 def _pool(process: int) -> ThreadPoolExecutor:  # noqa: ARG001 - one pool a process
-    return ThreadPoolExecutor(min(MOST_THREADS, 2 * core_count()), thread_name_prefix="lakekit")
+    return ThreadPoolExecutor(min(MAX_CPU_THREADS, 2 * core_count()), thread_name_prefix="lakekit")
 
 
 @lru_cache(maxsize=1)
 def _waiting_pool(process: int) -> ThreadPoolExecutor:  # noqa: ARG001 - as _pool
-    return ThreadPoolExecutor(MOST_WAITING, thread_name_prefix="lakekit-waiting")
+    return ThreadPoolExecutor(MAX_IO_THREADS, thread_name_prefix="lakekit-waiting")
 
 
 _POOL_THREAD = threading.local()
@@ -122,7 +122,7 @@ def map_prefetch(function: Callable[[A], B], inputs: Iterable[A], depth: int) ->
         raise
 
 
-def pull(push: Callable[[Callable[[A], bool]], object]) -> Iterator[A]:
+def iterate_pushed(push: Callable[[Callable[[A], bool]], object]) -> Iterator[A]:
     """Yield the items that `push` passes to its callback; `push(put)` runs in its own thread.
 
     The thread computes at most one item ahead of the consumer: `put(item)` blocks until the item is wanted. `put`
@@ -158,7 +158,7 @@ def pull(push: Callable[[Callable[[A], bool]], object]) -> Iterator[A]:
         wanted.release()
 
 
-def run_concurrently(function: Callable[[A], B], inputs: Iterable[A]) -> list[B]:
+def start_together(function: Callable[[A], B], inputs: Iterable[A]) -> list[B]:
     """Return `[function(x) for x in inputs]`, each in its own thread, begun together, to test races.
 
     The first failure is raised.

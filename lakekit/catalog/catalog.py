@@ -212,7 +212,7 @@ class Catalog(CatalogCore):
         return (
             opened
             if parsed.system is None
-            else cast("Table", SystemTable(table=opened, name=system_tables.check(parsed.system, opened.name)))
+            else cast("Table", SystemTable(table=opened, name=system_tables.normalize_name(parsed.system, opened.name)))
         )
 
     def __getitem__(self, name: str) -> Table:

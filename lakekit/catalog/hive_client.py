@@ -33,14 +33,14 @@ _MAX_ELEMENTS = 1_000_000
 """The most items of a list or map in an answer."""
 _MAX_DEPTH = 20
 
-Kind = Any
+ThriftType = Any
 """A Thrift type: a name of `_PLAIN`, ("list", kind), ("map", kind, kind), or a struct: field number -> (name, kind)."""
 _PLAIN = {"bool": TType.BOOL, "i32": TType.I32, "i64": TType.I64, "string": TType.STRING}
 _TEXTS = ("map", "string", "string")
-_FIELD: Kind = {1: ("name", "string"), 2: ("type", "string"), 3: ("comment", "string")}
-_SERDE: Kind = {1: ("name", "string"), 2: ("serializationLib", "string"), 3: ("parameters", _TEXTS)}
-_ORDER: Kind = {1: ("col", "string"), 2: ("order", "i32")}
-_STORAGE_DESCRIPTOR: Kind = {
+_FIELD: ThriftType = {1: ("name", "string"), 2: ("type", "string"), 3: ("comment", "string")}
+_SERDE: ThriftType = {1: ("name", "string"), 2: ("serializationLib", "string"), 3: ("parameters", _TEXTS)}
+_ORDER: ThriftType = {1: ("col", "string"), 2: ("order", "i32")}
+_STORAGE_DESCRIPTOR: ThriftType = {
     1: ("cols", ("list", _FIELD)),
     2: ("location", "string"),
     3: ("inputFormat", "string"),
@@ -53,7 +53,7 @@ _STORAGE_DESCRIPTOR: Kind = {
     10: ("parameters", _TEXTS),
     12: ("storedAsSubDirectories", "bool"),
 }
-_TABLE: Kind = {
+_TABLE: ThriftType = {
     1: ("tableName", "string"),
     2: ("dbName", "string"),
     3: ("owner", "string"),
@@ -67,7 +67,7 @@ _TABLE: Kind = {
     11: ("viewExpandedText", "string"),
     12: ("tableType", "string"),
 }
-_DATABASE: Kind = {
+_DATABASE: ThriftType = {
     1: ("name", "string"),
     2: ("description", "string"),
     3: ("locationUri", "string"),
@@ -75,23 +75,28 @@ _DATABASE: Kind = {
     6: ("ownerName", "string"),
     7: ("ownerType", "i32"),
 }
-_LOCK_COMPONENT: Kind = {1: ("type", "i32"), 2: ("level", "i32"), 3: ("dbname", "string"), 4: ("tablename", "string")}
-_LOCK_REQUEST: Kind = {
+_LOCK_COMPONENT: ThriftType = {
+    1: ("type", "i32"),
+    2: ("level", "i32"),
+    3: ("dbname", "string"),
+    4: ("tablename", "string"),
+}
+_LOCK_REQUEST: ThriftType = {
     1: ("component", ("list", _LOCK_COMPONENT)),
     3: ("user", "string"),
     4: ("hostname", "string"),
     5: ("agentInfo", "string"),
 }
-_LOCK_RESPONSE: Kind = {1: ("lockid", "i64"), 2: ("state", "i32")}
-_LOCK_ID: Kind = {1: ("lockid", "i64")}
-_FAULT: Kind = {1: ("message", "string")}
+_LOCK_RESPONSE: ThriftType = {1: ("lockid", "i64"), 2: ("state", "i32")}
+_LOCK_ID: ThriftType = {1: ("lockid", "i64")}
+_FAULT: ThriftType = {1: ("message", "string")}
 
 _EXISTS, _INVALID, _META, _MISSING, _UNKNOWN, _REFUSED = (
     f"{name}Exception"
     for name in ("AlreadyExists", "InvalidObject", "Meta", "NoSuchObject", "UnknownDB", "InvalidOperation")
 )
 _LOCK_FAULTS = {1: "NoSuchTxnException", 2: "TxnAbortedException", 3: "NoSuchLockException"}
-CALLS: Mapping[str, tuple[tuple[Kind, ...], Kind, Mapping[int, str]]] = {
+CALLS: Mapping[str, tuple[tuple[ThriftType, ...], ThriftType, Mapping[int, str]]] = {
     "get_all_databases": ((), ("list", "string"), {1: _META}),
     "get_database": (("string",), _DATABASE, {1: _MISSING, 2: _META}),
     "create_database": ((_DATABASE,), None, {1: _EXISTS, 2: _INVALID, 3: _META}),
@@ -224,20 +229,20 @@ def parse_metastore_uris(uri: str) -> list[tuple[str, int]]:
 # ---- values --------------------------------------------------------------------------------------
 
 
-def code(kind: Kind) -> int:
+def thrift_type_code(kind: ThriftType) -> int:
     """Return Thrift's type code of a kind."""
     if isinstance(kind, dict):
         return int(TType.STRUCT)
     return int(_PLAIN[kind] if isinstance(kind, str) else {"list": TType.LIST, "map": TType.MAP}[kind[0]])
 
 
-def write(protocol: Any, kind: Kind, value: Any) -> None:
+def write(protocol: Any, kind: ThriftType, value: Any) -> None:
     """Write a value of a kind; fields of a struct that are None are left out."""
     if isinstance(kind, dict):
         protocol.writeStructBegin("")
         for number, (name, inner) in kind.items():
             if value.get(name) is not None:
-                protocol.writeFieldBegin(name, code(inner), number)
+                protocol.writeFieldBegin(name, thrift_type_code(inner), number)
                 write(protocol, inner, value[name])
                 protocol.writeFieldEnd()
         protocol.writeFieldStop()
@@ -250,19 +255,19 @@ def write(protocol: Any, kind: Kind, value: Any) -> None:
             "string": protocol.writeString,
         }[kind](value)
     elif kind[0] == "list":
-        protocol.writeListBegin(code(kind[1]), len(value))
+        protocol.writeListBegin(thrift_type_code(kind[1]), len(value))
         for item in value:
             write(protocol, kind[1], item)
         protocol.writeListEnd()
     else:
-        protocol.writeMapBegin(code(kind[1]), code(kind[2]), len(value))
+        protocol.writeMapBegin(thrift_type_code(kind[1]), thrift_type_code(kind[2]), len(value))
         for key, item in value.items():
             write(protocol, kind[1], key)
             write(protocol, kind[2], item)
         protocol.writeMapEnd()
 
 
-def read(protocol: Any, kind: Kind, depth: int = 0) -> Any:
+def read(protocol: Any, kind: ThriftType, depth: int = 0) -> Any:
     """Return a value of a kind; unknown fields of a struct are skipped.
 
     Raises `LimitExceeded` for structs that are nested too deep.
@@ -277,7 +282,7 @@ def read(protocol: Any, kind: Kind, depth: int = 0) -> Any:
             if wire == TType.STOP:
                 break
             name, inner = kind.get(number, ("", None))
-            if inner is not None and code(inner) == wire:
+            if inner is not None and thrift_type_code(inner) == wire:
                 fields[name] = read(protocol, inner, depth + 1)
             else:
                 protocol.skip(wire)

@@ -276,7 +276,10 @@ class JdbcSession:
     def _execute(self, statement: str, values: tuple[Any, ...]) -> Any:
         cursor = self.connection.cursor()
         try:
-            cursor.execute(statement if self.dialect.MARK == "?" else statement.replace("?", self.dialect.MARK), values)
+            cursor.execute(
+                statement if self.dialect.PLACEHOLDER == "?" else statement.replace("?", self.dialect.PLACEHOLDER),
+                values,
+            )
         except self.dialect.Error as error:
             failed = self._failed(error)
         else:
@@ -291,7 +294,7 @@ class JdbcSession:
             (self.dialect.is_busy, DatabaseBusy),
         )
         kind = next((error_type for test, error_type in kinds if test(error)), StorageFailed)
-        advice = self.dialect.why(error)
+        advice = self.dialect.error_hint(error)
         return kind(
             f"the database {self.redacted_uri} says: {_redact_message(error, self.secrets)}"
             + (f". {advice}" if advice else ""),
@@ -359,7 +362,7 @@ class JdbcLock:
     def _taken(self) -> HeldJdbcLock:
         started, sleep, seen = self.runtime.elapsed_ms(), _FIRST_SLEEP_MS, _LockWatch()
         with self.database.session() as session:
-            patience = self.timeout_ms if session.dialect.EXPIRED else self.timeout_ms + 2 * _WATCHED_LONGER_MS
+            patience = self.timeout_ms if session.dialect.LOCK_EXPIRED_SQL else self.timeout_ms + 2 * _WATCHED_LONGER_MS
             while True:
                 since_ms = self.runtime.elapsed_ms()
                 if self._is_free(session, seen) and self._insert(session):
@@ -388,7 +391,7 @@ class JdbcLock:
         Only reads while another process holds the lock: a writer would block SQLite's readers.
         """
         rows, now = (
-            session.ask(_ROW.format(expired=session.dialect.EXPIRED or "FALSE"), self.lock_id),
+            session.ask(_ROW.format(expired=session.dialect.LOCK_EXPIRED_SQL or "FALSE"), self.lock_id),
             self.runtime.elapsed_ms(),
         )
         if not rows:
@@ -398,10 +401,11 @@ class JdbcLock:
             seen.row, seen.since_ms = row, now
         if is_expired:
             retry_while_busy(
-                lambda: session.do(_REMOVE.format(expired=session.dialect.EXPIRED), self.lock_id), self.runtime.wait
+                lambda: session.do(_REMOVE.format(expired=session.dialect.LOCK_EXPIRED_SQL), self.lock_id),
+                self.runtime.wait,
             )
             return True
-        if not session.dialect.EXPIRED and now - seen.since_ms > row[1] * 1000 + _WATCHED_LONGER_MS:
+        if not session.dialect.LOCK_EXPIRED_SQL and now - seen.since_ms > row[1] * 1000 + _WATCHED_LONGER_MS:
             return session.do(_RELEASE, self.lock_id, row[0]) > 0
         return False
 

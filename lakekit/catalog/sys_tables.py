@@ -202,16 +202,20 @@ class SystemTable:
         Raises: `InvalidOption` for any other system table, none of which the reference streams, and what `Table.follow`
         raises.
         """
-        if self.name not in metadata_tables.STREAMS:
+        if self.name not in metadata_tables.CHANGE_TABLES:
             msg = (
-                f"{self.table.name}${self.name} cannot be followed; {' and '.join(metadata_tables.STREAMS)} can, and "
+                f"{self.table.name}${self.name} cannot be followed; {' and '.join(metadata_tables.CHANGE_TABLES)} can, "
+                f"and "
                 f"so can the "
                 "table itself. Scan it instead"
             )
             raise InvalidOption(msg, key="name", value=self.name)
         ctx = context_of(self.table)
         changes = self.table.follow(start, consumer=consumer, until=until, poll=poll, options=options)
-        return (replace(change, frame=metadata_tables.show_changes(self.name, change.frame, ctx)) for change in changes)
+        return (
+            replace(change, frame=metadata_tables.as_changelog_table(self.name, change.frame, ctx))
+            for change in changes
+        )
 
     def __repr__(self) -> str:
         return f"SystemTable {self.table.name}${self.name}"

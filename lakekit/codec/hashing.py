@@ -38,7 +38,7 @@ _P4, _P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
 # ---- Murmur ----------------------------------------------------------------------------------------------------------
 
 
-def hash_bytes(row: bytes) -> int:
+def row_hash_code(row: bytes) -> int:
     """Return the `hashCode` of one binary row, without its arity: a signed i32.
 
     Raises `Corrupt` if the row is not a whole number of 4-byte words.
@@ -120,7 +120,7 @@ def _hash_ragged(words: NDArray[np.uint32], starts: NDArray[np.int64], counts: N
     return hashes
 
 
-def hash_rows(rows: pa.BinaryArray) -> NDArray[np.int32]:
+def row_hash_codes(rows: pa.BinaryArray) -> NDArray[np.int32]:
     """Return the `hashCode` of each binary row. Rows are without their arity, and not null.
 
     Raises `Corrupt`.
@@ -180,7 +180,7 @@ def buckets(
     raise InvalidOption(msg, key="bucket-function.type", value=function)
 
 
-def is_bucket_key(function: str, types: Sequence[DataType]) -> bool:
+def supports_bucket_key(function: str, types: Sequence[DataType]) -> bool:
     """Return whether `bucket-function.type` supports a bucket key with these types.
 
     Other writers compute the buckets of other keys by rules that lakekit does not know.
@@ -193,7 +193,7 @@ def is_bucket_key(function: str, types: Sequence[DataType]) -> bool:
     return function == "default"
 
 
-def functions_of_writers(function: str) -> tuple[str, ...]:
+def writer_bucket_functions(function: str) -> tuple[str, ...]:
     """Return the bucket functions that writers of a table may have used if the option says `function`.
 
     pypaimon 2.1.0 uses the default function whatever the option says.
@@ -311,7 +311,7 @@ def _hive_decimal(column: pa.Array, scale: int) -> NDArray[np.uint32]:
 # ---- 64 bit ----------------------------------------------------------------------------------------------------------
 
 
-def mix64(values: NDArray[np.int64]) -> NDArray[np.int64]:
+def wang_mix64(values: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return Thomas Wang's mix of 64 bit integers (arithmetic right shifts)."""
     k = ~values + (values << 21)
     k ^= k >> 24
@@ -322,8 +322,8 @@ def mix64(values: NDArray[np.int64]) -> NDArray[np.int64]:
     return k + (k << 31)
 
 
-def mix64_scalar(value: int) -> int:
-    """Return `mix64` of one integer, as an unsigned integer (`mix64` returns signed integers)."""
+def wang_mix64_unsigned(value: int) -> int:
+    """Return `wang_mix64` of one integer, as an unsigned integer (`wang_mix64` returns signed integers)."""
     k = _to_signed64(~value + (value << 21))
     k ^= k >> 24
     k = _to_signed64(k + (k << 3) + (k << 8))
@@ -337,7 +337,7 @@ def _to_signed64(x: int) -> int:
     return (x + 2**63 & _M64) - 2**63
 
 
-def xx64(data: bytes) -> int:
+def xxhash64(data: bytes) -> int:
     """Return xxHash64 with seed 0, as an unsigned integer."""
     at, length = 0, len(data)
     if length >= 32:

@@ -219,12 +219,12 @@ def check_not_committed(ctx: TableContext, messages: Sequence[CommitMessage], la
             )
 
 
-def check_compacted(ctx: TableContext, messages: Sequence[CommitMessage]) -> None:
+def check_compaction_outputs(ctx: TableContext, messages: Sequence[CommitMessage]) -> None:
     """Raise `StorageFailed` if a compaction output of the messages is missing."""
     check_files_exist(ctx, _strip_new_files(messages))
 
 
-def abort_compacted(ctx: TableContext, messages: Sequence[CommitMessage]) -> None:
+def abort_compaction_outputs(ctx: TableContext, messages: Sequence[CommitMessage]) -> None:
     """Delete the compaction outputs of messages whose new files were committed."""
     abort(ctx, _strip_new_files(messages))
 

@@ -156,7 +156,7 @@ def commit_changes(
         latest = committed[-1].snapshot
     if len(committed) < len(steps) and is_new_user:
         with suppress(LakekitError):  # never committed again: the compacted files are deleted
-            abort.abort_compacted(ctx, messages)
+            abort.abort_compaction_outputs(ctx, messages)
     return outcome(request, committed)
 
 
@@ -264,7 +264,7 @@ def _resume_commit(
     is_last = bool(earlier) and own is not None and own.id == earlier[-1].id
     if is_last and earlier[-1].commit_kind != "COMPACT" and steps[-1].changes.kind == "COMPACT":
         with suppress(LakekitError) if len(steps) > 1 else nullcontext():
-            abort.check_compacted(request.ctx, messages)
+            abort.check_compaction_outputs(request.ctx, messages)
             committed.append(_commit_step(request, steps[-1], messages, latest))
     return outcome(request, committed)
 

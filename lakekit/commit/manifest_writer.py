@@ -364,7 +364,7 @@ def _copy_avro_records(draft: UncommittedFiles, group: list[ManifestFileMeta]) -
         return None
     containers = [
         avro_container.open_container(data)
-        for data in meta.read_bytes(draft.ctx, group)
+        for data in meta.read_manifest_bytes(draft.ctx, group)
         if avro_container.is_avro(data)
     ]
     avro_schemas = {container.metadata["avro.schema"] for container in containers}

@@ -52,7 +52,7 @@ def with_manifest(ctx: TableContext, snapshot: Snapshot, error: Corrupt) -> Corr
     """Return the same error with the path of the manifest that is to blame, else of the snapshot."""
     try:
         files = [file for which in _LISTS for file in manifest_reader.manifest_files(ctx, snapshot, which)]
-        for file, entries in zip(files, manifest_reader.read_each(ctx, files), strict=True):
+        for file, entries in zip(files, manifest_reader.read_entries_by_manifest(ctx, files), strict=True):
             if _is_wrong(ctx, entries):
                 return error.at(ctx.paths.manifest(file.name))
         for entry in manifest_reader.index_entries(ctx, snapshot):

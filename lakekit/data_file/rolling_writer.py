@@ -83,7 +83,7 @@ class FileSpec:
     rolling_rows: int
 
 
-def shape_of(ctx: TableContext, *, bucket: int, level: int, keyed: bool, kind: str) -> FileSpec:
+def file_spec(ctx: TableContext, *, bucket: int, level: int, keyed: bool, kind: str) -> FileSpec:
     """Return the `FileSpec` of new files. Raises `InvalidOption`, `Unsupported`.
 
     `kind`: "data" or "changelog". `keyed`: whether the files hold keys, sequence numbers and row kinds.
@@ -237,7 +237,7 @@ def allocate_path(
     """
     name = names.next(shape.extension, prefix=shape.prefix or None)
     directory = partition_path(ctx, partition)
-    roots = allowed_external_roots(ctx)
+    roots = checked_external_roots(ctx)
     if not roots:
         return name, ctx.paths.data_file(directory, bucket, name), None
     root = roots[names.turn(len(roots))]
@@ -245,7 +245,7 @@ def allocate_path(
     return name, ctx.paths.data_file(directory, bucket, name, external), external
 
 
-def allowed_external_roots(ctx: TableContext) -> tuple[str, ...]:
+def checked_external_roots(ctx: TableContext) -> tuple[str, ...]:
     """Return the external roots of `external_roots`, after a check that all of them are allowed.
 
     Raises:
@@ -316,7 +316,7 @@ def write_run(target: WriteTarget, frames: Iterable[pl.DataFrame]) -> list[DataF
 
     Raises `Unsupported`, `ValueOutOfRange`, `InvalidOption`, `StorageFailed`; the files of the run are deleted then.
     """
-    shape = shape_of(target.ctx, bucket=target.bucket, level=target.level, keyed=target.keyed, kind=target.kind)
+    shape = file_spec(target.ctx, bucket=target.bucket, level=target.level, keyed=target.keyed, kind=target.kind)
     run = _SortedRunWriter(target, shape)
     try:
         for frame in frames:

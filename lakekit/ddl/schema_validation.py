@@ -20,7 +20,7 @@ from lakekit.ddl import table_definition
 from lakekit.ddl.option_values import check_values
 from lakekit.ddl.table_definition import format_list, parts_of
 from lakekit.errors import ColumnNotFound, InvalidOption, LakekitError, SchemaMismatch, Unsupported
-from lakekit.format.avro_writer import bad_name
+from lakekit.format.avro_writer import name_problem
 from lakekit.lsm import aggregates, merge
 from lakekit.options.definitions import SEQUENCE_GROUP
 from lakekit.options.features import check_readable, find, refuse
@@ -78,7 +78,7 @@ def _check_names(schema: TableSchema, formats: Sequence[str]) -> None:
         for part in (column.name, *(f.name for t in parts_of(column.type) for f in t.fields))
     ]
     for column, name in names:
-        if "avro" in formats and name == column and (wrong := bad_name(name)) is not None:
+        if "avro" in formats and name == column and (wrong := name_problem(name)) is not None:
             msg = (
                 f"column {column}: {wrong}, and Avro has names of letters, digits and _ that begin with no digit. "
                 "Rename it, or use another file.format"
@@ -117,7 +117,7 @@ def _avro(t: DataType) -> str | None:
         return f"Avro does not support TIMESTAMP type with precision: {t.precision}, it holds 6 digits at most"
     if t.root == "TIME" and (t.precision or 0) > 3:
         return f"Avro does not support TIME type with precision: {t.precision}, it holds 3 digits at most"
-    if (wrong := next(filter(None, (bad_name(field.name) for field in t.fields)), None)) is not None:
+    if (wrong := next(filter(None, (name_problem(field.name) for field in t.fields)), None)) is not None:
         return f"{wrong}, and Avro has names of letters, digits and _ that begin with no digit"
     return f"Avro: Unsupported to derive Schema for type: {t}" if t.root == "VARIANT" else None
 
@@ -133,7 +133,7 @@ _PREFIX, _DEFAULT = "fields", "default-aggregate-function"
 _FUNCTIONS = frozenset({*aggregates.names(), "primary-key", "first_not_null_value"})
 
 
-def check_merging(schema: TableSchema, options: TableOptions) -> None:
+def check_field_options(schema: TableSchema, options: TableOptions) -> None:
     """Raise `InvalidOption` for merge options that name a missing column or contradict each other.
 
     Checked are options that begin with `fields`, sequence fields, sequence groups and aggregate functions.
@@ -253,7 +253,7 @@ _MODE_OPTIONS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 _POSITION_OPTIONS = (*_TIME_OPTIONS, _CREATION_TIME, _SNAPSHOT, _TAG, *_INCREMENTS)
 
 
-def mode_of(options: TableOptions) -> str:
+def effective_scan_mode(options: TableOptions) -> str:
     """Return the effective `scan.mode`; if the option is not set, the position options imply it."""
     texts = options.texts
     if options.scan_mode == "full":
@@ -271,12 +271,12 @@ def mode_of(options: TableOptions) -> str:
     return "incremental" if any(key in texts for key in _INCREMENTS[:2]) else "latest-full"
 
 
-def check_positions(options: TableOptions) -> None:
+def check_scan_positions(options: TableOptions) -> None:
     """Raise `InvalidOption` for position options that do not fit the effective `scan.mode`.
 
     A mode takes one position option (or one of several), and no position option of another mode.
     """
-    mode, texts = mode_of(options), options.texts
+    mode, texts = effective_scan_mode(options), options.texts
     upper = mode.upper().replace("-", "_")
     if mode in _EXACTLY_ONE and sum(key in texts for key in _EXACTLY_ONE[mode]) != 1:
         keys = _EXACTLY_ONE[mode]
@@ -315,7 +315,7 @@ def _find_first_key(keys: Sequence[str], texts: Mapping[str, str]) -> str | None
 _TIMES = ("INT", "BIGINT", "TIMESTAMP", "TIMESTAMP_LTZ")
 
 
-def check(schema: TableSchema, where: str, *, has_branch: Callable[[str], bool] = lambda _: False) -> None:
+def check_schema(schema: TableSchema, where: str, *, has_branch: Callable[[str], bool] = lambda _: False) -> None:
     """Check a schema, which messages call `where`.
 
     `has_branch` says whether the table has a branch with a given name.
@@ -327,8 +327,8 @@ def check(schema: TableSchema, where: str, *, has_branch: Callable[[str], bool] 
     table_definition.check_types(schema)
     table_definition.check_keys(schema)
     table_definition.check_bucket(schema, options.bucket, options.full_compaction_delta_commits)
-    check_positions(options)
-    check_merging(schema, options)
+    check_scan_positions(options)
+    check_field_options(schema, options)
     _check_producer(schema, options)
     _check_retention(options)
     check_formats(schema, options)
@@ -517,7 +517,7 @@ def _check_branches(options: TableOptions, has_branch: Callable[[str], bool]) ->
 # ---- errors of writes ----------------------------------------------------------------------------
 
 
-def check_writable(schema: TableSchema, before: TableSchema | None = None) -> None:
+def check_reference_can_write(schema: TableSchema, before: TableSchema | None = None) -> None:
     """Raise for a schema that the reference (1.4.2) accepts, although each of its writes would fail.
 
     Checked are aggregate functions and file indexes that do not fit the types of their columns, and option values.
@@ -550,7 +550,7 @@ def _find_write_problem(schema: TableSchema) -> LakekitError | None:
     return None
 
 
-def doubts(schema: TableSchema) -> Iterator[str]:
+def ignored_options(schema: TableSchema) -> Iterator[str]:
     """Yield a warning for each option that the reference silently ignores or no longer knows.
 
     These are mistyped options of file indexes, and aggregate functions that were removed.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit.ddl.apply_changes import apply_changes
 from lakekit.ddl.schema_changes import SetOption, texts_of
-from lakekit.ddl.schema_validation import check, check_writable, doubts
+from lakekit.ddl.schema_validation import check_reference_can_write, check_schema, ignored_options
 from lakekit.ddl.table_definition import check_default, define_table
 from lakekit.errors import Corrupt, InvalidOption, RetriesExhausted, SchemaMismatch, TableAlreadyExists, Unsupported
 from lakekit.metadata import schemas, snapshots, table_context
@@ -51,7 +51,8 @@ def create(
 ) -> TableSchema:
     """Write `schema-0`, and return it.
 
-    Raises: `TableAlreadyExists`, and whatever `define_table` and `check` raise of an invalid schema; then nothing was
+    Raises: `TableAlreadyExists`, and whatever `define_table` and `check_schema` raise of an invalid schema; then
+    nothing was
     written. `CommitStateUnknown` where the outcome cannot be determined.
     """
     if schemas.ids(location):
@@ -102,8 +103,8 @@ def make_first_schema(
         comment=comment,
         time_millis=location.runtime.now_ms(),
     )
-    check(schema, location.name)
-    check_writable(schema)
+    check_schema(schema, location.name)
+    check_reference_can_write(schema)
     check_supported(texts)
     _bytes(schema)
     return schema
@@ -128,7 +129,8 @@ def put_first(location: TableLocation, schema: TableSchema) -> None:
 def alter(ctx: TableContext, changes: Sequence[TableChange]) -> TableSchema:
     """Write the next schema with all of the changes, and return it.
 
-    Raises what `apply_changes` and `check` raise, `RetriesExhausted` if other writers keep writing schemas first.
+    Raises what `apply_changes` and `check_schema` raise, `RetriesExhausted` if other writers keep writing schemas
+    first.
     """
     with table_context.catalog_lock(ctx) as claim:
         made = _write_next_schema(ctx.location, changes, claim)
@@ -141,7 +143,7 @@ def alter(ctx: TableContext, changes: Sequence[TableChange]) -> TableSchema:
 def plan_next_schema(location: TableLocation, changes: Sequence[TableChange]) -> TableSchema:
     """Return the next schema as `alter` would write it now; nothing is written.
 
-    Raises what `apply_changes` and `check` raise.
+    Raises what `apply_changes` and `check_schema` raise.
     """
     cached: list[bool] = []
 
@@ -155,8 +157,8 @@ def plan_next_schema(location: TableLocation, changes: Sequence[TableChange]) ->
 
     before = schemas.latest(location)
     schema = apply_changes(before, changes, has_snapshots=has_snapshots, time_ms=location.runtime.now_ms())
-    check(schema, location.name, has_branch=has_branch)
-    check_writable(schema, before)
+    check_schema(schema, location.name, has_branch=has_branch)
+    check_reference_can_write(schema, before)
     return schema
 
 
@@ -202,5 +204,5 @@ def table_already_exists(location: TableLocation) -> TableAlreadyExists:
 
 def warn(schema: TableSchema) -> None:
     """Warn of what the reference passes over without a word."""
-    for doubt in doubts(schema):
+    for doubt in ignored_options(schema):
         warn_user(doubt)

@@ -37,10 +37,10 @@ from lakekit.lsm import merge
 from lakekit.model.data_file import RowKind
 from lakekit.read.user_expressions import (
     condition,
+    escape_column_patterns,
     format_expression,
     is_row_wise,
     make_column_not_found,
-    name_exactly,
     non_elementwise_reason,
     parse_expression,
     resolve_expression,
@@ -78,7 +78,7 @@ def delete_spec(ctx: TableContext, where: pl.Expr | str) -> RowChangeSpec:
     partitions = [] if everything is False else None if row_by_row or replaces is not None else target.partitions(expr)
     if partitions:
         replaces = Overwrite.exactly(partitions)
-    by_rows = ctx.kind == "key" and takes_deletes(ctx)
+    by_rows = ctx.kind == "key" and merge_applies_deletes(ctx)
     return RowChangeSpec(
         ctx=ctx,
         target=target,
@@ -105,7 +105,7 @@ def _delete_stored_rows(change: RowChange, target: TargetRows, *, expr: pl.Expr)
     delete_rows(change, stored, stored.marked(expr))
 
 
-def takes_deletes(ctx: TableContext) -> bool:
+def merge_applies_deletes(ctx: TableContext) -> bool:
     """Return whether the table's merge engine deletes a key when it reads a row of kind -D (ENGINE 1.6).
 
     The option `ignore-delete` is not considered: `check_deletes` checks it.
@@ -167,7 +167,9 @@ def assignments(
 def _value(name: str, value: object, ctx: TableContext, schema: Mapping[str, pl.DataType], *, argument: str) -> pl.Expr:
     if not isinstance(value, (pl.Expr, str)):
         return pl.lit(input_frames.frame([{name: value}], ctx).get_column(name)).first()
-    expr = name_exactly(parse_expression(value, ctx.name, argument), schema) if isinstance(value, str) else value
+    expr = (
+        escape_column_patterns(parse_expression(value, ctx.name, argument), schema) if isinstance(value, str) else value
+    )
     expr, _ = resolve_expression(expr, schema, ctx.name, argument)
     if (beyond := non_elementwise_reason(expr, schema)) is not None:
         raise SchemaMismatch(
@@ -184,7 +186,7 @@ _MERGED_SUFFIX = internal("merged")
 """The suffix of the names of merged columns."""
 
 
-def check_stands(old: pl.DataFrame, new: pl.DataFrame, names: Sequence[str], ctx: TableContext) -> None:
+def check_update_survives_merge(old: pl.DataFrame, new: pl.DataFrame, names: Sequence[str], ctx: TableContext) -> None:
     """Raise `InvalidOption` where a new value of a column in `names` would be lost by merging.
 
         partial-update, {"v": None}            v keeps its older value      refused: the update would change nothing
@@ -259,7 +261,7 @@ def update_spec(ctx: TableContext, values: Mapping[str, object], where: pl.Expr 
 
     Raises the same errors as `update` for the engine, the condition and the columns.
     """
-    check_engine(ctx, "Update")
+    check_merge_engine(ctx, "Update")
     target = TargetRows.at_newest(ctx)
     expr, new = condition(where, ctx), assignments(values, ctx, target.schema, argument="set")
     if keys := [name for name in new if name in ctx.schema.primary_keys]:
@@ -300,12 +302,12 @@ def _write_new_rows(change: RowChange, target: TargetRows, expr: pl.Expr, values
     """Write new rows over the old ones. Raises `InvalidOption` if merging would lose a new value."""
     names = [value.meta.output_name() for value in values]
     for batch in target.batches(expr):
-        new = compute_rows(batch, values, change.ctx)
-        check_stands(batch, new, names, change.ctx)
+        new = apply_assignments(batch, values, change.ctx)
+        check_update_survives_merge(batch, new, names, change.ctx)
         change.write(new.with_columns(pl.lit(int(RowKind.UPDATE_AFTER), pl.Int8).alias(KIND)))
 
 
-def check_engine(ctx: TableContext, what: str) -> None:
+def check_merge_engine(ctx: TableContext, what: str) -> None:
     """Raise `InvalidOption` if the merge engine of a key table does not support a statement (ENGINE 8.4).
 
     `what`: the name of the statement, for the message.
@@ -325,7 +327,7 @@ def check_engine(ctx: TableContext, what: str) -> None:
         )
 
 
-def key_changed(old: pl.DataFrame, new: pl.DataFrame, ctx: TableContext) -> None:
+def check_key_unchanged(old: pl.DataFrame, new: pl.DataFrame, ctx: TableContext) -> None:
     """Raise `SchemaMismatch` where new values of rows change their key."""
     for name in ctx.schema.primary_keys:
         changed = old[name].ne_missing(new[name])
@@ -339,7 +341,7 @@ def key_changed(old: pl.DataFrame, new: pl.DataFrame, ctx: TableContext) -> None
             )
 
 
-def compute_rows(rows: pl.DataFrame, values: list[pl.Expr], ctx: TableContext) -> pl.DataFrame:
+def apply_assignments(rows: pl.DataFrame, values: list[pl.Expr], ctx: TableContext) -> pl.DataFrame:
     """Return rows with new values, cast to the table's types. Raises `SchemaMismatch`, `ValueOutOfRange`."""
     with translate_compute_errors(ctx.name):
         made = without_empty_chunks(rows).with_columns(values)
@@ -356,7 +358,7 @@ def _update_by_vectors(change: RowChange, target: TargetRows, expr: pl.Expr, val
     stored, marked = target.stored(expr), BitMap()
     for batch in stored.batches(stored.rows(expr)):
         marked |= BitMap(batch[ROW].to_numpy())
-        change.write(compute_rows(batch, values, change.ctx))
+        change.write(apply_assignments(batch, values, change.ctx))
     mark(change, stored, marked)
 
 
@@ -378,5 +380,5 @@ def _update_batch(batch: pl.DataFrame, hit: pl.Series, values: list[pl.Expr], ct
     if not hit.any():
         return batch.drop(ROW)
     old, unchanged = batch.filter(hit), batch.filter(~hit)
-    new = compute_rows(old, values, ctx).with_columns(old[ROW])
+    new = apply_assignments(old, values, ctx).with_columns(old[ROW])
     return pl.concat([unchanged.select(cols(new.columns)), new]).sort(ROW).drop(ROW)

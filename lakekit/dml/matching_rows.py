@@ -60,11 +60,11 @@ def check_places(plan: Plan, expr: pl.Expr | None) -> None:
     if (
         ctx.kind != "key"
         or ctx.options.bucket < 1
-        or len(hashing.functions_of_writers(ctx.options.bucket_function_type)) == 1
+        or len(hashing.writer_bucket_functions(ctx.options.bucket_function_type)) == 1
     ):
         return
     fields = bucket_assigners.bucket_fields(ctx)
-    if not hashing.is_bucket_key(ctx.options.bucket_function_type, [field.type for field in fields]):
+    if not hashing.supports_bucket_key(ctx.options.bucket_function_type, [field.type for field in fields]):
         return  # never written: the writers refuse the table by name
     numbers = plan.entries.numbers("bucket")
     for number in np.unique(numbers[plan.selected]).tolist():  # scalar: one a bucket

@@ -22,15 +22,15 @@ from pyroaring import BitMap
 from lakekit.columns import KIND, ROW, cols, internal, without_empty_chunks
 from lakekit.dml.delete_update import (
     COMPUTED_VALUE_HINTS,
+    apply_assignments,
     as_deletes,
     check_deletes,
-    check_engine,
-    compute_rows,
-    key_changed,
-    takes_deletes,
+    check_key_unchanged,
+    check_merge_engine,
+    merge_applies_deletes,
 )
 from lakekit.dml.matching_rows import TargetRows
-from lakekit.dml.merge_plan import SOURCE_ROW, merge_plan
+from lakekit.dml.merge_plan import SOURCE_ROW, build_merge_plan
 from lakekit.dml.row_change import RowChange, delete_rows
 from lakekit.errors import InvalidOption, MergeConflict
 from lakekit.model.data_file import RowKind
@@ -72,8 +72,8 @@ def plan_merge(
 
     Raises what `merge` raises for engine, clauses, conditions and columns.
     """
-    check_engine(ctx, "MergeInto")
-    plan = merge_plan(ctx, source, clauses, on)
+    check_merge_engine(ctx, "MergeInto")
+    plan = build_merge_plan(ctx, source, clauses, on)
     if ctx.kind == "key" and plan.deletes:
         _check_key_deletes(ctx)
     return plan
@@ -93,7 +93,7 @@ def fill(change: RowChange, plan: MergePlan, target: TargetRows) -> None:
 
 def _check_key_deletes(ctx: TableContext) -> None:
     check_deletes(ctx)
-    if not takes_deletes(ctx):
+    if not merge_applies_deletes(ctx):
         raise InvalidOption(
             f"merge engine {ctx.options.merge_engine} of {ctx.name} takes no deletes as rows; partial-update does with "
             "partial-update.remove-record-on-delete=true",
@@ -150,10 +150,10 @@ class _MergeRun:
             if action.action == "delete":
                 self.change.write(as_deletes(old, self.ctx))
             else:
-                new = compute_rows(rows, list(action.columns), self.ctx).with_columns(
+                new = apply_assignments(rows, list(action.columns), self.ctx).with_columns(
                     pl.lit(int(RowKind.UPDATE_AFTER), pl.Int8).alias(KIND)
                 )
-                key_changed(old, new, self.ctx)
+                check_key_unchanged(old, new, self.ctx)
                 self.change.write(new)
 
     # ---- append tables
@@ -182,7 +182,7 @@ class _MergeRun:
         """Append the new rows of a batch, and return which old rows are removed."""
         for action, rows in _parts(batch, actions):
             if action.action == "update":
-                self.change.write(compute_rows(rows, list(action.columns), self.ctx))
+                self.change.write(apply_assignments(rows, list(action.columns), self.ctx))
         acted = batch.filter(pl.col(_ACTION).is_not_null())
         return BitMap(acted[ROW].to_numpy())
 

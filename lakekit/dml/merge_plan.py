@@ -38,16 +38,16 @@ from lakekit.format.polars_types import polars_schema
 from lakekit.lsm.numpy_columns import min_max_literals
 from lakekit.read.polars_pushdown import filters_of
 from lakekit.read.user_expressions import (
-    SOURCE,
-    check_condition,
-    choose_among,
-    expand,
+    MERGE_SOURCE_PREFIX,
+    escape_column_patterns,
+    expand_to_columns,
     format_expression,
     is_picklable,
     make_column_not_found,
-    name_exactly,
     non_elementwise_reason,
     parse_expression,
+    resolve_condition,
+    resolve_selectors,
     used_columns,
 )
 from lakekit.write import input_frames
@@ -94,7 +94,7 @@ Clause: TypeAlias = WhenMatched | WhenNotMatched | WhenNotMatchedBySource
 
 def source(name: str) -> pl.Expr:
     """Return a column of the source, for an expression of a merge: `pl.col("v") + lk.source("v")`."""
-    return pl.col(f"{SOURCE}{name}")
+    return pl.col(f"{MERGE_SOURCE_PREFIX}{name}")
 
 
 def when_matched(
@@ -168,7 +168,7 @@ _TOKEN = re.compile(
     r"""|(?P<blank>\s+|--[^\n]*|/\*.*?\*/)|(?P<word>[^\W\d]\w*)|\d[\w.]*|.""",
     re.DOTALL,
 )
-_SIDES = {"t": "", "s": SOURCE}
+_SIDES = {"t": "", "s": MERGE_SOURCE_PREFIX}
 
 
 def flatten_qualified_names(text: str) -> str:
@@ -239,7 +239,8 @@ class MergeAction:
 class MergePlan:
     """The plan of a merge.
 
-    `source` are the source rows, with the column `SOURCE_ROW` and with the prefix `SOURCE` before each column name.
+    `source` are the source rows, with the column `SOURCE_ROW` and with the prefix `MERGE_SOURCE_PREFIX` before each
+    column name.
     `match` is the condition under which two rows match. `target_filter` is a necessary condition on target rows that
     match any source row; None: no such condition is known.
     """
@@ -257,7 +258,7 @@ class MergePlan:
         return any(action.action == "delete" for action in (*self.matched, *self.not_matched_by_source))
 
 
-def merge_plan(
+def build_merge_plan(
     ctx: TableContext, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str
 ) -> MergePlan:
     """Read the whole source into memory, and return the plan of the merge.
@@ -290,14 +291,14 @@ def merge_plan(
 
 
 def source_frame(plan: MergePlan, ctx: TableContext, rows: pl.DataFrame) -> MergePlan:
-    """Return the same plan with other source rows, whose column names have the prefix `SOURCE` already."""
+    """Return the same plan with other source rows, whose column names have the prefix `MERGE_SOURCE_PREFIX` already."""
     source = rows.with_row_index(SOURCE_ROW)
     return replace(
         plan, source=source, target_filter=_target_filter(plan.match, polars_schema(ctx.schema.fields), source)
     )
 
 
-def target_columns_used(plan: MergePlan, ctx: TableContext) -> pl.Expr | None:
+def target_only_condition(plan: MergePlan, ctx: TableContext) -> pl.Expr | None:
     """Return the part of the match condition that reads target columns only; None if there is no such part.
 
     It does not depend on the rows of the source.
@@ -305,10 +306,10 @@ def target_columns_used(plan: MergePlan, ctx: TableContext) -> pl.Expr | None:
     return _target_filter(plan.match, polars_schema(ctx.schema.fields), None, theirs=_columns(plan.source))
 
 
-def equal_columns(plan: MergePlan, ctx: TableContext) -> dict[str, str]:
+def equi_join_columns(plan: MergePlan, ctx: TableContext) -> dict[str, str]:
     """Return target column -> source column for each pair that the match condition compares for equality.
 
-    Names of source columns have the prefix `SOURCE`.
+    Names of source columns have the prefix `MERGE_SOURCE_PREFIX`.
     """
     target = polars_schema(ctx.schema.fields)
     both = {**target, **plan.source.schema}
@@ -335,7 +336,7 @@ def _source(source: object, ctx: TableContext) -> pl.DataFrame:
     ]
     # instants of the table are in UTC
     frame = frame.with_columns(col(name).dt.convert_time_zone("UTC") for name in zoned)
-    return frame.rename(lambda name: f"{SOURCE}{name}").with_row_index(SOURCE_ROW)
+    return frame.rename(lambda name: f"{MERGE_SOURCE_PREFIX}{name}").with_row_index(SOURCE_ROW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,7 +353,7 @@ class _MergeColumns:
 
     def match(self, on: Sequence[str] | pl.Expr | str) -> pl.Expr:
         """Return the condition under which two rows match: equal columns, or a given condition."""
-        if isinstance(on, str) and on in self.target and SOURCE + on in self.source:
+        if isinstance(on, str) and on in self.target and MERGE_SOURCE_PREFIX + on in self.source:
             on = [on]
         if isinstance(on, (str, pl.Expr)):
             return self._joinable(self.condition(on, self.both, "on"))
@@ -365,7 +366,7 @@ class _MergeColumns:
         for name in names:
             if name not in self.target:
                 raise make_column_not_found(name, list(self.target), self.ctx.name, "on")
-            if SOURCE + name not in self.source:
+            if MERGE_SOURCE_PREFIX + name not in self.source:
                 raise self._no_source_column(name, "on")
             equal.append(self._equal(name))
         return self._joinable(self.condition(reduce(and_, equal), self.both, "on"))
@@ -375,7 +376,7 @@ class _MergeColumns:
         try:
             pl.LazyFrame(schema=self.target).join_where(pl.LazyFrame(schema=self.source), expr).collect_schema()
         except pl.exceptions.PolarsError as wrong:
-            what = str(wrong).replace(SOURCE, "s.")
+            what = str(wrong).replace(MERGE_SOURCE_PREFIX, "s.")
             raise SchemaMismatch(
                 f"on={format_expression(expr)} for {self.ctx.name}: {what}. Cast the source's column to the type of "
                 "the target's"
@@ -387,8 +388,8 @@ class _MergeColumns:
 
         Polars would compare them in the coarser unit.
         """
-        mine, theirs = col(name), col(SOURCE + name)
-        left, right = self.target[name], self.source[SOURCE + name]
+        mine, theirs = col(name), col(MERGE_SOURCE_PREFIX + name)
+        left, right = self.target[name], self.source[MERGE_SOURCE_PREFIX + name]
         if isinstance(left, pl.Datetime) and isinstance(right, pl.Datetime) and left.time_unit != right.time_unit:
             unit = max(left.time_unit, right.time_unit, key=("ms", "us", "ns").index)
             mine, theirs = mine.dt.cast_time_unit(unit), theirs.dt.cast_time_unit(unit)
@@ -401,7 +402,7 @@ class _MergeColumns:
             else self._expand_selectors(parse_expression(value, self.ctx.name, argument), argument)
         )
         self._look(expr, schema, argument)
-        expr = check_condition(expr, schema, self.ctx.name, argument)
+        expr = resolve_condition(expr, schema, self.ctx.name, argument)
         if (beyond := non_elementwise_reason(expr, schema)) is not None:
             raise SchemaMismatch(
                 f"{argument}={format_expression(expr)} {beyond}. What is done to a row depends on it alone"
@@ -430,12 +431,12 @@ class _MergeColumns:
 
     def _values(self, values: object, schema: Schema, argument: str) -> tuple[pl.Expr, ...]:
         if values == "all":
-            shared = [name for name in self.target if SOURCE + name in self.source]
+            shared = [name for name in self.target if MERGE_SOURCE_PREFIX + name in self.source]
             if not shared:
                 raise SchemaMismatch(
                     f"{argument}='all': the source has no column of {self.ctx.name}; it has {self._source_names()}"
                 )
-            return tuple(col(SOURCE + name).alias(name) for name in shared)
+            return tuple(col(MERGE_SOURCE_PREFIX + name).alias(name) for name in shared)
         expressions = values
         if hasattr(values, "items"):
             expressions = {
@@ -450,7 +451,11 @@ class _MergeColumns:
         parsed = parse_expression(
             flatten_qualified_names(value) if isinstance(value, str) else value, self.ctx.name, argument
         )
-        expr = name_exactly(parsed, schema) if isinstance(value, str) else self._expand_selectors(parsed, argument)
+        expr = (
+            escape_column_patterns(parsed, schema)
+            if isinstance(value, str)
+            else self._expand_selectors(parsed, argument)
+        )
         self._look(expr, schema, argument)
         return expr
 
@@ -466,10 +471,10 @@ class _MergeColumns:
                         "the names of the columns it chooses"
                     )
                     raise SchemaMismatch(f"{argument}={format_expression(expr)} for {self.ctx.name} {why}")
-                return choose_among(expr, self.target)
-            expanded = expand(expr, self.target)
+                return resolve_selectors(expr, self.target)
+            expanded = expand_to_columns(expr, self.target)
         except pl.exceptions.PolarsError as wrong:
-            what = str(wrong).split("\n", 1)[0].replace(SOURCE, "s.")
+            what = str(wrong).split("\n", 1)[0].replace(MERGE_SOURCE_PREFIX, "s.")
             raise SchemaMismatch(
                 f"{argument}={format_expression(expr)} for {self.ctx.name}: {what}. Selectors choose among its "
                 "columns; name those of the source"
@@ -486,8 +491,8 @@ class _MergeColumns:
         for name in used_columns(expr, schema):
             if name in schema:
                 continue
-            own = name.removeprefix(SOURCE)
-            if name.startswith(SOURCE):
+            own = name.removeprefix(MERGE_SOURCE_PREFIX)
+            if name.startswith(MERGE_SOURCE_PREFIX):
                 if name in self.source:
                     raise ColumnNotFound(
                         f"{argument} looks at source column {own!r}, and there is no source row: it is about target "
@@ -498,7 +503,7 @@ class _MergeColumns:
             if name in self.target:
                 hint = (
                     f"; lk.source({name!r}), or s.{name} in SQL, is the source's"
-                    if SOURCE + name in self.source
+                    if MERGE_SOURCE_PREFIX + name in self.source
                     else ""
                 )
                 raise ColumnNotFound(
@@ -515,7 +520,7 @@ class _MergeColumns:
         )
 
     def _source_names(self) -> str:
-        return ", ".join(name.removeprefix(SOURCE) for name in self.source) or "none"
+        return ", ".join(name.removeprefix(MERGE_SOURCE_PREFIX) for name in self.source) or "none"
 
 
 # ---- which target rows can match -----------------------------------------------------------------

@@ -17,7 +17,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from lakekit.draw.humanize import (
-    columns_wide,
+    display_width,
     escape_controls,
     format_cell,
     format_count,
@@ -47,7 +47,7 @@ _READABLE = 24
 def card(title: str, facts: Sequence[tuple[str, object]], *, width: int = WIDTH) -> str:
     """Return a title and named facts below it, one line each."""
     lines_of_facts = [(escape_controls(name), format_cell(value)) for name, value in facts]
-    names = max((columns_wide(name) for name, _ in lines_of_facts), default=0)
+    names = max((display_width(name) for name, _ in lines_of_facts), default=0)
     lines = [escape_controls(title), *(f"  {pad(name, names)}  {value}" for name, value in lines_of_facts)]
     return "\n".join(truncate(line, width) for line in lines)
 
@@ -67,8 +67,8 @@ def table(names: Sequence[str], rows: Sequence[Sequence[object]], *, width: int 
     right = [any(is_number(row[at]) for row in visible) for at in range(len(names))]
     cells = [[format_cell(value) for value in row] for row in visible]
     heads = [escape_controls(name) for name in names]
-    wide = [max([columns_wide(head), *(columns_wide(line[at]) for line in cells)]) for at, head in enumerate(heads)]
-    wide = _fit(wide, [columns_wide(head) for head in heads], width)
+    wide = [max([display_width(head), *(display_width(line[at]) for line in cells)]) for at, head in enumerate(heads)]
+    wide = _fit(wide, [display_width(head) for head in heads], width)
     count = len(wide)
     lines = [
         _GAP.join(pad(truncate(line[at], wide[at]), wide[at], right=right[at]) for at in range(count)).rstrip()
@@ -105,7 +105,7 @@ def _fit(wide: list[int], heads: list[int], width: int) -> list[int]:
 
 def funnel(title: str, steps: Sequence[tuple[str, int, int, str]], *, width: int = WIDTH) -> str:
     """Return what a scan need not read: one line a step, (what, before, after, why)."""
-    names = max((columns_wide(escape_controls(what)) for what, *_ in steps), default=0)
+    names = max((display_width(escape_controls(what)) for what, *_ in steps), default=0)
     before = max((len(format_count(step[1])) for step in steps), default=0)
     after = max((len(format_count(step[2])) for step in steps), default=0)
     last, lines = "", [escape_controls(title)]
@@ -181,7 +181,7 @@ def levels(
             truncate(", ".join(format_cell(value) for value in key), wide // 2 - 4)
             for key in (axis.keys[0], axis.keys[-1])
         )
-        middle = wide - columns_wide(first) - columns_wide(last)
+        middle = wide - display_width(first) - display_width(last)
         if probe is not None:
             lines.append(f"      {' ' * min(wide - 1, int(axis.middle(probe) * wide))}▲")
         lines.append(f"      {first}{pad(('rows' if is_append else 'keys').center(middle), middle)}{last}")

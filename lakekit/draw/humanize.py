@@ -6,7 +6,7 @@ import unicodedata
 from datetime import datetime
 from decimal import Decimal
 
-NAME = 40
+NAME_WIDTH = 40
 """The default width in terminal columns of a name in the heading of a picture."""
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -73,7 +73,7 @@ def is_number(value: object) -> bool:
     return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
 
 
-def columns_wide(text: str) -> int:
+def display_width(text: str) -> int:
     """Return the text's width in terminal columns: wide letters take two, combining marks none."""
     if text.isascii():
         return len(text)
@@ -85,23 +85,23 @@ def columns_wide(text: str) -> int:
 
 def truncate(text: str, width: int) -> str:
     """Return the text, or its beginning and `…` if it is wider than `width` terminal columns."""
-    if columns_wide(text) <= width:
+    if display_width(text) <= width:
         return text
     beginning, taken = "", 0
     for letter in text:
-        taken += columns_wide(letter)
+        taken += display_width(letter)
         if taken > width - 1:
             break
         beginning += letter
     return beginning + "…" if width > 0 else ""
 
 
-def abbreviate_name(text: str, width: int = NAME) -> str:
+def truncate_heading(text: str, width: int = NAME_WIDTH) -> str:
     """Return a name for the heading of a picture: control characters escaped, truncated to `width`."""
     return truncate(escape_controls(text), width)
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:
     """Return the text padded with blanks to `width` terminal columns; `right` aligns the text right."""
-    blanks = " " * max(0, width - columns_wide(text))
+    blanks = " " * max(0, width - display_width(text))
     return blanks + text if right else text + blanks

@@ -95,7 +95,7 @@ EMPTY_STATE = BucketState(snapshot_id=None, files=())
 """The state of a bucket without snapshot and files."""
 
 
-def in_order_of_writing(files: Iterable[LevelFile]) -> tuple[LevelFile, ...]:
+def with_row_number_bounds(files: Iterable[LevelFile]) -> tuple[LevelFile, ...]:
     """Return the files of an append table with row numbers as `low` and `high`.
 
     `files` are in the order of writing; row numbers count from 0 through all files.
@@ -111,7 +111,7 @@ def in_order_of_writing(files: Iterable[LevelFile]) -> tuple[LevelFile, ...]:
 # ---- texts -----------------------------------------------------------------------------------------------------------
 
 
-def keys_of(file: LevelFile, *, is_append: bool = False) -> str:
+def key_range_text(file: LevelFile, *, is_append: bool = False) -> str:
     """Return the key range of a file as text: `keys 1 .. 9`; of a file of an append table `rows 0 .. 4`."""
     if file.low is None or file.high is None:
         return "keys unknown"
@@ -141,7 +141,7 @@ def hint(files: Sequence[LevelFile], state: BucketState | None, *, is_append: bo
     else:
         text = (
             f"{file.name}  {level}{format_size(file.size_bytes)}  {plural(file.row_count, 'row')}  "
-            f"{keys_of(file, is_append=is_append)}"
+            f"{key_range_text(file, is_append=is_append)}"
         )
         text += f"  {plural(file.deleted_row_count, 'row')} deleted" if file.deleted_row_count else ""
         text += f"  {plural(file.delete_row_count, 'row')} delete" if file.delete_row_count else ""
@@ -235,7 +235,7 @@ class KeyAxis:
             return 0.0 if at == 0 else 1.0
         if self.column is None or len(key) <= self.column:
             return None
-        value, low, high = (number(bound[self.column]) for bound in (key, self.keys[at - 1], self.keys[at]))
+        value, low, high = (to_exact_number(bound[self.column]) for bound in (key, self.keys[at - 1], self.keys[at]))
         if value is None or low is None or high is None or high <= low:
             return None
         fraction = float(Fraction(value - low) / Fraction(high - low))
@@ -284,7 +284,7 @@ def _order(value: Any) -> tuple[Any, ...]:
     )
 
 
-def number(value: Any) -> int | Fraction | None:
+def to_exact_number(value: Any) -> int | Fraction | None:
     """Return a number, date or time as an exact number; None for a value without a position on a line."""
     match value:
         case bool():
@@ -306,7 +306,7 @@ def number(value: Any) -> int | Fraction | None:
 
 def _cells_by_value(keys: Sequence[Key], column: int) -> list[tuple[float, float]] | None:
     """Return the cells of keys, placed by the values of one column; None if a value has no position."""
-    numbers = [number(key[column]) for key in keys]
+    numbers = [to_exact_number(key[column]) for key in keys]
     positions = [value for value in numbers if value is not None]
     if len(positions) < len(keys):
         return None

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit.draw import cards, shapes as color
 from lakekit.draw.humanize import (
-    columns_wide,
+    display_width,
     escape_controls,
     format_cell,
     format_count,
@@ -31,7 +31,7 @@ from lakekit.draw.humanize import (
     plural,
     truncate,
 )
-from lakekit.draw.level_layout import EMPTY_QUERY, LevelFile, axis_of, hint, keys_of
+from lakekit.draw.level_layout import EMPTY_QUERY, LevelFile, axis_of, hint, key_range_text
 from lakekit.draw.shapes import WIDTH, Drawing, Rect, Stroke, TextShape
 
 if TYPE_CHECKING:
@@ -373,7 +373,7 @@ def _axis(sheet: _LevelsDrawing, begin: float, key_names: Sequence[str]) -> None
     if sheet.axis.keys:
         ends = [", ".join(format_cell(part) for part in key) for key in (sheet.axis.keys[0], sheet.axis.keys[-1])]
         middle = "rows in the order of writing" if sheet.is_append else sheet.axis.how(key_names)
-        letters = max(8, (int(span * WIDTH / 7) - columns_wide(middle)) // 2 - 2)
+        letters = max(8, (int(span * WIDTH / 7) - display_width(middle)) // 2 - 2)
         sheet.word(LEFT, truncate(ends[0], letters))
         sheet.word(LEFT + span / 2, middle, anchor="middle", color="muted")
         sheet.word(LEFT + span, truncate(ends[1], letters), anchor="end")
@@ -397,7 +397,7 @@ def drawing(view: LevelPicture, *, width: float = WIDTH) -> Drawing:
 
 
 def _shapes(box: LevelBox, width: float) -> list[Shape]:
-    fill, wide = color.level(box.level), max(1.0, box.width * width - 1)
+    fill, wide = color.level_color(box.level), max(1.0, box.width * width - 1)
     box_shape = Rect(
         x=box.left * width, y=box.top, width=wide, height=box.height, color=fill, round=2, hint=box.hint, key=box.key
     )
@@ -488,7 +488,7 @@ def as_text(
 
 
 def _row(state: BucketState, file: LevelFile, mark: str) -> tuple[object, ...]:
-    keys = keys_of(file).removeprefix("keys ")
+    keys = key_range_text(file).removeprefix("keys ")
     return (
         state.snapshot_id,
         file.level,

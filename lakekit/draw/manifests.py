@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 
 from lakekit.draw import cards
 from lakekit.draw.humanize import (
-    abbreviate_name,
-    columns_wide,
+    display_width,
     escape_controls,
     format_count,
     format_size,
     plural,
     truncate,
+    truncate_heading,
 )
 from lakekit.draw.shapes import WIDTH, Drawing, Marker, Rect, Shape, Stroke, TextShape
 
@@ -148,14 +148,14 @@ def shorten_name(name: str) -> str:
 def title(tree: ManifestTree) -> str:
     """Return the title: `orders at snapshot 7 (APPEND) · 3 manifests · 430 entries · 92.3 KiB`."""
     if not tree.snapshot_id:
-        return f"{abbreviate_name(tree.table)} · no snapshot: nothing was written yet"
+        return f"{truncate_heading(tree.table)} · no snapshot: nothing was written yet"
     manifests = [m for listed in tree.lists for m in listed.manifests]
     sums = [
         plural(len(manifests), "manifest"),
         plural(sum(m.added_count + m.removed_count for m in manifests), "entry", "entries"),
         format_size(sum(m.size_bytes for m in manifests)),
     ]
-    return " · ".join([f"{abbreviate_name(tree.table)} at snapshot {tree.snapshot_id} ({tree.kind})", *sums])
+    return " · ".join([f"{truncate_heading(tree.table)} at snapshot {tree.snapshot_id} ({tree.kind})", *sums])
 
 
 def describe_filter(tree: ManifestTree) -> str:
@@ -329,7 +329,7 @@ def _manifest(tree: ManifestTree, listed: ListFact, fact: ManifestFact, longest:
 def _index(fact: IndexFact) -> TreeRow:
     """Return an index file: what it holds, then its bucket and as much of its partition as fits."""
     content, bucket = truncate(describe_index(fact), 36), f"bucket {fact.bucket}"
-    start = max(_WHERE, _COUNT + (columns_wide(content) + 2) * _LETTER)
+    start = max(_WHERE, _COUNT + (display_width(content) + 2) * _LETTER)
     where = truncate(
         ", ".join(filter(None, (bucket, escape_controls(fact.partition)))), int((_SIZE - 0.065 - start) / _LETTER)
     )

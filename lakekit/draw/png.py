@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from PIL import Image, ImageDraw, ImageFont
 
 from lakekit.draw.humanize import escape_controls
-from lakekit.draw.shapes import BACKGROUND, Marker, Rect, Stroke, TextShape, corners, ink
+from lakekit.draw.shapes import BACKGROUND, Marker, Rect, Stroke, TextShape, hex_color, marker_vertices
 
 if TYPE_CHECKING:
     from lakekit.draw.shapes import Drawing
@@ -50,7 +50,7 @@ def to_png(drawing: Drawing, *, scale: int = PNG_SCALE) -> bytes:
                 _rect(brush, shape, scale)
             case Stroke():
                 ends = [shape.x * scale, shape.y * scale, shape.to_x * scale, shape.to_y * scale]
-                brush.line(ends, ink(shape.color), max(1, round(shape.thickness * scale)))
+                brush.line(ends, hex_color(shape.color), max(1, round(shape.thickness * scale)))
             case Marker():
                 _draw_marker(brush, shape, scale)
             case TextShape():
@@ -65,7 +65,7 @@ def to_png(drawing: Drawing, *, scale: int = PNG_SCALE) -> bytes:
 def _rect(brush: ImageDraw.ImageDraw, shape: Rect, scale: int) -> None:
     x, y = shape.x * scale, shape.y * scale
     bounds = (x, y, max(x, x + shape.width * scale - 1), max(y, y + shape.height * scale - 1))
-    color = _fade_color(ink(shape.color)) if shape.faint else ink(shape.color)
+    color = _fade_color(hex_color(shape.color)) if shape.faint else hex_color(shape.color)
     if shape.outline:
         brush.rounded_rectangle(bounds, shape.round * scale, outline=color, width=2 * scale)
     else:
@@ -73,9 +73,9 @@ def _rect(brush: ImageDraw.ImageDraw, shape: Rect, scale: int) -> None:
 
 
 def _draw_marker(brush: ImageDraw.ImageDraw, shape: Marker, scale: int) -> None:
-    color = _fade_color(ink(shape.color)) if shape.faint else ink(shape.color)
+    color = _fade_color(hex_color(shape.color)) if shape.faint else hex_color(shape.color)
     half = shape.size / 2
-    if points := corners(shape):
+    if points := marker_vertices(shape):
         brush.polygon([(x * scale, y * scale) for x, y in points], fill=color)
     else:
         brush.ellipse(
@@ -89,7 +89,11 @@ def _word(brush: ImageDraw.ImageDraw, shape: TextShape, scale: int) -> None:
     letters, font = _choose_font(escape_controls(shape.text), max(1, round(shape.size * scale)))
     for aside in (0, scale / 3) if shape.bold else (0,):
         brush.text(
-            (shape.x * scale + aside, shape.y * scale), letters, ink(shape.color), font, anchor=_ANCHORS[shape.anchor]
+            (shape.x * scale + aside, shape.y * scale),
+            letters,
+            hex_color(shape.color),
+            font,
+            anchor=_ANCHORS[shape.anchor],
         )
 
 

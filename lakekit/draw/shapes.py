@@ -4,10 +4,10 @@
       │    ┌──────┐
       │    │ Rect │  TextShape
     height └──────┘
-      ▼ y                       all in CSS pixels; colours by name, for their meaning (`ink`, `css`)
+      ▼ y                       all in CSS pixels; colours by name, for their meaning (`hex_color`, `css_color`)
 
 The plane is transparent: a drawing has to read well on light and on dark background. Boxes keep a contrast of 3 to
-white and to black background, text one of 4.5. Text and axes take the colours of the page they stand on (`css`):
+white and to black background, text one of 4.5. Text and axes take the colours of the page they stand on (`css_color`):
 JupyterLab's variables, or the system's where there are none. `draw.png` draws the same on white background. `svg` is
 for lakekit's own pages: notebooks strip it where they are not trusted.
 """
@@ -101,7 +101,7 @@ class Drawing:
     description: str
 
 
-def corners(sign: Marker) -> tuple[tuple[float, float], ...]:
+def marker_vertices(sign: Marker) -> tuple[tuple[float, float], ...]:
     """Return the corners of a marker; a circle has none."""
     x, y, half = sign.x, sign.y, sign.size / 2
     match sign.sign:
@@ -136,7 +136,7 @@ def _move_down(shape: Shape, down: float) -> Shape:
 # ---- color ------------------------------------------------------------
 
 
-LEVELS = ("#d95f02", "#7570b3", "#1b9e77", "#b58900", "#5c9a1b", "#a6761d", "#6b7f8c")
+LEVEL_COLORS = ("#d95f02", "#7570b3", "#1b9e77", "#b58900", "#5c9a1b", "#a6761d", "#6b7f8c")
 """The colours of level 0, 1, … and all deeper ones."""
 
 INK = {
@@ -163,19 +163,19 @@ _PAGE = {
 }
 
 
-def level(number: int) -> str:
+def level_color(number: int) -> str:
     """Return the colour of a level's boxes."""
-    return LEVELS[min(max(number, 0), len(LEVELS) - 1)]
+    return LEVEL_COLORS[min(max(number, 0), len(LEVEL_COLORS) - 1)]
 
 
-def ink(name: str) -> str:
+def hex_color(name: str) -> str:
     """Return the colour of a name in `INK` as `#rrggbb`; a name that is such a colour is returned as it is."""
     return name if name.startswith("#") else INK[name]
 
 
-def css(name: str) -> str:
+def css_color(name: str) -> str:
     """Return the colour of a name as CSS; the colours of text and axes follow the theme of the page."""
-    return _PAGE.get(name) or ink(name)
+    return _PAGE.get(name) or hex_color(name)
 
 
 # ---- svg ------------------------------------------------------------
@@ -200,9 +200,9 @@ def _element(shape: Shape) -> str:
     match shape:
         case Rect():
             paint = (
-                f'fill="none" stroke="{css(shape.color)}" stroke-width="2"'
+                f'fill="none" stroke="{css_color(shape.color)}" stroke-width="2"'
                 if shape.outline
-                else f'fill="{css(shape.color)}"'
+                else f'fill="{css_color(shape.color)}"'
             )
             if shape.outline and shape.key:
                 paint += ' pointer-events="all"'  # a click inside the border is meant for the box too
@@ -213,21 +213,23 @@ def _element(shape: Shape) -> str:
             return f"<rect {geometry} {paint}{_hint_markup(shape)}</rect>"
         case Stroke():
             ends = f'x1="{shape.x:.2f}" y1="{shape.y:.2f}" x2="{shape.to_x:.2f}" y2="{shape.to_y:.2f}"'
-            return f'<line {ends} stroke="{css(shape.color)}" stroke-width="{shape.thickness:g}"/>'
+            return f'<line {ends} stroke="{css_color(shape.color)}" stroke-width="{shape.thickness:g}"/>'
         case Marker():
-            geometry = " ".join(f"{x:.2f},{y:.2f}" for x, y in corners(shape))
+            geometry = " ".join(f"{x:.2f},{y:.2f}" for x, y in marker_vertices(shape))
             form = (
                 f'polygon points="{geometry}"'
                 if geometry
                 else f'circle cx="{shape.x:.2f}" cy="{shape.y:.2f}" r="{shape.size / 2:.2f}"'
             )
-            return f'<{form} fill="{css(shape.color)}"{_hint_markup(shape)}</{"polygon" if geometry else "circle"}>'
+            return (
+                f'<{form} fill="{css_color(shape.color)}"{_hint_markup(shape)}</{"polygon" if geometry else "circle"}>'
+            )
         case TextShape():
             geometry = f'x="{shape.x:.2f}" y="{shape.y:.2f}" text-anchor="{shape.anchor}" dominant-baseline="middle"'
             bold = ' font-weight="600"' if shape.bold else ""
             return (
                 f'<text {geometry} font-size="{shape.size:g}" font-family="ui-monospace,monospace" '
-                f'fill="{css(shape.color)}"{bold}>{_escape(shape.text)}</text>'
+                f'fill="{css_color(shape.color)}"{bold}>{_escape(shape.text)}</text>'
             )
 
 

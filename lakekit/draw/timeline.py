@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from lakekit.draw import cards
-from lakekit.draw.humanize import abbreviate_name, escape_controls, format_count, plural, truncate
+from lakekit.draw.humanize import escape_controls, format_count, plural, truncate, truncate_heading
 from lakekit.draw.shapes import WIDTH, Drawing, Marker, Rect, Shape, Stroke, TextShape
 
 if TYPE_CHECKING:
@@ -103,13 +103,13 @@ def title(history: History) -> str:
     """Return the title: `orders · 7 snapshots · 2024-11-14 09:12:00Z .. 15:40:02Z`."""
     marks = history.marks
     if not marks:
-        return f"{abbreviate_name(history.table)} · no snapshot: nothing was written yet"
+        return f"{truncate_heading(history.table)} · no snapshot: nothing was written yet"
     first, last = moment(min(mark.time_ms for mark in marks)), moment(max(mark.time_ms for mark in marks))
     day, _, hour = last.partition(" ")
     span = first if first == last else f"{first} .. {hour if hour and first.startswith(day) else last}"
     live_count = sum(not mark.kept_by for mark in marks)
     expired = f" and {format_count(len(marks) - live_count)} expired" if live_count < len(marks) else ""
-    return f"{abbreviate_name(history.table)} · {plural(live_count, 'snapshot')}{expired} · {span}"
+    return f"{truncate_heading(history.table)} · {plural(live_count, 'snapshot')}{expired} · {span}"
 
 
 def notes(history: History, *, limit: int = 8) -> list[str]:

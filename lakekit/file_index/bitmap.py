@@ -34,7 +34,7 @@ from lakekit.codec import roaring
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.file_index import container
-from lakekit.file_index.container import WIDTHS, Key, may_contain_text
+from lakekit.file_index.container import STORED_WIDTHS, Key, may_contain_length_prefixed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,7 +89,7 @@ def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str,
     keys = container.encode_stored(distinct.keys, t)
     body = (null_bitmap if len(nulls) > 1 else b"") + bodies.data
     if version == "1":
-        return head + container.weave(keys, container.integers(bodies.offsets))[0].tobytes() + body
+        return head + container.concat_rowwise(keys, container.encode_i32_rows(bodies.offsets))[0].tobytes() + body
     return head + _blocks(keys, bodies, block_size) + body
 
 
@@ -114,7 +114,7 @@ def _bodies(codes: NDArray[np.int64], count: int, start: int) -> _BitmapRanges:
 
 def _blocks(keys: RaggedBytes, bodies: _BitmapRanges, block_size: int) -> bytes:
     data, offsets = keys
-    entries, ends = container.weave(keys, container.integers(bodies.offsets, bodies.lengths))
+    entries, ends = container.concat_rowwise(keys, container.encode_i32_rows(bodies.offsets, bodies.lengths))
     heads, blocks = bytearray(), bytearray()
     first, count, number = 0, len(offsets) - 1, 0
     while first < count:  # scalar: a block of many values a step
@@ -151,7 +151,7 @@ def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) 
 
     Of version 2 it reads one block for each literal. Raises `Corrupt`, `Unsupported`.
     """
-    query = container.question(leaf, t)
+    query = container.key_query_of(leaf, t)
     matching = None if query is None else rows(payload, t, query, row_count)
     return True if matching is None else container.row_selection(matching, row_count)
 
@@ -244,7 +244,7 @@ def _take(
     cursor: Cursor, t: DataType, count: int, numbers: int, wanted: set[Key] | None
 ) -> list[tuple[Key, tuple[int, ...]]]:
     """Read `count` × (value | `numbers` i32); return those with a wanted value (None: all)."""
-    width = WIDTHS.get(t.root)
+    width = STORED_WIDTHS.get(t.root)
     if count < 0 or count * (4 * numbers + (width or 4)) > cursor.left:
         raise cursor.wrong(f"{count} entries in {cursor.left} bytes", "entries")
     if width is None:
@@ -265,7 +265,7 @@ def _take(
     ):
         form = _form(width, numbers)
         return (
-            [(container.to_stored_bits(row[0], t), row[1:]) for row in form.iter_unpack(data)]
+            [(container.convert_stored_bits(row[0], t), row[1:]) for row in form.iter_unpack(data)]
             if wanted is None
             else _search_numbers(data, form, t, wanted)
         )
@@ -290,12 +290,12 @@ def _take(
 def _may_hold(cursor: Cursor, wanted: set[Key]) -> bool:
     """Return whether the remaining bytes contain one of those texts: mostly not, and nothing is decoded."""
     left = memoryview(cursor.data)[cursor.tell : cursor.tell + cursor.left]
-    return any(may_contain_text(left, key) for key in wanted)
+    return any(may_contain_length_prefixed(left, key) for key in wanted)
 
 
 def _search_numbers(data: memoryview, form: Struct, t: DataType, wanted: set[Key]) -> list[tuple[Key, tuple[int, ...]]]:
     """Return what `_take` does, for few numbers: compared as stored, only equal entries are decoded."""
-    values = np.ndarray((len(data) // form.size,), _STORED_DTYPES[WIDTHS[t.root]], data, 0, (form.size,))
+    values = np.ndarray((len(data) // form.size,), _STORED_DTYPES[STORED_WIDTHS[t.root]], data, 0, (form.size,))
     pairs: list[tuple[Key, tuple[int, ...]]] = []
     for key in wanted:
         if isinstance(key, int) and (stored := _stored_number(key, t)) is not None:
@@ -307,11 +307,11 @@ def _search_numbers(data: memoryview, form: Struct, t: DataType, wanted: set[Key
 
 def _stored_number(key: int, t: DataType) -> int | None:
     """Return the number whose little endian bytes a key is stored as; None if the type does not hold it."""
-    width = WIDTHS[t.root]
+    width = STORED_WIDTHS[t.root]
     bound = 1 << 8 * width - 1
     if not -bound <= key < bound:
         return None
-    return int.from_bytes(container.to_stored_bits(key, t).to_bytes(width, "big", signed=True), "little")
+    return int.from_bytes(container.convert_stored_bits(key, t).to_bytes(width, "big", signed=True), "little")
 
 
 def _find_1(cursor: Cursor, t: DataType, values: int, wanted: set[Key]) -> tuple[list[_Entry], int]:

@@ -55,7 +55,7 @@ def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str,
     keys = container.keys_of(column, t)
     valued = ~keys.nulls
     if isinstance(keys.values, np.ndarray):
-        hashes = hashing.mix64(container.raw_bits(keys.values[valued], t)).view(np.uint64)
+        hashes = hashing.wang_mix64(container.stored_bits(keys.values[valued], t)).view(np.uint64)
     else:
         hashes = hashing.xx64_column(keys.values.filter(pa.array(valued)))
     filled = np.zeros(bits // 8, np.uint8)
@@ -156,14 +156,14 @@ def _probe_bytes(
     Filters of one column mostly have the same size, so that this is cached. `kinds` are the types of the literals: 1
     and True are equal.
     """
-    query = container.question(leaf, t)
+    query = container.key_query_of(leaf, t)
     if query is None or query.kind != "equal":
         return None
-    if t.root in container.WIDTHS:
+    if t.root in container.STORED_WIDTHS:
         inside = [key for key in query.keys if isinstance(key, int) and -(2**63) <= key < 2**63]
-        key_hashes = [hashing.mix64_scalar(container.to_stored_bits(key, t)) for key in inside]
+        key_hashes = [hashing.wang_mix64_unsigned(container.convert_stored_bits(key, t)) for key in inside]
     else:
-        key_hashes = [hashing.xx64(key) for key in query.keys if isinstance(key, bytes)]
+        key_hashes = [hashing.xxhash64(key) for key in query.keys if isinstance(key, bytes)]
     hashes = np.array(key_hashes, np.uint64)
     at = _bit_positions(hashes, np.arange(1, k + 1, dtype=np.int32), bits)
     return 4 + (at >> 3), np.left_shift(1, at & 7).astype(np.uint8)

@@ -103,7 +103,7 @@ _EMPTY_PART = _BsiPart(minimum=0, existence=BitMap(), slices=_BsiSlices(b"", [0]
 
 def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) -> bool | BitMap:
     """Return the rows that match, False for none, True if the index cannot tell. Raises `Corrupt`, `Unsupported`."""
-    query = container.question(leaf, t)
+    query = container.key_query_of(leaf, t)
     return True if query is None else container.row_selection(rows(payload, t, query, row_count), row_count)
 
 

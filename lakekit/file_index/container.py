@@ -63,7 +63,7 @@ MAGIC = 1493475289347502
 """The first 8 bytes of a container, as an integer."""
 VERSION = 1
 """The version of containers that lakekit reads and writes."""
-HEAD = 16
+FIXED_HEAD_BYTES = 16
 """The number of bytes of magic, version and head length."""
 
 
@@ -102,36 +102,36 @@ def _read_head_length(cursor: Cursor) -> int:
         msg = f"{where}file indexes of version {version} are newer than lakekit; version 1 is known"
         raise Unsupported(msg, feature="file-index.embedded", path=cursor.path)
     length = cursor.i32be("head length")
-    if length < HEAD + 8:
+    if length < FIXED_HEAD_BYTES + 8:
         raise cursor.wrong(f"a head of {length} bytes", "head length", at=12)
     return length
 
 
-def contents(data: bytes | memoryview, *, path: str | None = None) -> Mapping[str, Mapping[str, PayloadRange | None]]:
+def read_toc(data: bytes | memoryview, *, path: str | None = None) -> Mapping[str, Mapping[str, PayloadRange | None]]:
     """Return column -> index type -> range of the payload (None: the index is known to be empty).
 
     `data`: a container, or its head alone. Raises `Corrupt`, `Unsupported`.
     """
-    length = int.from_bytes(data[HEAD - 4 : HEAD], "big")
-    if HEAD < length <= len(data):
+    length = int.from_bytes(data[FIXED_HEAD_BYTES - 4 : FIXED_HEAD_BYTES], "big")
+    if FIXED_HEAD_BYTES < length <= len(data):
         with suppress(Corrupt, Unsupported):  # raised below, with the path
             return _read_cached(bytes(data[:length]))
-    return read_contents(Cursor(data, path=path))
+    return read_toc_at(Cursor(data, path=path))
 
 
 @lru_cache(256)
 def _read_cached(head: bytes) -> Mapping[str, Mapping[str, PayloadRange | None]]:
     """Return the contents of a head; the heads of a table's files often have the same bytes."""
-    return read_contents(Cursor(head))
+    return read_toc_at(Cursor(head))
 
 
-def read_contents(container: Cursor) -> dict[str, dict[str, PayloadRange | None]]:
-    """Return the `contents` of the container that a cursor points to, without a cache."""
+def read_toc_at(container: Cursor) -> dict[str, dict[str, PayloadRange | None]]:
+    """Return the `read_toc` of the container that a cursor points to, without a cache."""
     size = len(container.data)
-    length = _read_head_length(container.region(0, min(HEAD, size)))
+    length = _read_head_length(container.region(0, min(FIXED_HEAD_BYTES, size)))
     if length > size:
         raise container.wrong(f"a head of {length} bytes, {size} there", "head length", at=12)
-    cursor = container.region(HEAD, length)
+    cursor = container.region(FIXED_HEAD_BYTES, length)
     ranges: dict[str, dict[str, PayloadRange | None]] = {}
     for number in range(cursor.count("columns", each=6)):
         with cursor.within(f"column {number}"):
@@ -172,7 +172,7 @@ def decode(data: bytes, *, path: str | None = None) -> dict[str, dict[str, bytes
             kind: None if payload_range is None else payload(data, payload_range, path=path)
             for kind, payload_range in indexes.items()
         }
-        for column, indexes in contents(data, path=path).items()
+        for column, indexes in read_toc(data, path=path).items()
     }
 
 
@@ -183,7 +183,7 @@ def encode(indexes: Mapping[str, Mapping[str, bytes | None]]) -> bytes:
     """
     names = {name: jutf(name) for columns in (indexes, *indexes.values()) for name in columns}
     length = (
-        HEAD
+        FIXED_HEAD_BYTES
         + 4
         + sum(len(names[column]) + 4 + sum(len(names[kind]) + 8 for kind in kinds) for column, kinds in indexes.items())
         + 4
@@ -209,7 +209,7 @@ def encode(indexes: Mapping[str, Mapping[str, bytes | None]]) -> bytes:
 
 Key: TypeAlias = Any
 """An integer or bytes; all keys of a column have the same Python type."""
-WIDTHS = {
+STORED_WIDTHS = {
     **dict.fromkeys(("BOOLEAN", "TINYINT"), 1),
     "SMALLINT": 2,
     **dict.fromkeys(("INT", "DATE", "TIME", "FLOAT"), 4),
@@ -261,11 +261,11 @@ def keys_of(column: pa.Array | pa.ChunkedArray, t: DataType) -> ColumnKeys:
             msg = f"a value of {t} beyond 64 bits cannot be indexed"
             raise ValueOutOfRange(msg)
     elif t.root in ("FLOAT", "DOUBLE"):
-        width = WIDTHS[t.root]
+        width = STORED_WIDTHS[t.root]
         bits = float_bits(fixed_values(array, f"<f{width}"))
         values = order_float_bits(bits.view(f"<i{width}").astype(np.int64), width)
     else:
-        values = fixed_values(array, f"<i{WIDTHS[t.root]}").astype(np.int64)
+        values = fixed_values(array, f"<i{STORED_WIDTHS[t.root]}").astype(np.int64)
         if t.root in TIMESTAMPS and array.type.unit == "ns":
             values = values // 1000
     return ColumnKeys(np.where(nulls, 0, values), nulls)
@@ -287,9 +287,9 @@ def distinct_keys(column: pa.Array | pa.ChunkedArray, t: DataType) -> DistinctKe
     return DistinctKeys(encoded.dictionary.take(order), codes)
 
 
-def raw_bits(keys: NDArray[np.int64], t: DataType) -> NDArray[np.int64]:
+def stored_bits(keys: NDArray[np.int64], t: DataType) -> NDArray[np.int64]:
     """Return the stored form of integer keys: the bits of floats, else the key."""
-    return order_float_bits(keys, WIDTHS[t.root]) if t.root in ("FLOAT", "DOUBLE") else keys
+    return order_float_bits(keys, STORED_WIDTHS[t.root]) if t.root in ("FLOAT", "DOUBLE") else keys
 
 
 # ---- stored bytes ----------------------------------------------------------------------------------------------------
@@ -301,21 +301,21 @@ RaggedBytes = tuple["NDArray[np.uint8]", "NDArray[np.int64]"]
 def encode_stored(keys: NDArray[np.int64] | pa.BinaryArray, t: DataType) -> RaggedBytes:
     """Return the keys in the form in which an index stores them."""
     if isinstance(keys, np.ndarray):
-        width = WIDTHS[t.root]
-        data = np.frombuffer(raw_bits(keys, t).astype(f">i{width}").tobytes(), np.uint8)
+        width = STORED_WIDTHS[t.root]
+        data = np.frombuffer(stored_bits(keys, t).astype(f">i{width}").tobytes(), np.uint8)
         return data, np.arange(len(keys) + 1) * width
     starts, lengths, data = binary_buffers(keys)
     text = data[spans(starts, lengths)], np.concatenate([[0], np.cumsum(lengths)])
-    return weave(integers(lengths), text)
+    return concat_rowwise(encode_i32_rows(lengths), text)
 
 
-def integers(*columns: NDArray[np.int64]) -> RaggedBytes:
+def encode_i32_rows(*columns: NDArray[np.int64]) -> RaggedBytes:
     """Return the columns as big-endian i32, interleaved: one byte string for each row."""
     table = np.stack(columns, axis=1).astype(">i4")
     return np.frombuffer(table.tobytes(), np.uint8), np.arange(len(table) + 1) * table.shape[1] * 4
 
 
-def weave(*pieces: RaggedBytes) -> RaggedBytes:
+def concat_rowwise(*pieces: RaggedBytes) -> RaggedBytes:
     """Return for each row the concatenation of the row's bytes in all pieces."""
     lengths = [np.diff(offsets) for _, offsets in pieces]
     ends = np.concatenate([[0], np.cumsum(np.sum(lengths, axis=0))]).astype(np.int64)
@@ -329,18 +329,18 @@ def weave(*pieces: RaggedBytes) -> RaggedBytes:
 
 def read_key(cursor: Cursor, t: DataType, field: str) -> Key:
     """Return the stored key at the cursor."""
-    width = WIDTHS.get(t.root)
+    width = STORED_WIDTHS.get(t.root)
     if width is None:
         return cursor.raw(cursor.i32be(field, "length"), field)
     key = int.from_bytes(cursor.raw(width, field), "big", signed=True)
-    key = to_stored_bits(key, t)
+    key = convert_stored_bits(key, t)
     cursor.means(key)
     return key
 
 
-def to_stored_bits(key: int, t: DataType) -> int:
+def convert_stored_bits(key: int, t: DataType) -> int:
     """Return the stored form of an integer key, or the key of a stored form: the function is its own inverse."""
-    return order_one_float(key, WIDTHS[t.root]) if t.root in ("FLOAT", "DOUBLE") else key
+    return order_one_float(key, STORED_WIDTHS[t.root]) if t.root in ("FLOAT", "DOUBLE") else key
 
 
 def order_one_float(bits: int, width: int) -> int:
@@ -366,7 +366,7 @@ class KeyQuery(NamedTuple):
     high_open: bool = False
 
 
-def question(leaf: Leaf, t: DataType) -> KeyQuery | None:
+def key_query_of(leaf: Leaf, t: DataType) -> KeyQuery | None:
     """Return the query of a leaf for an index on a column of type `t`; None if an index cannot evaluate it.
 
     An index cannot evaluate literals of another type, and text operators.
@@ -381,7 +381,7 @@ def _question(leaf: Leaf, kinds: tuple[type, ...], t: DataType) -> KeyQuery | No
         return KeyQuery("null" if leaf.op == "is null" else "not null")
     if leaf.op == "starts with":
         return None
-    keys_of_literals = [literal_keys(value, t) for value in leaf.literals]
+    keys_of_literals = [equal_keys(value, t) for value in leaf.literals]
     if any(keys is None for keys in keys_of_literals):
         return None
     keys = tuple(key for keys_of_literal in keys_of_literals if keys_of_literal is not None for key in keys_of_literal)
@@ -406,7 +406,7 @@ def _question(leaf: Leaf, kinds: tuple[type, ...], t: DataType) -> KeyQuery | No
 _RANGES = ("<", "<=", ">", ">=")
 
 
-def group_by_column(parts: tuple[Predicate, ...]) -> list[Predicate | tuple[Leaf, ...]]:
+def group_ranges_by_column(parts: tuple[Predicate, ...]) -> list[Predicate | tuple[Leaf, ...]]:
     """Return conditions that must all hold, with the range conditions of each column as one group.
 
     An index then evaluates both bounds at once. Other conditions are not grouped.
@@ -422,12 +422,12 @@ def group_by_column(parts: tuple[Predicate, ...]) -> list[Predicate | tuple[Leaf
     return list(grouped.values())
 
 
-def all_of(leaves: tuple[Leaf, ...], t: DataType) -> KeyQuery | None:
+def key_query_of_all(leaves: tuple[Leaf, ...], t: DataType) -> KeyQuery | None:
     """Return the query of leaves that must all hold; None if an index cannot evaluate it.
 
-    One leaf has the query of `question`; several range leaves of a column have the range between their bounds.
+    One leaf has the query of `key_query_of`; several range leaves of a column have the range between their bounds.
     """
-    queries = [question(leaf, t) for leaf in leaves]
+    queries = [key_query_of(leaf, t) for leaf in leaves]
     if len(queries) < 2 or None in queries:
         return queries[0] if len(queries) == 1 else None
     lows = [(query.low, query.low_open) for query in queries if query is not None and query.low is not None]
@@ -436,7 +436,7 @@ def all_of(leaves: tuple[Leaf, ...], t: DataType) -> KeyQuery | None:
     return KeyQuery("range", low=low, high=high, low_open=low_open, high_open=not high_shut)
 
 
-def literal_keys(value: object, t: DataType) -> tuple[Key, ...] | None:
+def equal_keys(value: object, t: DataType) -> tuple[Key, ...] | None:
     """Return the keys of the values of type `t` that equal a literal.
 
     None: the keys are unknown, so the caller must read the file.
@@ -469,7 +469,7 @@ def literal_keys(value: object, t: DataType) -> tuple[Key, ...] | None:
 
 
 def _float_keys(value: float, t: DataType) -> tuple[Key, ...] | None:
-    width = WIDTHS[t.root]
+    width = STORED_WIDTHS[t.root]
     if value == 0:
         return (0, -1)  # the ordered bits of 0.0 and -0.0
     if width == 4 and not math.isinf(value):
@@ -520,6 +520,6 @@ def row_selection(rows: BitMap, row_count: int) -> bool | BitMap:
     return True if len(rows) == row_count else rows
 
 
-def may_contain_text(data: memoryview, text: bytes) -> bool:
+def may_contain_length_prefixed(data: memoryview, text: bytes) -> bool:
     """Return whether `data` contains a text with its length before it; other bytes may match by chance."""
     return len(text).to_bytes(4, "big") + text in bytes(data)

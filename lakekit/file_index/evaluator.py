@@ -95,7 +95,7 @@ class IndexedFile:
         self, data: bytes | memoryview, types: Mapping[str, DataType], row_count: int, path: str | None
     ) -> None:
         self.data, self.types, self.row_count, self.path = data, types, row_count, path
-        self.contents: Mapping[str, Mapping[str, PayloadRange | None]] = container.contents(data, path=path)
+        self.contents: Mapping[str, Mapping[str, PayloadRange | None]] = container.read_toc(data, path=path)
 
 
 def evaluate_each(file: IndexedFile, leaf: Leaf) -> Iterator[tuple[str, bool | BitMap]]:
@@ -113,7 +113,7 @@ def _evaluate(file: IndexedFile, predicate: Predicate) -> bool | BitMap:
     match predicate:
         case And(parts):
             answer: bool | BitMap = True
-            for part in container.group_by_column(parts):
+            for part in container.group_ranges_by_column(parts):
                 answer = combine_and(answer, _column(file, part) if isinstance(part, tuple) else _evaluate(file, part))
                 if answer is False:
                     break
@@ -187,9 +187,11 @@ def _probe(
             answers = [index.probe(payload, t, leaf, file.row_count) for leaf in leaves]
             return reduce(combine_and, answers), False
         if len(leaves) == 1:
-            query = container.question(leaves[0], t)
+            query = container.key_query_of(leaves[0], t)
         else:
-            query = container.all_of(tuple(leaf for leaf in leaves if container.question(leaf, t) is not None), t)
+            query = container.key_query_of_all(
+                tuple(leaf for leaf in leaves if container.key_query_of(leaf, t) is not None), t
+            )
         rows = None if query is None else index.rows(payload, t, query, file.row_count)
         return (True, False) if rows is None else (container.row_selection(rows, file.row_count), True)
     except Unsupported:  # an index of a later version only costs time: the rows are read
@@ -222,7 +224,7 @@ def select_rows(file: IndexedFile, predicate: Predicate) -> BitMap | None:
         case And(parts):
             every = [
                 _exact_rows(file, part) if isinstance(part, tuple) else select_rows(file, part)
-                for part in container.group_by_column(parts)
+                for part in container.group_ranges_by_column(parts)
             ]
             decided = [part for part in every if part is not None]
             return (
@@ -251,7 +253,7 @@ def _exact_rows(file: IndexedFile, leaves: tuple[Leaf, ...]) -> BitMap | None:
         or any(leaf.op == "not in" or any(isinstance(value, float) for value in leaf.literals) for leaf in leaves)
     ):
         return None
-    query = container.all_of(leaves, t)
+    query = container.key_query_of_all(leaves, t)
     if query is None:
         return None
     for name in _EXACT_INDEXES:
@@ -363,7 +365,7 @@ def _has_batch_index(many: Containers, column: str) -> bool:
     """Return whether the first container, mostly like the others, has such an index of the column."""
     view = many.data.data
     with suppress(Corrupt, Unsupported):
-        first = container.contents(view[many.begins[0] : many.ends[0]]) if len(many.begins) else {}
+        first = container.read_toc(view[many.begins[0] : many.ends[0]]) if len(many.begins) else {}
         return any(hasattr(load_index(name), "absent") for name in first.get(column, ()))
     return True
 
@@ -377,17 +379,17 @@ def _contents(many: Containers) -> list[tuple[NDArray[np.int64], Contents]]:
     groups_contents: list[tuple[NDArray[np.int64], Contents]] = []
     for at in groups:
         with suppress(Corrupt, Unsupported):
-            groups_contents.append((at, container.contents(view[many.begins[at[0]] : many.ends[at[0]]])))
+            groups_contents.append((at, container.read_toc(view[many.begins[at[0]] : many.ends[at[0]]])))
     return groups_contents
 
 
 def _mask_same_head(many: Containers) -> Mask:
     """Return the containers whose head has the same bytes as that of the first."""
     count = len(many.begins)
-    if not count or int((many.ends - many.begins).min()) < container.HEAD:
+    if not count or int((many.ends - many.begins).min()) < container.FIXED_HEAD_BYTES:
         return np.zeros(count, bool)
-    length = int(integers_at(many.data, many.begins[:1] + container.HEAD - 4, 4)[0])
-    if not container.HEAD < length <= _MOST_HEAD:
+    length = int(integers_at(many.data, many.begins[:1] + container.FIXED_HEAD_BYTES - 4, 4)[0])
+    if not container.FIXED_HEAD_BYTES < length <= _MOST_HEAD:
         return np.zeros(count, bool)
     fits = many.begins + length <= many.ends
     heads = (

@@ -32,7 +32,7 @@ from lakekit.codec import roaring
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.file_index import container
-from lakekit.file_index.container import WIDTHS, Key, may_contain_text
+from lakekit.file_index.container import STORED_WIDTHS, Key, may_contain_length_prefixed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -85,7 +85,7 @@ def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str,
     data, offsets = container.encode_stored(distinct.keys, t)
     count = len(offsets) - 1
     size = container.size_option(options, "chunk-size", 0 if t.root in _NO_CHUNKS else 16384, NAME)
-    dictionary = _dictionary(data, offsets, size, WIDTHS.get(t.root))
+    dictionary = _dictionary(data, offsets, size, STORED_WIDTHS.get(t.root))
     ends = data[: offsets[1]].tobytes() + data[offsets[count - 1] :].tobytes() if count else b""
     head = b"\1" + _i32(len(distinct.codes), count) + ends + _i32(len(dictionary))
     return _i32(len(head)) + head + dictionary + _slices(distinct.codes, count)
@@ -145,7 +145,7 @@ def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) 
 
     It reads one chunk of the dictionary for each bound. Raises `Corrupt`, `Unsupported`.
     """
-    query = container.question(leaf, t)
+    query = container.key_query_of(leaf, t)
     matching = None if query is None else rows(payload, t, query, row_count)
     return True if matching is None else container.row_selection(matching, row_count)
 
@@ -368,8 +368,8 @@ def _find(
     begin = min(body + candidate.offset, len(payload))
     if (
         not ranked
-        and t.root not in WIDTHS
-        and not may_contain_text(memoryview(payload)[slice(*_texts(payload, candidate, begin))], key)
+        and t.root not in STORED_WIDTHS
+        and not may_contain_length_prefixed(memoryview(payload)[slice(*_texts(payload, candidate, begin))], key)
     ):
         return 0, False
     read = _number_reader(payload, t, begin, candidate.key_count) or partial(
@@ -384,7 +384,7 @@ _NUMBERS = {width: Struct(f">{letter}") for width, letter in ((1, "b"), (2, "h")
 
 def _number_reader(payload: bytes | memoryview, t: DataType, begin: int, count: int) -> Callable[[int], Key] | None:
     """Return a reader of `count` stored numbers from `begin` on; None for texts and short payloads."""
-    width = WIDTHS.get(t.root)
+    width = STORED_WIDTHS.get(t.root)
     if width is None or begin + width * count > len(payload):
         return None
     unpack = _NUMBERS[width].unpack_from
@@ -394,7 +394,7 @@ def _number_reader(payload: bytes | memoryview, t: DataType, begin: int, count: 
 
 
 def _read_other_key(payload: bytes | memoryview, t: DataType, chunk: _DictionaryChunk, begin: int, number: int) -> Key:
-    width = WIDTHS.get(t.root)
+    width = STORED_WIDTHS.get(t.root)
     if width is not None:
         return container.read_key(Cursor(payload, at=min(begin + width * number, len(payload))), t, "key")
     keys, end = _texts(payload, chunk, begin)
@@ -440,7 +440,7 @@ def _read_chunk(cursor: Cursor, t: DataType) -> _DictionaryChunk:
 
 def _keys(cursor: Cursor, t: DataType, chunk: _DictionaryChunk) -> list[Key]:
     """Return the keys of a chunk besides its first."""
-    width = WIDTHS.get(t.root)
+    width = STORED_WIDTHS.get(t.root)
     if width is not None:
         begin = cursor.tell
         data = cursor.raw(width * chunk.key_count, "keys")

@@ -59,7 +59,7 @@ _NOTHING = pa.scalar(b"", _CELL)
 _ORDER = np.arange(10)
 
 
-def record(columns: Sequence[pa.Array], fields: Sequence[Field]) -> pa.Array:
+def encode_rows(columns: Sequence[pa.Array], fields: Sequence[Field]) -> pa.Array:
     """Return the Avro bytes of each row of some columns, which `series_to_arrow` converted.
 
     NOT NULL columns must hold no nulls. Raises `Unsupported`.
@@ -205,7 +205,7 @@ def _decimals(array: pa.Array) -> list[pa.Array]:
     return [varints(lengths), _ragged_cells(np.take_along_axis(big, at, axis=1), lengths)]
 
 
-def micros(t: DataType) -> bool:
+def is_stored_as_micros(t: DataType) -> bool:
     """Return whether a timestamp type is stored in microseconds. Raises `Unsupported` for a finer one."""
     unit = timestamp_unit(t.precision)
     if unit == "ns":
@@ -240,7 +240,7 @@ def open_writer(sink: BinaryIO, fields: Sequence[Field], encoding: Encoding) -> 
 
 def check_types(fields: Sequence[Field]) -> None:
     """Raise `Unsupported` for a column that Avro files do not hold."""
-    schema_text(fields)
+    schema_json(fields)
 
 
 class AvroEncoder:
@@ -252,7 +252,7 @@ class AvroEncoder:
     def __init__(self, sink: BinaryIO, fields: Sequence[Field], encoding: Encoding) -> None:
         self._sink, self._fields, self._level = sink, tuple(fields), encoding.compression_level
         self._codec = container.codec_named(encoding.compression)
-        self._schema = schema_text(fields)
+        self._schema = schema_json(fields)
         self._block_bytes = min(encoding.block_bytes or BLOCK_BYTES, _MOST_BLOCK_BYTES)
         self._sync: bytes | None = None
         self._body = bytearray()
@@ -288,7 +288,7 @@ class AvroEncoder:
             self._head(b"")
 
     def _encoded(self, frame: pl.DataFrame) -> pa.Array:
-        return record(
+        return encode_rows(
             [series_to_arrow(frame.get_column(field.name), field, _FORM) for field in self._fields], self._fields
         )
 
@@ -338,7 +338,7 @@ class AvroEncoder:
 # ---- the schema ------------------------------------------------------------------------------------------------------
 
 
-def schema_text(fields: Sequence[Field]) -> bytes:
+def schema_json(fields: Sequence[Field]) -> bytes:
     """Return the schema of a file as its JSON text.
 
     Raises:
@@ -353,7 +353,7 @@ def schema_text(fields: Sequence[Field]) -> bytes:
     return json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def bad_name(name: str) -> str | None:
+def name_problem(name: str) -> str | None:
     """Return what is wrong with the name of a field; None for a valid name (`Schema.validateName`).
 
     A name consists of letters that are one unit of UTF-16, digits and _, and does not begin with a digit.
@@ -372,7 +372,7 @@ def _is_letter(character: str) -> bool:
 
 
 def _field(name: str, t: DataType, parent: str) -> dict[str, Any]:
-    if bad_name(name) is not None:
+    if name_problem(name) is not None:
         raise refuse_name(name, "avro", "whose names are letters, digits and _, and begin with no digit")
     member = {"name": name, "type": _type(t, f"{parent}_{name}")}
     return member | {"default": None} if t.nullable else member
@@ -393,7 +393,7 @@ def _non_null_type(t: DataType, name: str) -> Any:
         case "TIME":
             return {"type": "int", "logicalType": "time-millis"}
         case "TIMESTAMP" | "TIMESTAMP_LTZ":
-            unit = "micros" if micros(t) else "millis"
+            unit = "micros" if is_stored_as_micros(t) else "millis"
             return {
                 "type": "long",
                 "logicalType": f"timestamp-{unit}" if t.root == "TIMESTAMP" else f"local-timestamp-{unit}",

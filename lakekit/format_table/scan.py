@@ -411,9 +411,9 @@ class TextFiles:
     def _blocks(self) -> Iterator[tuple[str, pl.Series]]:
         """Yield the lines of each file in blocks, with its path."""
         for file in self.files:
-            pieces = compression.pieces(self.storage, file.path, file.size_bytes)
+            pieces = compression.read_decompressed(self.storage, file.path, file.size_bytes)
             heads = self.options.header and self.format_name == "csv"
-            for lines in compression.blocks(
+            for lines in compression.line_batches(
                 pieces, self.options.line_end, any_line_end=self.options.ends_anyhow, path=file.path
             ):
                 yield file.path, lines.slice(1) if heads else lines

@@ -379,7 +379,7 @@ def _mark_container(cursor: Cursor, types: Mapping[str, DataType]) -> None:
     spans, data = cursor.spans, bytes(cursor.data)
     assert spans is not None
     since = len(spans.spans)
-    for column, kinds in container.read_contents(cursor).items():
+    for column, kinds in container.read_toc_at(cursor).items():
         for kind, span in kinds.items():
             if span is not None:
                 payload = container.payload(data, span)

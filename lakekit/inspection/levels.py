@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 
 from lakekit.columns import col, cols, is_pattern
 from lakekit.draw.humanize import format_cell
-from lakekit.draw.level_layout import BucketState, LevelFile, in_order_of_writing
+from lakekit.draw.level_layout import BucketState, LevelFile, with_row_number_bounds
 from lakekit.errors import InvalidOption, NotFound
 from lakekit.format.polars_types import polars_schema
 from lakekit.inspection.timeline import at_of, format_open_call, snapshot_of
@@ -171,7 +171,7 @@ def _facts(files: pl.DataFrame, *, is_append: bool) -> tuple[LevelFile, ...]:
         if (ordered["min_sequence_number"] <= ordered["max_sequence_number"].shift(1)).any():
             ordered = files.sort("creation_time", "min_sequence_number", "file_name", nulls_last=True)
         nothing: list[Key | None] = [None] * files.height
-        return in_order_of_writing(_build_level_files(ordered, nothing, nothing))
+        return with_row_number_bounds(_build_level_files(ordered, nothing, nothing))
     ordered = files.sort("max_sequence_number", "min_sequence_number", "file_name", descending=[True, True, False])
     return _build_level_files(ordered, *(_keys(ordered[name]) for name in ("min_key", "max_key")))
 

@@ -28,7 +28,7 @@ from lakekit.metadata import manifest_reader as manifest_files, refs as tag_file
 from lakekit.model.manifest_entries import ADD
 from lakekit.read import incremental, polars_pushdown, table_scan, time_travel, user_expressions
 from lakekit.read.table_scan import context_of
-from lakekit.read.user_expressions import name_exactly
+from lakekit.read.user_expressions import escape_column_patterns
 from lakekit.storage.protocol import FileMissing
 from lakekit.system_tables import frames
 
@@ -181,10 +181,10 @@ def condition(table: TableCore, text: str) -> pl.Expr | None:
         return None
     ctx = context_of(table)
     schema = polars_schema(ctx.schema.fields)
-    predicate = user_expressions.fit_condition(
-        name_exactly(expire_partitions.parse_condition(text, key="filter"), schema), text, schema
+    predicate = user_expressions.parse_time_literals(
+        escape_column_patterns(expire_partitions.parse_condition(text, key="filter"), schema), text, schema
     )
-    user_expressions.check_times(predicate, schema, f"the filter {text.strip()!r} of {ctx.name}")
+    user_expressions.check_temporal_comparisons(predicate, schema, f"the filter {text.strip()!r} of {ctx.name}")
     return predicate
 
 

@@ -411,9 +411,9 @@ def compact(
         )
     job = compact_request(ctx, full=full, where=where, order_by=order_by, strategy=strategy)
     if job.order is not None and ctx.kind == "key":
-        if rewrite.waits_for_compaction(job.ctx):
+        if rewrite.needs_full_compaction(job.ctx):
             compact(ctx, full=True, where=where)
-        return rewrite.sort_keys(job.ctx, job.order, where)
+        return rewrite.sort_key_table(job.ctx, job.order, where)
     snapshot_buckets = SnapshotBuckets.of(job.ctx, snapshots.latest(job.ctx))
     with add_manifest_path(job.ctx, lambda: snapshot_buckets.snapshot):
         made = messages(job, snapshot_buckets, due_buckets(job, snapshot_buckets, where, idle_ms=idle_ms))
@@ -438,7 +438,7 @@ def compact_request(
     ctx = ctx.with_options({"write-only": "false"})
     if ctx.has_buckets:
         append_compaction.clusters_buckets(ctx)
-    order = None if order_by is None else rewrite.ordering(ctx, order_by, strategy)
+    order = None if order_by is None else rewrite.parse_sort_order(ctx, order_by, strategy)
     return CompactRequest(
         ctx=ctx, commit_user=ctx.new_commit_user(), is_full=full, order=order, is_chosen=where is not None
     )
@@ -474,7 +474,7 @@ def messages(
     """
     ctx, partitions = job.ctx, sorted({partition for partition, _ in bucket_ids})
     if job.order is not None:
-        return rewrite.sort(ctx, snapshot_buckets, job.order, partitions)
+        return rewrite.sort_append_table(ctx, snapshot_buckets, job.order, partitions)
     if ctx.options.bucket == POSTPONE_BUCKET:
         return move_to_buckets(ctx, snapshot_buckets, partitions, job.commit_user, full=job.is_full)
     if not ctx.has_buckets and ctx.options.clustering_incremental:

@@ -292,8 +292,8 @@ def matching_partitions(ctx: TableContext, serialized: Iterable[bytes], where: p
             value=str(where),
         )
     schema = polars_schema(ctx.schema.partition_fields)
-    wanted = user_expressions.check_condition(
-        user_expressions.fit_condition(wanted, where, schema), schema, ctx.name, "where"
+    wanted = user_expressions.resolve_condition(
+        user_expressions.parse_time_literals(wanted, where, schema), schema, ctx.name, "where"
     )
     numbered = partition_frame(ctx, pa.array(rows, pa.binary())).with_row_index(
         POSITION
@@ -308,9 +308,9 @@ def matching_partitions(ctx: TableContext, serialized: Iterable[bytes], where: p
 def _expand_by_name(wanted: pl.Expr, where: pl.Expr | str, schema: Mapping[str, pl.DataType], table: str) -> pl.Expr:
     """Replace selectors in a condition by the column names they select. Raises `SchemaMismatch`."""
     if isinstance(where, str):
-        return user_expressions.name_exactly(wanted, schema)
+        return user_expressions.escape_column_patterns(wanted, schema)
     return (
-        user_expressions.check_condition(wanted, schema, table, "where")
+        user_expressions.resolve_condition(wanted, schema, table, "where")
         if wanted.meta.has_multiple_outputs()
         else wanted
     )

@@ -428,7 +428,7 @@ def _names(ctx: TableContext, gc_roots: Sequence[GcRoot], oldest: Collection[str
     pairs: list[tuple[Snapshot, Which]] = [
         (root.snapshot, which) for root in gc_roots for which in _kept_lists(ctx, root)
     ]
-    manifest_reader.read_lists(ctx, [*pairs, *((snapshot, "base") for snapshot in deltas)])
+    manifest_reader.prefetch_manifest_lists(ctx, [*pairs, *((snapshot, "base") for snapshot in deltas)])
     for snapshot in deltas:  # the base stays as expiry lets it stay, manifests without their files
         with suppress(FileMissing):
             names |= {

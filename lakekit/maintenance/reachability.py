@@ -326,7 +326,7 @@ class _FileEntries:
         """Return the entries of some manifests, in their order."""
         files = self._concerned(listed)
         for batch in _batch_manifests([file for file in files if file.name not in self._entries]):
-            parts = manifest_reader.read_each(self.ctx, batch)
+            parts = manifest_reader.read_entries_by_manifest(self.ctx, batch)
             self._entries |= {
                 file.name: part.filter(self._concerns(part)) for file, part in zip(batch, parts, strict=True)
             }
@@ -488,7 +488,7 @@ def _changelogs(ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence
 
 def _read_lists(ctx: TableContext, gc_roots: Sequence[GcRoot]) -> None:
     """Read all manifest lists that are needed below, concurrently."""
-    manifest_reader.read_lists(
+    manifest_reader.prefetch_manifest_lists(
         ctx, [(root.snapshot, which) for root in gc_roots for which, _, _ in _kept_lists(ctx, root)]
     )
 

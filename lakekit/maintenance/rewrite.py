@@ -7,7 +7,7 @@
     key tables      dynamic buckets, rows in order fill bucket 0, then bucket 1 …
                     in a bucket files are still sorted by key; hash indexes record the bucket of each key
 
-`current_rows` reads the rows of a snapshot under the current schema. A plain read of the snapshot would return the
+`merged_rows` reads the rows of a snapshot under the current schema. A plain read of the snapshot would return the
 columns of the snapshot's own schema, and add rows of a fallback branch.
 
 Writers should pause meanwhile: if another commit adds a row to a partition that is rescaled, or to a partition of a key
@@ -72,7 +72,7 @@ _LOSSY_READ_OPTIONS = ("scan.ignore-lost-files", "scan.ignore-corrupt-files", "l
 """Options of readers that would lose rows, or parts of them, for good."""
 
 
-def current_rows(ctx: TableContext, snapshot: Snapshot | None, where: pl.Expr | None = None) -> pl.LazyFrame:
+def merged_rows(ctx: TableContext, snapshot: Snapshot | None, where: pl.Expr | None = None) -> pl.LazyFrame:
     """Return the merged rows of a snapshot in the columns of the current schema.
 
     `where`: return only rows for which it is true. Options of readers that lose rows are ignored. Raises the errors of
@@ -97,7 +97,7 @@ STRICT_MODE = "commit.strict-mode.last-safe-snapshot"
 """The option that refuses a commit if another user changed the same partitions after the given snapshot."""
 
 
-def check(ctx: TableContext, buckets: int) -> None:
+def check_bucket_count(ctx: TableContext, buckets: int) -> None:
     """Raise `InvalidOption` if the table's number of buckets cannot be changed, or `buckets` is invalid."""
     table_context.check_writable(ctx)
     bucket_count = ctx.options.bucket
@@ -111,12 +111,12 @@ def check(ctx: TableContext, buckets: int) -> None:
         raise InvalidOption(f"{buckets} buckets are none; a table has 1 or more", key="bucket", value=str(buckets))
 
 
-def waits_for_compaction(ctx: TableContext) -> bool:
+def needs_full_compaction(ctx: TableContext) -> bool:
     """Return whether readers skip level 0 of the table, so that a full compaction must come before a rewrite."""
     return ctx.kind == "key" and may_hide_level_zero(ctx)
 
 
-def is_used(ctx: TableContext, buckets: int) -> bool:
+def has_files_with_bucket_count(ctx: TableContext, buckets: int) -> bool:
     """Return whether some live file was written with `buckets` as number of buckets.
 
     Another rescale, or a writer that began a partition, may have written it.
@@ -140,7 +140,7 @@ def rescale(ctx: TableContext, where: pl.Expr | str | None = None) -> Commit:
     )
     writers = BucketWriters(ctx, commit_user=user, replaces=True)
     try:
-        source = current_rows(ctx, latest, None if where is None else user_expressions.condition(where, ctx))
+        source = merged_rows(ctx, latest, None if where is None else user_expressions.condition(where, ctx))
         for batch in row_conversion.batches(source, ctx):
             writers.write(batch)
         replaced = Overwrite.exactly(partitions) if ctx.schema.partition_keys else Overwrite.entire_table()
@@ -163,7 +163,7 @@ _ONE_RUN = {
 """Options by which each bucket is written as one run of the last level, for readers that skip level 0."""
 
 
-def ordering(ctx: TableContext, order_by: str | Sequence[str], strategy: Strategy) -> SortOrder:
+def parse_sort_order(ctx: TableContext, order_by: str | Sequence[str], strategy: Strategy) -> SortOrder:
     """Return the requested sort order, after checks.
 
     Raises: `InvalidOption`; `Unsupported` for tables and columns that cannot be sorted.
@@ -203,7 +203,7 @@ def ordering(ctx: TableContext, order_by: str | Sequence[str], strategy: Strateg
 # ---- append tables -------------------------------------------------------------------------------
 
 
-def sort(
+def sort_append_table(
     ctx: TableContext, snapshot_buckets: SnapshotBuckets, order: SortOrder, partitions: Iterable[bytes]
 ) -> list[CommitMessage]:
     """Rewrite whole partitions of an append table in order, and return the messages to commit.
@@ -280,20 +280,20 @@ class SortedPartitions:
         return commit_changes_once(self.ctx, messages, commit_user=self.commit_user, overwrite=replaced)
 
 
-def sort_keys(ctx: TableContext, order: SortOrder, where: pl.Expr | str | None) -> Commit:
+def sort_key_table(ctx: TableContext, order: SortOrder, where: pl.Expr | str | None) -> Commit:
     """Sort the partitions of a key table that `where` selects, and commit the result.
 
     The first rows in the order fill the first buckets. If readers skip level 0, it must be compacted before.
 
     Raises: `Conflict` if another commit changed the partitions meanwhile: then nothing changed.
     """
-    job = keys(ctx, order, where)
+    job = plan_key_table_sort(ctx, order, where)
     with work(ctx.runtime, "sorting", "partitions", len(job.partitions)) as under_way:
         messages = write_sorted_partitions(job, job.partitions, under_way.advance)
     return job.commit(messages)
 
 
-def keys(ctx: TableContext, order: SortOrder, where: pl.Expr | str | None) -> SortedPartitions:
+def plan_key_table_sort(ctx: TableContext, order: SortOrder, where: pl.Expr | str | None) -> SortedPartitions:
     """Return the partitions of a key table to sort.
 
     Raises: `InvalidOption` for `where`.

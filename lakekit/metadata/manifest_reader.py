@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     Which = Literal["all", "base", "delta", "changelog"]
     T = TypeVar("T")
 
-TOGETHER_BYTES = 32 << 20
+DECODE_BATCH_BYTES = 32 << 20
 """Manifests are read and decoded in groups of about this many bytes."""
 _FACT_BYTES = 800
 """Estimated memory of one decoded `ManifestFileMeta` or `IndexManifestEntry`."""
@@ -98,7 +98,7 @@ def _list(snapshot: Snapshot, which: Which) -> tuple[str | None, int | None]:
     return snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size
 
 
-def read_lists(location: MetadataLocation, lists: Iterable[tuple[Snapshot, Which]]) -> None:
+def prefetch_manifest_lists(location: MetadataLocation, lists: Iterable[tuple[Snapshot, Which]]) -> None:
     """Read and decode many manifest lists together, into the cache that `manifest_files` reads.
 
     Missing lists are skipped; `manifest_files` raises for them. Raises `Corrupt`, `LimitExceeded`, `Unsupported`.
@@ -191,7 +191,7 @@ def read_live_entries(
 def _find_contradiction(location: MetadataLocation, files: Sequence[ManifestFileMeta]) -> str | None:
     """Return the path of the first manifest that adds an already added file; None if there is none."""
     parts: list[ManifestEntries] = []
-    for file, part in zip(files, read_each(location, files), strict=True):
+    for file, part in zip(files, read_entries_by_manifest(location, files), strict=True):
         parts.append(part)
         try:
             columns_of.live_entries(parts)
@@ -256,7 +256,7 @@ def read_entries(
     return columns_of.concat([run.all_entries.slice(run.start, run.end).select(selected) for run in _runs(pieces)])
 
 
-def read_each(location: MetadataLocation, files: Sequence[ManifestFileMeta]) -> list[ManifestEntries]:
+def read_entries_by_manifest(location: MetadataLocation, files: Sequence[ManifestFileMeta]) -> list[ManifestEntries]:
     """Return the entries of each manifest, in a list; the manifests are read and decoded together.
 
     Raises the same errors as `read_entries`.
@@ -281,7 +281,7 @@ def _pieces(location: MetadataLocation, files: Sequence[ManifestFileMeta]) -> li
     return [pieces[file.name] for file in files]
 
 
-def read_bytes(location: MetadataLocation, files: Sequence[ManifestFileMeta]) -> list[bytes]:
+def read_manifest_bytes(location: MetadataLocation, files: Sequence[ManifestFileMeta]) -> list[bytes]:
     """Return the bytes of each manifest, after a check of their length. Raises `FileMissing`, `Corrupt`."""
     return [
         _read(location, file.name, location.paths.manifest(file.name), file.size_bytes, "the manifest list")
@@ -303,10 +303,10 @@ def remember_index(location: MetadataLocation, name: str, entries: Sequence[Inde
     )
 
 
-def remember_entries(location: MetadataLocation, name: str, written: ManifestEntries | EntryFacts) -> None:
+def remember_entries(location: MetadataLocation, name: str, written: ManifestEntries | EntryRows) -> None:
     """Cache the entries of a manifest that was just written.
 
-    Entries that are given as rows (`EntryFacts`) are converted to columns when they are first read.
+    Entries that are given as rows (`EntryRows`) are converted to columns when they are first read.
     """
     piece = (
         _EntrySlice(written, 0, len(written))
@@ -351,7 +351,7 @@ class _EntrySlice(NamedTuple):
     end: int
 
 
-class EntryFacts(Protocol):
+class EntryRows(Protocol):
     """Manifest entries as rows, which `entries` converts to columns."""
 
     def __len__(self) -> int: ...
@@ -363,7 +363,7 @@ class EntryFacts(Protocol):
 class _LazySlice:
     """The entries of one manifest as rows, converted to columns on first use."""
 
-    def __init__(self, facts: EntryFacts) -> None:
+    def __init__(self, facts: EntryRows) -> None:
         self.facts = facts
         self.start, self.end = 0, len(facts)
 
@@ -397,13 +397,13 @@ def _keep(
 
 
 def _group_by_size(files: list[tuple[str, ManifestFileMeta]]) -> list[list[tuple[str, ManifestFileMeta]]]:
-    """Split manifests into groups of about `TOGETHER_BYTES`; each group is read and decoded at once."""
+    """Split manifests into groups of about `DECODE_BATCH_BYTES`; each group is read and decoded at once."""
     groups: list[list[tuple[str, ManifestFileMeta]]] = []
     left = 0
     for path, file in files:
         if file.size_bytes > left or not groups:
             groups.append([])
-            left = TOGETHER_BYTES
+            left = DECODE_BATCH_BYTES
         groups[-1].append((path, file))
         left -= file.size_bytes
     return groups

@@ -10,7 +10,7 @@ import traitlets
 
 from lakekit.draw import cards, hexdump as draw
 from lakekit.draw.humanize import escape_controls, format_count, truncate
-from lakekit.draw.shapes import TextShape, css
+from lakekit.draw.shapes import TextShape, css_color
 from lakekit.notebook.panels import Canvas, CanvasBox, PictureWidget
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Cells(Canvas):
         cell_width = (1 - _LEFT) / LINE * 100
         look = (
             f"width:{cell_width - 0.2:.2f}%;height:21px;font:12px/17px "
-            f"ui-monospace,monospace;color:{css('text')};background:transparent"
+            f"ui-monospace,monospace;color:{css_color('text')};background:transparent"
         )
         rules = [
             super()._style(height).partition(f"{c} button:nth-of-type(")[0],
@@ -84,7 +84,8 @@ class Cells(Canvas):
             rules.append(f"{_button_selector(c, low, high)}{{border-color:{draw.color(mark.field)}}}")
             if mark == self.frame:
                 rules.append(
-                    f"{_button_selector(c, low, high)}{{font-weight:700;box-shadow:0 -2px 0 0 {css('text')}!important}}"
+                    f"{_button_selector(c, low, high)}{{font-weight:700;box-shadow:0 -2px 0 0 "
+                    f"{css_color('text')}!important}}"
                 )
         return "".join(rules)
 

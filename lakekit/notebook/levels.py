@@ -20,7 +20,7 @@ import ipywidgets
 import traitlets
 
 from lakekit.draw import cards, levels, shapes
-from lakekit.draw.humanize import abbreviate_name, escape_controls, format_size, plural
+from lakekit.draw.humanize import escape_controls, format_size, plural, truncate_heading
 from lakekit.draw.level_layout import EMPTY_QUERY, EMPTY_STATE, LevelQuery, detail
 from lakekit.errors import NotFound
 from lakekit.inspection import levels as picture, timeline
@@ -355,8 +355,8 @@ class Levels(PictureWidget):
         state = self._states[-1] if self._states else EMPTY_STATE
         total = f"{plural(len(state.files), 'file')} · {format_size(sum(file.size_bytes for file in state.files))}"
         parts = [
-            abbreviate_name(timeline.display_name(self.table)),
-            abbreviate_name(self.partition),
+            truncate_heading(timeline.display_name(self.table)),
+            truncate_heading(self.partition),
             f"bucket {self.bucket}",
             total,
             f"snapshot {self.at}" if self.at else "no snapshot",
@@ -515,7 +515,7 @@ def _to_canvas_box(box: levels.LevelBox) -> CanvasBox:
         width=box.width,
         top=box.top,
         height=box.height,
-        color=shapes.LEVELS[min(max(box.level, 0), len(shapes.LEVELS) - 1)],
+        color=shapes.LEVEL_COLORS[min(max(box.level, 0), len(shapes.LEVEL_COLORS) - 1)],
         state=box.state,
         round=2,
         deleted_fraction=box.deleted_fraction,

@@ -33,7 +33,7 @@ from IPython.display import display
 from lakekit.draw import cards, timeline
 from lakekit.draw.humanize import escape_controls
 from lakekit.draw.png import to_png
-from lakekit.draw.shapes import Marker, Rect, TextShape, css
+from lakekit.draw.shapes import Marker, Rect, TextShape, css_color
 from lakekit.inspection import timeline as history
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class Canvas(ipywidgets.Box):
                 f"{c}{{position:relative;width:100%;min-width:{_MIN_WIDTH_PX}px;height:{height:.0f}px;"
                 f"margin:0;overflow:visible}}"
             ),
-            f"{c}{{font:12px ui-monospace,monospace;color:{css('text')}}}",
+            f"{c}{{font:12px ui-monospace,monospace;color:{css_color('text')}}}",
             f"{c}>*,{c} .widget-html-content{{position:static!important;width:100%;margin:0;overflow:visible}}",
             f"{c} .widget-label{{display:none}}",
             f"{c} i{{position:absolute;font-style:normal;white-space:pre;line-height:14px;pointer-events:none}}",
@@ -142,8 +142,11 @@ class Canvas(ipywidgets.Box):
                 f"cursor:pointer;box-shadow:none}}"
             ),
             f"{c} button:hover{{filter:brightness(1.15)}}",
-            f"{c} button:focus-visible{{outline:2.5px dashed {css('text')}!important;outline-offset:1px;z-index:3}}",
-            f"{c} button.mod-active{{outline:2.5px solid {css('text')}!important;z-index:2}}",
+            (
+                f"{c} button:focus-visible{{outline:2.5px dashed "
+                f"{css_color('text')}!important;outline-offset:1px;z-index:3}}"
+            ),
+            f"{c} button.mod-active{{outline:2.5px solid {css_color('text')}!important;z-index:2}}",
         ]
         rules += [
             f"{c} button:nth-of-type({number}){{{_geometry_style(box)}}}" for number, box in enumerate(self._boxes, 1)
@@ -158,14 +161,14 @@ def _geometry_style(box: CanvasBox) -> str:
         f"left:{box.left * 100:.3f}%;width:max(3px,calc({box.width * 100:.3f}% - "
         f"1px));top:{box.top:.1f}px;height:{box.height:.1f}px"
     )
-    color = css(box.color)
+    color = css_color(box.color)
     if box.deleted_fraction > 0 and color.startswith("#"):
         color = f"linear-gradient({color}{_LIGHT_ALPHA} max(2px,{min(box.deleted_fraction, 1) * 100:.1f}%),{color} 0)"
     looks = {
         "": f"background:{color}",
-        "added": f"background:{color};box-shadow:0 0 0 2px {css('added')}!important",
-        "removed": f"background:transparent;border:1.5px dashed {css('removed')}!important",
-        "lit": f"background:{color};box-shadow:0 0 0 3px {css('probe')}!important;z-index:1",
+        "added": f"background:{color};box-shadow:0 0 0 2px {css_color('added')}!important",
+        "removed": f"background:transparent;border:1.5px dashed {css_color('removed')}!important",
+        "lit": f"background:{color};box-shadow:0 0 0 3px {css_color('probe')}!important;z-index:1",
         "dim": f"background:{color};opacity:{_FAINT_OPACITY}",
     }
     return f"{geometry};border-radius:{box.round:g}px;{looks[box.state]}"
@@ -181,8 +184,11 @@ def _marker_style(box: CanvasBox) -> str:
         f"left:calc({(box.left + box.width / 2) * 100:.3f}% - "
         f"{side / 2:.1f}px);width:{side:.1f}px;top:{box.top:.1f}px;height:{side:.1f}px"
     )
-    looks = {"dim": f";opacity:{_FAINT_OPACITY}", "lit": f";box-shadow:0 0 0 3px {css('probe')}!important;z-index:1"}
-    return f"{geometry};{_paint(box.sign, css(box.color), side)}{looks.get(box.state, '')}"
+    looks = {
+        "dim": f";opacity:{_FAINT_OPACITY}",
+        "lit": f";box-shadow:0 0 0 3px {css_color('probe')}!important;z-index:1",
+    }
+    return f"{geometry};{_paint(box.sign, css_color(box.color), side)}{looks.get(box.state, '')}"
 
 
 def _paint(sign: str, color: str, side: float) -> str:
@@ -201,26 +207,28 @@ def _shape_html(shape: Shape) -> str:
     """Return text, signs and lines of the canvas as HTML; x and widths are fractions of its width."""
     if isinstance(shape, Marker):
         geometry = f"left:calc({shape.x * 100:.3f}% - {shape.size / 2:.1f}px);top:{shape.y - shape.size / 2:.1f}px"
-        paint = _paint(shape.sign, css(shape.color), shape.size)
+        paint = _paint(shape.sign, css_color(shape.color), shape.size)
         look = f"{geometry};width:{shape.size:.1f}px;height:{shape.size:.1f}px;{paint}"
         return f"<i style='{look};opacity:{_FAINT_OPACITY if shape.faint else 1}'></i>"
     if isinstance(shape, TextShape):
         shift = {"start": "0", "middle": "-50%", "end": "-100%"}[shape.anchor]
-        font = f"color:{css(shape.color)};font-size:{shape.size:g}px"
+        font = f"color:{css_color(shape.color)};font-size:{shape.size:g}px"
         look = f"left:{shape.x * 100:.3f}%;top:{shape.y - 7:.1f}px;transform:translateX({shift});{font}"
         return f"<i style='{look}{';font-weight:600' if shape.bold else ''}'>{escape(escape_controls(shape.text))}</i>"
     if isinstance(shape, Rect):
         look = (
             f"left:{shape.x * 100:.3f}%;top:{shape.y:.1f}px;width:{shape.width * 100:.3f}%;height:{shape.height:.1f}px"
         )
-        paint = f"border:1px solid {css(shape.color)}" if shape.outline else f"background:{css(shape.color)}"
+        paint = (
+            f"border:1px solid {css_color(shape.color)}" if shape.outline else f"background:{css_color(shape.color)}"
+        )
         return f"<i style='{look};{paint};opacity:{_FAINT_OPACITY if shape.faint else 1}'></i>"
     width = f"calc({abs(shape.to_x - shape.x) * 100:.3f}% + {shape.thickness:g}px)"
     height = f"{abs(shape.to_y - shape.y) + shape.thickness:.1f}px"
     look = (
         f"left:{min(shape.x, shape.to_x) * 100:.3f}%;top:{min(shape.y, shape.to_y):.1f}px;width:{width};height:{height}"
     )
-    return f"<i style='{look};background:{css(shape.color)}'></i>"
+    return f"<i style='{look};background:{css_color(shape.color)}'></i>"
 
 
 # ---- pictured ------------------------------------------------------------

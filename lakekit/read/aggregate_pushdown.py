@@ -43,7 +43,7 @@ from lakekit.read import bounds_cache, file_index_pruning, lazy_frames, polars_p
 from lakekit.read.planner import NO_FILTER, Step
 from lakekit.read.polars_pushdown import parse_exact
 from lakekit.read.row_groups import pyarrow_text
-from lakekit.read.user_expressions import check_aggregates, translate_compute_errors
+from lakekit.read.user_expressions import check_aggregate_temporals, translate_compute_errors
 from lakekit.types import INTEGERS, TIMESTAMPS
 from lakekit.types.arrow import from_unscaled
 
@@ -173,7 +173,7 @@ def answer_from_indexes(scan: TableScan, aggregates: Sequence[pl.Expr], where: p
 
     The plans' funnels show how many files were answered.
     """
-    check_aggregates(aggregates, scan.schema(), scan.ctx.name)
+    check_aggregate_temporals(aggregates, scan.schema(), scan.ctx.name)
     filters, is_whole = ([], True) if where is None else polars_pushdown.all_filters_of(where, scan.schema())
     condition, decided = (
         (NO_FILTER, list[int]()) if where is None else polars_pushdown.condition_of(filters, scan.ctx.schema)

@@ -34,7 +34,7 @@ from lakekit.read import aggregate_pushdown, polars_pushdown, user_expressions
 from lakekit.read.planner import NO_FILTER, Step
 from lakekit.read.polars_pushdown import parse_exact
 from lakekit.read.row_groups import pyarrow_text
-from lakekit.read.user_expressions import check_times
+from lakekit.read.user_expressions import check_temporal_comparisons
 from lakekit.types import BINARIES, STRINGS, TIMESTAMPS, Instant
 
 if TYPE_CHECKING:
@@ -343,8 +343,8 @@ def explain(scan: TableScan, expr: pl.Expr | None, aggregates: Sequence[pl.Expr]
     With `aggregates` file indexes are read, and the files that they answer are not counted.
     """
     if expr is not None:
-        user_expressions.check_printable_times(expr, scan.ctx.name, "expr")
-        check_times(expr, scan.schema(), f"expr={expr} for {scan.ctx.name}")
+        user_expressions.check_temporal_constants(expr, scan.ctx.name, "expr")
+        check_temporal_comparisons(expr, scan.schema(), f"expr={expr} for {scan.ctx.name}")
     filters = () if expr is None else polars_pushdown.filters_of(expr, scan.schema())
     condition_text = None if expr is None else _format_filter(expr, filters)
     if aggregates:

@@ -479,14 +479,14 @@ def contents(ctx: TableContext, data_path: str, file: DataFileMeta) -> Mapping[s
     """
     try:
         if file.embedded_index is not None:
-            return container.contents(file.embedded_index, path=data_path)
+            return container.read_toc(file.embedded_index, path=data_path)
         if file.index_file is None:
             return {}
         path = ctx.paths.extra_file(data_path, file.index_file)
         head = read_index_file(ctx, path, HEAD_BYTES)
-        if container.head_length(head[: container.HEAD], path=path) > len(head):
+        if container.head_length(head[: container.FIXED_HEAD_BYTES], path=path) > len(head):
             head = read_index_file(ctx, path)
-        return container.contents(head, path=path)
+        return container.read_toc(head, path=path)
     except Corrupt as damaged:
         raise add_advice(damaged) from None
 

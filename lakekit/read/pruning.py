@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 
 from lakekit.codec import binary_row, index_files
 from lakekit.codec.binary_row import nulls_of
-from lakekit.codec.hashing import buckets, functions_of_writers, hash_columns, is_bucket_key
+from lakekit.codec.hashing import buckets, hash_columns, supports_bucket_key, writer_bucket_functions
 from lakekit.data_file.paths import partition_path
 from lakekit.metadata import schemas
 from lakekit.predicate import And, Leaf, Or, Predicate, columns, conjuncts, literal
@@ -502,7 +502,8 @@ def in_buckets(ctx: TableContext, entries: ManifestEntries, predicate: Predicate
 
     That is if the condition does not name the whole bucket key, no bucket is fixed, or the bucket function takes no key
     of these types; or if a column of the bucket key had another type once, as rows are in the bucket of the hash of its
-    old values. Each key selects the bucket of every function that writers use (`functions_of_writers`): an entry does
+    old values. Each key selects the bucket of every function that writers use (`writer_bucket_functions`): an entry
+    does
     not say which writer wrote it.
     """
     total = entries.numbers("total_buckets")
@@ -512,14 +513,14 @@ def in_buckets(ctx: TableContext, entries: ManifestEntries, predicate: Predicate
     keys, types = _named_keys(predicate, fields), [field.type for field in fields]
     if (
         keys is None
-        or not is_bucket_key(ctx.options.bucket_function_type, types)
+        or not supports_bucket_key(ctx.options.bucket_function_type, types)
         or not schemas.have_types_always(ctx, fields)
     ):
         return None
     mask, bucket = np.ones(len(entries), bool), entries.numbers("bucket")
     for count in np.unique(total):
         if count > 0:  # each entry by its own count; those without a fixed one stay
-            functions = functions_of_writers(ctx.options.bucket_function_type)
+            functions = writer_bucket_functions(ctx.options.bucket_function_type)
             bucket_numbers = np.concatenate([buckets(function, keys, types, int(count)) for function in functions])
             mask &= (total != count) | np.isin(bucket, bucket_numbers)
     return mask

@@ -53,7 +53,7 @@ _PIPE: Pipe = inspect.unwrap(pl.pipe_with_dtype)
 """`pl.pipe_with_dtype` without the warning that Polars can give for functions that may change."""
 
 
-def expand(expr: pl.Expr, schema: Schema) -> list[pl.Expr]:
+def expand_to_columns(expr: pl.Expr, schema: Schema) -> list[pl.Expr]:
     """Return one expression for each column that an expression yields on a frame with such columns.
 
     Raises Polars' own errors.
@@ -91,7 +91,7 @@ def is_picklable(expr: pl.Expr) -> bool:
     return True
 
 
-def choose_among(expr: pl.Expr, schema: Schema) -> pl.Expr:
+def resolve_selectors(expr: pl.Expr, schema: Schema) -> pl.Expr:
     """Return the expression with each selector replaced by the names that it selects among the columns of `schema`.
 
     The expression may also name other columns. Raises Polars' own errors, and the error of serializing if the
@@ -107,7 +107,7 @@ def choose_among(expr: pl.Expr, schema: Schema) -> pl.Expr:
     return _with_selectors(expr, choose)
 
 
-def name_exactly(expr: pl.Expr, names: Iterable[str]) -> pl.Expr:
+def escape_column_patterns(expr: pl.Expr, names: Iterable[str]) -> pl.Expr:
     """Return the expression of an SQL text with quoted names as exact names.
 
     Polars treats `"*"` and `"^a$"` as patterns, but in SQL names are data.
@@ -145,7 +145,7 @@ _MADE_BY = (b"Date", b"date", b"TemporalExpr")
 """Byte strings of which a serialized expression with times has one; values of a `pl.Series` are never printed."""
 
 
-def check_printable_times(expr: pl.Expr, table: str, argument: str) -> None:
+def check_temporal_constants(expr: pl.Expr, table: str, argument: str) -> None:
     """Raise `ValueOutOfRange` for an expression with a constant date or timestamp beyond Polars' calendar."""
     if not _may_have_times(expr):
         return
@@ -199,12 +199,12 @@ def _times(values: pl.Series) -> Iterator[pl.Series]:
 # ---- user expressions ------------------------------------------------------------
 
 
-SOURCE = f"{internal('source')}."
+MERGE_SOURCE_PREFIX = f"{internal('source')}."
 """The prefix of a merge's source columns, which lets one frame hold the columns of both sides."""
 _ZONE = re.compile(r"Datetime\('[^']*', '([^']+)'\)")
 _MAX_QUOTED = 1000
 """How much of the expressions an error about a panic shows."""
-MANY_ROWS = "looks at more than one row"
+NOT_ROW_WISE_MESSAGE = "looks at more than one row"
 """The reason that `non_elementwise_reason` gives for an expression that needs other rows."""
 
 
@@ -214,10 +214,10 @@ def condition(where: pl.Expr | str, ctx: TableContext, *, argument: str = "where
     Raises `ColumnNotFound`, `SchemaMismatch`, and `TypeError` for a value that is neither expression nor text.
     """
     schema = polars_schema(ctx.schema.fields)
-    return check_condition(parse_expression(where, ctx.name, argument, schema), schema, ctx.name, argument)
+    return resolve_condition(parse_expression(where, ctx.name, argument, schema), schema, ctx.name, argument)
 
 
-def fit_condition(expr: pl.Expr, source: object, schema: Mapping[str, pl.DataType]) -> pl.Expr:
+def parse_time_literals(expr: pl.Expr, source: object, schema: Mapping[str, pl.DataType]) -> pl.Expr:
     """Return a condition in which texts that are compared with times are parsed as times, as in SQL.
 
     Only conditions from SQL text (`source`) are changed.
@@ -245,7 +245,7 @@ def parse_expression(
 ) -> pl.Expr:
     """Return an expression as it is, or the expression of an SQL text.
 
-    With a `schema`, the expression of an SQL text goes through `name_exactly` and `fit_condition`.
+    With a `schema`, the expression of an SQL text goes through `escape_column_patterns` and `parse_time_literals`.
 
     Raises `SchemaMismatch`, `TypeError`.
     """
@@ -263,10 +263,10 @@ def parse_expression(
         expr = pl.sql_expr(source)
     except (pl.exceptions.PolarsError, UnicodeEncodeError) as wrong:  # half a surrogate pair is no text to Polars
         raise SchemaMismatch(f"{argument}={source!r} for {table} is no SQL: {wrong}") from None
-    return expr if schema is None else fit_condition(name_exactly(expr, schema), source, schema)
+    return expr if schema is None else parse_time_literals(escape_column_patterns(expr, schema), source, schema)
 
 
-def check_condition(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, argument: str) -> pl.Expr:
+def resolve_condition(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, argument: str) -> pl.Expr:
     """Return the condition with exact column names; raise `SchemaMismatch` if it is not boolean.
 
     A bare NULL has the type Null in Polars, which does not filter by it: it is cast to BOOLEAN, and selects no row.
@@ -290,17 +290,17 @@ def resolve_expression(
 ) -> tuple[pl.Expr, pl.DataType]:
     """Return an expression with its selectors replaced by column names, and the type of its result.
 
-    Raises `ColumnNotFound`, `SchemaMismatch`; `ValueOutOfRange` for constants that `check_printable_times` refuses.
+    Raises `ColumnNotFound`, `SchemaMismatch`; `ValueOutOfRange` for constants that `check_temporal_constants` refuses.
     """
-    check_printable_times(expr, table, argument)
+    check_temporal_constants(expr, table, argument)
     for name in used_columns(expr, schema):
         if name not in schema:
             raise make_column_not_found(name, list(schema), table, argument)
     try:
-        expanded = expand(expr, schema)
+        expanded = expand_to_columns(expr, schema)
     # Polars panics for `struct.field("*")` inside an expression
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as wrong:
-        what = str(wrong).split("\n", 1)[0].replace(SOURCE, "s.")  # the plan that follows is Polars' own
+        what = str(wrong).split("\n", 1)[0].replace(MERGE_SOURCE_PREFIX, "s.")  # the plan that follows is Polars' own
         raise SchemaMismatch(
             f"{argument}={format_expression(expr)} does not fit the columns of {table}: {what}{_hint(what)}"
         ) from None
@@ -314,7 +314,8 @@ def resolve_expression(
     dtype = pl.LazyFrame(schema=schema).select(plain).collect_schema().dtypes()[0]
     if (why := _cannot_compare(plain, schema)) is not None:
         types = ", ".join(
-            f"{name.replace(SOURCE, 's.')} is {schema[name]}" for name in dict.fromkeys(used_columns(plain, schema))
+            f"{name.replace(MERGE_SOURCE_PREFIX, 's.')} is {schema[name]}"
+            for name in dict.fromkeys(used_columns(plain, schema))
         )
         raise SchemaMismatch(
             f"{argument}={format_expression(expr)} does not fit the columns of {table}: {why.format(types=types)}"
@@ -324,7 +325,7 @@ def resolve_expression(
 
 def format_expression(expr: pl.Expr) -> str:
     """Return an expression as text, with the columns of a merge's source named as in SQL, `s.column`."""
-    return str(expr).replace(SOURCE, "s.")
+    return str(expr).replace(MERGE_SOURCE_PREFIX, "s.")
 
 
 def _hint(what: str) -> str:
@@ -381,23 +382,23 @@ def _with_floats(dtype: PolarsDataType) -> PolarsDataType:
     return dtype
 
 
-def check_aggregates(aggregates: Iterable[pl.Expr], schema: Mapping[str, pl.DataType], table: str) -> None:
+def check_aggregate_temporals(aggregates: Iterable[pl.Expr], schema: Mapping[str, pl.DataType], table: str) -> None:
     """Raise `SchemaMismatch` if an aggregate compares a date or a time with a number.
 
-    Raise `ValueOutOfRange` for constants that `check_printable_times` refuses.
+    Raise `ValueOutOfRange` for constants that `check_temporal_constants` refuses.
     """
     for aggregate in aggregates:
-        check_printable_times(aggregate, table, "an aggregate")
-        check_times(aggregate, schema, f"an aggregate of {table}")
+        check_temporal_constants(aggregate, table, "an aggregate")
+        check_temporal_comparisons(aggregate, schema, f"an aggregate of {table}")
 
 
-def check_times(expr: pl.Expr, schema: Mapping[str, pl.DataType], subject: str) -> None:
+def check_temporal_comparisons(expr: pl.Expr, schema: Mapping[str, pl.DataType], subject: str) -> None:
     """Raise `SchemaMismatch` if an expression compares a date or a time with a number.
 
     Other errors of the expression are ignored.
     """
     try:
-        for expanded in expand(expr, schema):
+        for expanded in expand_to_columns(expr, schema):
             temporal.refuse_numbers(expanded, schema, subject)
     except pl.exceptions.PolarsError as wrong:
         if hint := _hint(what := str(wrong).split("\n", 1)[0]):
@@ -427,7 +428,7 @@ def non_elementwise_reason(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> 
             "compares with NULL, which nothing equals and nothing differs from: ask with IS NULL, is_null() or "
             "is_in() instead"
         )
-    return MANY_ROWS
+    return NOT_ROW_WISE_MESSAGE
 
 
 def make_column_not_found(name: str, columns: list[str], table: str, argument: str) -> ColumnNotFound:
@@ -453,7 +454,7 @@ def translate_compute_errors(table: str, subject: str = "the change") -> Iterato
         raise
     except pl.exceptions.PolarsError as wrong:
         raise SchemaMismatch(
-            f"Polars could not compute {subject} of {table}: {str(wrong).replace(SOURCE, 's.')}"
+            f"Polars could not compute {subject} of {table}: {str(wrong).replace(MERGE_SOURCE_PREFIX, 's.')}"
         ) from None
 
 
@@ -472,7 +473,7 @@ def translate_panics(subject: str, **arguments: object) -> Iterator[None]:
         yield
     except pl.exceptions.PanicException as panic:
         external_reader.pass_interrupt(panic)
-        what = str(panic).strip().split("\n", 1)[0][:300].replace(SOURCE, "s.")
+        what = str(panic).strip().split("\n", 1)[0][:300].replace(MERGE_SOURCE_PREFIX, "s.")
         if external_reader.is_of_machine(panic):
             raise StorageFailed(f"{subject} could not be computed: {what}") from None
         shown = ", ".join(f"{name}={_format_argument(value)}" for name, value in arguments.items() if value is not None)

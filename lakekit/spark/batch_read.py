@@ -137,7 +137,7 @@ def rows_of(ctx: TableContext, where: pl.Expr | str | None) -> RowFilter:
     if (beyond := user_expressions.non_elementwise_reason(expr, schema)) is not None:
         each = (
             ", and tasks see some each: let Spark compute it over what read() gives"
-            if beyond == user_expressions.MANY_ROWS
+            if beyond == user_expressions.NOT_ROW_WISE_MESSAGE
             else ""
         )
         raise SchemaMismatch(f"where={expr} of {ctx.name} {beyond}{each}")
@@ -230,14 +230,14 @@ def _plan_frames(spark: SparkSession, plan: Plan, what: ReadJob, rows: RowFilter
     frames, own = [], lazy_frames.own_fields(plan, what.fields)
     mask = np.zeros(len(plan.raw), bool) if what.kind_column is not None else native_parquet.native_read_mask(plan, own)
     condition = (
-        native_parquet.column_of(rows.predicates, {field.name: field.type for field in what.fields})
+        native_parquet.to_spark_condition(rows.predicates, {field.name: field.type for field in what.fields})
         if rows.predicates and mask.any()
         else None
     )
     if rows.predicates and condition is None:
         mask[:] = False  # Spark cannot say it
     if mask.any():
-        frames += native_parquet.frames(spark, plan, mask, own, what.output_fields, condition)
+        frames += native_parquet.native_frames(spark, plan, mask, own, what.output_fields, condition)
     task_plan = replace(plan, raw=plan.raw[~mask])
     return [*frames, *run(spark, spark_tasks.plan_tasks(plan, task_plan.raw, session.slots(spark)), what, [task_plan])]
 
@@ -327,7 +327,7 @@ def _system(
     options: Mapping[str, Any] | None,
 ) -> DataFrame:
     """Return a system table: read by tasks where its rows are the table's own, else by the driver."""
-    name, ctx = registry.check(system.name, system.table.name), handle_of(system.table, at, options)
+    name, ctx = registry.normalize_name(system.name, system.table.name), handle_of(system.table, at, options)
     if name == "binlog":
         msg = f"{system.table.name}$binlog is not read on Spark; $audit_log tells the same rows, one each"
         raise Unsupported(msg, feature="spark.read")
@@ -338,7 +338,7 @@ def _system(
             if isinstance(source, changing.IncrementalScan)
             else _read_state(spark, source, columns, where)
         )
-    rows = registry.system(ctx, name, at).collect()
+    rows = registry.system_table(ctx, name, at).collect()
     fields = read_fields([Field(column, paimon_type(dtype, column)) for column, dtype in rows.schema.items()])
     out = columns_of(fields, columns, f"{system.table.name}${name}")
     selected = _filter_and_select(rows.lazy(), out, where, f"{system.table.name}${name}").collect()
@@ -379,7 +379,7 @@ def _filter_and_select(
     if where is not None:
         schema = frame.collect_schema()
         frame = frame.filter(
-            user_expressions.check_condition(
+            user_expressions.resolve_condition(
                 user_expressions.parse_expression(where, table, "where", schema), schema, table, "where"
             )
         )

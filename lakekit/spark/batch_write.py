@@ -103,7 +103,7 @@ def task(ctx: TableContext, cut: WriteParallelism, columns: Typed) -> Column | N
     first = (
         sql.abs(row_hash(partitions, columns).cast("bigint"))
         if partitions
-        else sql.lit(abs(hashing.hash_bytes(binary_row.EMPTY)))
+        else sql.lit(abs(hashing.row_hash_code(binary_row.EMPTY)))
     )
     return ((first + bucket) % cut.tasks).cast("int")
 
@@ -417,7 +417,7 @@ def check(
         )
     overwrite = resolve_overwrite(ctx, None if mode != "overwrite" else True if partition is None else partition)
     table_context.check_writable(ctx)
-    rolling_writer.allowed_external_roots(ctx)
+    rolling_writer.checked_external_roots(ctx)
     _check_columns(schema, ctx, row_kind)
     return overwrite
 

@@ -39,7 +39,7 @@ from lakekit.dml.row_change import RowChange
 from lakekit.errors import MergeConflict, SchemaMismatch, ValueOutOfRange
 from lakekit.maintenance import after_commit
 from lakekit.metadata import table_context
-from lakekit.read.user_expressions import SOURCE, translate_compute_errors
+from lakekit.read.user_expressions import MERGE_SOURCE_PREFIX, translate_compute_errors
 from lakekit.spark import session, types, write_task
 from lakekit.spark.batch_write import collected, handle_of
 from lakekit.types import MAX_LENGTH, parse
@@ -242,7 +242,7 @@ class MergeJob:
     @cached_property
     def addresses(self) -> tuple[tuple[str, str], ...]:
         """Columns of both sides that are equal where rows match, and that are hashed alike."""
-        equal = plans.equal_columns(self.plan, self.ctx)
+        equal = plans.equi_join_columns(self.plan, self.ctx)
         theirs = self.plan.source.schema
         return tuple(
             (mine, other)
@@ -264,7 +264,7 @@ class MergeJob:
         ]
         named = write_task.convert_times(pa.RecordBatch.from_arrays(arrays, names=list(self.columns)), self.ctx)
         frame = pl.concat(list(input_frames.open_input(named, self.ctx).pieces(self.ctx)))
-        return frame.rename(lambda name: f"{SOURCE}{name}")
+        return frame.rename(lambda name: f"{MERGE_SOURCE_PREFIX}{name}")
 
     def group(self, number: int) -> TargetRows:
         """Return the target rows of a group."""
@@ -380,7 +380,7 @@ def send_target_rows(job: MergeJob, task: bytes) -> Iterator[pa.RecordBatch]:
     Raises: what reading raises.
     """
     number, names = int(task), [mine for mine, _ in job.addresses]
-    near = plans.target_columns_used(job.plan, job.ctx)
+    near = plans.target_only_condition(job.plan, job.ctx)
     for batch in job.group(number).batches(near, lambda rows: rows.select(cols(job.compared))):
         frame = batch.unique(maintain_order=True)
         if frame.height:
@@ -498,7 +498,7 @@ def _job(spark: SparkSession, ctx: TableContext, plan: MergePlan, columns: Seque
     groups = BucketGroups.of(ctx, slots=slots, parallelism=wanted, most=most)
     places: list[set[tuple[bytes, int]]] = [set() for _ in range(groups.count)]
     if target.snapshot is not None and not groups.by_file:
-        for bucket_id in target.places(None if plan.not_matched_by_source else plans.target_columns_used(plan, ctx)):
+        for bucket_id in target.places(None if plan.not_matched_by_source else plans.target_only_condition(plan, ctx)):
             places[groups.of_place(*bucket_id)].add(bucket_id)
     job = MergeJob(
         ctx=replace(ctx, catalog_env=None),  # a catalog may hold connections, and tasks commit nothing
@@ -520,7 +520,7 @@ def _direct_columns(job: MergeJob) -> tuple[tuple[str, str], ...] | None:
     Matching rows must agree in it, and inserted rows take their value from it. Only types whose every value the table
     takes as it is: a value that a column does not take matches nothing, and could not be sent anywhere.
     """
-    equal = plans.equal_columns(job.plan, job.ctx)
+    equal = plans.equi_join_columns(job.plan, job.ctx)
     theirs = job.plan.source.schema
     pairs = []
     for name in job.deciding:

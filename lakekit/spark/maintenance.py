@@ -405,9 +405,11 @@ def compact(
     ctx = handle_of(table_or_path)
     job = dedicated_compaction.compact_request(ctx, full=full, where=where, order_by=order_by, strategy=strategy)
     if job.order is not None and ctx.kind == "key":
-        if rewrite.waits_for_compaction(job.ctx):
+        if rewrite.needs_full_compaction(job.ctx):
             compact(spark, table_or_path, full=True, where=where)
-        return after_commit.maintain_after_commit(job.ctx, _sort_keys(spark, rewrite.keys(job.ctx, job.order, where)))
+        return after_commit.maintain_after_commit(
+            job.ctx, _sort_keys(spark, rewrite.plan_key_table_sort(job.ctx, job.order, where))
+        )
     newest = snapshots.latest(job.ctx)
     current = SnapshotBuckets.of(job.ctx, newest)
     tasks = (

@@ -62,13 +62,13 @@ _NATIVE_NAMES = (
 )
 NATIVE_TYPES = frozenset(_NATIVE_NAMES.split())
 """Types that Spark reads from Parquet as lakekit does; so are timestamps up to microseconds."""
-PLAIN_PARTITIONS = frozenset({*STRINGS, *INTEGERS})
+PATH_SAFE_PARTITION_TYPES = frozenset({*STRINGS, *INTEGERS})
 """Types of partition columns whose values Spark can parse from folder names."""
 HIDDEN_NAME = r"^[_.]"
 """File names that Spark ignores, as a regular expression."""
-PATTERN = frozenset("{}[]*?\\")
+GLOB_CHARACTERS = frozenset("{}[]*?\\")
 """Characters that make Spark treat a path as a glob pattern."""
-LISTED_AT_ONCE = 32
+LISTING_BATCH_FILES = 32
 """Spark lists more paths than this in a separate Spark job, of 10 000 tasks unless it is configured."""
 _LISTING, _FEW_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism", 64
 _READ_OPTIONS = {
@@ -81,7 +81,7 @@ _READ_OPTIONS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LiftedColumn:
+class ColumnMapping:
     """A column to read (`target`), and the column in the files from which it is cast (`source`).
 
     `source` is None if the files lack the column: it is null then.
@@ -114,11 +114,11 @@ def native_read_mask(plan: Plan, fields: Sequence[Field]) -> Mask:
         )
     numbers = entries.numbers("schema_id")
     mask[mask] = np.array(
-        [PATTERN.isdisjoint(path) for path in data_file_paths(ctx, entries.filter(mask))], bool
+        [GLOB_CHARACTERS.isdisjoint(path) for path in data_file_paths(ctx, entries.filter(mask))], bool
     )  # scalar: one a file
     for number in np.unique(numbers[mask]).tolist():  # scalar: one a schema
         of_schema = mask & (numbers == number)
-        if lifts(ctx, number, fields) is None or not _timestamps_as_said(
+        if map_columns(ctx, number, fields) is None or not _timestamps_as_said(
             plan, int(np.flatnonzero(of_schema)[0]), number, fields
         ):
             mask &= ~of_schema
@@ -151,20 +151,20 @@ def _names_differ(ctx: TableContext) -> bool:
     return len(set(names)) == len(names)
 
 
-def lifts(ctx: TableContext, schema_id: int, fields: Sequence[Field]) -> tuple[LiftedColumn, ...] | None:
+def map_columns(ctx: TableContext, schema_id: int, fields: Sequence[Field]) -> tuple[ColumnMapping, ...] | None:
     """Return how to make the columns from files of another schema.
 
     None: Spark would read or cast a column differently from lakekit.
     """
     schema = schemas.schema_of_file(ctx, schema_id)
     by_id, names = {field.id: field for field in schema.fields}, [field.name.lower() for field in schema.fields]
-    lifted = [LiftedColumn(target=want, source=by_id.get(want.id)) for want in fields]
+    lifted = [ColumnMapping(target=want, source=by_id.get(want.id)) for want in fields]
     if len(set(names)) < len(names) or not all(_is_liftable(lift) for lift in lifted):
         return None
     return tuple(lifted)
 
 
-def _is_liftable(lift: LiftedColumn) -> bool:
+def _is_liftable(lift: ColumnMapping) -> bool:
     want, have = lift.target.type, None if lift.source is None else lift.source.type
     if have is None:
         return _is_native(want)
@@ -190,7 +190,7 @@ def _timestamps_as_said(plan: Plan, at: int, schema_id: int, fields: Sequence[Fi
     """Return whether the first file of a schema stores timestamps as Spark reads them; files of old writers may not."""
     timestamps = [
         lift.source
-        for lift in lifts(plan.ctx, schema_id, fields) or ()
+        for lift in map_columns(plan.ctx, schema_id, fields) or ()
         if lift.source is not None and lift.source.type.holds(TIMESTAMPS)
     ]
     if not timestamps:
@@ -235,7 +235,7 @@ def _leaves(t: DataType) -> Iterator[DataType]:
 # ---- frames ----------------------------------------------------------------------------------------------------------
 
 
-def frames(
+def native_frames(
     spark: SparkSession, plan: Plan, mask: Mask, fields: Sequence[Field], out: Sequence[Field], condition: Column | None
 ) -> list[DataFrame]:
     """Return frames of the files of `plan.raw` in the mask, filtered over `fields`, with columns `out`.
@@ -251,7 +251,7 @@ def frames(
     schema_ids, in_folders = entries.numbers("schema_id"), _in_folders(plan.ctx, entries.column("partition"), paths)
     frames_read = []
     for schema_id in np.unique(schema_ids).tolist():  # scalar: one a schema
-        lifted = lifts(plan.ctx, schema_id, fields)
+        lifted = map_columns(plan.ctx, schema_id, fields)
         assert lifted is not None
         for of_folders in (True, False):
             selected = paths[(schema_ids == schema_id) & (in_folders == of_folders)].tolist()
@@ -268,7 +268,7 @@ def frames(
 
 
 def _frame(
-    spark: SparkSession, paths: list[str], lifted: Sequence[LiftedColumn], table: TableContext | None
+    spark: SparkSession, paths: list[str], lifted: Sequence[ColumnMapping], table: TableContext | None
 ) -> DataFrame:
     file_fields = {lift.source.name: lift.source for lift in lifted if lift.source is not None}
     reader = spark.read.options(**_READ_OPTIONS)
@@ -291,7 +291,7 @@ def _frame(
     )
 
 
-def _text(lift: LiftedColumn) -> str | None:
+def _text(lift: ColumnMapping) -> str | None:
     """Return a column as Spark SQL; None for a null of a nested type, because SQL may not accept its field names."""
     name = quote_identifier(lift.target.name)
     if lift.source is None:
@@ -311,7 +311,7 @@ def _nulls(field: Field) -> Column:
 @contextmanager
 def _limit_listing_tasks(spark: SparkSession, count: int) -> Iterator[None]:
     """Let Spark list many files in few tasks while a frame is made, unless the session sets the number."""
-    before = spark.conf.get(_LISTING) if count > LISTED_AT_ONCE else None
+    before = spark.conf.get(_LISTING) if count > LISTING_BATCH_FILES else None
     if before is None or not before.isdecimal() or int(before) <= _FEW_TASKS:
         yield
         return
@@ -326,7 +326,7 @@ def _limit_listing_tasks(spark: SparkSession, count: int) -> Iterator[None]:
 def _in_folders(ctx: TableContext, partitions: pa.BinaryArray, paths: NDArray[np.object_]) -> Mask:
     """Return which files lie in folders whose names Spark reads as the values of partition columns."""
     fields = ctx.schema.partition_fields
-    if not fields or any(field.type.root not in PLAIN_PARTITIONS for field in fields):
+    if not fields or any(field.type.root not in PATH_SAFE_PARTITION_TYPES for field in fields):
         return np.zeros(len(paths), bool)
     encoded = partitions.dictionary_encode()
     plain = np.array([_is_plain(ctx, row) for row in encoded.dictionary.to_pylist()], bool)  # scalar: one a partition
@@ -367,7 +367,7 @@ class _DifferentEvaluation(Exception):
     """A condition that the two engines might evaluate differently."""
 
 
-def column_of(predicates: Iterable[Predicate | None], types: Mapping[str, DataType]) -> Column | None:
+def to_spark_condition(predicates: Iterable[Predicate | None], types: Mapping[str, DataType]) -> Column | None:
     """Return the conjunction of all predicates as a Spark column.
 
         And((Leaf("k", ">=", (5,)), Leaf("s", "in", ("a", "b"))))   ->   (k >= 5) AND (s IN ('a', 'b'))

@@ -31,7 +31,7 @@ from lakekit.errors import InvalidOption, NotFound, TableNotFound, Unsupported
 from lakekit.format.polars_types import paimon_type
 from lakekit.spark import batch_read, batch_write, dml, maintenance, session, types
 from lakekit.sql import dispatch, expressions
-from lakekit.sql.backend import ResultRows, Statement, single_column
+from lakekit.sql.backend import Statement, StatementResult, single_column
 from lakekit.sql.expressions import exp
 from lakekit.sql.tokenizer import TokenStream, excerpt, quote_identifier, single_statement
 from lakekit.types import Field
@@ -354,7 +354,7 @@ class SparkBackend:
     def expire_snapshots(self, table: Table, **how: Any) -> Expired:
         return maintenance.expire_snapshots(self.spark, table, **how)
 
-    def result_frame(self, answer: ResultRows) -> DataFrame:
+    def result_frame(self, answer: StatementResult) -> DataFrame:
         """Return an answer of few rows as a DataFrame that needs no job."""
         schema = spark_types.StructType(
             [spark_types.StructField(name, _RESULT_TYPES[kind]) for name, kind in answer.kinds.items()]
@@ -452,4 +452,4 @@ def sql(spark: SparkSession, text: str, *, catalog: Catalog) -> DataFrame:
     session.check(spark)
     backend = SparkBackend(spark)
     answer = dispatch.execute(Statement(backend=backend, catalog=catalog, tokens=TokenStream.of(text)))
-    return backend.result_frame(answer) if isinstance(answer, ResultRows) else answer
+    return backend.result_frame(answer) if isinstance(answer, StatementResult) else answer

@@ -106,7 +106,7 @@ def signs(count: int) -> tuple[int, ...]:
     by_partition: dict[int, int] = {}
     number = 0
     while len(by_partition) < count:
-        by_partition.setdefault(hashing.hash_bytes(number.to_bytes(4, "little")) % count, number)
+        by_partition.setdefault(hashing.row_hash_code(number.to_bytes(4, "little")) % count, number)
         number += 1
     return tuple(by_partition[at] for at in range(count))
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ResultRows:
+class StatementResult:
     """The few rows that a statement returns.
 
     `columns`: "name kind", separated by commas; kinds are "string", "long", "int" and "boolean".

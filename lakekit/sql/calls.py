@@ -29,7 +29,7 @@ from lakekit.metadata import refs
 from lakekit.options.features import find
 from lakekit.read.table_scan import context_of
 from lakekit.sql import dml
-from lakekit.sql.backend import ResultRows
+from lakekit.sql.backend import StatementResult
 from lakekit.sql.expressions import Scope, TableScope, expression, parse_tree
 from lakekit.sql.tokenizer import TokenStream, quote_identifier
 
@@ -125,7 +125,7 @@ def procedure(
 # ---- a call --------------------------------------------------------------------------------------
 
 
-def call_procedure(statement: Statement) -> ResultRows:
+def call_procedure(statement: Statement) -> StatementResult:
     """Execute what stands after CALL.
 
     Raises: `Unsupported` for an unknown procedure, `InvalidOption` for its arguments, and what the procedure raises.
@@ -148,7 +148,7 @@ def call_procedure(statement: Statement) -> ResultRows:
         )
     procedure = PROCEDURES[name]
     arguments = _arguments(name, procedure, tokens)
-    return ResultRows(procedure.result_columns, procedure.run(Call(statement), **arguments))
+    return StatementResult(procedure.result_columns, procedure.run(Call(statement), **arguments))
 
 
 def _arguments(name: str, procedure: Procedure, tokens: TokenStream) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lakekit.ddl import schema_changes as changes
 from lakekit.errors import InvalidOption, SchemaMismatch, Unsupported
 from lakekit.read.table_scan import context_of
-from lakekit.sql.backend import ResultRows
+from lakekit.sql.backend import StatementResult
 from lakekit.types import Field
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def parse_table_definition(statement: Statement) -> CreateTableClause:
     return CreateTableClause(fields=fields, keys=keys, partition_keys=partition_keys, comment=comment, options=options)
 
 
-def create_database(statement: Statement) -> ResultRows:
+def create_database(statement: Statement) -> StatementResult:
     """Execute CREATE DATABASE, read as far as DATABASE."""
     tokens = statement.tokens
     is_lenient, name = tokens.accept("IF", "NOT", "EXISTS"), tokens.name("a database")
@@ -70,7 +70,7 @@ def create_database(statement: Statement) -> ResultRows:
         else:
             raise tokens.wrong("COMMENT or WITH DBPROPERTIES")
     statement.catalog.create_database(name, if_not_exists=is_lenient, comment=comment, properties=database_properties)
-    return ResultRows()
+    return StatementResult()
 
 
 def refuse_others(tokens: TokenStream, does: str) -> None:
@@ -96,7 +96,7 @@ def refuse_others(tokens: TokenStream, does: str) -> None:
         )
 
 
-def drop(statement: Statement) -> ResultRows:
+def drop(statement: Statement) -> StatementResult:
     """Execute DROP DATABASE and DROP TABLE."""
     tokens = statement.tokens
     if tokens.accept("DATABASE") or tokens.accept("SCHEMA") or tokens.accept("NAMESPACE"):
@@ -106,7 +106,7 @@ def drop(statement: Statement) -> ResultRows:
             tokens.accept("RESTRICT")
         tokens.end()
         statement.catalog.drop_database(name, cascade=cascade, if_exists=is_lenient)
-        return ResultRows()
+        return StatementResult()
     tokens.accept("MATERIALIZED")
     refuse_others(tokens, "DROP")
     tokens.expect("TABLE")
@@ -114,7 +114,7 @@ def drop(statement: Statement) -> ResultRows:
     tokens.accept("PURGE")
     tokens.end()
     statement.catalog.drop_table(name, if_exists=is_lenient)
-    return ResultRows()
+    return StatementResult()
 
 
 def table_words(
@@ -298,7 +298,7 @@ def _type(statement: Statement) -> DataType:
 # ---- ALTER ---------------------------------------------------------------------------------------
 
 
-def alter(statement: Statement) -> ResultRows:
+def alter(statement: Statement) -> StatementResult:
     """Execute ALTER TABLE and ALTER DATABASE."""
     tokens = statement.tokens
     if tokens.accept("DATABASE") or tokens.accept("SCHEMA") or tokens.accept("NAMESPACE"):
@@ -311,7 +311,7 @@ def alter(statement: Statement) -> ResultRows:
         statement.catalog.rename_table(
             name, statement.full(parts) if len(parts) > 1 else f"{name.partition('.')[0]}.{parts[0]}"
         )
-        return ResultRows()
+        return StatementResult()
     if tokens.accept("DROP", "PARTITION") or tokens.accept("DROP", "IF", "EXISTS", "PARTITION"):
         return _drop_partitions(statement, statement.table(name))
     table = statement.table(name)
@@ -321,13 +321,13 @@ def alter(statement: Statement) -> ResultRows:
             tokens.end()
             if made:
                 table.alter(*made)
-            return ResultRows()
+            return StatementResult()
     raise tokens.wrong(
         "ADD, DROP, RENAME or ALTER COLUMN, SET or UNSET TBLPROPERTIES, SET or RESET, RENAME TO, or DROP PARTITION"
     )
 
 
-def _alter_database(statement: Statement) -> ResultRows:
+def _alter_database(statement: Statement) -> StatementResult:
     tokens, name = statement.tokens, statement.tokens.name("a database")
     tokens.expect("SET")
     if not (tokens.accept("DBPROPERTIES") or tokens.accept("PROPERTIES")):
@@ -335,10 +335,10 @@ def _alter_database(statement: Statement) -> ResultRows:
     changed = properties(tokens)
     tokens.end()
     statement.catalog.alter_database(name, set=changed)
-    return ResultRows()
+    return StatementResult()
 
 
-def _drop_partitions(statement: Statement, table: Table) -> ResultRows:
+def _drop_partitions(statement: Statement, table: Table) -> StatementResult:
     tokens = statement.tokens
     partitions = [partition_of(tokens)]
     while tokens.accept(","):
@@ -346,7 +346,7 @@ def _drop_partitions(statement: Statement, table: Table) -> ResultRows:
         partitions.append(partition_of(tokens))
     tokens.end()
     table.drop_partitions(partitions)
-    return ResultRows()
+    return StatementResult()
 
 
 def partition_of(tokens: TokenStream) -> dict[str, str]:
@@ -485,7 +485,7 @@ _ALTERS: tuple[tuple[tuple[str, ...], Callable[[Statement, Table], list[TableCha
 # ---- TRUNCATE ------------------------------------------------------------------------------------
 
 
-def truncate(statement: Statement) -> ResultRows:
+def truncate(statement: Statement) -> StatementResult:
     """Execute TRUNCATE TABLE, of the table or a partition of it."""
     tokens = statement.tokens
     tokens.expect("TABLE")
@@ -496,4 +496,4 @@ def truncate(statement: Statement) -> ResultRows:
         table.truncate()
     else:
         table.drop_partitions([partition])
-    return ResultRows()
+    return StatementResult()

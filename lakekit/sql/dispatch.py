@@ -18,14 +18,14 @@ from lakekit.sql.tokenizer import excerpt
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakekit.sql.backend import ResultRows, Rows, Statement
+    from lakekit.sql.backend import Rows, Statement, StatementResult
 
-QUERIES = ("SELECT", "WITH", "VALUES", "(", "FROM", "TABLE")
+QUERY_KEYWORDS = ("SELECT", "WITH", "VALUES", "(", "FROM", "TABLE")
 """First tokens of statements that the backend executes as queries."""
 
 
-def execute(statement: Statement) -> ResultRows | Rows:
-    """Execute a statement; return the `Rows` of a query, or the `ResultRows` of another statement.
+def execute(statement: Statement) -> StatementResult | Rows:
+    """Execute a statement; return the `Rows` of a query, or the `StatementResult` of another statement.
 
     `Rows` is the frame type of the statement's backend.
 
@@ -45,14 +45,14 @@ def execute(statement: Statement) -> ResultRows | Rows:
 
 
 def is_query(statement: Statement) -> bool:
-    """Return whether a statement begins as one of `QUERIES`.
+    """Return whether a statement begins as one of `QUERY_KEYWORDS`.
 
-    SHOW and DESCRIBE are not queries in this sense: they return `ResultRows`.
+    SHOW and DESCRIBE are not queries in this sense: they return `StatementResult`.
     """
-    return any(statement.tokens.is_next(word) for word in QUERIES)
+    return any(statement.tokens.is_next(word) for word in QUERY_KEYWORDS)
 
 
-_STATEMENTS: dict[str, Callable[[Statement], ResultRows]] = {
+_STATEMENTS: dict[str, Callable[[Statement], StatementResult]] = {
     "CALL": calls.call_procedure,
     "INSERT": dml.insert,
     "DELETE": dml.delete,

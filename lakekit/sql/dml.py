@@ -23,9 +23,9 @@ from lakekit.dml import merge_plan
 from lakekit.errors import ColumnNotFound, CommitStateUnknown, InvalidOption, LakekitError, SchemaMismatch, Unsupported
 from lakekit.format.polars_types import polars_schema
 from lakekit.read.table_scan import context_of
-from lakekit.read.user_expressions import SOURCE
+from lakekit.read.user_expressions import MERGE_SOURCE_PREFIX
 from lakekit.sql import ddl, expressions, numeric_promotion, view_ddl
-from lakekit.sql.backend import ResultRows
+from lakekit.sql.backend import StatementResult
 from lakekit.sql.ddl import names
 from lakekit.sql.expressions import Scope, TableScope, exp
 from lakekit.sql.tokenizer import TokenStream, quote_identifier
@@ -67,7 +67,7 @@ def build_assigned_value(node: Node, scope: Scope, dtype: pl.DataType) -> pl.Exp
     expr, have = expressions.expression(node, scope), expressions.dtype_of(node, scope)
     if isinstance(dtype, pl.Decimal) and (isinstance(have, pl.Decimal) or have.is_integer()):
         return expr.cast(
-            pl.Decimal(numeric_promotion.MOST_DIGITS, dtype.scale)
+            pl.Decimal(numeric_promotion.MAX_PRECISION, dtype.scale)
         )  # digits before the point are looked at when it is written
     if dtype.is_float() and isinstance(have, pl.Decimal):
         return expr.cast(pl.Float64).cast(dtype)
@@ -139,12 +139,12 @@ _MOST_VALUES = 100_000
 _NOT_ALIASES = ("SET", "USING", "WHERE", "ON")
 
 
-def commit_result(commit: Commit) -> ResultRows:
+def commit_result(commit: Commit) -> StatementResult:
     """Return the result of a commit, as one row."""
-    return ResultRows(_COMMIT_COLUMNS, [(commit.snapshot_id, commit.row_count)])
+    return StatementResult(_COMMIT_COLUMNS, [(commit.snapshot_id, commit.row_count)])
 
 
-def analyze(statement: Statement) -> ResultRows:
+def analyze(statement: Statement) -> StatementResult:
     """Execute ANALYZE TABLE … COMPUTE STATISTICS by the backend's `analyze`.
 
     Of the rows alone, or FOR ALL COLUMNS, or FOR COLUMNS a, b.
@@ -167,7 +167,7 @@ def analyze(statement: Statement) -> ResultRows:
 # ---- CREATE TABLE … AS ---------------------------------------------------------------------------
 
 
-def create(statement: Statement) -> ResultRows:
+def create(statement: Statement) -> StatementResult:
     """Execute CREATE.
 
     TABLE … AS a query makes a table of the query's columns, which is dropped again where its rows cannot be written.
@@ -194,14 +194,16 @@ def create(statement: Statement) -> ResultRows:
     if not tokens.accept("AS"):
         raise tokens.wrong("the columns of the table in parentheses, or AS and a query")
     if is_lenient and statement.catalog.exists(name):
-        return ResultRows(_COMMIT_COLUMNS, [(None, 0)])
+        return StatementResult(_COMMIT_COLUMNS, [(None, 0)])
     rows = statement.backend.query(statement, tokens.remaining_text)
     fields = [replace(field, type=field.type.as_nullable()) for field in statement.backend.fields(rows)]
     table = statement.catalog.create_table(name, fields, partition_keys=partitions, options=properties, comment=comment)
     return commit_result(_append_or_drop(statement, name, table, rows))
 
 
-def _create_table(statement: Statement, name: str, clause: ddl.CreateTableClause, *, is_lenient: bool) -> ResultRows:
+def _create_table(
+    statement: Statement, name: str, clause: ddl.CreateTableClause, *, is_lenient: bool
+) -> StatementResult:
     """Create a table of the columns of a statement.
 
     One with a `path` of its own is created there, and known by its name as long as the backend lives.
@@ -211,17 +213,17 @@ def _create_table(statement: Statement, name: str, clause: ddl.CreateTableClause
     if view_ddl.create_format_or_object_table(
         statement, name, clause.fields, clause.options, is_lenient=is_lenient, **how
     ):
-        return ResultRows()
+        return StatementResult()
     if is_elsewhere:
         path = clause.options.pop("path")
         statement.backend.tables[name] = create_table(
             path, clause.fields, primary_keys=clause.keys, options=clause.options, if_not_exists=True, **how
         )
-        return ResultRows()
+        return StatementResult()
     statement.catalog.create_table(
         name, clause.fields, primary_keys=clause.keys, options=clause.options, if_not_exists=is_lenient, **how
     )
-    return ResultRows()
+    return StatementResult()
 
 
 def _append_or_drop(statement: Statement, name: str, table: Table, rows: Rows) -> Commit:
@@ -238,7 +240,7 @@ def _append_or_drop(statement: Statement, name: str, table: Table, rows: Rows) -
 # ---- DELETE, UPDATE, MERGE -----------------------------------------------------------------------
 
 
-def delete(statement: Statement) -> ResultRows:
+def delete(statement: Statement) -> StatementResult:
     """Execute DELETE FROM by the backend's `delete`."""
     statement.tokens.expect("FROM")
     name = statement.name()
@@ -250,7 +252,7 @@ def delete(statement: Statement) -> ResultRows:
     return commit_result(statement.backend.delete(table, expressions.expression(node, _scope(statement, side))))
 
 
-def update(statement: Statement) -> ResultRows:
+def update(statement: Statement) -> StatementResult:
     """Execute UPDATE by the backend's `update`."""
     name = statement.name()
     table, side = statement.table(name), _side(statement, name)
@@ -263,7 +265,7 @@ def update(statement: Statement) -> ResultRows:
     return commit_result(statement.backend.update(table, values, where=condition))
 
 
-def merge(statement: Statement) -> ResultRows:
+def merge(statement: Statement) -> StatementResult:
     """Execute MERGE INTO by the backend's `merge`."""
     tokens = statement.tokens
     tokens.expect("INTO")
@@ -280,7 +282,9 @@ def merge(statement: Statement) -> ResultRows:
         source = statement.backend.renamed(source, names(tokens))
     called = (parts[-1].lower(), ".".join(parts).lower())
     columns = dict(polars_schema(statement.backend.fields(source), timestamp_unit="us"))
-    theirs = TableScope(names=called if alias is None else (alias.lower(),), columns=columns, prefix=SOURCE)
+    theirs = TableScope(
+        names=called if alias is None else (alias.lower(),), columns=columns, prefix=MERGE_SOURCE_PREFIX
+    )
     tokens.expect("ON")
     tree = expressions.parse_tree(f"MERGE INTO t USING s ON {tokens.remaining_text}", "MERGE")
     _refuse_other_clauses(tree, "this", "using", "on", "whens")
@@ -386,7 +390,7 @@ def _refuse_other_clauses(node: Node, *names: str) -> None:
 # ---- inserts ------------------------------------------------------------
 
 
-def insert(statement: Statement) -> ResultRows:
+def insert(statement: Statement) -> StatementResult:
     """Execute INSERT INTO and INSERT OVERWRITE."""
     tokens = statement.tokens
     mode = "overwrite" if tokens.accept("OVERWRITE") else "append"

@@ -225,7 +225,7 @@ def unsupported_node(node: Node) -> Unsupported:
 
 def _literal(node: Node, scope: Scope) -> pl.Expr:  # noqa: ARG001 - as its kind
     value = _value(node)
-    return numeric_promotion.decimal(value).expr if isinstance(value, Decimal) else pl.lit(value)
+    return numeric_promotion.decimal_literal(value).expr if isinstance(value, Decimal) else pl.lit(value)
 
 
 def _value(node: Node) -> str | int | float | Decimal:
@@ -238,7 +238,7 @@ def _value(node: Node) -> str | int | float | Decimal:
     if "e" in text.lower():
         return float(text)
     value = Decimal(text)
-    if len(value.as_tuple().digits) > numeric_promotion.MOST_DIGITS:
+    if len(value.as_tuple().digits) > numeric_promotion.MAX_PRECISION:
         raise SchemaMismatch(f"{text} has more digits than a DECIMAL holds")
     return value
 
@@ -251,7 +251,7 @@ def _comparable_pair(left: Node, right: Node, scope: Scope) -> tuple[pl.Expr, pl
     first, second = _build_operand(left, right, scope), _build_operand(right, left, scope)
     dtypes = _dtype(first, left, scope), _dtype(second, right, scope)
     if all(dtype.is_numeric() for dtype in dtypes):
-        pair = numeric_promotion.promote_operands(
+        pair = numeric_promotion.promote_for_comparison(
             TypedNumber(expr=first, dtype=dtypes[0]), TypedNumber(expr=second, dtype=dtypes[1])
         )
         return pair[0].expr, pair[1].expr
@@ -424,7 +424,7 @@ def _neg(node: Node, scope: Scope) -> pl.Expr:
     if isinstance(node.this, exp.Literal) and not node.this.is_string:
         value = _value(node.this)
         assert not isinstance(value, str)
-        return numeric_promotion.decimal(-value).expr if isinstance(value, Decimal) else pl.lit(-value)
+        return numeric_promotion.decimal_literal(-value).expr if isinstance(value, Decimal) else pl.lit(-value)
     return -_widen_integer(node.this, scope)
 
 
@@ -454,7 +454,7 @@ def _build_in_subquery(node: Node, scope: Scope) -> pl.Expr:
     if dtype.is_integer() and choices.dtype.is_integer():
         expr, choices = expr.cast(pl.Int64), choices.cast(pl.Int64)
     elif isinstance(dtype, pl.Decimal) and isinstance(choices.dtype, pl.Decimal):
-        both = pl.Decimal(numeric_promotion.MOST_DIGITS, max(dtype.scale, choices.dtype.scale))
+        both = pl.Decimal(numeric_promotion.MAX_PRECISION, max(dtype.scale, choices.dtype.scale))
         expr, choices = expr.cast(both), choices.cast(both)
     elif (
         isinstance(dtype, pl.Datetime)
@@ -523,7 +523,7 @@ def _cast(node: Node, scope: Scope) -> pl.Expr:
         return pl.lit(moment(str(literal.this), kind, scope), kind)
     expr, dtype, wanted = expression(node.this, scope), dtype_of(node.this, scope), _cast_target(node.args["to"], to)
     if wanted is None or not (
-        isinstance(dtype, pl.Null) or dtype == wanted or numeric_promotion.is_same_cast(dtype, wanted)
+        isinstance(dtype, pl.Null) or dtype == wanted or numeric_promotion.cast_agrees_with_spark(dtype, wanted)
     ):
         raise unsupported_node(node)
     return expr.cast(wanted, strict=True)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from decimal import Decimal
 
-MOST_DIGITS = 38
+MAX_PRECISION = 38
 """The greatest precision of a DECIMAL."""
 _LEAST_FRACTION = 6
 """The least scale of a quotient of decimals."""
@@ -49,7 +49,7 @@ class TypedNumber:
     def digits(self) -> tuple[int, int]:
         """The precision and scale of an integer or DECIMAL: all digits, and the digits after the point."""
         if isinstance(self.dtype, pl.Decimal):
-            return self.dtype.precision or MOST_DIGITS, self.dtype.scale
+            return self.dtype.precision or MAX_PRECISION, self.dtype.scale
         return _DIGITS.get(type(self.dtype), 20), 0
 
     def to(self, dtype: pl.DataType) -> TypedNumber:
@@ -57,7 +57,7 @@ class TypedNumber:
         return self if self.dtype == dtype else TypedNumber(expr=self.expr.cast(dtype), dtype=dtype)
 
 
-def decimal(value: Decimal) -> TypedNumber:
+def decimal_literal(value: Decimal) -> TypedNumber:
     """Return the DECIMAL literal of a value, with the precision and scale that it is written with."""
     _, written, exponent = value.as_tuple()
     scale = -int(exponent)
@@ -65,7 +65,7 @@ def decimal(value: Decimal) -> TypedNumber:
     return TypedNumber(expr=pl.lit(value, dtype), dtype=dtype)
 
 
-def promote_operands(left: TypedNumber, right: TypedNumber) -> tuple[TypedNumber, TypedNumber]:
+def promote_for_comparison(left: TypedNumber, right: TypedNumber) -> tuple[TypedNumber, TypedNumber]:
     """Return the two sides of a comparison, cast to the type in which Spark compares them."""
     if left.is_float or right.is_float:
         return (left, right) if left.dtype == right.dtype else (left.to(pl.Float64()), right.to(pl.Float64()))
@@ -84,7 +84,7 @@ def compute_arithmetic(sign: str, left: TypedNumber, right: TypedNumber) -> Type
         left.is_float or right.is_float or (sign == "/" and not left.is_decimal and not right.is_decimal)
     ):
         first, second = (
-            (side.to(pl.Float64()) for side in (left, right)) if sign == "/" else promote_operands(left, right)
+            (side.to(pl.Float64()) for side in (left, right)) if sign == "/" else promote_for_comparison(left, right)
         )
         return TypedNumber(expr=_apply_operator(sign, first.expr, second.expr), dtype=first.dtype)
     if left.is_decimal or right.is_decimal:
@@ -115,10 +115,10 @@ def _decimals(sign: str, left: TypedNumber, right: TypedNumber) -> TypedNumber |
         total = digits - scale + other_scale + after
     else:
         return None
-    if total > MOST_DIGITS:
+    if total > MAX_PRECISION:
         return None
     # Polars gives a product and a quotient as many digits after the point as the side that has more of them
-    widened = left.expr.cast(pl.Decimal(MOST_DIGITS, after))
+    widened = left.expr.cast(pl.Decimal(MAX_PRECISION, after))
     dtype = pl.Decimal(total, after)
     return TypedNumber(expr=_apply_operator(sign, widened, right.expr).cast(dtype), dtype=dtype)
 
@@ -138,7 +138,7 @@ def _as_decimal(number: TypedNumber) -> TypedNumber:
     return number if number.is_decimal else number.to(pl.Decimal(number.digits[0], 0))
 
 
-def is_same_cast(dtype: pl.DataType, wanted: pl.DataType) -> bool:
+def cast_agrees_with_spark(dtype: pl.DataType, wanted: pl.DataType) -> bool:
     """Return whether CAST from `dtype` to `wanted` gives the same in Spark and in Polars.
 
     That is: for each value both engines return the same result, or both raise an error.

@@ -25,7 +25,7 @@ from lakekit.format.polars_types import paimon_type, polars_type
 from lakekit.model.table_paths import check_not_in_hint
 from lakekit.read.user_expressions import translate_panics
 from lakekit.sql import ddl, dispatch, expressions
-from lakekit.sql.backend import ResultRows, Statement, single_column
+from lakekit.sql.backend import Statement, StatementResult, single_column
 from lakekit.sql.expressions import exp
 from lakekit.sql.tokenizer import TokenStream, excerpt, single_statement, statements, strip_hints, without_secrets
 from lakekit.storage.object_store_requests import typed_refusals
@@ -72,9 +72,9 @@ def sql(catalog: Catalog, text: str) -> pl.LazyFrame | pl.DataFrame:
     backend, result = PolarsBackend(), None
     for tokens in read:  # scalar: one a statement
         if tokens.accept("USE", "CATALOG"):
-            catalog, backend, result = backend.catalog(tokens), replace(backend, database=None), ResultRows()
+            catalog, backend, result = backend.catalog(tokens), replace(backend, database=None), StatementResult()
         elif tokens.accept("USE"):
-            backend, result = replace(backend, database=_parse_use(catalog, tokens)), ResultRows()
+            backend, result = replace(backend, database=_parse_use(catalog, tokens)), StatementResult()
         elif tokens.accept("CREATE", "CATALOG"):
             result = _create_catalog(backend, tokens)
         else:
@@ -82,7 +82,7 @@ def sql(catalog: Catalog, text: str) -> pl.LazyFrame | pl.DataFrame:
                 result = dispatch.execute(Statement(backend=backend, catalog=catalog, tokens=tokens))
     if isinstance(result, pl.LazyFrame):
         return result if len(read) == 1 else _collect(result, read[-1].text)
-    assert isinstance(result, ResultRows)
+    assert isinstance(result, StatementResult)
     return _result_frame(result)
 
 
@@ -109,7 +109,7 @@ def _parse_use(catalog: Catalog, tokens: TokenStream) -> str:
     return name
 
 
-def _create_catalog(backend: PolarsBackend, tokens: TokenStream) -> ResultRows:
+def _create_catalog(backend: PolarsBackend, tokens: TokenStream) -> StatementResult:
     """Execute CREATE CATALOG: another catalog, known by its name in the statements that follow.
 
     Raises what `lk.connect` raises.
@@ -123,7 +123,7 @@ def _create_catalog(backend: PolarsBackend, tokens: TokenStream) -> ResultRows:
         raise InvalidOption(f"CREATE CATALOG {name}: type is {kind!r}, and there is {_KIND!r}", key="type", value=kind)
     storage_options = {key: options.pop(key) for key in list(options) if key.startswith(_STORAGES)}
     backend.catalogs[name] = connect(storage_options=storage_options or None, options=options)
-    return ResultRows()
+    return StatementResult()
 
 
 def _collect(rows: pl.LazyFrame, text: str) -> pl.DataFrame:
@@ -137,7 +137,7 @@ def _rename_pattern_columns(rows: pl.LazyFrame) -> pl.LazyFrame:
     return rows.rename({name: internal(_RENAMED, name) for name in names}) if names else rows
 
 
-def _result_frame(answer: ResultRows) -> pl.DataFrame:
+def _result_frame(answer: StatementResult) -> pl.DataFrame:
     return pl.DataFrame(
         list(answer.rows), schema={name: _RESULT_TYPES[kind] for name, kind in answer.kinds.items()}, orient="row"
     )

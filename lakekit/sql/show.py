@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit.catalog.views import View
 from lakekit.errors import ColumnNotFound, InvalidOption, Unsupported
-from lakekit.sql.backend import ResultRows
+from lakekit.sql.backend import StatementResult
 from lakekit.sql.ddl import partition_of
 from lakekit.sql.dml import schema_of
 from lakekit.sql.tokenizer import quote_identifier
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _DESCRIBE_COLUMNS = "col_name string, data_type string, comment string"
 
 
-def show(statement: Statement) -> ResultRows:
+def show(statement: Statement) -> StatementResult:
     """Execute SHOW, of what `_SHOW_STATEMENTS` has. Raises `Unsupported` for others."""
     tokens = statement.tokens
     for phrase, gives in _SHOW_STATEMENTS.items():
@@ -40,25 +40,25 @@ def show(statement: Statement) -> ResultRows:
     raise Unsupported(msg, feature="catalog.sql")
 
 
-def _databases(statement: Statement) -> ResultRows:
+def _databases(statement: Statement) -> StatementResult:
     is_wanted = _like(statement)
-    return ResultRows("namespace string", [(name,) for name in statement.catalog.databases() if is_wanted(name)])
+    return StatementResult("namespace string", [(name,) for name in statement.catalog.databases() if is_wanted(name)])
 
 
-def _tables(statement: Statement) -> ResultRows:
+def _tables(statement: Statement) -> StatementResult:
     database = _database(statement)
     is_wanted = _like(statement)
     rows = statement.catalog.tables(database).select("database", "table").rows()  # scalar: one a table
-    return ResultRows(
+    return StatementResult(
         "namespace string, tableName string, isTemporary boolean", [(*row, False) for row in rows if is_wanted(row[1])]
     )
 
 
-def _create_table(statement: Statement) -> ResultRows:
-    return ResultRows("createtab_stmt string", [(_table(statement).to_sql(),)])
+def _create_table(statement: Statement) -> StatementResult:
+    return StatementResult("createtab_stmt string", [(_table(statement).to_sql(),)])
 
 
-def _columns(statement: Statement) -> ResultRows:
+def _columns(statement: Statement) -> StatementResult:
     statement.tokens.expect("IN" if statement.tokens.is_next("IN") else "FROM")
     parts = statement.tokens.names("a table, as database.table")
     if statement.tokens.accept("IN") or statement.tokens.accept("FROM"):
@@ -66,11 +66,11 @@ def _columns(statement: Statement) -> ResultRows:
     statement.tokens.end()
     name = statement.full(parts)
     if not isinstance(statement.resolve_name(name), Table):
-        return ResultRows("col_name string", [(field.name,) for field in _fields_of_query(statement, name)])
-    return ResultRows("col_name string", [(column,) for column in schema_of(statement.table(name)).names])
+        return StatementResult("col_name string", [(field.name,) for field in _fields_of_query(statement, name)])
+    return StatementResult("col_name string", [(column,) for column in schema_of(statement.table(name)).names])
 
 
-def _properties(statement: Statement) -> ResultRows:
+def _properties(statement: Statement) -> StatementResult:
     """Return all properties, or the one named; a table's keys and comment are among them, as in Spark."""
     tokens = statement.tokens
     table = statement.table(statement.name())
@@ -87,7 +87,7 @@ def _properties(statement: Statement) -> ResultRows:
     if key is not None:
         missing = f"Table {table.name} does not have property: {key}"
         values = {key: values.get(key, missing)}
-    return ResultRows("key string, value string", sorted(values.items()))
+    return StatementResult("key string, value string", sorted(values.items()))
 
 
 def _table_properties(table: Table) -> dict[str, str]:
@@ -97,7 +97,7 @@ def _table_properties(table: Table) -> dict[str, str]:
     return {**schema.options, **keys, **({"comment": schema.comment} if schema.comment else {})}
 
 
-def _partitions(statement: Statement) -> ResultRows:
+def _partitions(statement: Statement) -> StatementResult:
     tokens = statement.tokens
     table = statement.table(statement.name())
     wanted = partition_of(tokens) if tokens.accept("PARTITION") else {}
@@ -116,10 +116,10 @@ def _partitions(statement: Statement) -> ResultRows:
     paths = [
         "/".join(f"{key}={value}" for key, value in row.items()) for row in told_as if wanted.items() <= row.items()
     ]
-    return ResultRows("partition string", [(path,) for path in paths])
+    return StatementResult("partition string", [(path,) for path in paths])
 
 
-_SHOW_STATEMENTS: Mapping[str, Callable[[Statement], ResultRows]] = {
+_SHOW_STATEMENTS: Mapping[str, Callable[[Statement], StatementResult]] = {
     "DATABASES": _databases,
     "SCHEMAS": _databases,
     "NAMESPACES": _databases,
@@ -161,7 +161,7 @@ def _table(statement: Statement) -> Table:
 # ---- DESCRIBE ------------------------------------------------------------------------------------
 
 
-def describe(statement: Statement) -> ResultRows:
+def describe(statement: Statement) -> StatementResult:
     """Execute DESCRIBE: a table's columns, one column, or a query's columns.
 
     With EXTENDED also the table's location and its properties.
@@ -169,7 +169,7 @@ def describe(statement: Statement) -> ResultRows:
     tokens = statement.tokens
     if tokens.accept("QUERY") or tokens.is_next("SELECT") or tokens.is_next("WITH"):
         fields = statement.backend.fields(statement.backend.query(statement, tokens.remaining_text))
-        return ResultRows(
+        return StatementResult(
             _DESCRIBE_COLUMNS, [(column.name, statement.backend.type_text(column.type), None) for column in fields]
         )
     for other in ("DATABASE", "SCHEMA", "NAMESPACE", "FUNCTION"):
@@ -208,10 +208,10 @@ def describe(statement: Statement) -> ResultRows:
             ("Provider", "paimon", ""),
             ("Table Properties", f"[{properties}]", ""),
         ]
-    return ResultRows(_DESCRIBE_COLUMNS, rows)
+    return StatementResult(_DESCRIBE_COLUMNS, rows)
 
 
-def _described_query(statement: Statement, name: str, *, is_more: bool) -> ResultRows:
+def _described_query(statement: Statement, name: str, *, is_more: bool) -> StatementResult:
     """Return the columns of a view, or of a system table."""
     rows: list[tuple[Any, ...]] = [
         (field.name, statement.backend.type_text(field.type), None) for field in _fields_of_query(statement, name)
@@ -225,7 +225,7 @@ def _described_query(statement: Statement, name: str, *, is_more: bool) -> Resul
             ("Type", "VIEW", ""),
             ("View Text", view.query, ""),
         ]
-    return ResultRows(_DESCRIBE_COLUMNS, rows)
+    return StatementResult(_DESCRIBE_COLUMNS, rows)
 
 
 def _fields_of_query(statement: Statement, name: str) -> Sequence[Field]:
@@ -236,7 +236,7 @@ def _fields_of_query(statement: Statement, name: str) -> Sequence[Field]:
     return statement.backend.fields(statement.backend.query(statement, f"SELECT * FROM {quoted_name}"))  # noqa: S608 - a name in backquotes
 
 
-def _one_column(statement: Statement, table: Table) -> ResultRows:
+def _one_column(statement: Statement, table: Table) -> StatementResult:
     path = statement.tokens.names("a column")
     statement.tokens.end()
     if len(path) > 1:
@@ -252,4 +252,4 @@ def _one_column(statement: Statement, table: Table) -> ResultRows:
         ("data_type", statement.backend.type_text(field.type)),
         ("comment", field.comment or "NULL"),
     ]
-    return ResultRows("info_name string, info_value string", rows)
+    return StatementResult("info_name string, info_value string", rows)

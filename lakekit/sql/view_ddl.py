@@ -15,7 +15,7 @@ from lakekit.errors import InvalidOption, NotFound, Unsupported, ViewNotFound
 from lakekit.format_table.scan import FORMAT_TABLE
 from lakekit.options.features import OBJECTS
 from lakekit.sql import ddl
-from lakekit.sql.backend import ResultRows
+from lakekit.sql.backend import StatementResult
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ _CONNECTOR = "paimon"
 # ---- views ---------------------------------------------------------------------------------------
 
 
-def create_view(statement: Statement) -> ResultRows | None:
+def create_view(statement: Statement) -> StatementResult | None:
     """Execute CREATE VIEW; return None where the statement creates something else."""
     tokens = statement.tokens
     is_temporary = tokens.accept("TEMPORARY")
@@ -45,10 +45,10 @@ def create_view(statement: Statement) -> ResultRows | None:
     statement.catalog.create_view(
         name, tokens.remaining_text, columns=columns, comment=comment, temporary=is_temporary, if_not_exists=is_lenient
     )
-    return ResultRows()
+    return StatementResult()
 
 
-def drop_view(statement: Statement) -> ResultRows | None:
+def drop_view(statement: Statement) -> StatementResult | None:
     """Execute DROP VIEW; return None where the statement drops something else."""
     tokens = statement.tokens
     if not tokens.accept("VIEW") and not tokens.accept("TEMPORARY", "VIEW"):
@@ -56,10 +56,10 @@ def drop_view(statement: Statement) -> ResultRows | None:
     is_lenient, name = tokens.accept("IF", "EXISTS"), statement.name()
     tokens.end()
     statement.catalog.drop_view(name, if_exists=is_lenient)
-    return ResultRows()
+    return StatementResult()
 
 
-def show_view(statement: Statement) -> ResultRows | None:
+def show_view(statement: Statement) -> StatementResult | None:
     """Execute SHOW VIEWS and SHOW CREATE VIEW; return None for another SHOW."""
     tokens = statement.tokens
     if tokens.accept("VIEWS"):
@@ -68,7 +68,7 @@ def show_view(statement: Statement) -> ResultRows | None:
         )
         tokens.end()
         rows = statement.catalog.views(database).select("database", "view", "temporary").rows()  # scalar: one a view
-        return ResultRows("namespace string, viewName string, isTemporary boolean", rows)
+        return StatementResult("namespace string, viewName string, isTemporary boolean", rows)
     if not tokens.accept("CREATE", "VIEW"):
         return None
     name = statement.name()
@@ -76,13 +76,13 @@ def show_view(statement: Statement) -> ResultRows | None:
     view: object = statement.catalog.table(name)
     if not isinstance(view, View):
         raise ViewNotFound(f"{name} is a table: SHOW CREATE TABLE {name}", name=name)
-    return ResultRows("createtab_stmt string", [(view.to_sql(),)])
+    return StatementResult("createtab_stmt string", [(view.to_sql(),)])
 
 
 # ---- materialized tables -------------------------------------------------------------------------
 
 
-def create_materialized(statement: Statement) -> ResultRows:
+def create_materialized(statement: Statement) -> StatementResult:
     """Execute CREATE MATERIALIZED TABLE, read as far as TABLE."""
     tokens = statement.tokens
     is_lenient, name = tokens.accept("IF", "NOT", "EXISTS"), statement.name()
@@ -115,15 +115,15 @@ def create_materialized(statement: Statement) -> ResultRows:
             f"CREATE MATERIALIZED TABLE {name}: say how old it may be, FRESHNESS = INTERVAL '1' HOUR", key="freshness"
         )
     if is_lenient and statement.catalog.exists(name):
-        return ResultRows()
+        return StatementResult()
     query = tokens.remaining_text
     statement.catalog.create_materialized_table(
         name, query, freshness=freshness, partition_keys=partitions, refresh_mode=mode, options=options, comment=comment
     )
-    return ResultRows()
+    return StatementResult()
 
 
-def alter_materialized(statement: Statement) -> ResultRows:
+def alter_materialized(statement: Statement) -> StatementResult:
     """Execute ALTER MATERIALIZED TABLE, read as far as TABLE."""
     tokens, name = statement.tokens, statement.name()
     table = statement.table(name)
@@ -132,13 +132,13 @@ def alter_materialized(statement: Statement) -> ResultRows:
     if tokens.accept("REFRESH"):
         tokens.end()
         commit = table.refresh(force=True)
-        return ResultRows("snapshot_id long, row_count long", [(commit.snapshot_id, commit.row_count)])
+        return StatementResult("snapshot_id long, row_count long", [(commit.snapshot_id, commit.row_count)])
     does = table.suspend if tokens.accept("SUSPEND") else table.resume if tokens.accept("RESUME") else None
     if does is None:
         raise tokens.wrong("REFRESH, SUSPEND or RESUME")
     tokens.end()
     does()
-    return ResultRows()
+    return StatementResult()
 
 
 # ---- tables of other kinds -----------------------------------------------------------------------

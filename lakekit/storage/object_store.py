@@ -34,7 +34,7 @@ from obstore.store import S3Store, from_url
 
 from lakekit.errors import CommitStateUnknown, InvalidOption, StorageFailed, Unsupported
 from lakekit.options.option import FrozenDict
-from lakekit.parallel import parallel_map, run_concurrently
+from lakekit.parallel import parallel_map, start_together
 from lakekit.runtime import lock, new_id
 from lakekit.storage import object_store_options, object_store_requests
 from lakekit.storage.object_store_options import SCHEME_ALIASES, SCHEMES, StoreOptions
@@ -114,7 +114,7 @@ def _check_race(names: list[str], create: Callable[[str, bytes], bool | None], r
     def create_all(writer: int) -> list[bool | None]:
         return [create(name, b"%d" % writer) for name in names]
 
-    answers = run_concurrently(create_all, range(_WRITER_COUNT))
+    answers = start_together(create_all, range(_WRITER_COUNT))
     for position, name in enumerate(names):
         winners = [writer for writer in range(_WRITER_COUNT) if answers[writer][position]]
         if len(winners) > 1 or (winners and read(name) != b"%d" % winners[0]):

@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     At = int | str | datetime | None
 
 
-TIME = pl.Datetime("ms")
+TIME_DTYPE = pl.Datetime("ms")
 """The type of time columns: the local wall clock, as in the reference."""
 
 
-def wall(time_ms: int | None) -> int | None:
+def to_local_wall_ms(time_ms: int | None) -> int | None:
     """Return an instant as the wall clock of this process."""
     return None if time_ms is None else runtime.wall_clock_ms(time_ms)
 
@@ -54,7 +54,7 @@ def snapshots(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
             s.commit_user,
             s.commit_identifier,
             s.commit_kind,
-            wall(s.time_millis),
+            to_local_wall_ms(s.time_millis),
             s.base_manifest_list,
             s.delta_manifest_list,
             s.changelog_manifest_list,
@@ -72,7 +72,7 @@ def snapshots(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
         "commit_user": pl.String,
         "commit_identifier": pl.Int64,
         "commit_kind": pl.String,
-        "commit_time": TIME,
+        "commit_time": TIME_DTYPE,
         "base_manifest_list": pl.String,
         "delta_manifest_list": pl.String,
         "changelog_manifest_list": pl.String,
@@ -91,13 +91,13 @@ def schemas(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
             _to_json(list(s.primary_keys)),
             _to_json(dict(s.options)),
             s.comment,
-            wall(s.time_millis),
+            to_local_wall_ms(s.time_millis),
         )
         for s in schema_files.all(ctx)
     )
     columns: dict[str, Any] = {"schema_id": pl.Int64}
     columns |= dict.fromkeys(("fields", "partition_keys", "primary_keys", "options", "comment"), pl.String)
-    return frame(rows, columns | {"update_time": TIME})
+    return frame(rows, columns | {"update_time": TIME_DTYPE})
 
 
 def _to_json(value: Any) -> str:
@@ -116,7 +116,7 @@ def tags(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
             t.name,
             t.snapshot.id,
             t.snapshot.schema_id,
-            wall(t.snapshot.time_millis),
+            to_local_wall_ms(t.snapshot.time_millis),
             t.snapshot.total_record_count,
             None if t.create_time is None else t.create_time.millis * 1_000_000 + t.create_time.nanos,
             None if t.time_retained_ns is None else iso_duration(t.time_retained_ns),
@@ -127,7 +127,7 @@ def tags(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
         "tag_name": pl.String,
         "snapshot_id": pl.Int64,
         "schema_id": pl.Int64,
-        "commit_time": TIME,
+        "commit_time": TIME_DTYPE,
         "record_count": pl.Int64,
         "create_time": pl.Int64,
         "time_retained": pl.String,
@@ -151,8 +151,8 @@ def iso_duration(nanos: int) -> str:
 def branches(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
     """Return every branch but main."""
     return frame(
-        ((b.name, wall(b.created_ms)) for b in refs.list_branches(ctx)),
-        {"branch_name": pl.String, "create_time": TIME},
+        ((b.name, to_local_wall_ms(b.created_ms)) for b in refs.list_branches(ctx)),
+        {"branch_name": pl.String, "create_time": TIME_DTYPE},
     )
 
 
@@ -193,7 +193,7 @@ def statistics(ctx: TableContext, at: At = None) -> pl.DataFrame:
 # ---- data ------------------------------------------------------------
 
 
-KIND: Final = "rowkind"
+ROW_KIND_COLUMN: Final = "rowkind"
 """The column of row kinds."""
 UPDATE_BEFORE = "-U"
 """The row kind of the old version of an updated row."""
@@ -212,8 +212,8 @@ def audit_source(ctx: TableContext, at: int | str | datetime | None = None) -> T
     """Return the scan of the audit log."""
     numbered = bool(ctx.schema.primary_keys) and ctx.options.table_read_sequence_number_enabled
     if at is None and time_travel.means_changes(ctx):
-        return replace(incremental.changes_from_options(ctx, kind_column=KIND), numbered=numbered)
-    return replace(table_scan.scan(ctx, at), kind_column=KIND, numbered=numbered, keeps_deletes=True)
+        return replace(incremental.changes_from_options(ctx, kind_column=ROW_KIND_COLUMN), numbered=numbered)
+    return replace(table_scan.scan(ctx, at), kind_column=ROW_KIND_COLUMN, numbered=numbered, keeps_deletes=True)
 
 
 def binlog(ctx: TableContext, at: int | str | datetime | None = None) -> pl.LazyFrame:
@@ -224,7 +224,9 @@ def binlog(ctx: TableContext, at: int | str | datetime | None = None) -> pl.Lazy
     """
     source = audit_source(ctx, at)
     audit = polars_pushdown.scan_lazily(source)
-    columns = [(name, dtype) for name, dtype in audit.collect_schema().items() if name not in (KIND, SEQUENCE)]
+    columns = [
+        (name, dtype) for name, dtype in audit.collect_schema().items() if name not in (ROW_KIND_COLUMN, SEQUENCE)
+    ]
     if isinstance(source, incremental.IncrementalScan) and source.mode != "diff" and ctx.schema.primary_keys:
         listed = dict(columns)
         schema = {name: pl.List(dtype) if name in listed else dtype for name, dtype in audit.collect_schema().items()}
@@ -233,7 +235,7 @@ def binlog(ctx: TableContext, at: int | str | datetime | None = None) -> pl.Lazy
             packed, predicate_pushdown=False, projection_pushdown=False, slice_pushdown=False, schema=schema
         )
     return audit.select(
-        cs.by_name(KIND, SEQUENCE, require_all=False),
+        cs.by_name(ROW_KIND_COLUMN, SEQUENCE, require_all=False),
         *(
             col(name).map_batches(_wrap_in_lists, return_dtype=pl.List(dtype), is_elementwise=True)
             for name, dtype in columns
@@ -241,21 +243,21 @@ def binlog(ctx: TableContext, at: int | str | datetime | None = None) -> pl.Lazy
     )
 
 
-STREAMS = ("audit_log", "binlog")
+CHANGE_TABLES = ("audit_log", "binlog")
 """System tables that can be read as a stream."""
 
 
-def show_changes(name: str, frame: pl.LazyFrame, ctx: TableContext) -> pl.LazyFrame:
-    """Return one change of a stream in the shape of the system table `name`, which is one of `STREAMS`.
+def as_changelog_table(name: str, frame: pl.LazyFrame, ctx: TableContext) -> pl.LazyFrame:
+    """Return one change of a stream in the shape of the system table `name`, which is one of `CHANGE_TABLES`.
 
     `frame`: the rows of the change, with `_row_kind` as first column.
     """
-    renamed = frame.rename({ROW_KIND: KIND})
+    renamed = frame.rename({ROW_KIND: ROW_KIND_COLUMN})
     if name == "audit_log":
         return renamed
-    columns = [(column, dtype) for column, dtype in renamed.collect_schema().items() if column != KIND]
+    columns = [(column, dtype) for column, dtype in renamed.collect_schema().items() if column != ROW_KIND_COLUMN]
     if ctx.schema.primary_keys:
-        schema = {KIND: pl.String(), **{column: pl.List(dtype) for column, dtype in columns}}
+        schema = {ROW_KIND_COLUMN: pl.String(), **{column: pl.List(dtype) for column, dtype in columns}}
         packed = partial(_pack_updates, keys=ctx.schema.primary_keys)
         return renamed.map_batches(
             packed, predicate_pushdown=False, projection_pushdown=False, slice_pushdown=False, schema=schema
@@ -264,7 +266,7 @@ def show_changes(name: str, frame: pl.LazyFrame, ctx: TableContext) -> pl.LazyFr
         col(column).map_batches(_wrap_in_lists, return_dtype=pl.List(dtype), is_elementwise=True)
         for column, dtype in columns
     )
-    return renamed.select(col(KIND), *lists)
+    return renamed.select(col(ROW_KIND_COLUMN), *lists)
 
 
 def _wrap_in_lists(column: pl.Series) -> pl.Series:
@@ -288,13 +290,13 @@ def _pack_updates(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     """
     places = np.arange(rows.height)
     alike = rows.select(pl.all_horizontal(key.eq_missing(key.shift(-1)) for key in cols(keys))).to_series().to_numpy()
-    may = (rows.get_column(KIND) == UPDATE_BEFORE).to_numpy() & alike & (places < rows.height - 1)
+    may = (rows.get_column(ROW_KIND_COLUMN) == UPDATE_BEFORE).to_numpy() & alike & (places < rows.height - 1)
     first = may & ~np.concatenate([[False], may[:-1]])[: rows.height]
     # in a run of -U rows every second one is packed with the -U row before it
     begins = may & ((places - np.maximum.accumulate(np.where(first, places, 0))) % 2 == 0)
     starts = places[~np.concatenate([[False], begins[:-1]])[: rows.height]]
     offsets = np.append(starts, rows.height)
-    row_indices = {KIND: offsets[1:] - 1, SEQUENCE: starts}
+    row_indices = {ROW_KIND_COLUMN: offsets[1:] - 1, SEQUENCE: starts}
     return pl.DataFrame(
         [
             column[row_indices[column.name]] if column.name in row_indices else _to_lists(column, offsets)

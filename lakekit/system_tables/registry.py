@@ -58,20 +58,20 @@ REFUSED_TABLES = ("row_tracking",)
 """System tables of Paimon that lakekit refuses with `Unsupported`."""
 
 
-def system(ctx: TableContext, name: str, at: int | str | datetime | None = None) -> pl.LazyFrame:
+def system_table(ctx: TableContext, name: str, at: int | str | datetime | None = None) -> pl.LazyFrame:
     """Return a system table of a table.
 
     Raises: `TableNotFound` for a name that Paimon does not have, `Unsupported` for a system table that lakekit refuses.
     """
-    table = TABLES[check(name, ctx.name)]
+    table = TABLES[normalize_name(name, ctx.name)]
     with add_manifest_path(ctx, lambda: time_travel.locate(ctx, at).snapshot):
         return table(ctx, at).lazy()
 
 
-def check(name: str, table: str) -> str:
+def normalize_name(name: str, table: str) -> str:
     """Return the name of a system table in lower case. `table` is for the message.
 
-    Raises: as `system`.
+    Raises: as `system_table`.
     """
     wanted = str(name).lower()
     if wanted in REFUSED_TABLES:

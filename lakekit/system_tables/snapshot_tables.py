@@ -474,13 +474,13 @@ def _indexes(ctx: TableContext, entries: ManifestEntries, i: int) -> Iterator[tu
     for name in file.extra_files:
         if name.endswith(".index"):
             outside = ctx.paths.extra_file(path, name)
-            first = ctx.storage.read(outside, 0, index_container.HEAD)
+            first = ctx.storage.read(outside, 0, index_container.FIXED_HEAD_BYTES)
             head = ctx.storage.read(outside, 0, index_container.head_length(first, path=outside))
             yield from _rows(path, head, outside, ctx.storage.size(outside))
 
 
 def _rows(path: str, container: bytes, outside: str | None, size: int) -> Iterator[tuple[Any, ...]]:
     storage_type = "EMBEDDED" if outside is None else "FILE"
-    for column, indexes in index_container.contents(container, path=outside or path).items():
+    for column, indexes in index_container.read_toc(container, path=outside or path).items():
         for kind, span in indexes.items():
             yield path, column, kind, storage_type, outside, 0 if span is None else span.length, size, span is None

@@ -86,7 +86,7 @@ class InspectMethods(TableCore):
         Raises: `TableNotFound` for a name Paimon does not have, `Unsupported` for one that lakekit refuses.
         """
         ctx = self._context()
-        return registry.system(ctx.with_options(options) if options else ctx, name, at)
+        return registry.system_table(ctx.with_options(options) if options else ctx, name, at)
 
     def _at(self, at: int | str | datetime | None) -> tuple[TableContext, Snapshot | None]:
         ctx, snapshot = time_travel.context_at(self._context(), at)

@@ -88,8 +88,8 @@ class MaintenanceMethods(TableCore):
         are not lost, nothing was rewritten, the number is what it was, and the same call does it again.
         """
         ctx = self._context()
-        maintenance.rewrite.check(ctx, buckets)
-        if maintenance.rewrite.waits_for_compaction(ctx):
+        maintenance.rewrite.check_bucket_count(ctx, buckets)
+        if maintenance.rewrite.needs_full_compaction(ctx):
             with translate_panics(ctx.name, where=where):
                 maintenance.compact.compact(ctx, full=True, where=where)
         before = ctx.options.bucket
@@ -103,7 +103,7 @@ class MaintenanceMethods(TableCore):
             raise
         except BaseException:
             with suppress(LakekitError):  # what went wrong first is what to tell
-                if before != buckets and not maintenance.rewrite.is_used(ctx, buckets):
+                if before != buckets and not maintenance.rewrite.has_files_with_bucket_count(ctx, buckets):
                     schemas.alter(ctx, [SetOption(key="bucket", value=str(before))])
             raise
         return maintenance.after_commit.maintain_after_commit(ctx, committed)

@@ -143,7 +143,7 @@ class ReadMethods(TableCore):
         with user_expressions.translate_panics(ctx.name, aggregates=aggregates, where=where):
             if at is None and time_travel.means_changes(ctx):
                 rows = self.scan()
-                user_expressions.check_aggregates(aggregates, rows.collect_schema(), ctx.name)
+                user_expressions.check_aggregate_temporals(aggregates, rows.collect_schema(), ctx.name)
                 with typed_refusals():
                     return (
                         (rows if where is None else rows.filter(user_expressions.condition(where, ctx)))

@@ -62,7 +62,7 @@ class Schema:
         columns = [
             (humanize.escape_controls(field.name), humanize.escape_controls(str(field.type))) for field in self.fields
         ]
-        width = max((humanize.columns_wide(name) for name, _ in columns), default=0)
+        width = max((humanize.display_width(name) for name, _ in columns), default=0)
         return "\n".join(
             [f"Schema {self.id}", *(f"  {humanize.pad(name, width)}  {of_type}" for name, of_type in columns)]
         )

@@ -431,7 +431,7 @@ def _in_hash_order(function: FieldFunction, rows: list[Row]) -> list[Row]:
     """
     types = {inner.name: inner.type for inner in part(function.type.element).fields}
     columns = [pa.array([row[name] for row in rows], to_arrow(types[name])) for name in function.nested_key]
-    hashes = hashing.hash_rows(binary_row.encode_columns(columns, [types[name] for name in function.nested_key]))
+    hashes = hashing.row_hash_codes(binary_row.encode_columns(columns, [types[name] for name in function.nested_key]))
     return [rows[at] for at in hash_order(hashes.tolist())]
 
 

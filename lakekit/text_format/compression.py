@@ -153,7 +153,7 @@ class _BlockStream:
 # ---- in --------------------------------------------------------------------------------------------------------------
 
 
-def pieces(storage: Storage, path: str, size_bytes: int) -> Iterator[bytes]:
+def read_decompressed(storage: Storage, path: str, size_bytes: int) -> Iterator[bytes]:
     """Yield the decompressed text of a file in pieces of some megabytes.
 
     Raises:
@@ -254,14 +254,14 @@ def _length(data: bytes, offset: int) -> int:
 
 
 _MARK = b"\xef\xbb\xbf"
-MOST_LINE_BYTES = 32 << 20
+MAX_LINE_BYTES = 32 << 20
 """The most bytes of a line; decoding a line needs several times as much memory.
 
 A compressed file of some kilobytes may hold a line of gigabytes.
 """
 
 
-def blocks(pieces: Iterable[bytes], line_end: str, *, any_line_end: bool, path: str) -> Iterator[pl.Series]:
+def line_batches(pieces: Iterable[bytes], line_end: str, *, any_line_end: bool, path: str) -> Iterator[pl.Series]:
     """Yield the lines of a text that comes in pieces, as one series for each piece with a line end.
 
     `any_line_end`: lines end at \\n, \\r or \\r\\n, and `line_end` is ignored. `path`: for messages.
@@ -285,8 +285,8 @@ def blocks(pieces: Iterable[bytes], line_end: str, *, any_line_end: bool, path: 
             yield _column(data[:cut], end)
             data = data[cut + len(end) :]
         unfinished = data + carried
-        if len(unfinished) > MOST_LINE_BYTES:
-            raise LimitExceeded(f"{path}: a line is longer than {MOST_LINE_BYTES} bytes", path=path, field="line")
+        if len(unfinished) > MAX_LINE_BYTES:
+            raise LimitExceeded(f"{path}: a line is longer than {MAX_LINE_BYTES} bytes", path=path, field="line")
     if unfinished:
         yield _column(unfinished.removesuffix(b"\r") if any_line_end else unfinished, end)
 

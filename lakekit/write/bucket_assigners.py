@@ -248,7 +248,7 @@ class WriteParallelism:
 
         Partitions with few buckets are spread over the tasks.
         """
-        return abs(hashing.hash_bytes(binary_row.strip_arity(partition)[1])) % self.tasks
+        return abs(hashing.row_hash_code(binary_row.strip_arity(partition)[1])) % self.tasks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

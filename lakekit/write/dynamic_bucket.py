@@ -95,7 +95,7 @@ class AssignmentRule:
         """Return the assigner of each key."""
         if self.channels == 1:
             return np.zeros(len(hashes), np.int32)
-        start = abs(_remainder(hashing.hash_bytes(binary_row.strip_arity(partition)[1]), self.channels))
+        start = abs(_remainder(hashing.row_hash_code(binary_row.strip_arity(partition)[1]), self.channels))
         return (start + hashing.default_bucket(hashes, self.assigners)) % self.channels
 
 

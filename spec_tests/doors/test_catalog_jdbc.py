@@ -259,7 +259,7 @@ def test_a_lock_about_to_run_out_claims_nothing(lock):
 def test_where_times_mean_nothing_a_lock_is_watched_before_it_is_removed(lock, ask, monkeypatch):
     from lakekit.catalog.dialects import sqlite
 
-    monkeypatch.setattr(sqlite, "EXPIRED", None)
+    monkeypatch.setattr(sqlite, "LOCK_EXPIRED_SQL", None)
     ask("INSERT INTO paimon_distributed_locks VALUES ('jdbc.shop.t', '2001-01-01 00:00:00', 10)")
     at = [0.0]
 

@@ -19,7 +19,7 @@ def test_a_table_is_never_wider_than_asked(data, width, limit):
     heads = data.draw(st.lists(names, min_size=1, max_size=6))
     rows = data.draw(st.lists(st.tuples(*[values for _ in heads]), max_size=8))
     drawn = cards.table(heads, rows, width=width, limit=limit)
-    assert all(humanize.columns_wide(line) <= width for line in drawn.split("\n"))
+    assert all(humanize.display_width(line) <= width for line in drawn.split("\n"))
     assert drawn.replace("\n", "").isprintable()
     assert (f"… {len(rows) - limit} more" in drawn) == (len(rows) > limit)
 
@@ -28,7 +28,7 @@ def test_a_table_is_never_wider_than_asked(data, width, limit):
 def test_a_card_is_never_wider_than_asked(facts, title, width):
     drawn = cards.card(title, facts, width=width).split("\n")
     assert len(drawn) == len(facts) + 1
-    assert all(humanize.columns_wide(line) <= width for line in drawn)
+    assert all(humanize.display_width(line) <= width for line in drawn)
 
 
 def test_a_table_as_it_looks():
@@ -95,7 +95,7 @@ keys = st.lists(st.tuples(st.integers(0, 3), st.text("abc", max_size=2)), min_si
 def test_levels_of_any_keys_fit(files, width):
     boxes = [box(level, *sorted(bounds)) for level, bounds in files]
     drawn = cards.levels("bucket 0", boxes, width=width).split("\n")
-    assert all(humanize.columns_wide(line) <= width for line in drawn)
+    assert all(humanize.display_width(line) <= width for line in drawn)
     shallow = [box for box in boxes if box.level == 0]
     assert ("more" in "".join(drawn)) == (len(shallow) > 16)
 

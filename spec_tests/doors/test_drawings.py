@@ -22,7 +22,7 @@ from lakekit.notebook.panels import VIEW, Canvas, CanvasBox, PictureWidget
 texts = st.text(max_size=12)
 places = st.floats(-50, 900)
 lengths = st.floats(0, 900)
-colors = st.sampled_from([*shapes.LEVELS, *shapes.INK])
+colors = st.sampled_from([*shapes.LEVEL_COLORS, *shapes.INK])
 rects = st.builds(
     Rect,
     x=places,
@@ -60,16 +60,16 @@ def contrast(one, other):
 @pytest.mark.parametrize("ground", ["#ffffff", "#111111"])
 def test_boxes_are_seen_on_light_and_on_dark_ground(ground):
     marks = {name: said for name, said in shapes.INK.items() if name not in ("text", "muted")}
-    assert {said for said in (*shapes.LEVELS, *marks.values()) if contrast(said, ground) < 3} == set()
+    assert {said for said in (*shapes.LEVEL_COLORS, *marks.values()) if contrast(said, ground) < 3} == set()
 
 
 def test_words_are_read_on_the_ground_of_a_png_and_follow_the_theme_of_a_page():
     for name in ("text", "muted"):
-        assert contrast(shapes.ink(name), shapes.BACKGROUND) >= 4.5
-        assert shapes.css(name).startswith("var(--jp-ui-font-color1,")
-    assert shapes.css("#123456") == shapes.ink("#123456") == "#123456"
-    assert shapes.level(-1) == shapes.LEVELS[0]
-    assert shapes.level(99) == shapes.LEVELS[-1]
+        assert contrast(shapes.hex_color(name), shapes.BACKGROUND) >= 4.5
+        assert shapes.css_color(name).startswith("var(--jp-ui-font-color1,")
+    assert shapes.css_color("#123456") == shapes.hex_color("#123456") == "#123456"
+    assert shapes.level_color(-1) == shapes.LEVEL_COLORS[0]
+    assert shapes.level_color(99) == shapes.LEVEL_COLORS[-1]
 
 
 @settings(max_examples=40)

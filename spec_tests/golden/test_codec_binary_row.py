@@ -93,7 +93,7 @@ def test_a_row_is_these_bytes(type_texts: list[str], values: list[Any], text: st
     row = bytes.fromhex(text)
     assert binary_row.encode(values, types) == row
     assert binary_row.decode(row, types) == tuple(values)
-    assert hashing.hash_bytes(row) == code
+    assert hashing.row_hash_code(row) == code
 
 
 @pytest.mark.parametrize(("type_texts", "values", "text", "code"), [case for case in ROWS if case[0]], ids=_name)
@@ -103,7 +103,7 @@ def test_a_column_of_rows_is_these_bytes(type_texts: list[str], values: list[Any
     columns = [arrow.array_of([value, value], t) for value, t in zip(values, types, strict=True)]
     encoded = binary_row.encode_columns(columns, types)
     assert encoded.to_pylist() == [row, row]
-    assert hashing.hash_rows(encoded).tolist() == [code, code]
+    assert hashing.row_hash_codes(encoded).tolist() == [code, code]
     assert hashing.hash_columns(columns, types).tolist() == [code, code]
     decoded = binary_row.decode_columns(pa.array([binary_row.with_arity(row, len(types)), None]), types)
     assert [arrow.values_of(column, t) for column, t in zip(decoded, types, strict=True)] == [[value, None] for value in values]

@@ -10,7 +10,7 @@ import pytest
 
 from lakekit.errors import Corrupt, LakekitError, LimitExceeded, Unsupported, ValueOutOfRange
 from lakekit.testing.fixtures import broken_cases, golden_cases
-from lakekit.testing.golden.checks import check, fields_of, scan
+from lakekit.testing.golden.checks import check, projected_fields, scan
 from lakekit.types import Field, parse
 from spec_tests.places import FIXTURES
 
@@ -24,7 +24,7 @@ def test_a_time_that_nanoseconds_cannot_hold_is_refused_with_column_and_file():
     case = Path(FIXTURES) / "formats/data_file_parquet/all_types.json"
     facts = json.loads(case.read_text(encoding="utf-8"))
     path = str(case.with_suffix(".bin"))
-    frame = scan("parquet", path, fields_of(facts))
+    frame = scan("parquet", path, projected_fields(facts))
     for wanted in (frame, frame.select("c26"), frame.select("c01", "c26").filter(pl.col("c26").is_not_null())):
         with pytest.raises(ValueOutOfRange, match="1677") as refusal:
             wanted.collect()
@@ -42,7 +42,7 @@ def test_a_damaged_file_is_named(case):
     kind = {one.__name__: one for one in (Corrupt, LimitExceeded, Unsupported)}[facts["error"].split(":")[0]]
     path = case.with_suffix(".bin")
     with pytest.raises(kind) as refusal:
-        scan(case.parent.name.removeprefix("data_file_"), str(path), fields_of(facts), data=path.read_bytes()).collect()
+        scan(case.parent.name.removeprefix("data_file_"), str(path), projected_fields(facts), data=path.read_bytes()).collect()
     assert refusal.value.path == str(path)
 
 

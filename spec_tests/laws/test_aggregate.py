@@ -169,7 +169,7 @@ def test_figures_are_those_of_the_column(data):
     column = data.draw(st.lists(st.none() | values(t), max_size=12))
     payload = bsi.build(arrow.array_of(column, t), t, {})
     rows = data.draw(st.none() | st.sets(st.integers(0, len(column))).map(BitMap))
-    keys = [container.literal_keys(literal(value, t), t)[0] for i, value in enumerate(column) if value is not None and (rows is None or i in rows)]
+    keys = [container.equal_keys(literal(value, t), t)[0] for i, value in enumerate(column) if value is not None and (rows is None or i in rows)]
     wanted = ColumnTotals(len(keys), sum(keys), min(keys, default=None), max(keys, default=None))
     assert bsi.figures(payload, len(column), rows) == wanted
     assert bsi.figures(payload, len(column), rows, bounded=False) == ColumnTotals(len(keys), sum(keys), None, None)

@@ -185,7 +185,7 @@ def test_1500_snapshots_are_a_mark_each():
 @given(histories, st.integers(12, 140), st.integers(0, 40))
 def test_the_timeline_in_characters(history, width, selected):
     drawn = timeline.text(history, width=width, selected=selected).split("\n")
-    assert all(humanize.columns_wide(line) <= width for line in drawn)
+    assert all(humanize.display_width(line) <= width for line in drawn)
     assert all(line.isprintable() for line in drawn)
     signs = sum(line.count(sign) for line in drawn[2:] for sign in "●◆■▲○◇□△" if line.startswith(" "))
     if history.marks and width > 40 and not any(set("●◆■▲○◇□△") & set(name) for mark in history.marks for name in (history.table, *mark.tags)):
@@ -329,7 +329,7 @@ def test_nothing_leaves_the_picture_of_the_tree(tree, data):
 @given(trees(), st.integers(20, 140), st.integers(1, 9))
 def test_the_tree_in_characters(tree, width, first):
     drawn = manifests.text(tree, width=width, first=first).split("\n")
-    assert all(humanize.columns_wide(line) <= width for line in drawn)
+    assert all(humanize.display_width(line) <= width for line in drawn)
     assert all(line.isprintable() for line in drawn)
     for listed in tree.lists:
         if len(listed.manifests) > first + 1:

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from lakekit.draw import levels
 from lakekit.draw.humanize import format_size
-from lakekit.draw.level_layout import BucketState, LevelFile, LevelQuery, axis_of, in_order_of_writing, order_of
+from lakekit.draw.level_layout import BucketState, LevelFile, LevelQuery, axis_of, order_of, with_row_number_bounds
 from lakekit.draw.levels import LEFT, RIGHT, picture
 from lakekit.draw.shapes import TextShape, svg
 
@@ -263,7 +263,7 @@ def test_unknown_keys_take_the_whole_axis():
 
 def test_files_of_an_append_table_stand_in_the_order_of_writing():
     made = [LevelFile(name=f"{number}", level=0, low=None, high=None, size_bytes=1, row_count=rows) for number, rows in enumerate((10, 0, 30))]
-    ordered = in_order_of_writing(made)
+    ordered = with_row_number_bounds(made)
     assert [(file.low, file.high) for file in ordered] == [((0,), (9,)), ((10,), (10,)), ((10,), (39,))]
     boxes = picture("bucket", [BucketState(snapshot_id=1, files=ordered)], is_append=True).boxes
     drawn = levels.as_text("bucket", [BucketState(snapshot_id=1, files=ordered)], is_append=True).split("\n")

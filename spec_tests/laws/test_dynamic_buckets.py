@@ -38,7 +38,7 @@ class Told:
     def assign(self, one: int) -> int | None:
         if one in self.where:
             return self.where[one]
-        rule, start = self.rule, abs(java_remainder(hashing.hash_bytes(EMPTY[4:]), self.rule.channels))
+        rule, start = self.rule, abs(java_remainder(hashing.row_hash_code(EMPTY[4:]), self.rule.channels))
         number = (start + abs(java_remainder(one, rule.assigners))) % rule.channels
         if number not in self.assigners:
             own = {bucket: len(hashes) for bucket, hashes in sorted(self.loaded.items())}

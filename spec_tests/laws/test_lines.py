@@ -70,15 +70,15 @@ def test_json_is_read_as_it_was_written(rows):
 @given(st.lists(st.text(alphabet="ab\r\n", max_size=8), max_size=6), st.integers(1, 5))
 def test_lines_do_not_depend_on_how_the_bytes_come(texts, size):
     data = "".join(texts).encode()
-    whole = [line for block in compression.blocks([data], "\n", any_line_end=True, path="p") for line in block]
+    whole = [line for block in compression.line_batches([data], "\n", any_line_end=True, path="p") for line in block]
     pieces = [data[at : at + size] for at in range(0, len(data), size)]
-    assert [line for block in compression.blocks(pieces, "\n", any_line_end=True, path="p") for line in block] == whole
+    assert [line for block in compression.line_batches(pieces, "\n", any_line_end=True, path="p") for line in block] == whole
     assert whole == io.StringIO(data.decode(), newline=None).read().splitlines()
 
 
 def test_other_line_ends_and_marks():
     def lines(data, end="\n", *, anyhow=True):
-        return [line for block in compression.blocks([data], end, any_line_end=anyhow, path="p") for line in block]
+        return [line for block in compression.line_batches([data], end, any_line_end=anyhow, path="p") for line in block]
 
     assert lines(b"\xef\xbb\xbfa\nb") == ["a", "b"]
     assert lines(b"a||b||c", "||", anyhow=False) == ["a", "b", "c"]
@@ -86,9 +86,9 @@ def test_other_line_ends_and_marks():
 
 
 def test_a_line_has_a_longest_length(monkeypatch):
-    monkeypatch.setattr(compression, "MOST_LINE_BYTES", 10)
+    monkeypatch.setattr(compression, "MAX_LINE_BYTES", 10)
     with pytest.raises(LimitExceeded, match="a line is longer than 10 bytes"):
-        list(compression.blocks([b"x" * 8, b"y" * 8], "\n", any_line_end=True, path="p"))
+        list(compression.line_batches([b"x" * 8, b"y" * 8], "\n", any_line_end=True, path="p"))
 
 
 @pytest.mark.parametrize("name", list(EXTENSIONS))
@@ -102,14 +102,14 @@ def test_what_is_compressed_is_decompressed(name):
     storage = MemoryStorage()
     path = f"/t.csv.{EXTENSIONS[name]}".rstrip(".")
     storage.put(path, file.getvalue())
-    assert b"".join(compression.pieces(storage, path, storage.size(path))) == text
+    assert b"".join(compression.read_decompressed(storage, path, storage.size(path))) == text
     if name == "none":
         return
     assert len(file.getvalue()) < len(text)
     for broken in (file.getvalue()[: len(file.getvalue()) // 2], b"\xff" * 100):
         storage.put(path, broken)
         with pytest.raises(Corrupt, match=path):
-            list(compression.pieces(storage, path, storage.size(path)))
+            list(compression.read_decompressed(storage, path, storage.size(path)))
 
 
 def test_several_members_follow_each_other():
@@ -120,7 +120,7 @@ def test_several_members_follow_each_other():
         sink.close()
     storage = MemoryStorage()
     storage.put("/t.csv.gz", file.getvalue())
-    assert b"".join(compression.pieces(storage, "/t.csv.gz", storage.size("/t.csv.gz"))) == b"a\nb\n"
+    assert b"".join(compression.read_decompressed(storage, "/t.csv.gz", storage.size("/t.csv.gz"))) == b"a\nb\n"
 
 
 MISTAKES = pl.Series(["1,a,2.5", "x,b,1", "2,c,y", "3,d"])

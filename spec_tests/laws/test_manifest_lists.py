@@ -86,7 +86,7 @@ def test_a_list_that_is_not_there_is_left_to_be_missed(tmp_path):
     handle = replace(table._context(), runtime=Runtime())
     known = snapshots.all(handle)
     handle.storage.delete([handle.paths.manifest(known[1].delta_manifest_list)])
-    manifest_reader.read_lists(handle, [(snapshot, which) for snapshot in known for which in ("base", "delta", "changelog")])
+    manifest_reader.prefetch_manifest_lists(handle, [(snapshot, which) for snapshot in known for which in ("base", "delta", "changelog")])
     assert [len(manifest_reader.manifest_files(handle, known[at])) for at in (0, 2)] == [1, 3]
     with pytest.raises(FileMissing, match=r"snapshot 2 of .* names"):
         manifest_reader.manifest_files(handle, known[1], "delta")
@@ -100,7 +100,7 @@ def test_the_entries_of_each_are_those_of_all(tmp_path):
     newest = snapshots.latest(handle)
     assert newest is not None
     listed = manifest_reader.manifest_files(handle, newest)
-    parts = manifest_reader.read_each(handle, [*listed, listed[0]])
+    parts = manifest_reader.read_entries_by_manifest(handle, [*listed, listed[0]])
     names = [part.column("file_name").to_pylist() for part in parts]
     assert names[:-1] == [manifest_reader.read_entries(replace(handle, runtime=Runtime()), [one]).column("file_name").to_pylist() for one in listed]
     assert names[-1] == names[0]

@@ -145,7 +145,7 @@ def commit(t: lk.Table, messages: Any) -> lk.Commit:
 def sorted_messages(t: lk.Table) -> Any:
     handle = t._context()
     standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
-    return rewrite.sort(handle, standing, rewrite.ordering(handle, "a", "order"), {partition for partition, _ in standing.places()})
+    return rewrite.sort_append_table(handle, standing, rewrite.parse_sort_order(handle, "a", "order"), {partition for partition, _ in standing.places()})
 
 
 def test_rows_appended_meanwhile_stay(tmp_path):

@@ -473,4 +473,4 @@ def test_a_line_without_end_is_refused_in_little_memory(tmp_path):
 def test_lines_are_bounded():
     pieces = [b"x" * (8 << 20)] * 5
     with pytest.raises(LimitExceeded, match="longer than"):
-        list(compression.blocks(pieces, "\n", any_line_end=True, path="f"))
+        list(compression.line_batches(pieces, "\n", any_line_end=True, path="f"))

@@ -83,8 +83,8 @@ def test_rows_come_back_and_columns_give_the_same_bytes(table: tuple[list[DataTy
     columns = [arrow.array_of([row[i] for row in rows], t) for i, t in enumerate(types)]
     by_column = binary_row.encode_columns(columns, types)
     assert by_column.to_pylist() == encoded
-    hashes = [hashing.hash_bytes(row) for row in encoded]
-    assert hashing.hash_columns(columns, types).tolist() == hashing.hash_rows(by_column).tolist() == hashes
+    hashes = [hashing.row_hash_code(row) for row in encoded]
+    assert hashing.hash_columns(columns, types).tolist() == hashing.row_hash_codes(by_column).tolist() == hashes
     stored = pa.array([binary_row.with_arity(row, len(types)) for row in encoded], pa.binary())
     decoded = binary_row.decode_columns(stored, types, arity_exact=True)
     assert [arrow.values_of(column, t) for column, t in zip(decoded, types, strict=True)] == [[row[i] for row in rows] for i in range(len(types))]
@@ -164,7 +164,7 @@ def test_floats_keep_their_bits_in_rows_and_have_one_nan_in_arrays() -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.none() | st.text(max_size=90), max_size=30))
 def test_a_column_has_the_hashes_of_its_values(texts: list[str | None]) -> None:
-    assert hashing.xx64_column(pa.array(texts, pa.string())).tolist() == [hashing.xx64((text or "").encode()) for text in texts]
+    assert hashing.xx64_column(pa.array(texts, pa.string())).tolist() == [hashing.xxhash64((text or "").encode()) for text in texts]
 
 
 def test_texts_of_every_length_around_the_words_that_are_copied_at_once() -> None:
@@ -175,11 +175,11 @@ def test_texts_of_every_length_around_the_words_that_are_copied_at_once() -> Non
     rows = list(zip(*(c.to_pylist() for c in columns), strict=True))
     encoded = binary_row.encode_columns(columns, types)
     assert encoded.to_pylist() == [binary_row.encode(row, types) for row in rows]
-    assert hashing.hash_columns(columns, types).tolist() == [hashing.hash_bytes(row) for row in encoded.to_pylist()]
-    assert hashing.hash_rows(encoded.slice(3, 9)).tolist() == hashing.hash_rows(encoded)[3:12].tolist()
+    assert hashing.hash_columns(columns, types).tolist() == [hashing.row_hash_code(row) for row in encoded.to_pylist()]
+    assert hashing.row_hash_codes(encoded.slice(3, 9)).tolist() == hashing.row_hash_codes(encoded)[3:12].tolist()
 
 
 def test_only_whole_words_are_hashed() -> None:
-    for call in (lambda: hashing.hash_bytes(b"abc"), lambda: hashing.hash_rows(pa.array([b"abc"]))):
+    for call in (lambda: hashing.row_hash_code(b"abc"), lambda: hashing.row_hash_codes(pa.array([b"abc"]))):
         with pytest.raises(LakekitError, match="word"):
             call()

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from lakekit.catalog.jdbc_session import JdbcAddress
 
-MARK = "%s"
+PLACEHOLDER = "%s"
 """The placeholder of a value in a statement."""
-EXPIRED = "TIMESTAMPDIFF(SECOND, acquired_at, NOW()) > expire_time_seconds"
+LOCK_EXPIRED_SQL = "TIMESTAMPDIFF(SECOND, acquired_at, NOW()) > expire_time_seconds"
 """The SQL condition that a lock's row has expired."""
 Error = err.MySQLError
 """The base class of the driver's errors."""
@@ -86,7 +86,7 @@ def is_missing(error: Exception) -> bool:
     return _code(error) == _NO_TABLE
 
 
-def why(error: Exception) -> str | None:
+def error_hint(error: Exception) -> str | None:
     """Return advice on an error that only MySQL raises; None: there is no advice."""
     if _code(error) == _KEY_TOO_LONG:
         return (

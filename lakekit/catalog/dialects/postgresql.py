@@ -1,7 +1,8 @@
 """PostgreSQL, by psycopg (the extra `postgresql`).
 
 The time in a lock's row has no zone: it is the wall clock of its writer. An old row therefore proves nothing, and
-`EXPIRED` is None: a lock counts as left behind only when its row was seen unchanged for as long as it may be held.
+`LOCK_EXPIRED_SQL` is None: a lock counts as left behind only when its row was seen unchanged for as long as it may be
+held.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from lakekit.runtime import warn_user
 if TYPE_CHECKING:
     from lakekit.catalog.jdbc_session import JdbcAddress
 
-MARK = "%s"
-EXPIRED = None
+PLACEHOLDER = "%s"
+LOCK_EXPIRED_SQL = None
 Error = psycopg.Error
 _NAMES = {
     "sslmode": "sslmode",
@@ -71,6 +72,6 @@ def is_missing(error: Exception) -> bool:
     return isinstance(error, errors.UndefinedTable)
 
 
-def why(error: Exception) -> str | None:  # noqa: ARG001 - every dialect's
+def error_hint(error: Exception) -> str | None:  # noqa: ARG001 - every dialect's
     """Return what to do about an error that only this database has."""
     return None

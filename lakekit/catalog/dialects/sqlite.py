@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lakekit.catalog.jdbc_session import JdbcAddress
 
-MARK = "?"
-EXPIRED = "strftime('%s', 'now') - strftime('%s', acquired_at) > expire_time_seconds"
+PLACEHOLDER = "?"
+LOCK_EXPIRED_SQL = "strftime('%s', 'now') - strftime('%s', acquired_at) > expire_time_seconds"
 Error = sqlite3.Error
 _WAIT_SECONDS = 30
 
@@ -37,6 +37,6 @@ def is_missing(error: Exception) -> bool:
     return isinstance(error, sqlite3.OperationalError) and str(error).startswith("no such table")
 
 
-def why(error: Exception) -> str | None:  # noqa: ARG001 - every dialect's
+def error_hint(error: Exception) -> str | None:  # noqa: ARG001 - every dialect's
     """Return what to do about an error that only this database has."""
     return None

@@ -427,7 +427,7 @@ def _hashes(function: FieldFunction, pool: FlattenedLists) -> Array:
     if not function.nested_key:
         return np.zeros(len(pool.elements), np.int32)
     keys = pool.elements.struct.unnest().select(cols(function.nested_key)).to_arrow().columns
-    return hashing.hash_rows(binary_row.encode_columns(keys, [fields[name] for name in function.nested_key]))
+    return hashing.row_hash_codes(binary_row.encode_columns(keys, [fields[name] for name in function.nested_key]))
 
 
 def _present_elements(pool: FlattenedLists) -> Bools:

@@ -70,7 +70,7 @@ class MetadataContents:
     index_entries: list[IndexManifestEntry]
 
 
-def check(ctx: TableContext, snapshot: Snapshot, notes: Findings) -> MetadataContents:
+def check_snapshot(ctx: TableContext, snapshot: Snapshot, notes: Findings) -> MetadataContents:
     """Check the metadata of a snapshot, add problems to `notes`, and return the entries that could be read."""
     where = ctx.paths.snapshot(snapshot.id)
     notes.paths.add(where)

@@ -370,7 +370,7 @@ def _check_placement(checked_file: FileUnderCheck) -> None:
         if not schemas.have_types_always(ctx, fields):
             return  # rows lie where the hash of their old values put them, whichever file compaction has put them in
         columns, types = bucket_assigners.key_columns(frame, fields)
-        if not hashing.is_bucket_key(ctx.options.bucket_function_type, types):
+        if not hashing.supports_bucket_key(ctx.options.bucket_function_type, types):
             return
         buckets = hashing.buckets(ctx.options.bucket_function_type, columns, types, checked_file.total_buckets)
         has_key = pl.all_horizontal(col(field.name).is_not_null() for field in fields)

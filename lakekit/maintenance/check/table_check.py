@@ -92,7 +92,7 @@ def _looked_through(ctx: TableContext, snapshot: Snapshot, *, deep: bool) -> tup
 
 
 def _look(ctx: TableContext, snapshot: Snapshot, notes: Findings, *, deep: bool) -> None:
-    contents = metadata.check(ctx, snapshot, notes)
+    contents = metadata.check_snapshot(ctx, snapshot, notes)
     changelog = files.paths(ctx, contents.changelog_entries, notes)
     if changelog is not None:
         intact_changelogs = files.check(ctx, contents.changelog_entries, changelog, "changelog file", notes)

@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-KINDS = ("+I", "-U", "+U", "-D")
+ROW_KINDS = ("+I", "-U", "+U", "-D")
 """Row kinds; the index of a kind is its code in a row."""
 
 
-def value_of(recorded: Any, t: DataType) -> Any:
+def internal_value_of(recorded: Any, t: DataType) -> Any:
     """Return a recorded JSON value as lakekit's internal value of type `t`."""
     if recorded is None:
         return None
@@ -64,12 +64,12 @@ def value_of(recorded: Any, t: DataType) -> Any:
         case "TIMESTAMP" | "TIMESTAMP_LTZ":
             return Instant(*recorded)
         case "ARRAY":
-            return [value_of(item, part(t.element)) for item in recorded]
+            return [internal_value_of(item, part(t.element)) for item in recorded]
         case "MAP" | "MULTISET":
             key, value = binary_value.map_types(t)
-            return [(value_of(k, key), value_of(v, value)) for k, v in recorded]
+            return [(internal_value_of(k, key), internal_value_of(v, value)) for k, v in recorded]
         case "ROW":
-            return tuple(value_of(item, f.type) for item, f in zip(recorded, t.fields, strict=True))
+            return tuple(internal_value_of(item, f.type) for item, f in zip(recorded, t.fields, strict=True))
         case "VARIANT":
             return bytes.fromhex(recorded[0]), bytes.fromhex(recorded[1])
     return recorded
@@ -90,19 +90,19 @@ def rows(facts: dict[str, Any], data: bytes) -> None:
     for number, vector in enumerate(facts["vectors"]):
         what = f"row {number}"
         types = [parse(text) for text in vector["types"]]
-        values = tuple(value_of(value, t) for value, t in zip(vector["values"], types, strict=True))
+        values = tuple(internal_value_of(value, t) for value, t in zip(vector["values"], types, strict=True))
         row = serialized = _piece(data, vector)
         if facts["format"] == "serialized_row":
             arity, row = binary_row.strip_arity(row)
             check_equal(f"{what}, arity", arity, len(types))
             check_equal(f"{what}, with its arity", binary_row.with_arity(row, arity), serialized)
-        kind = KINDS.index(vector.get("kind", "+I"))
+        kind = ROW_KINDS.index(vector.get("kind", "+I"))
         check_equal(what, repr(binary_row.decode(row, types)), repr(values))
         is_canonical = binary_value.encode_row(values, types, kind) == row
         if facts["origin"] != "hand":  # by hand: text outside its slot, nulls of old engines
             check_equal(f"{what}, written again", binary_value.encode_row(values, types, kind).hex(), row.hex())
         if vector.get("hash") is not None:
-            check_equal(f"{what}, hash", hashing.hash_bytes(row), vector["hash"])
+            check_equal(f"{what}, hash", hashing.row_hash_code(row), vector["hash"])
         _columns(what, row, types, values, is_canonical=is_canonical and kind == 0)
 
 
@@ -125,7 +125,7 @@ def arrays_and_maps(facts: dict[str, Any], data: bytes) -> None:
     """Check the formats binary_array and binary_map: the values, and the same bytes again."""
     for number, vector in enumerate(facts["vectors"]):
         t, body, what = parse(vector["type"]), _piece(data, vector), f"value {number}"
-        value = value_of(vector["value"], t)
+        value = internal_value_of(vector["value"], t)
         if t.root == "ARRAY":
             check_equal(what, repr(binary_row.decode_array(body, part(t.element))), repr(value))
             check_equal(f"{what}, written again", binary_row.encode_array(value, part(t.element)).hex(), body.hex())
@@ -138,11 +138,11 @@ def buckets(facts: dict[str, Any], data: bytes) -> None:
     """Check the format bucket: the bytes and hash of each key, and its bucket for several bucket counts."""
     for number, vector in enumerate(facts["vectors"]):
         types, what = [parse(text) for text in vector["types"]], f"key {number}"
-        values = [value_of(value, t) for value, t in zip(vector["values"], types, strict=True)]
+        values = [internal_value_of(value, t) for value, t in zip(vector["values"], types, strict=True)]
         columns = [arrow.array_of([value], t) for value, t in zip(values, types, strict=True)]
         if any(value is not None and column.null_count for value, column in zip(values, columns, strict=True)):
             # a timestamp outside the int64 of its unit: one value at a time
-            check_equal(f"{what}, hash", hashing.hash_bytes(binary_row.encode(values, types)), vector["hash"])
+            check_equal(f"{what}, hash", hashing.row_hash_code(binary_row.encode(values, types)), vector["hash"])
             continue
         check_equal(
             f"{what}, bytes", binary_row.encode_columns(columns, types)[0].as_py().hex(), _piece(data, vector).hex()
@@ -160,7 +160,7 @@ def stats(facts: dict[str, Any], data: bytes) -> None:
     """Check the format simple_stats: bounds as serialized rows, read and written again."""
     for number, vector in enumerate(facts["vectors"]):
         types, serialized, what = [parse(text) for text in vector["types"]], _piece(data, vector), f"bounds {number}"
-        values = tuple(value_of(value, t) for value, t in zip(vector["values"], types, strict=True))
+        values = tuple(internal_value_of(value, t) for value, t in zip(vector["values"], types, strict=True))
         arity, row = binary_row.strip_arity(serialized)
         check_equal(f"{what}, arity", arity, len(types))
         check_equal(what, repr(binary_row.decode(row, types)), repr(values))
@@ -173,12 +173,12 @@ def stats(facts: dict[str, Any], data: bytes) -> None:
 
 # ---- casts -----------------------------------------------------------------------------------------------------------
 
-UNREAD_TEXTS = {("0x1p3", "FLOAT"), ("0x1p3", "DOUBLE")}
+JAVA_ONLY_FLOAT_TEXTS = {("0x1p3", "FLOAT"), ("0x1p3", "DOUBLE")}
 """Pairs (text, target type) that Java casts and lakekit refuses: hexadecimal floats."""
 _TARGET = CastTarget(column="c", timestamp_unit="us")
 
 
-def casts(facts: dict[str, Any], _: bytes = b"") -> None:
+def schema_evolution_casts(facts: dict[str, Any], _: bytes = b"") -> None:
     """Check the format cast: values that were written as one type and are read as another.
 
     Both types are types of the same column, before and after a schema change. A change that the reference refuses must
@@ -214,7 +214,7 @@ def _cast(values: list[Any], source: DataType, target: dict[str, Any]) -> None:
             refused_one = (
                 isinstance(result, dict)
                 or not _has_polars_value(result, want)
-                or (str(value), want.root) in UNREAD_TEXTS
+                or (str(value), want.root) in JAVA_ONLY_FLOAT_TEXTS
             )
             (bad if refused_one else good).append((value, result))
     series = _run([value for value, _ in good], source, want)
@@ -259,7 +259,7 @@ def _is_refused(value: Any, source: DataType, want: DataType) -> bool:
 # ---- data files ------------------------------------------------------------
 
 
-def fields_of(facts: dict[str, Any]) -> list[Field]:
+def projected_fields(facts: dict[str, Any]) -> list[Field]:
     """Return the columns to read from a golden data file."""
     ids = facts.get("field_ids") or range(len(facts["columns"]))
     return [
@@ -290,7 +290,7 @@ def scan(
 
 def files(facts: dict[str, Any], data: bytes) -> None:
     """Check the formats data_file_*: all rows in order, the first rows, the row count, and one column alone."""
-    fields = fields_of(facts)
+    fields = projected_fields(facts)
     unit = "us" if (facts["format"], facts["case"]) == ("data_file_parquet", "all_types") else None  # times before 1677
     path = str(fixtures("formats") / "formats" / facts["format"] / f"{facts['case']}.bin")
     rows = [("+I", tuple(_truncate_timestamps(row, fields) if unit else row)) for row in facts["rows"]]
@@ -380,7 +380,7 @@ def hash_indexes(facts: dict[str, Any], data: bytes) -> None:
     )
 
 
-def containers(facts: dict[str, Any], data: bytes) -> None:
+def file_index_containers(facts: dict[str, Any], data: bytes) -> None:
     """Check the format file_index_container: the index payloads of each column."""
     meaning = {
         column: {kind: None if text is None else bytes.fromhex(text) for kind, text in kinds.items()}
@@ -392,27 +392,27 @@ def containers(facts: dict[str, Any], data: bytes) -> None:
         check_equal("size written again", len(container.encode(meaning)), len(data))
 
 
-def indexes(facts: dict[str, Any], data: bytes) -> None:
+def file_indexes(facts: dict[str, Any], data: bytes) -> None:
     """Check the formats file_index_*: the bytes built from the values, and the answer to every probe.
 
     The recorded bytes and the built bytes must give the same answers.
     """
     index: Any = plugins.load("file_index", facts["index"])
     t = parse(facts["type"])
-    values = [value_of(value, t) for value in facts["values"]]
+    values = [internal_value_of(value, t) for value in facts["values"]]
     built = index.build(arrow.array_of(values, t), t, facts["options"])
     check_equal("size written again", len(built), len(data))
     if facts["index"] != "bitmap":  # the order of bitmaps is that of a Java hash map
         check_equal("written again", built.hex(), data.hex())
     for probe in facts["probes"]:
         leaf = Leaf(
-            "c", probe["operator"].replace("<>", "!="), tuple(literal_of(value, t) for value in probe["literals"])
+            "c", probe["operator"].replace("<>", "!="), tuple(user_literal_of(value, t) for value in probe["literals"])
         )
         for payload in (data, built):
             _probe(index.probe(payload, t, leaf, len(values)), probe, t, values)
 
 
-def literal_of(recorded: Any, t: DataType) -> Any:
+def user_literal_of(recorded: Any, t: DataType) -> Any:
     """Return a recorded literal as the Python value that a user would write."""
     if t.root == "DATE":
         return _EPOCH + timedelta(days=recorded)
@@ -422,7 +422,7 @@ def literal_of(recorded: Any, t: DataType) -> Any:
             if recorded < 86_400_000
             else time.max
         )
-    return value_of(recorded, t)
+    return internal_value_of(recorded, t)
 
 
 def _probe(answer: Any, probe: dict[str, Any], t: DataType, values: list[Any]) -> None:
@@ -439,7 +439,7 @@ def _probe(answer: Any, probe: dict[str, Any], t: DataType, values: list[Any]) -
         row for run in probe["result"] for row in ([run] if isinstance(run, int) else range(run[0], run[1] + 1))
     }
     rows = set(range(len(values))) if answer is True else set() if answer is False else set(answer)
-    literals = [value_of(value, t) for value in probe["literals"]]
+    literals = [internal_value_of(value, t) for value in probe["literals"]]
     two_forms = any(isinstance(value, float) and (value == 0 or math.isnan(value)) for value in literals)
     if not two_forms and not (t.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and (t.precision or 0) > 6):
         check_equal(what, sorted(rows), sorted(recorded))
@@ -461,13 +461,13 @@ CHECKS: dict[str, Callable[[dict[str, Any], bytes], None]] = {
     "binary_map": arrays_and_maps,
     "binary_row": rows,
     "bucket": buckets,
-    "cast": casts,
+    "cast": schema_evolution_casts,
     "changelog": metadata.snapshots,
     "commit_message": metadata.commit_messages,
     "consumer": metadata.consumers,
     "data_split": metadata.splits,
     "deletion_vectors": deletion_vectors,
-    "file_index_container": containers,
+    "file_index_container": file_index_containers,
     "hash_index": hash_indexes,
     "hint": metadata.hints,
     "index_manifest": metadata.index_entries,
@@ -482,7 +482,7 @@ CHECKS: dict[str, Callable[[dict[str, Any], bytes], None]] = {
     "tag": metadata.tags,
     **dict.fromkeys(("data_file_avro", "data_file_orc", "data_file_parquet"), files),
     **dict.fromkeys(
-        ("file_index_bitmap", "file_index_bloom_filter", "file_index_bsi", "file_index_range_bitmap"), indexes
+        ("file_index_bitmap", "file_index_bloom_filter", "file_index_bsi", "file_index_range_bitmap"), file_indexes
     ),
 }
 UNSUPPORTED_FORMATS = {"blob_file": "blob files are refused by name: `lakekit features blob`"}
@@ -501,7 +501,7 @@ def check(path: Path) -> None:
 # ---- broken ------------------------------------------------------------
 
 
-PATH = "the file"
+PLACEHOLDER_PATH = "the file"
 """The path that decoders put in errors about damaged bytes."""
 
 
@@ -510,7 +510,9 @@ def _types(facts: dict[str, Any]) -> list[Any]:
 
 
 def _decode_serialized_row(data: bytes, facts: dict[str, Any]) -> Any:
-    return binary_row.decode(binary_row.strip_arity(data, path=PATH)[1], _types(facts), path=PATH)
+    return binary_row.decode(
+        binary_row.strip_arity(data, path=PLACEHOLDER_PATH)[1], _types(facts), path=PLACEHOLDER_PATH
+    )
 
 
 def _index(data: bytes, facts: dict[str, Any]) -> Any:
@@ -519,26 +521,26 @@ def _index(data: bytes, facts: dict[str, Any]) -> Any:
 
 
 def _data_file(data: bytes, facts: dict[str, Any]) -> Any:
-    return scan(facts["format"].rpartition("_")[2], PATH, fields_of(facts), data=data).collect()
+    return scan(facts["format"].rpartition("_")[2], PLACEHOLDER_PATH, projected_fields(facts), data=data).collect()
 
 
-READERS: dict[str, Callable[[bytes, dict[str, Any]], Any]] = {
-    "snapshot": lambda data, _: Snapshot.from_json(data, PATH),
-    "schema": lambda data, _: TableSchema.from_json(data, PATH),
-    "tag": lambda data, _: Tag.from_json(data, "a", PATH),
-    "consumer": lambda data, _: Consumer.from_json(data, PATH),
-    "statistics": lambda data, _: Statistics.from_json(data, PATH),
-    "manifest_list": lambda data, _: manifests.decode_list(data, path=PATH),
-    "manifest": lambda data, _: entry_files.decode_entries([entry_files.ManifestBytes(PATH, data)]),
-    "index_manifest": lambda data, _: index_manifest.decode(data, path=PATH),
-    "binary_row": lambda data, said: binary_row.decode(data, _types(said), path=PATH),
+DECODERS: dict[str, Callable[[bytes, dict[str, Any]], Any]] = {
+    "snapshot": lambda data, _: Snapshot.from_json(data, PLACEHOLDER_PATH),
+    "schema": lambda data, _: TableSchema.from_json(data, PLACEHOLDER_PATH),
+    "tag": lambda data, _: Tag.from_json(data, "a", PLACEHOLDER_PATH),
+    "consumer": lambda data, _: Consumer.from_json(data, PLACEHOLDER_PATH),
+    "statistics": lambda data, _: Statistics.from_json(data, PLACEHOLDER_PATH),
+    "manifest_list": lambda data, _: manifests.decode_list(data, path=PLACEHOLDER_PATH),
+    "manifest": lambda data, _: entry_files.decode_entries([entry_files.ManifestBytes(PLACEHOLDER_PATH, data)]),
+    "index_manifest": lambda data, _: index_manifest.decode(data, path=PLACEHOLDER_PATH),
+    "binary_row": lambda data, said: binary_row.decode(data, _types(said), path=PLACEHOLDER_PATH),
     "serialized_row": _decode_serialized_row,
-    "deletion_vectors": lambda data, _: index_files.read_file(data, path=PATH),
-    "hash_index": lambda data, _: index_files.decode_hash_index(data, path=PATH),
-    "file_index_container": lambda data, _: container.decode(data, path=PATH),
-    "data_split": lambda data, _: split.decode(data, path=PATH),
-    "commit_message": lambda data, said: commit_message.decode_message(data, said["version"], path=PATH),
-    "manifest_committable": lambda data, said: commit_message.decode(data, said["version"], path=PATH),
+    "deletion_vectors": lambda data, _: index_files.read_file(data, path=PLACEHOLDER_PATH),
+    "hash_index": lambda data, _: index_files.decode_hash_index(data, path=PLACEHOLDER_PATH),
+    "file_index_container": lambda data, _: container.decode(data, path=PLACEHOLDER_PATH),
+    "data_split": lambda data, _: split.decode(data, path=PLACEHOLDER_PATH),
+    "commit_message": lambda data, said: commit_message.decode_message(data, said["version"], path=PLACEHOLDER_PATH),
+    "manifest_committable": lambda data, said: commit_message.decode(data, said["version"], path=PLACEHOLDER_PATH),
     **dict.fromkeys(
         ("file_index_bitmap", "file_index_bloom_filter", "file_index_bsi", "file_index_range_bitmap"), _index
     ),
@@ -554,7 +556,7 @@ def check_refusal(facts: dict[str, Any], data: bytes) -> None:
     """
     expected: type[errors.LakekitError] = getattr(errors, facts["error"].partition(":")[0])
     try:
-        READERS[facts["format"]](data, facts)
+        DECODERS[facts["format"]](data, facts)
     except expected as refusal:
         for part in ("field", "offset"):
             if facts[part] is not None:

@@ -211,7 +211,7 @@ def test_conditions_keep_the_rows_that_polars_keeps(spark: SparkSession, append:
 @pytest.mark.parametrize("expr", NOT_SAID, ids=str)
 def test_what_spark_may_answer_otherwise_is_left_to_polars(append: lk.Table, expr: pl.Expr) -> None:
     said = batch_read.rows_of(batch_read.handle_of(append, None, None), expr).predicates
-    assert native_parquet.column_of(said, {field.name: field.type for field in append.schema.fields}) is None
+    assert native_parquet.to_spark_condition(said, {field.name: field.type for field in append.schema.fields}) is None
 
 
 def test_such_a_condition_is_applied_all_the_same(spark: SparkSession, append: lk.Table) -> None:
