@@ -112,9 +112,17 @@ def _message(stream: BinaryIO) -> bytes | None:
 # ---- the child -------------------------------------------------------------------------------------------------------------------------------
 
 
-def _answer(message: bytes) -> Answer:
+def peak_bytes() -> int:
+    """Return the most memory that this process has held; `ru_maxrss` counts what its parent held when it was forked."""
     import resource
 
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    return int(status.read_text(encoding="utf-8").partition("VmHWM:")[2].split()[0]) << 10
+
+
+def _answer(message: bytes) -> Answer:
     from lakekit.errors import LakekitError
 
     name, _, argument = message.partition(b"\0")
@@ -126,7 +134,7 @@ def _answer(message: bytes) -> Answer:
     except BaseException as error:  # noqa: BLE001 - what it is, is what the parent asks
         end, found = "foreign", f"{type(error).__name__}: {error}"
     found = found[:_TOLD_BYTES] if isinstance(found, str) else found
-    return Answer(end, found, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10)
+    return Answer(end, found, peak_bytes())
 
 
 def main() -> None:
