@@ -21,7 +21,21 @@ from lakekit.format import orc as orc_files
 from lakekit.types import Field, parse
 from spec_tests.reliability import damaged_tables
 from spec_tests.reliability.children import Child
-from spec_tests.reliability.test_check_survives import length_stream
+
+
+def length_stream(data: bytes) -> tuple[int, int]:
+    """Where the first stream of texts' lengths begins and ends."""
+    tail = orc_tail.parse(data)
+    stripe = tail.stripes[0]
+    at = stripe.offset
+    for stream in orc_tail.bytes_members(orc_tail.footer_of(tail, stripe), 1):
+        members = orc_tail.parse_members(stream)
+        length = orc_tail.integer_member(members, 3)
+        if orc_tail.integer_member(members, 1) == 2 and orc_tail.integer_member(members, 2) == 2:
+            return at, at + length
+        at += length
+    raise AssertionError
+
 
 CALLS = "spec_tests.reliability.damaged_calls:"
 
