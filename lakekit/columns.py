@@ -169,7 +169,7 @@ def without_empty_chunks(frame: pl.DataFrame) -> pl.DataFrame:
     """
     if all(0 not in column.chunk_lengths() for column in frame):
         return frame
-    return pl.DataFrame([_join_chunks(column) for column in frame]) if frame.height else frame.clear()
+    return pl.DataFrame([_join_chunks(column) for column in frame]) if frame.height else frame.clear().rechunk()
 
 
 def split_by_chunk(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:

@@ -462,13 +462,14 @@ def test_kinds_of_rows_that_are_none():
 MEASURED = """
 import json, pathlib, sys
 sys.path.insert(0, sys.argv[1])
-from spec_tests.golden.test_broken import READERS, cases
+from lakekit.testing.golden.checks import DECODERS
+from spec_tests.golden.test_broken import cases
 def now(name):
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(name))
 def read(path):
     said = json.loads(path.read_text(encoding="utf-8"))
     try:
-        READERS[said["format"]](path.with_suffix(".bin").read_bytes(), said)
+        DECODERS[said["format"]](path.with_suffix(".bin").read_bytes(), said)
     except Exception:
         pass
 paths = [case.values[0] for case in cases()]
