@@ -74,13 +74,13 @@ def open_compressed(file: BinaryIO, compression: str) -> Sink:
     """Return a sink that compresses into a file. Raises `InvalidOption` for an unknown compression."""
     match normalize_compression(compression):
         case "none":
-            return _DecompressStream(file, _PlainSink())
+            return _CompressStream(file, _PlainSink())
         case "gzip":
-            return _DecompressStream(file, zlib.compressobj(wbits=_GZIP))
+            return _CompressStream(file, zlib.compressobj(wbits=_GZIP))
         case "deflate":
-            return _DecompressStream(file, zlib.compressobj())
+            return _CompressStream(file, zlib.compressobj())
         case "bzip2":
-            return _DecompressStream(file, bz2.BZ2Compressor())
+            return _CompressStream(file, bz2.BZ2Compressor())
         case "zstd":
             return _Zstandard(file)
         case blocked:
@@ -95,7 +95,7 @@ class _PlainSink:
         return b""
 
 
-class _DecompressStream:
+class _CompressStream:
     def __init__(self, file: BinaryIO, compressor: Any) -> None:
         self.file, self.compressor = file, compressor
 

@@ -61,7 +61,7 @@ DOORS: Doors = MERGE | {
 }
 
 
-def made(folder: str, kind: str) -> lk.Table:
+def make_table(folder: str, kind: str) -> lk.Table:
     keys, options = OPTIONS[kind]
     t = lk.create(folder, SCHEMA, primary_keys=keys, partition_keys=["p"], options=options)
     for part in (ROWS, ROWS[:1].with_columns(k=pl.lit(7, pl.Int32))):
@@ -72,7 +72,7 @@ def made(folder: str, kind: str) -> lk.Table:
 @pytest.mark.parametrize("kind", OPTIONS)
 @pytest.mark.parametrize("door", DOORS)
 def test_a_panic_at_a_door_names_the_expression(tmp_path, door, kind):
-    t = made(str(tmp_path / "t"), kind)
+    t = make_table(str(tmp_path / "t"), kind)
     before = t.scan().collect().sort("k")
     files = sorted(str(path) for path in tmp_path.rglob("*"))
     with pytest.raises(lk.LakekitError) as refused:
@@ -87,7 +87,7 @@ def test_a_panic_at_a_door_names_the_expression(tmp_path, door, kind):
 
 @pytest.mark.parametrize("kind", ["key", "partial-update"])
 def test_a_panic_over_which_partitions_to_rescale_leaves_the_number_of_buckets(tmp_path, kind):
-    t = made(str(tmp_path / "t"), kind)
+    t = make_table(str(tmp_path / "t"), kind)
     with pytest.raises(lk.SchemaMismatch, match=r"Polars panicked over where=.*list.union"):
         t.rescale(3, where=OF_PARTITION)
     assert t.options["bucket"] == "1"
@@ -95,7 +95,7 @@ def test_a_panic_over_which_partitions_to_rescale_leaves_the_number_of_buckets(t
 
 @pytest.mark.parametrize("kind", OPTIONS)
 def test_rows_of_a_query_that_panics_are_not_written_in_part(tmp_path, kind):
-    t = made(str(tmp_path / "t"), kind)
+    t = make_table(str(tmp_path / "t"), kind)
     before = t.scan().collect().sort("k")
     broken = ROWS.lazy().with_columns(v=STRUCTS.cast(pl.Int64))
     for rows in (broken, pl.concat([ROWS.lazy(), broken])):
