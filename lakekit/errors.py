@@ -5,6 +5,7 @@
     │  └─ LimitExceeded                    more than lakekit allows: size, depth, count
     ├─ Unsupported(NotImplementedError)    a feature that Paimon has and lakekit lacks: feature
     ├─ InvalidOption(ValueError)           unknown, ill-typed, fixed or conflicting options: key, value
+    │  └─ SqlError                         a text that is no SQL: line, column
     ├─ SchemaMismatch(TypeError)           rows or expressions do not fit the table's columns
     ├─ SchemaChanged                       the schema changed between scan() and collect()
     ├─ ValueOutOfRange(ValueError)         a value that its target type cannot hold: column, path
@@ -149,6 +150,14 @@ class InvalidOption(LakekitError, ValueError):
             message = message.replace(value, HIDDEN)
             fields["value"] = HIDDEN
         super().__init__(message, **fields)
+
+
+class SqlError(InvalidOption):
+    """A text that is no SQL, or more than lakekit parses: `line` and `column` from 1, with a caret in the message."""
+
+    names: ClassVar[tuple[str, ...]] = ("key", "value", "line", "column")
+    line: int | None
+    column: int | None
 
 
 class SchemaMismatch(LakekitError, TypeError):

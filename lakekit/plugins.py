@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 EXTRAS = {
     "ipywidgets": "notebook",
     "PIL": "notebook",
-    "sqlglot": "sql",
+    "duckdb": "sql",
     "datasketches": "sketches",
     "hypothesis": "conformance",
     "obstore": "cloud",

@@ -21,12 +21,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from lakekit import plugins, runtime, storage as storages
-from lakekit.catalog.jdbc_session import redact_uri
 from lakekit.catalog.metastore import missing_database
 from lakekit.draw import cards
 from lakekit.errors import InvalidOption
 from lakekit.model.table_paths import ALLOWED_LOCATIONS, Locations, named_locations
 from lakekit.options.option import EMPTY, FrozenDict, Option, read_boolean, read_duration, read_integer
+from lakekit.options.redaction import redact_uri
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.memory import MemoryStorage
 from lakekit.table import Table

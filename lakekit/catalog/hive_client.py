@@ -22,8 +22,8 @@ from thrift.Thrift import TApplicationException, TException, TMessageType, TType
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport
 
-from lakekit.catalog.jdbc_session import redact_uri
 from lakekit.errors import InvalidOption, LimitExceeded, StorageFailed
+from lakekit.options.redaction import redact_uri
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

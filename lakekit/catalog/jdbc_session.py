@@ -3,9 +3,6 @@
     sqlite:///catalog.db      postgresql://user@host:5432/db      mysql://host/db      or Java's spelling, after `jdbc:`
     address("jdbc:postgresql://db.example/lake?user=me", {"password": "…"})
         ->   JdbcAddress(dialect="postgresql", host="db.example", database="lake", …)
-    redact_uri("mysql://me:secret@host/db")             ->   "mysql://me:******@host/db"
-    redact_uri("jdbc:oracle:thin:me/secret@host")       ->   "jdbc:oracle:******@host"
-    redact_uri("secret")                                ->   "******"
 
     with database.session() as session:                 a connection for one query or one group of statements
         session.ask("SELECT table_name FROM paimon_tables WHERE catalog_key = ?", "jdbc")
@@ -28,7 +25,6 @@ Source: ENGINE.md 9.3; `JdbcCatalogLock`, `JdbcDistributedLockDialect`; the driv
 
 from __future__ import annotations
 
-import re
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -36,7 +32,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from lakekit import plugins
 from lakekit.errors import InvalidOption, LockLost, RetriesExhausted, StorageFailed
-from lakekit.options.option import EMPTY, HIDDEN, NAME_PATTERN, FrozenDict, is_secret
+from lakekit.options.option import EMPTY, HIDDEN, FrozenDict, is_secret
+from lakekit.options.redaction import redact_uri
 from lakekit.runtime import REAL_RUNTIME, warn_user
 from lakekit.storage.local import absolute_path
 
@@ -56,10 +53,6 @@ _KINDS = {
     "mariadb": "mysql",
 }
 _FORMS = "sqlite:///file, postgresql://host:port/db, mysql://host:port/db, or the same after jdbc: as Java writes it"
-_SECRET = re.compile(rf"([?&;(,][^=&;?#(,]*(?:{NAME_PATTERN})[^=&;?#(,]*=)[^&]*", re.IGNORECASE)
-_SCHEMES = (*_KINDS, "thrift", "oracle", "sqlserver", "db2", "h2", "derby", "hive2", "http", "https", "file")
-_URI = re.compile(rf"\s*(?:jdbc:)?(?:{'|'.join(_SCHEMES)}):", re.IGNORECASE)
-"""How what is an uri begins; anything else may be a secret at the wrong place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,24 +142,6 @@ def _file(uri: str, tail: str, *, is_java: bool) -> str:
             value=None,
         )
     return absolute_path(name)
-
-
-def redact_uri(uri: str) -> str:
-    """Return the uri without its secrets.
-
-    A password, whatever characters are in it, ends at the last @; a parameter's value at the next &. A text that does
-    not begin as a uri does is hidden as a whole: it may be a secret itself.
-    """
-    match = _URI.match(uri)
-    if match is None:
-        return HIDDEN if uri else uri
-    head, slashes, tail = uri.partition("//")
-    user, at, host = tail.rpartition("@")
-    if slashes and at and ":" in user:
-        uri = f"{head}//{user.partition(':')[0]}:{HIDDEN}@{host}"
-    elif head[match.end() :].rpartition("@")[0] not in ("", "thin:", "oci:"):
-        uri = f"{match[0]}{HIDDEN}@{uri.rpartition('@')[2]}"
-    return _SECRET.sub(rf"\g<1>{HIDDEN}", uri)
 
 
 # ---- jdbc session ------------------------------------------------------------

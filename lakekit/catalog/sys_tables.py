@@ -17,10 +17,10 @@ import polars as pl
 
 from lakekit import parallel
 from lakekit.catalog.identifier import SYSTEM
-from lakekit.catalog.jdbc_session import redact_uri
 from lakekit.columns import cols
 from lakekit.errors import InvalidOption, LakekitError, TableNotFound
 from lakekit.options.option import read_long, shown_options
+from lakekit.options.redaction import redact_uri
 from lakekit.read.table_scan import context_of
 from lakekit.system_tables import metadata_tables, snapshot_tables
 from lakekit.table.format_tables import context_of_any_kind

@@ -29,11 +29,12 @@ from lakekit.catalog.catalog import GlobalTable
 from lakekit.catalog.views import View
 from lakekit.errors import InvalidOption, NotFound, TableNotFound, Unsupported
 from lakekit.format.polars_types import paimon_type
+from lakekit.options.redaction import excerpt
 from lakekit.spark import batch_read, batch_write, dml, maintenance, session, types
 from lakekit.sql import dispatch, expressions
 from lakekit.sql.backend import Statement, StatementResult, single_column
 from lakekit.sql.expressions import exp
-from lakekit.sql.tokenizer import TokenStream, excerpt, quote_identifier, single_statement
+from lakekit.sql.tokenizer import TokenStream, quote_identifier, single_statement
 from lakekit.types import Field
 
 if TYPE_CHECKING:

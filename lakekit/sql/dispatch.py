@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakekit.errors import Unsupported
+from lakekit.options.redaction import excerpt
 from lakekit.sql import (
     calls as calls,  # noqa: PLC0414 - imported for what it registers
     ddl,
@@ -13,7 +14,6 @@ from lakekit.sql import (
     show,
     view_ddl,
 )
-from lakekit.sql.tokenizer import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,9 +23,10 @@ import polars as pl
 
 from lakekit.columns import col, struct_field
 from lakekit.errors import ColumnNotFound, InvalidOption, SchemaMismatch, Unsupported
+from lakekit.options.redaction import excerpt, without_secrets
 from lakekit.sql import numeric_promotion
 from lakekit.sql.numeric_promotion import TypedNumber
-from lakekit.sql.tokenizer import TokenStream, excerpt, without_secrets
+from lakekit.sql.tokenizer import TokenStream
 
 try:
     import sqlglot

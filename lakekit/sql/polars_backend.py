@@ -23,11 +23,12 @@ from lakekit.columns import col, internal, is_pattern
 from lakekit.errors import ColumnNotFound, DatabaseNotFound, InvalidOption, SchemaMismatch
 from lakekit.format.polars_types import paimon_type, polars_type
 from lakekit.model.table_paths import check_not_in_hint
+from lakekit.options.redaction import excerpt, without_secrets
 from lakekit.read.user_expressions import translate_panics
 from lakekit.sql import ddl, dispatch, expressions
 from lakekit.sql.backend import Statement, StatementResult, single_column
 from lakekit.sql.expressions import exp
-from lakekit.sql.tokenizer import TokenStream, excerpt, single_statement, statements, strip_hints, without_secrets
+from lakekit.sql.tokenizer import TokenStream, single_statement, statements, strip_hints
 from lakekit.storage.object_store_requests import typed_refusals
 from lakekit.types import Field, parse
 from lakekit.write import input_frames

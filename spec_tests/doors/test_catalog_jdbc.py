@@ -13,7 +13,8 @@ import pytest
 
 import lakekit as lk
 from lakekit.catalog.catalog_core import CatalogOptions
-from lakekit.catalog.jdbc_session import JdbcLock, address, redact_uri
+from lakekit.catalog.jdbc_session import JdbcLock, address
+from lakekit.options.redaction import redact_uri
 from lakekit.runtime import Runtime
 from lakekit.storage.local import LocalStorage
 

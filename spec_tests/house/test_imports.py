@@ -39,11 +39,10 @@ for module in pkgutil.walk_packages(lakekit.__path__, "lakekit.", onerror=lambda
         failures.append(module.name)
 print(json.dumps(failures))
 """
-EXTRAS = tuple("IPython PIL datasketches duckdb fastavro hypothesis ipywidgets obstore pandas psycopg pymysql pyspark sqlglot thrift traitlets".split())  # noqa: SIM905 - a line is read faster than a list
+EXTRAS = tuple("IPython PIL datasketches duckdb fastavro hypothesis ipywidgets obstore pandas psycopg pymysql pyspark thrift traitlets".split())  # noqa: SIM905 - a line is read faster than a list
 NEED_EXTRAS = {
     *("lakekit.catalog.dialects.mysql", "lakekit.catalog.dialects.postgresql", "lakekit.catalog.hive_client", "lakekit.catalog.metastores.hive"),
     *("lakekit.draw.png", "lakekit.lsm.aggregates.sketches", "lakekit.spark", "lakekit.storage.object_store", "lakekit.testing.strategies"),
-    *(f"lakekit.sql.{module}" for module in ("calls", "dispatch", "dml", "expressions", "polars_backend", "procedures", "show")),
 }
 """The modules that an extra brings to life; those of `lakekit.notebook` too."""
 

@@ -14,10 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import lakekit as lk
-from lakekit.catalog.jdbc_session import redact_uri
 from lakekit.errors import LakekitError
 from lakekit.options.option import is_secret
-from lakekit.sql.tokenizer import excerpt, piece
+from lakekit.options.redaction import excerpt, piece, redact_uri
 from lakekit.storage import object_store as objects
 
 DRAWS = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

@@ -23,7 +23,6 @@ from lakekit import storage as storages
 from lakekit.catalog import identifier, metastore as warehouse
 from lakekit.catalog.hive_client import HiveRefusal, metastore, parse_metastore_uris
 from lakekit.catalog.identifier import Identifier
-from lakekit.catalog.jdbc_session import redact_uri
 from lakekit.catalog.metastore import location
 from lakekit.errors import (
     DatabaseAlreadyExists,
@@ -38,6 +37,7 @@ from lakekit.errors import (
 from lakekit.metadata import schemas
 from lakekit.metadata.table_context import NoLock, TableLocation
 from lakekit.model.table_paths import TablePaths, is_plain
+from lakekit.options.redaction import redact_uri
 from lakekit.runtime import REAL_RUNTIME, warn_user
 from lakekit.storage import protocol
 from lakekit.storage.local import LocalStorage

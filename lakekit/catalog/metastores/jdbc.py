@@ -24,7 +24,6 @@ from lakekit.catalog.jdbc_session import (
     JdbcLock,
     MissingTable,
     create_if_missing,
-    redact_uri,
     retry_while_busy,
 )
 from lakekit.catalog.metastore import location
@@ -40,6 +39,7 @@ from lakekit.metadata import table_context
 from lakekit.metadata.table_context import NoLock, TableLocation
 from lakekit.model.table_paths import MAIN, TablePaths
 from lakekit.options.option import FrozenDict
+from lakekit.options.redaction import redact_uri
 from lakekit.runtime import REAL_RUNTIME, warn_user
 from lakekit.storage import confine, protocol
 

@@ -1,0 +1,48 @@
+"""The dialect of lakekit's SQL: DuckDB's, with names in back quotes and tags behind an at sign.
+
+    SELECT `order id`, "total" FROM shop.orders /*+ OPTIONS('scan.tag-name' = 'v1') */ WHERE day = '2024-03-31'
+    SELECT snapshot_id FROM shop.orders$snapshots
+    SELECT * FROM shop.orders@v1 AS o
+
+Single quotes enclose a text, in which a quote is doubled and a backslash is a character as any other; double quotes and
+back quotes enclose a name. sqlglot keeps a hint as a comment of the table before it; `t@v1` is `t` with a `Version`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.tokens import TokenType  # type: ignore[attr-defined] # sqlglot exports it without saying so
+
+
+class LakekitDialect(DuckDB):
+    """DuckDB's dialect with lakekit's additions."""
+
+    class Tokenizer(DuckDB.Tokenizer):
+        """DuckDB's tokens, and names in back quotes."""
+
+        IDENTIFIERS = ['"', "`"]  # noqa: RUF012 - sqlglot declares it so
+
+    class Parser(DuckDB.Parser):  # type: ignore[misc, valid-type] # a class that sqlglot's metaclass makes
+        """DuckDB's grammar, and `t@tag`."""
+
+        def _parse_table_parts(self, *args: Any, **options: Any) -> Any:
+            table = super()._parse_table_parts(*args, **options)
+            at = self._curr
+            is_tag = (
+                isinstance(table, exp.Table)
+                and at is not None
+                and at.token_type == TokenType.PARAMETER
+                and at.text == "@"
+                and at.start == self._prev.end + 1
+            )
+            if is_tag:
+                self._advance()
+                tag = self._parse_id_var(any_token=True)
+                if tag is None:
+                    self.raise_error("Expected the name of a tag")
+                literal = exp.Literal.string(tag.name)
+                table.set("version", exp.Version(this="VERSION", expression=literal, kind="AS OF"))
+            return table

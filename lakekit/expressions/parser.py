@@ -1,0 +1,170 @@
+"""SQL text as a tree of sqlglot, within bounds.
+
+    parse_expression("v > 1 AND `day` = DATE '2024-03-31'", "where")   ->   exp.And(…)
+    parse_statement("SELECT total FROM shop.orders")                   ->   exp.Select(…)
+
+    where: line 1, column 8 has ')' too many
+        v > 1 )
+              ^
+
+`dialect` is "lakekit" (`LakekitDialect`) or "spark". A text is parsed once; whoever needs its meaning walks the tree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, SqlglotError, TokenError
+from sqlglot.tokens import TokenType  # type: ignore[attr-defined] # sqlglot exports it without saying so
+
+from lakekit.errors import SqlError
+from lakekit.expressions.dialect import LakekitDialect
+from lakekit.options.redaction import piece, without_secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    Node = Any
+    """A node of sqlglot's tree."""
+
+    Token = Any
+    """A token of sqlglot: `token_type`, `text` without its quotes, `start` and `end` (its last character)."""
+
+MAX_CHARS = 1 << 22
+"""The length of the longest text that is parsed."""
+MAX_DEPTH = 32
+"""The number of brackets that may be open at one place; sqlglot recurses some twenty calls deep for each."""
+_MAX_LINE_CHARS = 120
+"""The length of a line of the text in an error; a longer one is cut around the place."""
+_DIALECTS: dict[str, Any] = {"lakekit": LakekitDialect, "spark": "spark"}
+_OPEN = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
+_CLOSE = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
+_COMMANDS = (exp.Command,)
+
+
+@dataclass(frozen=True, slots=True)
+class SqlText:
+    """A text with what it is called in errors, as `where= for shop.orders`, and its dialect."""
+
+    text: str
+    name: str = "statement"
+    dialect: str = "lakekit"
+
+    def error(self, position: int, problem: str) -> SqlError:
+        """Return the error about the text at an offset, with line, column and caret, without secrets."""
+        text = self.text
+        position = min(max(position, 0), len(text))
+        line_start = text.rfind("\n", 0, position) + 1
+        line_end = text.find("\n", position)
+        line_end = len(text) if line_end < 0 else line_end
+        line, column = text.count("\n", 0, position) + 1, position - line_start + 1
+        first = max(line_start, position - _MAX_LINE_CHARS // 2)
+        before = piece(text, first, position)
+        after = piece(text, position, min(line_end, first + _MAX_LINE_CHARS))
+        message = (
+            f"{self.name}: line {line}, column {column}: {problem}\n    {before.expandtabs(1)}{after}\n"
+            f"    {' ' * len(before)}^"
+        )
+        return SqlError(message, key="sql", line=line, column=column)
+
+
+def parse_expression(text: str, name: str, *, dialect: str = "lakekit") -> Node:
+    """Return the tree of one expression: a condition, or a value.
+
+    Raises: `SqlError`, `TypeError` for what is no text.
+    """
+    return _parse(SqlText(text, name, dialect), _parse_as_expression)
+
+
+def parse_statement(text: str, name: str = "statement", *, dialect: str = "lakekit") -> Node:
+    """Return the tree of one statement.
+
+    Raises: `SqlError`, also for a statement that sqlglot keeps as text; `TypeError` for what is no text.
+    """
+    return _parse(SqlText(text, name, dialect), _parse_as_statement)
+
+
+def tokenize(source: SqlText) -> list[Token]:
+    """Return the tokens of a text.
+
+    Raises: `SqlError` for an open quote, half of a surrogate pair, a text beyond `MAX_CHARS` and more than `MAX_DEPTH`
+    open brackets; `TypeError` for what is no text.
+    """
+    text = source.text
+    if not isinstance(text, str):
+        msg = f"{source.name} is a text of SQL, not {type(text).__name__}"
+        raise TypeError(msg)
+    if len(text) > MAX_CHARS:
+        raise source.error(MAX_CHARS, f"a text of {len(text):,} characters; at most {MAX_CHARS:,} are parsed")
+    if (half := next((at for at, char in enumerate(text) if "\ud800" <= char <= "\udfff"), None)) is not None:
+        raise source.error(half, f"{text[half]!a} is half of a character")
+    try:
+        tokens: list[Token] = _dialect(source).tokenize(text)
+    except TokenError:
+        tokens = []
+        failed = True
+    else:
+        failed = False
+    if failed:  # outside of the block: sqlglot's error quotes the text
+        raise source.error(_last_quote(text), "a quote, or a comment, that does not end")
+    depth = 0
+    for token in tokens:  # scalar: one a word of a statement
+        depth += (token.token_type in _OPEN) - (token.token_type in _CLOSE)
+        if depth > MAX_DEPTH:
+            raise source.error(token.start, f"more than {MAX_DEPTH} brackets are open")
+    return tokens
+
+
+def _dialect(source: SqlText) -> Any:
+    return sqlglot.Dialect.get_or_raise(_DIALECTS[source.dialect])
+
+
+def _last_quote(text: str) -> int:
+    return max(text.rfind(mark) for mark in ("'", '"', "`", "/*", "$"))
+
+
+def _parse(source: SqlText, parse: Callable[[SqlText, Sequence[Token]], list[Node]]) -> Node:
+    tokens = tokenize(source)
+    if not tokens:
+        raise source.error(0, "the text is empty")
+    failure: tuple[int, str] | None = None
+    trees: list[Node] = []
+    try:
+        trees = [tree for tree in parse(source, tokens) if tree is not None]
+    except ParseError as wrong:
+        failure = _failure(wrong, source)
+    except RecursionError:
+        failure = (0, "it is nested too deeply")
+    except SqlglotError:
+        failure = (0, "a part of it cannot be read")
+    if failure is not None:  # outside of the block: sqlglot's error quotes the text
+        raise source.error(*failure)
+    if len(trees) != 1:
+        at = next((token.end + 1 for token in tokens if token.token_type == TokenType.SEMICOLON), 0)
+        raise source.error(at, f"{len(trees)} statements, where one is wanted")
+    if isinstance(trees[0], _COMMANDS):
+        raise source.error(tokens[0].start, f"{tokens[0].text[:40]!r} begins no statement that is parsed here")
+    return trees[0]
+
+
+def _parse_as_statement(source: SqlText, tokens: Sequence[Token]) -> list[Node]:
+    parser = _dialect(source).parser(error_level=sqlglot.ErrorLevel.IMMEDIATE)
+    return list(parser.parse(list(tokens), source.text))
+
+
+def _parse_as_expression(source: SqlText, tokens: Sequence[Token]) -> list[Node]:
+    parser = _dialect(source).parser(error_level=sqlglot.ErrorLevel.IMMEDIATE)
+    return list(parser.parse_into(exp.Condition, list(tokens), source.text))
+
+
+def _failure(wrong: ParseError, source: SqlText) -> tuple[int, str]:
+    """Return the offset and the problem of a parser's error, in which sqlglot counts lines and columns from 1."""
+    first = wrong.errors[0] if wrong.errors else {}
+    line, column = first.get("line") or 1, first.get("col") or 1
+    lines = source.text.split("\n")
+    offset = sum(len(text) + 1 for text in lines[: line - 1]) + column - len(first.get("highlight") or " ")
+    problem = without_secrets(str(first.get("description") or "a part of it cannot be read"))
+    return offset, problem[0].lower() + problem[1:]
