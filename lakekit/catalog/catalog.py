@@ -16,8 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from lakekit import plugins
-from lakekit.catalog import identifier, migrate as migrating, operations, sys_tables, views
+from lakekit.catalog import identifier, migrate as migrating, operations, session as sessions, sys_tables, views
 from lakekit.catalog.catalog_core import CatalogCore
 from lakekit.catalog.metastore import join_names, missing_database, missing_identifier, properties_of
 from lakekit.catalog.sys_tables import SystemTable
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from lakekit.catalog.metastore import Define
+    from lakekit.catalog.session import Session
     from lakekit.catalog.views import MaterializedTable, View
     from lakekit.ddl.table_definition import SchemaLike
     from lakekit.metadata.table_context import TableLocation
@@ -553,21 +553,14 @@ class Catalog(CatalogCore):
     def sql(self, text: str) -> pl.LazyFrame | pl.DataFrame:
         """Execute SQL statements separated by semicolons, and return the result of the last one.
 
-        One SELECT gives a LazyFrame, everything else a frame. SELECT (also `VERSION AS OF`, `TIMESTAMP AS OF`, branches
-        and system tables as ``db.`t$files` ``), by Polars; INSERT INTO and OVERWRITE, DELETE, UPDATE, MERGE INTO;
-        CREATE, DROP and ALTER of tables and databases, CREATE TABLE … AS; TRUNCATE, SHOW, DESCRIBE; CALL
-        sys.<procedure>; USE, for names without a database in what follows. Names stand in backquotes, texts in quotes,
-        types are Paimon's. Changes of rows return `snapshot_id` and `row_count`. Each statement is a commit of its own:
-        statements before one that fails stay done.
-
-        Needs `pip install 'lakekit[sql]'`.
-
-        Raises: `InvalidOption` with the position in the text for an invalid statement, before any is executed;
-        `Unsupported` for one that lakekit does not execute; `ColumnNotFound`, `SchemaMismatch`; and what the methods
-        raise that statements stand for.
+        One SELECT gives a LazyFrame, everything else a frame; changes of rows give `snapshot_id` and `row_count`. USE
+        holds in this object from call to call. `Session.sql` has the statements and what it raises.
         """
-        result: pl.LazyFrame | pl.DataFrame = plugins.load("sql", "polars-backend").sql(self, text)
-        return result
+        return sessions.shared(self).sql(text)
+
+    def session(self) -> Session:
+        """Return a new session, with a database, catalogs and temporary views of its own."""
+        return sessions.create(self)
 
     def repair(self, name: str | None = None) -> pl.DataFrame:
         """Register the tables that exist in the warehouse with the metastore: all, a database's, or "db.t".

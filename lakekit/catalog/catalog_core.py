@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from lakekit.catalog.identifier import Identifier
     from lakekit.catalog.metastore import Metastore
+    from lakekit.catalog.session import Session
     from lakekit.catalog.views import View
     from lakekit.storage.protocol import Storage
 
@@ -151,13 +152,14 @@ class CatalogCache:
 
     `databases` were listed last, for the repr. `metastore` is open after its first use. `views` are the temporary
     views, by name. `allowed_locations` are the locations in the calls which made tables, by the table's name: allowed
-    by the caller, for as long as the object lives.
+    by the caller, for as long as the object lives. `session` is that of `cat.sql`.
     """
 
     databases: list[str] | None = None
     metastore: Metastore | None = None
     views: dict[str, View] = field(default_factory=dict)
     allowed_locations: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    session: Session | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

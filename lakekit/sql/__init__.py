@@ -1,6 +1,7 @@
 """Statements over the tables of a catalog, executed by the public methods of catalogs and tables.
 
-    tokenizer     the tokens of a statement        expressions   conditions and values as Polars expressions
+    session       the statements of a text         tokenizer     the tokens of a statement
+    expressions   conditions and values as Polars expressions
     dispatch      statements by their first word   dml           rows: INSERT, DELETE, …
     ddl, show     CREATE, ALTER, DROP, SHOW, …     calls         CALL sys.…, the procedures of `procedures`
 

@@ -1,4 +1,4 @@
-"""`cat.sql`: statements executed in this process, queries by Polars' SQL over the tables' LazyFrames.
+"""Statements executed in this process, queries by Polars' SQL over the tables' LazyFrames.
 
     cat.sql("SELECT day, sum(total) AS total FROM shop.orders WHERE id > 7 GROUP BY day").collect()
     cat.sql("INSERT INTO shop.orders VALUES (1, 'a'); CALL sys.compact('shop.orders')")
@@ -16,19 +16,17 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from lakekit.catalog.catalog import GlobalTable
-from lakekit.catalog.connection import connect
-from lakekit.catalog.identifier import SYSTEM
 from lakekit.catalog.views import View
 from lakekit.columns import col, internal, is_pattern
-from lakekit.errors import ColumnNotFound, DatabaseNotFound, InvalidOption, SchemaMismatch
+from lakekit.errors import ColumnNotFound, InvalidOption, SchemaMismatch
 from lakekit.format.polars_types import paimon_type, polars_type
 from lakekit.model.table_paths import check_not_in_hint
 from lakekit.options.redaction import excerpt, without_secrets
 from lakekit.read.user_expressions import translate_panics
 from lakekit.sql import ddl, dispatch, expressions
-from lakekit.sql.backend import Statement, StatementResult, single_column
+from lakekit.sql.backend import Statement, single_column
 from lakekit.sql.expressions import exp
-from lakekit.sql.tokenizer import TokenStream, single_statement, statements, strip_hints
+from lakekit.sql.tokenizer import TokenStream, single_statement, strip_hints
 from lakekit.storage.object_store_requests import typed_refusals
 from lakekit.types import Field, parse
 from lakekit.write import input_frames
@@ -49,8 +47,6 @@ if TYPE_CHECKING:
     Node = Any
     """A node of sqlglot's tree."""
 
-_RESULT_TYPES = {"string": pl.String(), "long": pl.Int64(), "int": pl.Int32(), "boolean": pl.Boolean()}
-_KIND = "paimon"
 _RENAMED = "named"
 """The word before names that are patterns, in queries that Polars' SQL computes."""
 _HINTS = ErrorHints(
@@ -59,32 +55,10 @@ _HINTS = ErrorHints(
     grow=", or add it with ALTER TABLE … ADD COLUMN",
 )
 """What errors about rows of a statement advise."""
-_STORAGES = ("s3.", "s3a.", "fs.", "gs.", "gcs.", "azure.", "oss.")
-"""How keys begin that are for the storage, among those of CREATE CATALOG."""
 _POLARS = "postgres"
 """The dialect of sqlglot that is closest to Polars' SQL."""
 _LITERALS = (exp.Literal, exp.Null, exp.Boolean)
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In)
-
-
-def sql(catalog: Catalog, text: str) -> pl.LazyFrame | pl.DataFrame:
-    """Execute the statements of a text, as `cat.sql`."""
-    read = [TokenStream.of(part) for part in statements(text)]
-    backend, result = PolarsBackend(), None
-    for tokens in read:  # scalar: one a statement
-        if tokens.accept("USE", "CATALOG"):
-            catalog, backend, result = backend.catalog(tokens), replace(backend, database=None), StatementResult()
-        elif tokens.accept("USE"):
-            backend, result = replace(backend, database=_parse_use(catalog, tokens)), StatementResult()
-        elif tokens.accept("CREATE", "CATALOG"):
-            result = _create_catalog(backend, tokens)
-        else:
-            with translate_panics("the statement", sql=partial(excerpt, tokens.text)):
-                result = dispatch.execute(Statement(backend=backend, catalog=catalog, tokens=tokens))
-    if isinstance(result, pl.LazyFrame):
-        return result if len(read) == 1 else _collect(result, read[-1].text)
-    assert isinstance(result, StatementResult)
-    return _result_frame(result)
 
 
 def query(catalog: Catalog, text: str, database: str) -> pl.LazyFrame:
@@ -98,35 +72,6 @@ def query(catalog: Catalog, text: str, database: str) -> pl.LazyFrame:
     return statement.backend.query(statement, statement.tokens.remaining_text)
 
 
-def _parse_use(catalog: Catalog, tokens: TokenStream) -> str:
-    """Parse what follows USE: the database of names of one part, from here on. Raises `DatabaseNotFound`."""
-    tokens.accept("DATABASE")
-    name = tokens.name("a database")
-    tokens.end()
-    if name != SYSTEM and name not in (databases := catalog.databases()):
-        raise DatabaseNotFound(
-            f"USE {name}: there is no such database; there are {', '.join(databases) or 'none'}", name=name
-        )
-    return name
-
-
-def _create_catalog(backend: PolarsBackend, tokens: TokenStream) -> StatementResult:
-    """Execute CREATE CATALOG: another catalog, known by its name in the statements that follow.
-
-    Raises what `lk.connect` raises.
-    """
-    name = tokens.name("a catalog")
-    tokens.expect("WITH")
-    options = ddl.properties(tokens)
-    tokens.end()
-    kind = options.pop("type", _KIND)
-    if kind != _KIND:
-        raise InvalidOption(f"CREATE CATALOG {name}: type is {kind!r}, and there is {_KIND!r}", key="type", value=kind)
-    storage_options = {key: options.pop(key) for key in list(options) if key.startswith(_STORAGES)}
-    backend.catalogs[name] = connect(storage_options=storage_options or None, options=options)
-    return StatementResult()
-
-
 def _collect(rows: pl.LazyFrame, text: str) -> pl.DataFrame:
     with typed_refusals(), translate_panics("the query", sql=partial(excerpt, text)):
         return rows.collect()
@@ -136,12 +81,6 @@ def _rename_pattern_columns(rows: pl.LazyFrame) -> pl.LazyFrame:
     """Return the rows with columns `*` and `^…$`, patterns to Polars' SQL, under other names."""
     names = [name for name in rows.collect_schema().names() if is_pattern(name)]
     return rows.rename({name: internal(_RENAMED, name) for name in names}) if names else rows
-
-
-def _result_frame(answer: StatementResult) -> pl.DataFrame:
-    return pl.DataFrame(
-        list(answer.rows), schema={name: _RESULT_TYPES[kind] for name, kind in answer.kinds.items()}, orient="row"
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,18 +97,12 @@ class PolarsBackend:
     zone: str | None = None
     """None: a time without a zone is one of this process, as in `t.scan(at=…)`."""
 
-    def catalog(self, tokens: TokenStream) -> Catalog:
-        """Take the name of a catalog. Raises `InvalidOption` for one that was not created here."""
-        name = tokens.name("a catalog")
-        tokens.end()
-        return self.named(name)
-
     def named(self, name: str) -> Catalog:
         """Return the catalog of a name. Raises `InvalidOption`."""
         if name not in self.catalogs:
             names = ", ".join(self.catalogs) or "none"
             raise InvalidOption(
-                f"no catalog {name[:200]!a} here; CREATE CATALOG in the same text named {names}", key="sql", value=name
+                f"no catalog {name[:200]!a} here; CREATE CATALOG in this session named {names}", key="sql", value=name
             )
         return self.catalogs[name]
 

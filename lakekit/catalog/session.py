@@ -1,0 +1,82 @@
+"""What statements of SQL leave behind for those that follow: the database of USE, catalogs, tables by path.
+
+cat.sql("USE shop")                 the session of `cat`, which all its statements share
+own = cat.session()                 another one, with a database, catalogs and temporary views of its own
+own.sql("USE lab")
+own.sql("SELECT * FROM inbox").collect()
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from lakekit import plugins
+from lakekit.catalog.catalog_core import CatalogCache
+from lakekit.errors import InvalidOption
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from lakekit.catalog.catalog import Catalog
+    from lakekit.table import Table
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """The catalog and the database in which names are looked for, and what statements defined for those after them.
+
+    A session is used by one thread at a time; `cat.session()` gives each its own.
+    """
+
+    catalog: Catalog
+    database: str | None = None
+    """Where names of one part are looked for; None: nowhere."""
+    catalogs: dict[str, Catalog] = field(default_factory=dict)
+    """The catalogs of CREATE CATALOG, by name."""
+    tables: dict[str, Table] = field(default_factory=dict)
+    """Tables that lie outside of the catalog, by the names that CREATE TABLE … WITH ('path' = …) gave them."""
+
+    def sql(self, text: str) -> pl.LazyFrame | pl.DataFrame:
+        """Execute SQL statements separated by semicolons, and return the result of the last one.
+
+        One SELECT gives a LazyFrame, everything else a frame. SELECT (also `VERSION AS OF`, `TIMESTAMP AS OF`, branches
+        and system tables as ``db.`t$files` ``); INSERT INTO and OVERWRITE, DELETE, UPDATE, MERGE INTO; CREATE, DROP and
+        ALTER of tables and databases, CREATE TABLE … AS; TRUNCATE, SHOW, DESCRIBE; CALL sys.<procedure>; USE, for names
+        without a database, in this text and those after it. Names stand in back quotes, types are Paimon's. Changes of
+        rows return `snapshot_id` and `row_count`. Each statement is a commit of its own: statements before one that
+        fails stay done.
+
+        Needs `pip install 'lakekit[sql]'`.
+
+        Raises: `InvalidOption` with the position in the text for an invalid statement, before any is executed;
+        `Unsupported` for one that lakekit does not execute; `ColumnNotFound`, `SchemaMismatch`; and what the methods
+        raise that statements stand for.
+        """
+        result: pl.LazyFrame | pl.DataFrame = plugins.load("sql", "session").sql(self, text)
+        return result
+
+    def named(self, name: str) -> Catalog:
+        """Return the catalog of a name. Raises `InvalidOption`."""
+        if name not in self.catalogs:
+            names = ", ".join(self.catalogs) or "none"
+            raise InvalidOption(
+                f"no catalog {name[:200]!a} here; CREATE CATALOG in this session named {names}", key="sql", value=name
+            )
+        return self.catalogs[name]
+
+    def __repr__(self) -> str:
+        return f"Session of {self.catalog.warehouse or self.catalog.metastore}, in database {self.database or 'none'}"
+
+
+def create(catalog: Catalog) -> Session:
+    """Return a session that shares nothing with that of the catalog but its tables."""
+    return Session(catalog=replace(catalog, _cache=CatalogCache()))
+
+
+def shared(catalog: Catalog) -> Session:
+    """Return the session of a catalog object, which all its statements share."""
+    cache = catalog._cache  # noqa: SLF001 - the state of the catalog that this module is a part of
+    if cache.session is None:
+        cache.session = Session(catalog=catalog)
+    return cache.session
