@@ -89,7 +89,7 @@ if TYPE_CHECKING:
     )
     from lakekit.inspection.hexdump import hex as hex
     from lakekit.maintenance.check.findings import Finding as Finding, Report as Report
-    from lakekit.maintenance.result import Expired as Expired
+    from lakekit.maintenance.result import DeletionResult as DeletionResult, Expired as Expired
     from lakekit.model.commit_message import CommitMessage as CommitMessage
     from lakekit.progress import progress as progress
     from lakekit.read.explain import Explain as Explain
@@ -104,7 +104,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "lakekit.maintenance.result": "Expired",
+    "lakekit.maintenance.result": "DeletionResult Expired",
     "lakekit.maintenance.check.findings": "Finding Report",
     "lakekit.catalog": "Catalog GlobalTable SystemTable connect",
     "lakekit.dml.merge_plan": """

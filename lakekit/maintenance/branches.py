@@ -29,7 +29,7 @@ from lakekit.errors import (
     SnapshotNotFound,
 )
 from lakekit.maintenance import reachability, tags as tagging
-from lakekit.maintenance.result import Expired
+from lakekit.maintenance.result import DeletionResult
 from lakekit.metadata import manifest_reader, refs, schemas, snapshots
 from lakekit.model import snapshot
 from lakekit.model.table_paths import MAIN, flaw
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 def rollback(
     ctx: TableContext, to: int | str | datetime | None = None, *, watermark: int | None = None, dry_run: bool = False
-) -> Expired:
+) -> DeletionResult:
     """Make an older snapshot the newest one again: by its id, a tag, a time, or a watermark.
 
         LATEST = 5 ─▶ snapshot 9 … 6, newest first ─▶ changelogs after 5 ─▶ tags after 5
@@ -77,7 +77,7 @@ def rollback(
     later = [root for root in every if root.snapshot.id > target.id]
     ids = sorted((root.snapshot.id for root in later if root.kind == "snapshot"), reverse=True)
     names = tuple(root.name for root in later if root.kind == "tag")
-    done = Expired(table=ctx.name, snapshot_ids=tuple(reversed(ids)), tags=names, dry_run=dry_run)
+    done = DeletionResult(table=ctx.name, snapshot_ids=tuple(reversed(ids)), tags=names, dry_run=dry_run)
     if dry_run:
         return done
     storage, layout = ctx.storage, ctx.paths
@@ -205,7 +205,7 @@ def create(ctx: TableContext, name: str, *, tag: str | None = None) -> None:
         )
 
 
-def delete(ctx: TableContext, name: str, *, dry_run: bool = False) -> Expired:
+def delete(ctx: TableContext, name: str, *, dry_run: bool = False) -> DeletionResult:
     """Remove a branch with its snapshots and tags.
 
     Raises: `BranchNotFound`, and `InvalidOption` where options of the table or of another branch read it.
@@ -217,7 +217,7 @@ def delete(ctx: TableContext, name: str, *, dry_run: bool = False) -> Expired:
     ids, tag_names = tuple(snapshots.ids(branch_ctx)), tuple(refs.list_tag_names(branch_ctx))
     if not dry_run:
         drop(ctx, name)
-    return Expired(table=ctx.name, branches=(name,), snapshot_ids=ids, tags=tag_names, dry_run=dry_run)
+    return DeletionResult(table=ctx.name, branches=(name,), snapshot_ids=ids, tags=tag_names, dry_run=dry_run)
 
 
 def rename(ctx: TableContext, name: str, new: str) -> None:
@@ -244,7 +244,7 @@ def rename(ctx: TableContext, name: str, new: str) -> None:
     drop(ctx, name)
 
 
-def fast_forward(ctx: TableContext, name: str, *, dry_run: bool = False) -> Expired:
+def fast_forward(ctx: TableContext, name: str, *, dry_run: bool = False) -> DeletionResult:
     """Replace the current branch's history from the first snapshot of branch `name` on by that of `name`.
 
     Snapshots, schemas and tags are replaced; what was committed here since that snapshot is lost. The other branch
@@ -273,7 +273,7 @@ def fast_forward(ctx: TableContext, name: str, *, dry_run: bool = False) -> Expi
         if number > first.id or (number == first.id and not same)
     ]
     lost = [tag.name for tag in refs.list_tags(ctx) if tag.snapshot.id >= first.id and tag.name not in tag_names]
-    done = Expired(table=ctx.name, snapshot_ids=tuple(reversed(going)), tags=tuple(lost), dry_run=dry_run)
+    done = DeletionResult(table=ctx.name, snapshot_ids=tuple(reversed(going)), tags=tuple(lost), dry_run=dry_run)
     if dry_run:
         return done
     with suppress(LakekitError):  # a hint is advice

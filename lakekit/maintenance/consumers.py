@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from lakekit.errors import Corrupt, InvalidOption
 from lakekit.maintenance import reachability
 from lakekit.maintenance.arguments import parse_count
-from lakekit.maintenance.result import Expired
+from lakekit.maintenance.result import DeletionResult
 from lakekit.metadata import refs
 from lakekit.model.snapshot import MAX_ID
 
@@ -62,7 +62,7 @@ def expire(
     including: str | None = None,
     excluding: str | None = None,
     dry_run: bool = False,
-) -> Expired:
+) -> DeletionResult:
     """Delete the consumers whose file was written before a time, by the storage's clock; None: all.
 
     `including`, `excluding`: regular expressions that match whole ids.
@@ -83,12 +83,12 @@ def expire(
             expired.append(name)
     if not dry_run:
         ctx.storage.delete([f"{ctx.paths.consumer_dir}/consumer-{name}" for name in expired])
-    return Expired(table=ctx.name, consumers=tuple(expired), dry_run=dry_run)
+    return DeletionResult(table=ctx.name, consumers=tuple(expired), dry_run=dry_run)
 
 
 def expire_old(
     ctx: TableContext, age_ms: int | None, *, including: str | None, excluding: str | None, dry_run: bool = False
-) -> Expired:
+) -> DeletionResult:
     """Delete the consumers older than `age_ms`; None: older than the option's age.
 
     Without any age, those that `including` names are deleted.

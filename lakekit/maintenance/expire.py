@@ -26,7 +26,7 @@ from lakekit.errors import Conflict, Corrupt, InvalidOption, LakekitError
 from lakekit.maintenance import consumers, reachability
 from lakekit.maintenance.arguments import parse_count
 from lakekit.maintenance.reachability import UnreachableFiles, reachable_only_from
-from lakekit.maintenance.result import Expired, make_expired
+from lakekit.maintenance.result import DeletionResult, make_deletion_result
 from lakekit.metadata import snapshots
 from lakekit.model import snapshot
 from lakekit.storage.protocol import FileMissing
@@ -209,7 +209,7 @@ def expire_snapshots(
     *,
     dry_run: bool = False,
     deletes: Callable[[Sequence[str]], None] | None = None,
-) -> Expired:
+) -> DeletionResult:
     """Remove the snapshots that need not be retained.
 
     Consumers keep those that they have not read, or only their changelogs (`consumer.changelog-only`). `deletes`:
@@ -226,7 +226,7 @@ def expire_snapshots(
     ):
         if snapshot_ids and not dry_run and not ctx.storage.exists(ctx.paths.earliest_hint):
             _say_earliest(ctx, snapshot_ids[0])
-        return Expired(table=ctx.name, dry_run=dry_run)
+        return DeletionResult(table=ctx.name, dry_run=dry_run)
     everything = reachability.read_all_roots(ctx)
     own = [root for root in everything if root.branch == ctx.paths.branch]
     end = _first_young(
@@ -252,7 +252,7 @@ def expire_snapshots(
         _say_earliest(ctx, end)
 
     unreachable = remove(ctx, expired, everything, None if dry_run else drop, stays=stays, deletes=deletes)
-    return make_expired(
+    return make_deletion_result(
         ctx.name, unreachable, dry_run=dry_run, snapshot_ids=tuple(root.snapshot.id for root in expired)
     )
 
@@ -338,7 +338,7 @@ def _changelog_root(ctx: TableContext, root: GcRoot) -> GcRoot:
 
 def expire_changelogs(
     ctx: TableContext, retained: RetentionLimits, *, delete_all: bool = False, dry_run: bool = False
-) -> Expired:
+) -> DeletionResult:
     """Remove the long-lived changelogs that need not be retained; `delete_all`: every one.
 
     Snapshots count among the changelogs that are kept. Raises as `expire_snapshots` does.
@@ -346,14 +346,14 @@ def expire_changelogs(
     reachability.check_removable(ctx)
     changelog_ids, newest = snapshots.changelog_ids(ctx), snapshots.latest_id(ctx)
     if not changelog_ids or newest is None:
-        return Expired(table=ctx.name, dry_run=dry_run)
+        return DeletionResult(table=ctx.name, dry_run=dry_run)
     numbers = range(changelog_ids[-1] + 1) if delete_all else _changelog_bounds(ctx, retained, changelog_ids, newest)
     everything = reachability.read_all_roots(ctx)
     own = [root for root in everything if root.branch == ctx.paths.branch and root.kind == "changelog"]
     end = numbers.stop if delete_all else _first_young(own, "changelog", numbers, retained, numbers.stop - 1)
     expired = sorted((root for root in own if root.snapshot.id < end), key=lambda root: root.snapshot.id)
     if not expired:
-        return Expired(table=ctx.name, dry_run=dry_run)
+        return DeletionResult(table=ctx.name, dry_run=dry_run)
 
     def drop() -> None:
         ctx.storage.delete([root.path for root in expired])
@@ -364,7 +364,7 @@ def expire_changelogs(
                 ctx.storage.put(ctx.paths.changelog_earliest_hint, snapshot.encode(end))
 
     unreachable = remove(ctx, expired, everything, None if dry_run else drop)
-    return make_expired(
+    return make_deletion_result(
         ctx.name, unreachable, dry_run=dry_run, snapshot_ids=tuple(root.snapshot.id for root in expired)
     )
 

@@ -24,7 +24,7 @@ from lakekit.data_file.paths import partition_path, partition_spec, partition_va
 from lakekit.errors import InvalidOption, SchemaMismatch, Unsupported
 from lakekit.format.polars_types import polars_schema
 from lakekit.maintenance.arguments import parse_count
-from lakekit.maintenance.result import Expired
+from lakekit.maintenance.result import DeletionResult
 from lakekit.metadata import manifest_reader, snapshots, table_context
 from lakekit.model import partition as partitions
 from lakekit.model.manifest_entries import ADD
@@ -57,7 +57,7 @@ def expire(
     most: int | None = None,
     dry_run: bool = False,
     by: Commit | None = None,
-) -> Expired:
+) -> DeletionResult:
     """Drop the partitions that are older than `expiration_ms`, the oldest first, `most` at once.
 
     An argument that is None is as the options `partition.*` say. `by`: the commit after which this runs. Its user and
@@ -91,7 +91,7 @@ def expire(
     over = over[: options.partition_expiration_max_num if most is None else parse_count(most, "max_expires")]
     if not dry_run:
         _drop(ctx, over, by)
-    return Expired(
+    return DeletionResult(
         table=ctx.name, partitions=tuple(partition_path(ctx, row).strip("/") for row in over), dry_run=dry_run
     )
 

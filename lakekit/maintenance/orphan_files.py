@@ -201,13 +201,12 @@ def _check_suspicious(ctx: TableContext, count: int, total: int, needed: set[str
 
 def _check_history(ctx: TableContext) -> None:
     for branch in reachability.branches(ctx):
-        notes = Findings()
-        metadata.check_history(reachability.on_branch(ctx, branch), notes)
-        for problem in notes.problems:
+        findings = Findings()
+        metadata.check_history(reachability.on_branch(ctx, branch), findings)
+        for finding in findings.problems:
             raise Conflict(
-                f"{problem.what} in branch {branch} of {ctx.name}: {problem.found}. Files of snapshots that are lost "
-                "would "
-                f"go: nothing was removed. {problem.remedy}; force=True removes them all the same"
+                f"{finding.check} in branch {branch} of {ctx.name}: {finding.problem}. Files of snapshots that are "
+                f"lost would go: nothing was removed. {finding.remedy}; force=True removes them all the same"
             )
 
 

@@ -1,4 +1,4 @@
-"""The result of everything that deletes: `Expired`."""
+"""The result of everything that deletes: `DeletionResult`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expired:
+class DeletionResult:
     """What a maintenance task deleted or, with `dry_run`, would delete.
 
     `snapshot_ids`: the deleted snapshots (of `expire_changelogs`: the long-lived changelogs); `tags`, `consumers`,
@@ -80,17 +80,20 @@ class Expired:
 
 _MAX_SHOWN = 8
 
+Expired = DeletionResult
+"""The name that the class had before 0.1.0; kept for one release."""
 
-def make_expired(
+
+def make_deletion_result(
     table: str,
     unreachable: UnreachableFiles,
     *,
     dry_run: bool,
     snapshot_ids: tuple[int, ...] = (),
     tags: tuple[str, ...] = (),
-) -> Expired:
+) -> DeletionResult:
     """Return the result for the files that were removed with some roots."""
-    return Expired(
+    return DeletionResult(
         table=table,
         snapshot_ids=snapshot_ids,
         tags=tags,

@@ -30,7 +30,7 @@ from lakekit.errors import Conflict, Corrupt, InvalidOption, SnapshotNotFound, T
 from lakekit.maintenance import expire, reachability
 from lakekit.maintenance.mark_done import success_file
 from lakekit.maintenance.reachability import UnreachableFiles
-from lakekit.maintenance.result import Expired, make_expired
+from lakekit.maintenance.result import DeletionResult, make_deletion_result
 from lakekit.metadata import refs, snapshots
 from lakekit.model.snapshot import BATCH_IDENTIFIER, Tag
 from lakekit.model.table_paths import flaw
@@ -118,7 +118,7 @@ def replace(
     at: int | str | datetime | None = None,
     retain_ms: int | None = None,
     dry_run: bool = False,
-) -> Expired:
+) -> DeletionResult:
     """Move a tag to another snapshot, and delete the files that only the old one needed.
 
     Without `retain_ms` it lives for ever: as in the reference, `tag.default-time-retained` is for new tags.
@@ -141,7 +141,7 @@ def replace(
             raise _snapshot_expired(ctx, tag)
 
     unreachable = expire.remove(ctx, replaced, everything, None if dry_run else drop, stays=[new])
-    return make_expired(ctx.name, unreachable, dry_run=dry_run)
+    return make_deletion_result(ctx.name, unreachable, dry_run=dry_run)
 
 
 def rename(ctx: TableContext, name: str, new: str) -> None:
@@ -156,7 +156,7 @@ def rename(ctx: TableContext, name: str, new: str) -> None:
     ctx.storage.delete([ctx.paths.tag(name)])
 
 
-def delete(ctx: TableContext, names: Sequence[str], *, dry_run: bool = False) -> Expired:
+def delete(ctx: TableContext, names: Sequence[str], *, dry_run: bool = False) -> DeletionResult:
     """Delete tags, and the files that nothing else needs.
 
     Of a tag that cannot be read only its own file is deleted, as the files that it needs are unknown.
@@ -174,7 +174,7 @@ def delete(ctx: TableContext, names: Sequence[str], *, dry_run: bool = False) ->
         paths = {ctx.paths.tag(name) for name in readable}
         removed = [root for root in everything if root.path in paths]
         unreachable = expire.remove(ctx, removed, everything, None if dry_run else partial(_drop, ctx, readable))
-    return make_expired(ctx.name, unreachable, dry_run=dry_run, tags=tuple(names))
+    return make_deletion_result(ctx.name, unreachable, dry_run=dry_run, tags=tuple(names))
 
 
 def _is_readable(ctx: TableContext, name: str) -> bool:
@@ -526,7 +526,7 @@ def create_batch_tag(ctx: TableContext) -> str | None:
 # ---- over ----------------------------------------------------------------------------------------
 
 
-def expire_tags(ctx: TableContext, *, older_than_ms: int | None = None, dry_run: bool = False) -> Expired:
+def expire_tags(ctx: TableContext, *, older_than_ms: int | None = None, dry_run: bool = False) -> DeletionResult:
     """Remove the tags whose time is over, and the files that only they needed.
 
     `older_than_ms`: also the tags made before that time. A tag without a creation time counts as made when its file was
@@ -550,7 +550,7 @@ def expire_tags(ctx: TableContext, *, older_than_ms: int | None = None, dry_run:
         if is_over or (before is not None and before > made):
             over.append(tag.name)
     if not over:
-        return Expired(table=ctx.name, dry_run=dry_run)
+        return DeletionResult(table=ctx.name, dry_run=dry_run)
     try:
         return delete(ctx, over, dry_run=dry_run)
     except TagNotFound:  # another process did the same

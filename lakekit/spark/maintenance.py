@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from lakekit.bucket.sort_order import Strategy
     from lakekit.commit.changes import Commit
     from lakekit.maintenance.compact import CompactRequest
-    from lakekit.maintenance.result import Expired
+    from lakekit.maintenance.result import DeletionResult
     from lakekit.maintenance.rewrite import SortedPartitions
     from lakekit.metadata.table_context import TableContext
     from lakekit.read.table_scan import TableScan
@@ -331,7 +331,7 @@ def expire_snapshots(
     older_than: str | datetime | timedelta | None = None,
     max_deletes: int | None = None,
     dry_run: bool = False,
-) -> Expired:
+) -> DeletionResult:
     """Expire snapshots as `t.expire_snapshots`; Spark tasks delete the files of the removed snapshots.
 
     The driver decides and removes the snapshots, which are invisible before a task begins.

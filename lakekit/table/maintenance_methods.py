@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lakekit.bucket.sort_order import Strategy
     from lakekit.commit.changes import Commit
     from lakekit.maintenance.check.findings import Report
-    from lakekit.maintenance.result import Expired
+    from lakekit.maintenance.result import DeletionResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -208,7 +208,7 @@ class MaintenanceMethods(TableCore):
         older_than: str | datetime | timedelta | None = None,
         max_deletes: int | None = None,
         dry_run: bool = False,
-    ) -> Expired:
+    ) -> DeletionResult:
         """Remove old snapshots, oldest first: all beyond `retain_max`, and those made before `older_than`.
 
         The newest `retain_min` stay. `older_than` is a time, or an age: a `timedelta`, or a text such as "7 d".
@@ -236,7 +236,7 @@ class MaintenanceMethods(TableCore):
         max_deletes: int | None = None,
         delete_all: bool = False,
         dry_run: bool = False,
-    ) -> Expired:
+    ) -> DeletionResult:
         """Remove long-lived changelogs as `expire_snapshots` removes snapshots; the newest one stays.
 
         Snapshots count among those that are retained. What is None is as the options `changelog.num-retained.max`,
@@ -253,7 +253,9 @@ class MaintenanceMethods(TableCore):
         )
         return maintenance.expire.expire_changelogs(ctx, limits, delete_all=delete_all, dry_run=dry_run)
 
-    def expire_tags(self, *, older_than: str | datetime | timedelta | None = None, dry_run: bool = False) -> Expired:
+    def expire_tags(
+        self, *, older_than: str | datetime | timedelta | None = None, dry_run: bool = False
+    ) -> DeletionResult:
         """Remove the tags whose time is over, and with `older_than` those that were made before it.
 
         Raises: as `expire_snapshots`.
@@ -269,7 +271,7 @@ class MaintenanceMethods(TableCore):
         including: str | None = None,
         excluding: str | None = None,
         dry_run: bool = False,
-    ) -> Expired:
+    ) -> DeletionResult:
         """Remove consumers that recorded nothing for so long; snapshots are no longer kept for them.
 
         `expiration` None is `consumer.expiration-time`. With `including`, a regular expression that whole ids match,
@@ -294,7 +296,7 @@ class MaintenanceMethods(TableCore):
         timestamp_formatter: str | None = None,
         max_expires: int | None = None,
         dry_run: bool = False,
-    ) -> Expired:
+    ) -> DeletionResult:
         """Drop partitions older than `expiration`.
 
         Their rows are gone from the newest snapshot, their files when earlier snapshots expire. `strategy`:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from lakekit.maintenance.result import Expired
+    from lakekit.maintenance.result import DeletionResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -88,7 +88,7 @@ class RefMethods(TableCore):
         at: int | str | datetime | None = None,
         retain: str | timedelta | None = None,
         dry_run: bool = False,
-    ) -> Expired:
+    ) -> DeletionResult:
         """Let a tag name another snapshot; `at` None: the newest snapshot.
 
         Files that only the tag's old snapshot needed are deleted. Without `retain` the tag then lives for ever, because
@@ -106,7 +106,7 @@ class RefMethods(TableCore):
         """
         maintenance.tags.rename(self._context(), name, new)
 
-    def delete_tag(self, name: str, *, dry_run: bool = False) -> Expired:
+    def delete_tag(self, name: str, *, dry_run: bool = False) -> DeletionResult:
         """Remove a tag, and the files that no snapshot, tag or changelog of any branch needs any more.
 
         If one of these cannot be read, nothing is deleted. If the tag itself cannot be read, only the tag is removed,
@@ -126,7 +126,7 @@ class RefMethods(TableCore):
         """
         maintenance.branches.create(self._context(), name, tag=tag)
 
-    def delete_branch(self, name: str, *, dry_run: bool = False) -> Expired:
+    def delete_branch(self, name: str, *, dry_run: bool = False) -> DeletionResult:
         """Remove a branch with its snapshots and tags.
 
         Data files that only the branch had stay until orphan files are removed.
@@ -144,7 +144,7 @@ class RefMethods(TableCore):
         """
         maintenance.branches.rename(self._context(), name, new)
 
-    def fast_forward(self, name: str, *, dry_run: bool = False) -> Expired:
+    def fast_forward(self, name: str, *, dry_run: bool = False) -> DeletionResult:
         """Bring the branch that this table is opened on to the state of the branch `name`.
 
         From the first snapshot of `name` on, the snapshots, schemas and tags of `name` replace the table's own. Later
@@ -157,7 +157,7 @@ class RefMethods(TableCore):
 
     def rollback(
         self, to: int | str | datetime | None = None, /, *, watermark: int | None = None, dry_run: bool = False
-    ) -> Expired:
+    ) -> DeletionResult:
         """Make an older snapshot the newest again, given by id, tag or time.
 
         A time means the newest snapshot at or before it. An expired snapshot that a tag keeps is restored. `watermark`,

@@ -163,7 +163,7 @@ def test_difference_buckets_of_pypaimon(judge, writers):
         for key, n in rows.drop_nulls().rows():
             assert found[name][key] in ([], [(key, n)])
             assert lk.open(writers / name).scan().filter(pl.col("k") == key).collect().rows() == [(key, n)]
-        assert {one.what for one in lk.open(writers / name).check(deep=True).problems} == {"rows are in another bucket"}
+        assert {one.check for one in lk.open(writers / name).check(deep=True).problems} == {"rows are in another bucket"}
     assert found["python_hive_booleans"] == {True: [], False: []}
     with pytest.raises(Corrupt, match=r"belong to bucket \d by bucket-function\.type=mod"):
         lk.open(writers / "python_mod_numbers").delete("k = -4")

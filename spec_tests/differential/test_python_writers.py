@@ -138,5 +138,5 @@ def test_a_compaction_leaves_the_rows(unpacked, tmp_path, name):
     table, read = lk.open(tmp_path / name), case.read("latest")
     table.compact(full=True)
     assert ordered(rows_of(lk.open(tmp_path / name).scan().collect(), read.types)) == ordered(read.rows)
-    wrong = {one.what for one in lk.open(tmp_path / name).check(deep=True).problems}
+    wrong = {one.check for one in lk.open(tmp_path / name).check(deep=True).problems}
     assert wrong == ({"rows are in another bucket"} if name == MISPLACED else set())

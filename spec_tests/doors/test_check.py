@@ -32,7 +32,7 @@ MADE_BY_HAND = {
 @pytest.mark.parametrize("name", some(CASES, 9))
 def test_a_golden_table_is_fine(name):
     report = table(name).check(deep=True)
-    assert {one.what for one in report.problems} <= MADE_BY_HAND.get(name, set())
+    assert {one.check for one in report.problems} <= MADE_BY_HAND.get(name, set())
     assert report.ok or name in MADE_BY_HAND
     assert report.checked_file_count > 1 or report.snapshot_id is None
 
@@ -364,11 +364,11 @@ def test_planted_damage_is_named(plant, case, what, deep):
     copy = Copy(case)
     where = plant(copy)
     report = copy.table.check(deep=deep)
-    found = [one for one in report.problems if one.what == what]
+    found = [one for one in report.problems if one.check == what]
     assert found, report.problems
     assert not report.ok
     assert {one.path for one in found} & (where if isinstance(where, set) else {where}), found
-    assert all(one.found and one.remedy for one in found)
+    assert all(one.problem and one.remedy for one in found)
     assert what in str(report)
 
 
@@ -397,7 +397,7 @@ def test_a_vector_of_no_live_file_is_no_problem():
     where = vector_dead(copy)
     report = copy.table.check()
     assert report.ok
-    assert {(one.what, one.path) for one in report.advice} >= {("deletion vector points at no live file", where)}
+    assert {(one.check, one.path) for one in report.advice} >= {("deletion vector points at no live file", where)}
 
 
 def test_only_rows_tell_what_is_in_them():
@@ -414,7 +414,7 @@ def test_what_was_read_before_is_read_again():
     copy.commit()
     assert copy.table.check().ok
     copy.storage.delete([copy.ctx.paths.manifest("manifest-planted-0")])
-    assert [one.what for one in copy.table.check().problems][:1] == ["manifest is missing"]
+    assert [one.check for one in copy.table.check().problems][:1] == ["manifest is missing"]
 
 
 @pytest.mark.long
@@ -452,13 +452,13 @@ def test_a_table_that_cannot_be_opened_raises(tmp_path):
 def test_advice_is_no_problem():
     report = table(BUCKETS).check()
     assert report.ok
-    assert [one.what for one in report.advice] == ["buckets are small"]
+    assert [one.check for one in report.advice] == ["buckets are small"]
 
 
 @pytest.mark.parametrize("name", PAYLOADS)
 def test_html_of_hostile_names(name):
     def report(said):
-        one = Finding(what=said, path=said, field=said, found=said, remedy=said)
+        one = Finding(check=said, path=said, field=said, problem=said, remedy=said)
         return Read(Report(table=said, snapshot_id=1, deep=False, problems=(one,), advice=(one,), checked_file_count=1)._repr_html_())
 
     read = report(name)
@@ -479,3 +479,9 @@ def test_the_shell(capsys, tmp_path):
     assert main(["check", str(tmp_path), "--deep", "--format", "json"]) == PROBLEM
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(one["kind"], one["what"], one["path"]) for one in told] == [("problem", "data file is missing", f"{tmp_path}/{lost}")]
+
+
+def test_former_names_of_a_finding_stay():
+    finding = Finding(check="data file is missing", problem="no file", remedy="roll back")
+    assert (finding.what, finding.found) == (finding.check, finding.problem)
+    assert lk.Expired is lk.DeletionResult

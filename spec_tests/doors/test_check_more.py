@@ -32,7 +32,7 @@ def table(tmp_path, monkeypatch):
 
 
 def told(table: lk.Table, **how: bool) -> list[tuple[str, str]]:
-    return [(one.what, str(Path(one.path).relative_to(table.location))) for one in table.check(**how).problems]
+    return [(one.check, str(Path(one.path).relative_to(table.location))) for one in table.check(**how).problems]
 
 
 # ---- what keeps files ------------------------------------------------------------------------------------------------------------------------------
@@ -69,12 +69,12 @@ def test_a_branch_that_is_half_there_is_advice(table):
         file.unlink()
     report = table.check()
     assert report.ok
-    [one] = [one for one in report.advice if one.what == "branch is half there"]
+    [one] = [one for one in report.advice if one.check == "branch is half there"]
     assert "t.delete_branch('b')" in one.remedy
     with pytest.raises(lk.Corrupt):
         table.remove_orphans()
     table.delete_branch("b")
-    assert not [one for one in table.check().advice if one.what == "branch is half there"]
+    assert not [one for one in table.check().advice if one.check == "branch is half there"]
 
 
 def test_a_schema_that_is_missing_among_others(table):
@@ -108,7 +108,7 @@ def test_a_bit_of_a_changelog_file_that_turned_over_is_found(tmp_path, producer)
     data[pq.read_metadata(path).row_group(0).column(0).data_page_offset + 40] ^= 4
     path.write_bytes(data)
     assert table.check().ok
-    assert [(one.what, one.path) for one in table.check(deep=True).problems] == [("a page has another checksum", str(path))]
+    assert [(one.check, one.path) for one in table.check(deep=True).problems] == [("a page has another checksum", str(path))]
 
 
 def test_rows_of_a_changelog_file_are_what_its_manifest_says(tmp_path):
@@ -119,7 +119,7 @@ def test_rows_of_a_changelog_file_are_what_its_manifest_says(tmp_path):
     path.write_bytes(foreign.read_bytes())
     assert other.check(deep=True).ok
     assert table.check().ok
-    assert [(one.what, one.path) for one in table.check(deep=True).problems] == [("delete count is wrong", str(path))]
+    assert [(one.check, one.path) for one in table.check(deep=True).problems] == [("delete count is wrong", str(path))]
 
 
 @pytest.mark.parametrize("form", ["avro", "orc"])
@@ -156,7 +156,7 @@ def test_null_counts_of_columns_without_bounds_are_looked_at(root):
             if counts and counts[at] is not None:
                 copy.say(0, value_null_counts=[*counts[:at], counts[at] + 1, *counts[at + 1 :]])
                 copy.commit()
-                assert [(one.what, one.field) for one in copy.table.check(deep=True).problems] == [("statistics are false", f"_VALUE_STATS.{name}")]
+                assert [(one.check, one.field) for one in copy.table.check(deep=True).problems] == [("statistics are false", f"_VALUE_STATS.{name}")]
                 found += 1
     assert found
 
@@ -171,7 +171,7 @@ def test_row_ids_beyond_the_next_one_are_told():
     members = json.loads(copy.storage.read(where))
     copy.storage.put(where, json.dumps(members | {"nextRowId": members["nextRowId"] - 1}).encode())
     [one] = copy.table.check().problems
-    assert (one.what, one.path, one.field) == ("next row id is taken", where, "nextRowId")
+    assert (one.check, one.path, one.field) == ("next row id is taken", where, "nextRowId")
 
 
 # ---- partitions of manifests -----------------------------------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def test_a_manifest_that_is_said_to_hold_no_null_partition(tmp_path, partition):
     where = tmp_path / "t" / "snapshot" / "snapshot-1"
     where.write_bytes(replace(snapshot, delta_manifest_list_size=len(data)).to_json())
     problems = lk.open(tmp_path / "t").check().problems
-    assert [(found.what, found.field) for found in problems] == ([] if partition else [("manifest differs from its list", "_PARTITION_STATS.p")])
+    assert [(found.check, found.field) for found in problems] == ([] if partition else [("manifest differs from its list", "_PARTITION_STATS.p")])
 
 
 # ---- files of older schemas ------------------------------------------------------------------------------------------------------------------------
@@ -206,13 +206,13 @@ def test_files_from_before_a_bucket_key_was_renamed(tmp_path, keys):
     made.upsert(rows) if keys else made.append(rows)
     made.alter(lk.rename_column("b", "c"), lk.add_column("b", "STRING"))
     report = made.check(deep=True)
-    assert [one.what for one in report.problems + report.advice] == ["buckets are small"]
+    assert [one.check for one in report.problems + report.advice] == ["buckets are small"]
     paths = [next((tmp_path / "t" / f"bucket-{bucket}").glob("data-*")) for bucket in (0, 1)]
     one, other = (path.read_bytes() for path in paths)
     assert len(one) == len(other)
     paths[0].write_bytes(other)
     paths[1].write_bytes(one)
-    assert {one.path for one in made.check(deep=True).problems if one.what == "rows are in another bucket"} == {str(path) for path in paths}
+    assert {one.path for one in made.check(deep=True).problems if one.check == "rows are in another bucket"} == {str(path) for path in paths}
 
 
 # ---- file indexes ----------------------------------------------------------------------------------------------------------------------------------
@@ -246,8 +246,8 @@ def test_each_of_the_indexes_of_a_column_is_asked(indexed, kind):
     own["v"][kind] = container.decode(other.read_bytes())["v"][kind]
     path.write_bytes(container.encode(own))
     [found] = made.check(deep=True).problems
-    assert (found.what, found.path) == ("file index lacks rows", str(path))
-    assert f"the {kind} index of column v" in found.found
+    assert (found.check, found.path) == ("file index lacks rows", str(path))
+    assert f"the {kind} index of column v" in found.problem
 
 
 # ---- what cannot be read ---------------------------------------------------------------------------------------------------------------------------
@@ -269,6 +269,6 @@ def test_a_damaged_entry_is_not_called_a_damaged_file(member, what, field):
     copy = Copy("dedup_levels")
     copy.say(0, **{member: b"\x00\x00\x00\xee" + bytes(20)})
     copy.commit()
-    found = {(one.what, one.path, one.field) for one in copy.table.check(deep=True).problems}
+    found = {(one.check, one.path, one.field) for one in copy.table.check(deep=True).problems}
     assert (what, copy.path(), field) in found
     assert "data file is unreadable" not in {what for what, *_ in found}

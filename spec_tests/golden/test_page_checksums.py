@@ -69,7 +69,7 @@ def check_bits(table: lk.Table) -> None:
         if "CRC checksum verification failed" in told_by_arrow(path):
             problems = [one for one in table.check(deep=True).problems if one.path == str(path)]
             assert problems, (at, bit)
-            found += "a page has another checksum" in {one.what for one in problems}
+            found += "a page has another checksum" in {one.check for one in problems}
         turned(path, at, bit)
     assert found > BITS // 3
     assert not damaged(path)
@@ -102,9 +102,9 @@ def test_what_is_told_of_a_damaged_page(tables_path: Path, tmp_path: Path) -> No
     [one] = damaged(path)
     assert one.offset < pages(path)[1]
     [told] = table.check(deep=True).problems
-    assert (told.what, told.path, told.field) == ("a page has another checksum", str(path), one.column)
-    assert f"{one.stored_crc:08x}" in told.found
-    assert f"byte {one.offset} " in told.found
+    assert (told.check, told.path, told.field) == ("a page has another checksum", str(path), one.column)
+    assert f"{one.stored_crc:08x}" in told.problem
+    assert f"byte {one.offset} " in told.problem
     assert table.check().ok  # which reads no rows
 
 

@@ -29,11 +29,11 @@ def advised(messages: Iterable[CommitMessage], *, keys: bool = True, options: Ma
     commit(opened(store), messages, 1)
     table = Table(location=ROOT, name="t", storage=store)
     report = table.check()
-    assert {one.what for one in report.problems} <= {"data file is missing", "hash index is missing"}
+    assert {one.check for one in report.problems} <= {"data file is missing", "hash index is missing"}
     assert ("advice" in report.summary) == bool(report.advice)
     assert report.summary in table._repr_html_()
     assert all(one.remedy and one.field for one in report.advice)
-    return {one.what: one for one in report.advice}
+    return {one.check: one for one in report.advice}
 
 
 def sized(name: str, size: int, *, level: int = 5, rows: int = 10) -> DataFileMeta:
@@ -55,16 +55,16 @@ def test_buckets_hold_200_mb_to_1_gb(size: int, what: set[str]):
 
 def test_a_large_bucket_is_named_and_told_from_the_others():
     one = advised([bucket("a", 0, 300 * MB), bucket("a", 1, 300 * MB), bucket("b", 0, 250 * MB), bucket("b", 1, GB, 2 * GB)])[LARGE]
-    assert "1 bucket of 4" in one.found
-    assert "bucket 1 of p=b" in one.found
-    assert "3.0 GB" in one.found or "3 GB" in one.found or "3.0 GiB" in one.found
+    assert "1 bucket of 4" in one.problem
+    assert "bucket 1 of p=b" in one.problem
+    assert "3.0 GB" in one.problem or "3 GB" in one.problem or "3.0 GiB" in one.problem
     assert "t.rescale(6)" in one.remedy
 
 
 def test_how_many_buckets_would_do_is_said():
     one = advised([bucket("a", number, 50 * MB, total=16) for number in range(16)], options={"bucket": "16"})[SMALL]
-    assert "16 buckets" in one.found
-    assert "where 4 buckets would do" in one.found
+    assert "16 buckets" in one.problem
+    assert "where 4 buckets would do" in one.problem
     assert "t.rescale(4)" in one.remedy
     assert one.field == "bucket"
 
@@ -82,7 +82,7 @@ def test_many_small_files(count: int, size: int, what: set[str]):
     found = advised([bucket("a", 0, *[size] * count, total=1)], options=options)
     assert found.keys() == what
     if what:
-        assert str(count) in found[MANY].found
+        assert str(count) in found[MANY].problem
         assert advised([bucket("a", 0, *[size] * count, total=1)], options={**options, "target-file-size": "4 mb" if size == MB else "8 mb"}).keys() == set()
 
 

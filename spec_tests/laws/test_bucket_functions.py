@@ -127,7 +127,7 @@ def test_other_buckets_are_passed_over(tmp_path):
 
 def test_a_check_names_rows_that_lie_in_another_bucket_unless_their_key_is_null(tmp_path):
     t = written_by_python(tmp_path, "hive", "BOOLEAN", [True, False], is_keyed=False, count=2)
-    assert {one.what for one in t.check(deep=True).problems} == {"rows are in another bucket"}
+    assert {one.check for one in t.check(deep=True).problems} == {"rows are in another bucket"}
     t.overwrite(t.scan().collect())
     assert t.check(deep=True).ok
     (tmp_path / "null").mkdir()

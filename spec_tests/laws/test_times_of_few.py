@@ -97,4 +97,4 @@ def test_a_check_says_what_bounds_are_false(tmp_path):
     other.upsert(rows[5:6])
     (mine,), (theirs,) = (list((tmp_path / name / "bucket-0").glob("data-*")) for name in ("t", "other"))
     mine.write_bytes(theirs.read_bytes())
-    assert any("570000000000000006 us since 1970" in one.found for one in table.check(deep=True).problems)
+    assert any("570000000000000006 us since 1970" in one.problem for one in table.check(deep=True).problems)

@@ -81,7 +81,7 @@ def walk_deeply(path: bytes) -> dict[str, str]:
         return {"check": type(error).__name__}
     except BaseException as error:  # noqa: BLE001 - as above
         return {"check": f"{type(error).__module__}.{type(error).__name__}: {str(error)[:200]}"}
-    return {"check": "ok", "found": "; ".join(problem.what for problem in report.problems)}
+    return {"check": "ok", "found": "; ".join(problem.check for problem in report.problems)}
 
 
 def _verbs() -> dict[str, Callable[[lk.Table], object]]:

@@ -299,7 +299,7 @@ def test_a_stray_snapshot_far_ahead_costs_no_more_than_its_neighbours(tmp_path):
     copy_snapshot(found, 2, 3_000_000_000)
     stray = lk.open(tmp_path / "t")
     report = stray.check()
-    assert any("2999999989 more" in one.found for one in report.problems)
+    assert any("2999999989 more" in one.problem for one in report.problems)
     assert stray.check(deep=True)
     stray.expire_snapshots(retain_max=1, retain_min=1, dry_run=True)
     stray.upsert([{"id": 3, "v": "c"}])
@@ -335,9 +335,9 @@ def test_a_stray_schema_far_ahead_is_told_in_a_line(tmp_path):
     text = json.loads((folder / "schema-0").read_text())
     (folder / "schema-3000000000").write_text(json.dumps({**text, "id": 3_000_000_000}))
     del found
-    missing = [one for one in lk.open(tmp_path / "t").check().problems if one.what == "schema is missing"]
+    missing = [one for one in lk.open(tmp_path / "t").check().problems if one.check == "schema is missing"]
     assert len(missing) == 9
-    assert any("schemas 9 to 2999999999" in one.found for one in missing)
+    assert any("schemas 9 to 2999999999" in one.problem for one in missing)
 
 
 # ---- counts

@@ -35,7 +35,7 @@ def deadly(tmp_path, monkeypatch) -> Path:
 def test_a_file_that_ends_the_process_is_a_finding(deadly):
     report = lk.open(deadly.parents[1]).check(deep=True)
     assert [problem.path for problem in report.problems] == [str(deadly)]
-    assert report.problems[0].what == "data file ends the process that decodes it"
+    assert report.problems[0].check == "data file ends the process that decodes it"
     assert lk.open(deadly.parents[1]).check(deep=True).problems == report.problems
 
 

@@ -96,7 +96,7 @@ def test_a_table_does_not_open_or_delete_files_at_roots_that_it_names_itself(tmp
 def test_a_check_says_which_place_it_did_not_look_at(tmp_path, victim):
     report = hostile(tmp_path / "t", victim).check(deep=True)
     assert report.ok
-    assert any("file:///" in one.found and ALLOWED in one.remedy for one in report.advice)
+    assert any("file:///" in one.problem and ALLOWED in one.remedy for one in report.advice)
 
 
 def test_a_tag_whose_files_lie_elsewhere_is_not_dropped(tmp_path, victim):

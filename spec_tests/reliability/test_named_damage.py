@@ -145,7 +145,7 @@ for call in (lambda: t.compact(full=True), lambda: t.scan().collect(), lambda: t
         call()
     except BaseException as wrong:
         print(type(wrong).__name__, wrong)
-print([one.found for one in t.check(deep=True).problems])
+print([one.problem for one in t.check(deep=True).problems])
 """
 
 

@@ -128,7 +128,7 @@ def test_a_partition_of_a_table_that_has_none_is_corrupt(tmp_path):
         with pytest.raises(Corrupt, match="several partitions") as wrong:
             look(lk.open(table))
         assert wrong.value.path == str(manifest)
-    assert "entry is of a partition that there is not" in {problem.what for problem in lk.open(table).check().problems}
+    assert "entry is of a partition that there is not" in {problem.check for problem in lk.open(table).check().problems}
 
 
 def test_postponed_files_are_of_one_partition():

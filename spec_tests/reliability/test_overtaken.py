@@ -114,7 +114,7 @@ def test_a_check_of_what_expires_meanwhile_finds_nothing_wrong(deep):
     def checks(table):
         report = table.check(deep=deep)
         assert report.ok, report.problems
-        assert not [one for one in report.advice if "expired" in one.found]
+        assert not [one for one in report.advice if "expired" in one.problem]
 
     at_every_call(checks)
 
@@ -124,7 +124,7 @@ def test_a_check_that_never_comes_to_an_end_says_so():
     meanwhile = {at: lambda: others(store) for at in range(6, 400, 9)}
     report = opened(FaultyStorage(store, meanwhile=meanwhile)).check()
     assert report.ok
-    assert [one.what for one in report.advice] == ["snapshot was not looked through"]
+    assert [one.check for one in report.advice] == ["snapshot was not looked through"]
     assert opened(store).check(deep=True).ok
 
 

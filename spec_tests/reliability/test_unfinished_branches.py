@@ -70,7 +70,7 @@ def test_what_a_dead_process_left_of_a_branch_is_told_and_cleaned(tmp_path, monk
     if not branch.exists():
         assert not again.check().advice
         return
-    assert [one.what for one in again.check().advice] == ["branch is half there"]
+    assert [one.check for one in again.check().advice] == ["branch is half there"]
     before = names(path)
     with pytest.raises(Corrupt, match="has no schema"):
         again.remove_orphans(dry_run=False)

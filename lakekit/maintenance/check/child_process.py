@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _MODULE = "lakekit.maintenance.check.child_process"
 
 
-def check(check_request: FileCheckRequest, notes: Findings) -> bool:
+def check(check_request: FileCheckRequest, findings: Findings) -> bool:
     """Check a file in a child process; return False where that is impossible and nothing was checked."""
     alone = FileCheckRequest(
         check_request.ctx, check_request.entries.take([check_request.at]), check_request.path, 0, _hashes(check_request)
@@ -44,13 +44,15 @@ def check(check_request: FileCheckRequest, notes: Findings) -> bool:
         return False
     if isinstance(answer, str):
         message = f"the process that decoded it ended with {answer}"
-        notes.wrong("data file ends the process that decodes it", message, path=check_request.path, remedy=RESTORE)
+        findings.add_problem(
+            "data file ends the process that decodes it", message, path=check_request.path, remedy=RESTORE
+        )
         return True
-    findings = json.loads(answer)
-    if findings is None:
+    answered = json.loads(answer)
+    if answered is None:
         return False
-    notes.problems += [Finding(**members) for members in findings["problems"]]
-    notes.advice += [Finding(**members) for members in findings["advice"]]
+    findings.problems += [Finding(**members) for members in answered["problems"]]
+    findings.advice += [Finding(**members) for members in answered["advice"]]
     return True
 
 
@@ -68,17 +70,17 @@ def _decoder() -> runtime.ChildProcess:
 
 
 def _answer(request: bytes) -> bytes:
-    notes = Findings()
+    findings = Findings()
     try:
         check_request = ForkingPickler.loads(request)
-        rows.check(check_request.ctx, check_request.entries, [check_request.path], [0], check_request.hashes, notes)
+        rows.check(check_request.ctx, check_request.entries, [check_request.path], [0], check_request.hashes, findings)
     except Exception:  # noqa: BLE001 - a class that cannot be made here, or a fault of ours: who asked checks the file itself
         return b"null"
-    findings = {
-        "problems": [asdict(finding) for finding in notes.problems],
-        "advice": [asdict(finding) for finding in notes.advice],
+    answered = {
+        "problems": [asdict(finding) for finding in findings.problems],
+        "advice": [asdict(finding) for finding in findings.advice],
     }
-    return json.dumps(findings).encode()
+    return json.dumps(answered).encode()
 
 
 if __name__ == "__main__":

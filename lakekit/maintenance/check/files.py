@@ -49,10 +49,10 @@ _MAGIC, _ENCRYPTED_MAGIC = b"PAR1", b"PARE"
 
 
 def row_count(
-    ctx: TableContext, path: str, format_name: str, size_bytes: int, what: str, notes: Findings
+    ctx: TableContext, path: str, format_name: str, size_bytes: int, what: str, findings: Findings
 ) -> int | None:
     """Return the row count of a file; None where it cannot be read, which becomes a finding."""
-    with notes.reading(what, path):
+    with findings.reading(what, path):
         match format_name:
             case "parquet":
                 return _parquet(ctx, path, size_bytes)
@@ -106,9 +106,9 @@ def _parquet(ctx: TableContext, path: str, size_bytes: int) -> int:
 FILES_PER_TASK = 32
 
 
-def paths(ctx: TableContext, entries: ManifestEntries, notes: Findings) -> list[str] | None:
+def paths(ctx: TableContext, entries: ManifestEntries, findings: Findings) -> list[str] | None:
     """Where files lie; None where a name or a partition is no good, which is noted."""
-    with notes.reading("place of a file", ctx.root):
+    with findings.reading("place of a file", ctx.root):
         return data_file_paths(ctx, entries)
     return None
 
@@ -125,22 +125,22 @@ def sizes(ctx: TableContext, wanted: Iterable[str]) -> dict[str, int]:
     }
 
 
-def check(ctx: TableContext, entries: ManifestEntries, at: list[str], what: str, notes: Findings) -> list[int]:
+def check(ctx: TableContext, entries: ManifestEntries, at: list[str], what: str, findings: Findings) -> list[int]:
     """Check the files of some entries, which lie at the paths `at`; return the indices of intact ones."""
     names = entries.column("file_name").to_pylist()  # scalar: one a file, as everything here
     expected_sizes, rows, extra = (
         entries.column(name).to_pylist() for name in ("file_size", "row_count", "extra_files")
     )  # scalar: one a file
-    notes.paths.update(at)
+    findings.paths.update(at)
     actual_sizes: dict[str, int] = {}
-    with notes.reading("directory", ctx.root):
+    with findings.reading("directory", ctx.root):
         actual_sizes = sizes(ctx, at)
-    notes.paths.discard(ctx.root)
+    findings.paths.discard(ctx.root)
     intact = []
     for i, path in enumerate(at):
         size_bytes = actual_sizes.get(path)
         if size_bytes is None:
-            notes.wrong(
+            findings.add_problem(
                 f"{what} is missing",
                 f"the manifest lists {names[i]} with {format_count(rows[i])} rows, no file is there",
                 path=path,
@@ -148,19 +148,21 @@ def check(ctx: TableContext, entries: ManifestEntries, at: list[str], what: str,
             )
         elif size_bytes != expected_sizes[i]:
             message = f"{format_count(size_bytes)} bytes are there, the manifest says {format_count(expected_sizes[i])}"
-            notes.wrong(f"{what} has another size", message, path=path, field="_FILE_SIZE", remedy=RESTORE)
+            findings.add_problem(f"{what} has another size", message, path=path, field="_FILE_SIZE", remedy=RESTORE)
         else:
             intact.append(i)
         for name in extra[i]:
             extra_path = ctx.paths.extra_file(path, name)
-            notes.paths.add(extra_path)
+            findings.paths.add(extra_path)
             if extra_path not in actual_sizes:
                 message = f"{names[i]} names {name}, which is not there"
                 remedy = INDEX_ANEW if name.endswith(INDEX_SUFFIX) else ROLLBACK
-                notes.wrong("extra file is missing", message, path=extra_path, field="_EXTRA_FILES", remedy=remedy)
+                findings.add_problem(
+                    "extra file is missing", message, path=extra_path, field="_EXTRA_FILES", remedy=remedy
+                )
 
     def counted(chunk: list[int]) -> list[tuple[int, int | None]]:
-        return [(i, row_count(ctx, at[i], format_of(names[i]), expected_sizes[i], what, notes)) for i in chunk]
+        return [(i, row_count(ctx, at[i], format_of(names[i]), expected_sizes[i], what, findings)) for i in chunk]
 
     good = []
     remote = ctx.storage.is_remote
@@ -169,7 +171,9 @@ def check(ctx: TableContext, entries: ManifestEntries, at: list[str], what: str,
     for i, found_rows in (pair for part in parts for pair in part):
         if found_rows is not None and found_rows != rows[i]:
             message = f"the file holds {format_count(found_rows)} rows, the manifest says {format_count(rows[i])}"
-            notes.wrong(f"{what} has another row count", message, path=at[i], field="_ROW_COUNT", remedy=RESTORE)
+            findings.add_problem(
+                f"{what} has another row count", message, path=at[i], field="_ROW_COUNT", remedy=RESTORE
+            )
         elif found_rows is not None:
             good.append(i)
     return good
@@ -183,18 +187,18 @@ _NO_INDEX = "keys that are written again may go to another bucket: write the par
 
 
 def check_index_files(
-    ctx: TableContext, live: ManifestEntries, index: list[IndexManifestEntry], notes: Findings
+    ctx: TableContext, live: ManifestEntries, index: list[IndexManifestEntry], findings: Findings
 ) -> Hashes:
     """Check all index files, and return the hashes that could be read, by partition and bucket."""
     at = {}
     for entry in index:
-        with notes.reading("place of an index file", ctx.root):
+        with findings.reading("place of an index file", ctx.root):
             at[id(entry)] = deletion_vector_reader.index_path(ctx, entry)
     actual_sizes: dict[str, int] = {}
-    with notes.reading("directory", ctx.root):
+    with findings.reading("directory", ctx.root):
         actual_sizes = sizes(ctx, at.values())
-    notes.paths.discard(ctx.root)
-    notes.paths.update(at.values())
+    findings.paths.discard(ctx.root)
+    findings.paths.update(at.values())
     intact = []
     for entry in index:
         path = at.get(id(entry))
@@ -202,7 +206,7 @@ def check_index_files(
             continue
         size_bytes = actual_sizes.get(path)
         if size_bytes is None:
-            notes.wrong(
+            findings.add_problem(
                 "index file is missing",
                 f"the index manifest lists {entry.file_name}, which is not there",
                 path=path,
@@ -213,15 +217,15 @@ def check_index_files(
                 f"{format_count(size_bytes)} bytes are there, the index manifest says "
                 f"{format_count(entry.file_size_bytes)}"
             )
-            notes.wrong("index file has another size", message, path=path, field="_FILE_SIZE", remedy=RESTORE)
+            findings.add_problem("index file has another size", message, path=path, field="_FILE_SIZE", remedy=RESTORE)
         else:
             intact.append(entry)
     files = _files(live)
-    _targets(ctx, index, at, files, notes)
+    _targets(ctx, index, at, files, findings)
     for entry in intact:
         if entry.index_type == DELETION_VECTORS:
-            _vectors(ctx, entry, at[id(entry)], files, notes)
-    return _hash_indexes(ctx, index, intact, at, files, notes)
+            _vectors(ctx, entry, at[id(entry)], files, findings)
+    return _hash_indexes(ctx, index, intact, at, files, findings)
 
 
 def _files(live: ManifestEntries) -> dict[Place, dict[str, int]]:
@@ -240,7 +244,7 @@ def _targets(
     index: list[IndexManifestEntry],
     at: dict[int, str],
     files: dict[Place, dict[str, int]],
-    notes: Findings,
+    findings: Findings,
 ) -> None:
     """Check that each deletion vector is of a live file of its bucket, and that no file has two."""
     seen: set[tuple[Place, str]] = set()
@@ -251,7 +255,9 @@ def _targets(
         bucket_id = entry.partition, entry.bucket
         if entry.row_count != len(entry.ranges):
             message = f"the index manifest lists {len(entry.ranges)} deletion vectors and says {entry.row_count}"
-            notes.wrong("number of deletion vectors", message, path=path, field="_ROW_COUNT", remedy=_DANGLING_REMEDY)
+            findings.add_problem(
+                "number of deletion vectors", message, path=path, field="_ROW_COUNT", remedy=_DANGLING_REMEDY
+            )
         for part in entry.ranges:
             where = f"bucket {entry.bucket}{' of ' + named if (named := partition_path(ctx, entry.partition)) else ''}"
             if part.file_name not in files.get(bucket_id, {}):
@@ -259,7 +265,7 @@ def _targets(
                     f"the deletion vector of {part.file_name} is of no live file of {where}: the reference leaves "
                     "such after a full compaction"
                 )
-                notes.better(
+                findings.add_advice(
                     "deletion vector points at no live file",
                     message,
                     path=path,
@@ -268,7 +274,7 @@ def _targets(
                 )
             elif (bucket_id, part.file_name) in seen:
                 message = f"{part.file_name} of {where} has two deletion vectors: which of them counts is chance"
-                notes.wrong(
+                findings.add_problem(
                     "file has two deletion vectors",
                     message,
                     path=path,
@@ -279,7 +285,7 @@ def _targets(
 
 
 def _vectors(
-    ctx: TableContext, entry: IndexManifestEntry, path: str, files: dict[Place, dict[str, int]], notes: Findings
+    ctx: TableContext, entry: IndexManifestEntry, path: str, files: dict[Place, dict[str, int]], findings: Findings
 ) -> None:
     """Check the checksums, cardinalities and positions of the vectors in one index file."""
     rows = files.get((entry.partition, entry.bucket), {})
@@ -288,7 +294,7 @@ def _vectors(
     except (LakekitError, FileMissing):
         vectors = {}
         for part in entry.ranges:  # one by one, so that each damaged vector is told
-            with notes.reading("deletion vector", path):
+            with findings.reading("deletion vector", path):
                 vectors |= deletion_vector_reader.load(ctx, {part.file_name: replace(entry, ranges=(part,))})
     for name, positions in vectors.items():
         if len(positions) and int(positions[-1]) >= rows.get(name, 2**63):
@@ -296,7 +302,7 @@ def _vectors(
                 f"the deletion vector of {name} marks row {format_count(int(positions[-1]))} of "
                 f"{format_count(rows[name])}"
             )
-            notes.wrong(
+            findings.add_problem(
                 "deletion vector is beyond its file",
                 message,
                 path=path,
@@ -311,7 +317,7 @@ def _hash_indexes(
     intact: list[IndexManifestEntry],
     at: dict[int, str],
     files: dict[Place, dict[str, int]],
-    notes: Findings,
+    findings: Findings,
 ) -> Hashes:
     """Return the hashes of each bucket of a dynamic-bucket table; report buckets with two indexes or none."""
     hashes: Hashes = {}
@@ -320,20 +326,20 @@ def _hash_indexes(
         bucket_id = entry.partition, entry.bucket
         if entry.index_type == HASH and bucket_id in listed:
             message = f"bucket {entry.bucket} has two hash indexes: which of them counts is chance"
-            notes.wrong(
+            findings.add_problem(
                 "bucket has two hash indexes", message, path=at.get(id(entry)), field="_BUCKET", remedy=_NO_INDEX
             )
         if entry.index_type == HASH:
             listed.add(bucket_id)
     for entry in intact:
         if entry.index_type == HASH:
-            with notes.reading("hash index", at[id(entry)]):
+            with findings.reading("hash index", at[id(entry)]):
                 hashes[entry.partition, entry.bucket] = dynamic_bucket.read(ctx, entry)
     if is_dynamic(ctx):
         for partition, bucket in sorted(files.keys() - listed):
             named = partition_path(ctx, partition)
             message = f"bucket {bucket}{f' of {named}' if named else ''} has files and no hash index"
-            notes.wrong(
+            findings.add_problem(
                 "hash index is missing",
                 message,
                 path=ctx.paths.bucket_dir(named, bucket),

@@ -21,26 +21,35 @@ if TYPE_CHECKING:
 
 
 NAMES = ("kind", "what", "path", "field", "found", "remedy")
-"""The columns of `Report.rows`."""
+"""The columns of `Report.to_rows`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One problem, or one piece of advice.
 
-    `what`: a short title; `path`: the file it is about, None where it is about several; `field`: the field of the file
-    or of its manifest entry; `found`: what was found there and what was expected; `remedy`: what to do about it.
+    `check`: a short title; `path`: the file it is about, None where it is about several; `field`: the field of the file
+    or of its manifest entry; `problem`: what was found there and what was expected; `remedy`: what to do about it.
     """
 
-    what: str
+    check: str
     path: str | None = None
     field: str | None = None
-    found: str
+    problem: str
     remedy: str
 
     def __str__(self) -> str:
         location = " · ".join(part for part in (self.path, self.field) if part)
-        return f"{self.what}{f' ({location})' if location else ''}: {self.found}. {self.remedy}"
+        return f"{self.check}{f' ({location})' if location else ''}: {self.problem}. {self.remedy}"
+
+    def _get_check(self) -> str:
+        return self.check
+
+    def _get_problem(self) -> str:
+        return self.problem
+
+    what = property(_get_check, doc="The former name of `check`, kept for one release.")
+    found = property(_get_problem, doc="The former name of `problem`, kept for one release.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +88,7 @@ class Report:
         """Return problems, then advice, as rows under `NAMES`."""
         kinds = (("problem", self.problems), ("advice", self.advice))
         return [
-            (kind, finding.what, finding.path, finding.field, finding.found, finding.remedy)
+            (kind, finding.check, finding.path, finding.field, finding.problem, finding.remedy)
             for kind, findings in kinds
             for finding in findings
         ]
@@ -131,17 +140,17 @@ class Findings:
     advice: list[Finding] = field(default_factory=list)
     paths: set[str] = field(default_factory=set)
 
-    def wrong(
-        self, what: str, message: str, *, path: str | None = None, field: str | None = None, remedy: str = RESTORE
+    def add_problem(
+        self, check: str, problem: str, *, path: str | None = None, field: str | None = None, remedy: str = RESTORE
     ) -> None:
         """Add a problem."""
-        self.problems.append(Finding(what=what, path=path, field=field, found=message, remedy=remedy))
+        self.problems.append(Finding(check=check, path=path, field=field, problem=problem, remedy=remedy))
 
-    def better(
-        self, what: str, message: str, *, path: str | None = None, field: str | None = None, remedy: str
+    def add_advice(
+        self, check: str, problem: str, *, path: str | None = None, field: str | None = None, remedy: str
     ) -> None:
         """Add a piece of advice."""
-        self.advice.append(Finding(what=what, path=path, field=field, found=message, remedy=remedy))
+        self.advice.append(Finding(check=check, path=path, field=field, problem=problem, remedy=remedy))
 
     def add(self, others: Findings) -> None:
         """Add all findings of another check."""
@@ -165,9 +174,11 @@ class Findings:
         try:
             yield
         except FileMissing as missing:
-            self.wrong(f"{what} is missing", missing.message, path=missing.path or path, remedy=remedy or ROLLBACK)
+            self.add_problem(
+                f"{what} is missing", missing.message, path=missing.path or path, remedy=remedy or ROLLBACK
+            )
         except (Unsupported, ValueOutOfRange) as refused:
-            self.better(
+            self.add_advice(
                 f"{what} was not looked into",
                 refused.message,
                 path=refused.path or path,
@@ -175,9 +186,11 @@ class Findings:
             )
         except LocationNotAllowed as refused:
             remedy = f"open the table with the option {ALLOWED_LOCATIONS}"
-            self.better(f"{what} was not looked into", refused.message, path=path, field=refused.option, remedy=remedy)
+            self.add_advice(
+                f"{what} was not looked into", refused.message, path=path, field=refused.option, remedy=remedy
+            )
         except InvalidOption as refused:
-            self.better(
+            self.add_advice(
                 f"{what} was not looked into",
                 refused.message,
                 path=path,
@@ -186,7 +199,7 @@ class Findings:
             )
         except LakekitError as damaged:
             named = getattr(damaged, "path", None) or path
-            self.wrong(
+            self.add_problem(
                 f"{what} is unreadable",
                 damaged.message,
                 path=named,
@@ -195,7 +208,7 @@ class Findings:
             )
         except external_reader.FOREIGN_FAILURES as damaged:
             external_reader.pass_interrupt(damaged)
-            self.wrong(
+            self.add_problem(
                 f"{what} is unreadable",
                 (str(damaged).splitlines() or [type(damaged).__name__])[0],
                 path=path,

@@ -36,16 +36,16 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 
-def check(ctx: TableContext, live: ManifestEntries, at: list[str], notes: Findings) -> None:
+def check(ctx: TableContext, live: ManifestEntries, at: list[str], findings: Findings) -> None:
     """Check the entries of live files, which lie at the paths `at`."""
     if not len(live):
         return
-    _numbers(live, at, notes)
-    _totals(ctx, live, notes)
+    _numbers(live, at, findings)
+    _totals(ctx, live, findings)
     if ctx.schema.primary_keys:
-        with notes.reading("key range", ctx.paths.manifest_dir):
-            _key_ranges(ctx, live, at, notes)
-        notes.paths.discard(ctx.paths.manifest_dir)
+        with findings.reading("key range", ctx.paths.manifest_dir):
+            _key_ranges(ctx, live, at, findings)
+        findings.paths.discard(ctx.paths.manifest_dir)
 
 
 def bucket_codes(entries: ManifestEntries) -> Ints:
@@ -71,7 +71,7 @@ def ranks(frame: pl.DataFrame) -> Ints:
     return dense_ranks
 
 
-def _numbers(live: ManifestEntries, at: list[str], notes: Findings) -> None:
+def _numbers(live: ManifestEntries, at: list[str], findings: Findings) -> None:
     rows, sizes, levels = (live.numbers(name) for name in ("row_count", "file_size", "level"))
     low, high = live.numbers("min_sequence_number"), live.numbers("max_sequence_number")
     deletes = pc.fill_null(live.column("delete_row_count"), 0).to_numpy()
@@ -90,7 +90,7 @@ def _numbers(live: ManifestEntries, at: list[str], notes: Findings) -> None:
     ]
     for what, field, wrong, template, numbers in checks:
         for i in np.flatnonzero(wrong):
-            notes.wrong(
+            findings.add_problem(
                 what,
                 f"the manifest says {template.format(*(int(values[i]) for values in numbers))}",
                 path=at[i],
@@ -99,7 +99,7 @@ def _numbers(live: ManifestEntries, at: list[str], notes: Findings) -> None:
             )
 
 
-def _totals(ctx: TableContext, live: ManifestEntries, notes: Findings) -> None:
+def _totals(ctx: TableContext, live: ManifestEntries, findings: Findings) -> None:
     """Check that each partition has one total of buckets: two totals put a key into two buckets."""
     buckets, totals = live.numbers("bucket"), live.numbers("total_buckets")
     partition = live.column("partition").dictionary_encode()
@@ -120,16 +120,16 @@ def _totals(ctx: TableContext, live: ManifestEntries, notes: Findings) -> None:
             message = (
                 f"files of {where} say {', '.join(map(str, distinct_totals))} buckets: a key could be in two of them"
             )
-            notes.wrong(
+            findings.add_problem(
                 "total buckets differ in a partition", message, path=directory, field="_TOTAL_BUCKETS", remedy=remedy
             )
         beyond = mine & (totals > 0) & (buckets >= totals)
         for bucket in np.unique(buckets[beyond]):
             message = f"{where} has files in bucket {bucket} of {totals[beyond][0]}"
-            notes.wrong("bucket is beyond the total", message, path=directory, field="_BUCKET", remedy=remedy)
+            findings.add_problem("bucket is beyond the total", message, path=directory, field="_BUCKET", remedy=remedy)
 
 
-def _key_ranges(ctx: TableContext, live: ManifestEntries, at: list[str], notes: Findings) -> None:
+def _key_ranges(ctx: TableContext, live: ManifestEntries, at: list[str], findings: Findings) -> None:
     indices = np.flatnonzero(live.numbers("bucket") != POSTPONE_BUCKET)
     if not len(indices):
         return
@@ -144,7 +144,7 @@ def _key_ranges(ctx: TableContext, live: ManifestEntries, at: list[str], notes: 
         message = (
             f"the smallest key {shown[0](i)} is above the largest {shown[1](i)}: reads by key may pass the file over"
         )
-        notes.wrong("key range is swapped", message, path=at[indices[i]], field="_MIN_KEY", remedy=REWRITE)
+        findings.add_problem("key range is swapped", message, path=at[indices[i]], field="_MIN_KEY", remedy=REWRITE)
     levels = entries.numbers("level").astype(np.int64)
     run = bucket_codes(entries) * (int(levels.max(initial=0)) + 2) + levels
     order = np.lexsort((low, run))
@@ -164,7 +164,9 @@ def _key_ranges(ctx: TableContext, live: ManifestEntries, at: list[str], notes: 
             f"{at[indices[previous]].rpartition('/')[2]} with {shown[0](previous)} … {shown[1](previous)}; "
             f"old versions of a key may be read"
         )
-        notes.wrong("files of a level overlap", message, path=at[indices[current]], field="_MIN_KEY", remedy=REWRITE)
+        findings.add_problem(
+            "files of a level overlap", message, path=at[indices[current]], field="_MIN_KEY", remedy=REWRITE
+        )
 
 
 class _KeyTexts:
@@ -191,7 +193,7 @@ MANY_FILES, SMALL_SHARE = 10, 4
 MANY_PARTITIONS, SMALL_PARTITION_ROWS = 100, 10_000
 
 
-def advise(ctx: TableContext, live: ManifestEntries, notes: Findings) -> None:
+def advise(ctx: TableContext, live: ManifestEntries, findings: Findings) -> None:
     """Advise about the live files."""
     if not len(live):
         return
@@ -200,9 +202,9 @@ def advise(ctx: TableContext, live: ManifestEntries, notes: Findings) -> None:
     total = np.bincount(codes, sizes)
     first = np.unique(codes, return_index=True)[1]
     if ctx.options.bucket > 0:
-        _buckets(ctx, live.take(first), total, notes)
-    _files(ctx, live, codes, first, notes)
-    _partitions(ctx, live, notes)
+        _buckets(ctx, live.take(first), total, findings)
+    _files(ctx, live, codes, first, findings)
+    _partitions(ctx, live, findings)
 
 
 def _describe_bucket(ctx: TableContext, live: ManifestEntries, i: int) -> str:
@@ -211,7 +213,7 @@ def _describe_bucket(ctx: TableContext, live: ManifestEntries, i: int) -> str:
     return f"bucket {bucket}{f' of {path}' if path else ''}"
 
 
-def _buckets(ctx: TableContext, buckets: ManifestEntries, total: NDArray[Any], notes: Findings) -> None:
+def _buckets(ctx: TableContext, buckets: ManifestEntries, total: NDArray[Any], findings: Findings) -> None:
     """`buckets` holds one entry a bucket, `total` its bytes."""
     large = np.flatnonzero(total > LARGE_BUCKET_BYTES)
     if len(large):
@@ -219,7 +221,7 @@ def _buckets(ctx: TableContext, buckets: ManifestEntries, total: NDArray[Any], n
         many_hold = f"{plural(len(large), 'bucket')} of {len(total)} hold more than {format_size(LARGE_BUCKET_BYTES)}"
         message = f"{many_hold}; {_describe_bucket(ctx, buckets, worst)} holds {format_size(int(total[worst]))}"
         more = ctx.options.bucket * -(-int(total[worst]) // LARGE_BUCKET_BYTES)
-        notes.better(
+        findings.add_advice(
             "buckets are large",
             message,
             field="bucket",
@@ -243,11 +245,11 @@ def _buckets(ctx: TableContext, buckets: ManifestEntries, total: NDArray[Any], n
             f"unless the table is to grow: t.rescale({fewer}) writes the rows into fewer of them; a new table may "
             "have 'bucket' = '-1'"
         )
-        notes.better("buckets are small", message, field="bucket", remedy=remedy)
+        findings.add_advice("buckets are small", message, field="bucket", remedy=remedy)
 
 
 def _files(
-    ctx: TableContext, live: ManifestEntries, codes: NDArray[np.int64], first: NDArray[np.int64], notes: Findings
+    ctx: TableContext, live: ManifestEntries, codes: NDArray[np.int64], first: NDArray[np.int64], findings: Findings
 ) -> None:
     """Small files and sorted runs."""
     levels, sizes = live.numbers("level"), live.numbers("file_size")
@@ -261,7 +263,7 @@ def _files(
             f"{format_size(target // SMALL_SHARE)}"
         )
         message = f"{have}; {_describe_bucket(ctx, live, first[worst])} has {int(small[worst])}"
-        notes.better(
+        findings.add_advice(
             "many small files", message, field="target-file-size", remedy="t.compact(full=True) makes few of them"
         )
     runs = np.bincount(codes, levels == 0, minlength=len(first))
@@ -271,10 +273,10 @@ def _files(
         have = f"{plural(int(crowded.sum()), 'bucket')} of {len(first)} have more than {trigger} files at level 0"
         message = f"{have}; {_describe_bucket(ctx, live, first[worst])} has {int(runs[worst])}"
         remedy = "t.compact() merges them: every read does so until then"
-        notes.better("many runs at level 0", message, field="num-sorted-run.compaction-trigger", remedy=remedy)
+        findings.add_advice("many runs at level 0", message, field="num-sorted-run.compaction-trigger", remedy=remedy)
 
 
-def _partitions(ctx: TableContext, live: ManifestEntries, notes: Findings) -> None:
+def _partitions(ctx: TableContext, live: ManifestEntries, findings: Findings) -> None:
     if not ctx.schema.partition_keys:
         return
     partitions = len(live.column("partition").unique())
@@ -285,4 +287,4 @@ def _partitions(ctx: TableContext, live: ManifestEntries, notes: Findings) -> No
             f"a coarser partition column than {', '.join(ctx.schema.partition_keys)}: files never hold rows of two "
             "partitions"
         )
-        notes.better("partitions are small", message, field="partitionKeys", remedy=remedy)
+        findings.add_advice("partitions are small", message, field="partitionKeys", remedy=remedy)

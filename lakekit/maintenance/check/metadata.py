@@ -70,14 +70,14 @@ class MetadataContents:
     index_entries: list[IndexManifestEntry]
 
 
-def check_snapshot(ctx: TableContext, snapshot: Snapshot, notes: Findings) -> MetadataContents:
-    """Check the metadata of a snapshot, add problems to `notes`, and return the entries that could be read."""
+def check_snapshot(ctx: TableContext, snapshot: Snapshot, findings: Findings) -> MetadataContents:
+    """Check the metadata of a snapshot, add problems to `findings`, and return the entries that could be read."""
     where = ctx.paths.snapshot(snapshot.id)
-    notes.paths.add(where)
-    lists = {which: _entries(ctx, snapshot, which, notes) for which in _LISTS}
+    findings.paths.add(where)
+    lists = {which: _entries(ctx, snapshot, which, findings) for which in _LISTS}
     base, delta, changelog = (lists[which] for which in _LISTS)
     live = _live_entries(
-        columns_of.concat([part for part, _ in (base, delta)]), notes, where, is_complete=base[1] and delta[1]
+        columns_of.concat([part for part, _ in (base, delta)]), findings, where, is_complete=base[1] and delta[1]
     )
     counts = (
         ("total_record_count", live, "totalRecordCount", base[1] and delta[1]),
@@ -91,18 +91,18 @@ def check_snapshot(ctx: TableContext, snapshot: Snapshot, notes: Findings) -> Me
         if is_complete and expected is not None and (rows := _rows(entries)) != expected:
             message = f"the snapshot says {format_count(expected)} rows, its entries add up to {format_count(rows)}"
             remedy = "rows are read as the manifests say; only counts are wrong"
-            notes.wrong("row count of the snapshot", message, path=where, field=name, remedy=remedy)
+            findings.add_problem("row count of the snapshot", message, path=where, field=name, remedy=remedy)
     if snapshot.statistics is not None:
-        with notes.reading("statistics file", ctx.paths.statistics(snapshot.statistics)):
+        with findings.reading("statistics file", ctx.paths.statistics(snapshot.statistics)):
             refs.read_statistics(ctx, snapshot)
-    _row_ids(snapshot, live, where, notes)
-    _schemas(ctx, snapshot, live, notes)
+    _row_ids(snapshot, live, where, findings)
+    _schemas(ctx, snapshot, live, findings)
     return MetadataContents(
-        live_entries=live, changelog_entries=changelog[0], index_entries=_index(ctx, snapshot, notes)
+        live_entries=live, changelog_entries=changelog[0], index_entries=_index(ctx, snapshot, findings)
     )
 
 
-def _row_ids(snapshot: Snapshot, live: ManifestEntries, where: str, notes: Findings) -> None:
+def _row_ids(snapshot: Snapshot, live: ManifestEntries, where: str, findings: Findings) -> None:
     """Check that the next row id is above the row ids of all files; otherwise the next commit repeats row ids."""
     first = live.column("first_row_id")
     if snapshot.next_row_id is None or first.null_count == len(first):
@@ -113,7 +113,7 @@ def _row_ids(snapshot: Snapshot, live: ManifestEntries, where: str, notes: Findi
             f"the next row id is {format_count(snapshot.next_row_id)}, files have ids up to {format_count(reached - 1)}"
         )
         message = f"{taken}: the next commit gives some a second time"
-        notes.wrong(
+        findings.add_problem(
             "next row id is taken",
             message,
             path=where,
@@ -122,20 +122,20 @@ def _row_ids(snapshot: Snapshot, live: ManifestEntries, where: str, notes: Findi
         )
 
 
-def _schemas(ctx: TableContext, snapshot: Snapshot, live: ManifestEntries, notes: Findings) -> None:
+def _schemas(ctx: TableContext, snapshot: Snapshot, live: ManifestEntries, findings: Findings) -> None:
     """Check that the schemas of the snapshot and of its data files can be read."""
     for number in {snapshot.schema_id, *live.numbers("schema_id").tolist()}:  # scalar: few schemas
         path = ctx.paths.schema(number)
-        with notes.reading("schema", path):
+        with findings.reading("schema", path):
             schemas.read(ctx, number)
-        notes.paths.discard(path)  # it is looked at, not counted: it is no file of the snapshot
+        findings.paths.discard(path)  # it is looked at, not counted: it is no file of the snapshot
 
 
 def _rows(entries: ManifestEntries) -> int:
     return int((entries.numbers("row_count") * np.where(entries.numbers("kind") == ADD, 1, -1)).sum())
 
 
-def _entries(ctx: TableContext, snapshot: Snapshot, which: Which, notes: Findings) -> tuple[ManifestEntries, bool]:
+def _entries(ctx: TableContext, snapshot: Snapshot, which: Which, findings: Findings) -> tuple[ManifestEntries, bool]:
     """Return the entries of one manifest list, and whether all of them could be read."""
     name = getattr(snapshot, f"{which}_manifest_list")
     listed: list[ManifestFileMeta] | None = None
@@ -143,7 +143,7 @@ def _entries(ctx: TableContext, snapshot: Snapshot, which: Which, notes: Finding
         return columns_of.empty(), True
     if which == "changelog" and _is_restored(ctx, snapshot):
         return columns_of.empty(), False
-    with notes.reading("manifest list", ctx.paths.manifest(name)):
+    with findings.reading("manifest list", ctx.paths.manifest(name)):
         listed = manifest_reader.manifest_files(ctx, snapshot, which)
     if listed is None:
         return columns_of.empty(), False
@@ -152,9 +152,9 @@ def _entries(ctx: TableContext, snapshot: Snapshot, which: Which, notes: Finding
         manifest_reader.read_entries(ctx, listed)  # all at once, which is faster; kept for what follows
     for file in listed:
         path = ctx.paths.manifest(file.name)
-        with notes.reading("manifest", path):
+        with findings.reading("manifest", path):
             part = manifest_reader.read_entries(ctx, [file])
-            _manifest(ctx, file, part, path, notes)
+            _manifest(ctx, file, part, path, findings)
             parts.append(part)
     return columns_of.concat([columns_of.empty(), *parts]), len(parts) == len(listed)
 
@@ -169,13 +169,13 @@ def _is_restored(ctx: TableContext, snapshot: Snapshot) -> bool:
     return first and not storage.exists(layout.manifest(snapshot.changelog_manifest_list or ""))
 
 
-def _manifest(ctx: TableContext, file: ManifestFileMeta, part: ManifestEntries, path: str, notes: Findings) -> None:
+def _manifest(ctx: TableContext, file: ManifestFileMeta, part: ManifestEntries, path: str, findings: Findings) -> None:
     """Check the counts and bounds that the manifest list records for a manifest against the manifest's entries."""
     kinds = part.numbers("kind")
     remedy = "readers may skip files of it: t.rollback to a snapshot without it, or restore the manifest list"
 
     def wrong(field: str, expected: object, actual: object) -> None:
-        notes.wrong(
+        findings.add_problem(
             "manifest differs from its list",
             f"the manifest list says {expected}, the manifest holds {actual}",
             path=path,
@@ -195,7 +195,9 @@ def _manifest(ctx: TableContext, file: ManifestFileMeta, part: ManifestEntries, 
         partition != EMPTY_ROW for partition in part.column("partition").unique().to_pylist()
     ):  # scalar: of each
         message = "an entry is of a partition, and the table has none: versions of a key do not meet"
-        notes.wrong("entry is of a partition that there is not", message, path=path, field="_PARTITION", remedy=remedy)
+        findings.add_problem(
+            "entry is of a partition that there is not", message, path=path, field="_PARTITION", remedy=remedy
+        )
     for column in ("bucket", "level"):
         numbers = part.numbers(column)
         low, high = getattr(file, f"min_{column}"), getattr(file, f"max_{column}")
@@ -245,7 +247,7 @@ def _first_value_text(values: pa.Array, order: str) -> str:
     return format_value(pl.Series(values.take(pc.array_sort_indices(values, order=order)[:1])), 0)
 
 
-def _live_entries(entries: ManifestEntries, notes: Findings, where: str, *, is_complete: bool) -> ManifestEntries:
+def _live_entries(entries: ManifestEntries, findings: Findings, where: str, *, is_complete: bool) -> ManifestEntries:
     """Return the live files; files that are added twice are reported and counted once."""
     kinds = entries.numbers("kind")
     group = columns_of.identities(entries)
@@ -257,7 +259,7 @@ def _live_entries(entries: ManifestEntries, notes: Findings, where: str, *, is_c
         ("file is deleted that was not added", is_complete & (deleted > 0) & (added == 0)),
     ):
         for name in _names(entries, group, np.flatnonzero(numbers)):
-            notes.wrong(
+            findings.add_problem(
                 what,
                 f"the manifests of the snapshot contradict each other about {name}",
                 path=where,
@@ -276,10 +278,10 @@ def _names(
     return names
 
 
-def _index(ctx: TableContext, snapshot: Snapshot, notes: Findings) -> list[IndexManifestEntry]:
+def _index(ctx: TableContext, snapshot: Snapshot, findings: Findings) -> list[IndexManifestEntry]:
     if snapshot.index_manifest is None:
         return []
-    with notes.reading("index manifest", ctx.paths.manifest(snapshot.index_manifest)):
+    with findings.reading("index manifest", ctx.paths.manifest(snapshot.index_manifest)):
         return manifest_reader.index_entries(ctx, snapshot)
     return []
 
@@ -294,8 +296,8 @@ _HINT = (
 _GAP = "put the file back from a copy; else t.repair(), which lets the table begin behind the gap"
 
 
-def check_history(ctx: TableContext, notes: Findings) -> None:
-    """Check the snapshot ids and the hints, and add problems to `notes`.
+def check_history(ctx: TableContext, findings: Findings) -> None:
+    """Check the snapshot ids and the hints, and add problems to `findings`.
 
     Problems are looked for a second time, to rule out changes that other processes made during the first look.
     """
@@ -307,13 +309,13 @@ def check_history(ctx: TableContext, notes: Findings) -> None:
                 f"it says {latest[0]}, and the newest snapshot is {latest[1]}: the reference engine believes it, and "
                 "fails or goes on from there"
             )
-            notes.wrong("hint leads astray", message, path=ctx.paths.latest_hint, remedy=_HINT)
+            findings.add_problem("hint leads astray", message, path=ctx.paths.latest_hint, remedy=_HINT)
         if gap:
             message = (
                 f"{describe_ranges(gap)} are not there, and others before and after are: streams and expiry of the "
                 "reference engine fail there"
             )
-            notes.wrong("snapshots are missing", message, path=ctx.paths.snapshot_dir, remedy=_GAP)
+            findings.add_problem("snapshots are missing", message, path=ctx.paths.snapshot_dir, remedy=_GAP)
 
 
 _MAX_SHOWN = 8
@@ -371,13 +373,13 @@ _MAX_FINDINGS = 8
 _SCHEMA = "put it back from a copy: files that were written with it cannot be read"
 
 
-def check_gc_roots(ctx: TableContext, notes: Findings) -> None:
+def check_gc_roots(ctx: TableContext, findings: Findings) -> None:
     """Check that the gc roots and consumers of all branches can be read, and look for missing schemas.
 
     Gaps between schema ids are looked for in the current branch; other branches must have at least one schema. Problems
-    are added to `notes`.
+    are added to `findings`.
     """
-    reported = {problem.path for problem in notes.problems}
+    reported = {problem.path for problem in findings.problems}
     with suppress(StorageFailed):
         for branch in reachability.branches(ctx):
             own = reachability.on_branch(ctx, branch)
@@ -385,13 +387,15 @@ def check_gc_roots(ctx: TableContext, notes: Findings) -> None:
                 if damaged.path not in reported:
                     field = damaged.field if isinstance(damaged, Corrupt) else None
                     remedy = _CONSUMER if what == "consumer" else _ROOT
-                    notes.wrong(f"{what} is unreadable", damaged.message, path=damaged.path, field=field, remedy=remedy)
+                    findings.add_problem(
+                        f"{what} is unreadable", damaged.message, path=damaged.path, field=field, remedy=remedy
+                    )
             if branch != ctx.paths.branch and not schemas.ids(own):
                 message = (
                     f"branch {branch!r} has no schema: it was not made whole, or not removed whole, and no orphan of "
                     "the table goes while it is there"
                 )
-                notes.better(
+                findings.add_advice(
                     "branch is half there", message, path=own.paths.branch_root, remedy=_BRANCH.format(branch=branch)
                 )
     numbers = schemas.ids(ctx)
@@ -399,7 +403,7 @@ def check_gc_roots(ctx: TableContext, notes: Findings) -> None:
         for number in gap[:_MAX_FINDINGS]:
             path = ctx.paths.schema(number)
             if path not in reported:
-                notes.wrong(
+                findings.add_problem(
                     "schema is missing",
                     f"schema {number} is not there, and others before and after are",
                     path=path,
@@ -407,7 +411,7 @@ def check_gc_roots(ctx: TableContext, notes: Findings) -> None:
                 )
         if len(gap[_MAX_FINDINGS:]):
             message = f"schemas {gap[_MAX_FINDINGS]} to {gap[-1]} are not there, and others before and after are"
-            notes.wrong("schema is missing", message, path=ctx.paths.schema_dir, remedy=_SCHEMA)
+            findings.add_problem("schema is missing", message, path=ctx.paths.schema_dir, remedy=_SCHEMA)
 
 
 def _find_unreadable(ctx: TableContext) -> list[UnreadableRoot]:

@@ -96,7 +96,9 @@ def check_file_indexes(checked_file: FileUnderCheck) -> None:
             )
             if lost is not None:
                 message = f"{lost}: filters pass them over"
-                checked_file.findings.wrong("file index lacks rows", message, path=path, field=where, remedy=INDEX_ANEW)
+                checked_file.findings.add_problem(
+                    "file index lacks rows", message, path=path, field=where, remedy=INDEX_ANEW
+                )
 
 
 def _is_asked(indexes: IndexedFile, field: Field, frame: pl.DataFrame) -> bool:
@@ -238,9 +240,9 @@ class FileUnderCheck:
     rows: pl.DataFrame
     findings: Findings
 
-    def wrong(self, what: str, message: str, field: str, remedy: str = REWRITE) -> None:
+    def add_problem(self, check: str, problem: str, field: str, remedy: str = REWRITE) -> None:
         """Add a problem of this file."""
-        self.findings.wrong(what, message, path=self.path, field=field, remedy=remedy)
+        self.findings.add_problem(check, problem, path=self.path, field=field, remedy=remedy)
 
 
 class FileCheckRequest(NamedTuple):
@@ -263,7 +265,7 @@ def check(
     at: list[str],
     wanted: list[int],
     hashes: Hashes | None,
-    notes: Findings,
+    findings: Findings,
     *,
     isolated_check: IsolatedCheck | None = None,
 ) -> None:
@@ -276,19 +278,19 @@ def check(
     totals = entries.numbers("total_buckets")
     seen = {ctx.schema.id: ctx}
     for i in wanted:
-        with notes.reading("data file" if hashes is not None else "changelog file", at[i]):
+        with findings.reading("data file" if hashes is not None else "changelog file", at[i]):
             file = entries.file(i)
             if file.schema_id not in seen:
                 seen[file.schema_id] = ctx.with_schema(schemas.read(ctx, file.schema_id))
             partition, bucket = bucket_id_at(entries, i)
             own = seen[file.schema_id]
             unsummed = [] if file.format_name != "orc" else [file.name]
-            if file.format_name == "parquet" and _is_damaged(own, file, at[i], notes, unsummed):
+            if file.format_name == "parquet" and _is_damaged(own, file, at[i], findings, unsummed):
                 continue
             if (
                 unsummed
                 and isolated_check is not None
-                and isolated_check(FileCheckRequest(ctx, entries, at[i], i, hashes), notes)
+                and isolated_check(FileCheckRequest(ctx, entries, at[i], i, hashes), findings)
             ):
                 continue
             frame = _rows(own, file, at[i])
@@ -300,7 +302,7 @@ def check(
                 bucket=bucket,
                 total_buckets=int(totals[i]),
                 rows=frame,
-                findings=notes,
+                findings=findings,
             )
             _check(checked_file, hashes)
 
@@ -312,7 +314,7 @@ def _rows(ctx: TableContext, file: DataFileMeta, path: str) -> pl.DataFrame:
         return scan_files(ctx, [file], [path], fields, system=system).collect()
 
 
-def _is_damaged(ctx: TableContext, file: DataFileMeta, path: str, notes: Findings, unsummed: list[str]) -> bool:
+def _is_damaged(ctx: TableContext, file: DataFileMeta, path: str, findings: Findings, unsummed: list[str]) -> bool:
     """Return whether pages have another checksum than was stored, and report each of them.
 
     Otherwise their values would be reported as wrong, or be believed.
@@ -323,7 +325,7 @@ def _is_damaged(ctx: TableContext, file: DataFileMeta, path: str, notes: Finding
             f"the page of {page.column} at byte {page.offset} has CRC-32 {page.computed_crc:08x}, "
             f"{page.stored_crc:08x} was stored: it is not what was written"
         )
-        notes.wrong("a page has another checksum", message, path=path, field=page.column)
+        findings.add_problem("a page has another checksum", message, path=path, field=page.column)
     return bool(pages)
 
 
@@ -331,7 +333,7 @@ def _check(checked_file: FileUnderCheck, hashes: Hashes | None) -> None:
     file, frame = checked_file.file, checked_file.rows
     if frame.height != file.row_count:
         what = "data file" if hashes is not None else "changelog file"
-        checked_file.wrong(
+        checked_file.add_problem(
             f"{what} has another row count",
             f"{format_count(frame.height)} rows are read, the manifest says {format_count(file.row_count)}",
             "_ROW_COUNT",
@@ -342,7 +344,7 @@ def _check(checked_file: FileUnderCheck, hashes: Hashes | None) -> None:
     if frame.height == file.row_count:
         check_file_indexes(checked_file)
     for field, discrepancy in false_of_values(checked_file.ctx, file, frame):
-        checked_file.wrong("statistics are false", f"{discrepancy}: filters may pass the file over", field)
+        checked_file.add_problem("statistics are false", f"{discrepancy}: filters may pass the file over", field)
     if file.write_cols is None:
         _check_placement(checked_file)
     if not checked_file.ctx.schema.primary_keys:
@@ -364,7 +366,7 @@ def _check_placement(checked_file: FileUnderCheck) -> None:
         others = [row for row in bucket_assigners.encode_partitions(frame, ctx).rows if row != checked_file.partition]
         if others:
             message = f"rows of {partition_path(ctx, others[0])} lie in {partition_path(ctx, checked_file.partition)}"
-            checked_file.wrong("rows are in another partition", message, "_PARTITION", _MISPLACED_REMEDY)
+            checked_file.add_problem("rows are in another partition", message, "_PARTITION", _MISPLACED_REMEDY)
     if ctx.options.bucket > 0 and checked_file.total_buckets > 0 and checked_file.bucket >= 0:
         fields = bucket_assigners.bucket_fields(ctx)
         if not schemas.have_types_always(ctx, fields):
@@ -378,7 +380,7 @@ def _check_placement(checked_file: FileUnderCheck) -> None:
         if (away := np.flatnonzero((buckets != checked_file.bucket) & is_complete)).size:
             which = f"{plural(away.size, 'row')} of bucket {checked_file.bucket} of {checked_file.total_buckets}"
             message = f"{which} should be elsewhere, the first in bucket {buckets[away[0]]}"
-            checked_file.wrong("rows are in another bucket", message, "_BUCKET", _MISPLACED_REMEDY)
+            checked_file.add_problem("rows are in another bucket", message, "_BUCKET", _MISPLACED_REMEDY)
 
 
 def _versions(checked_file: FileUnderCheck) -> None:
@@ -395,14 +397,14 @@ def _versions(checked_file: FileUnderCheck) -> None:
             f"rows have {format_cell(low)} to {format_cell(high)}, the manifest says {file.min_sequence_number} to "
             f"{file.max_sequence_number}"
         )
-        checked_file.wrong("sequence numbers pass their range", message, "_MIN_SEQUENCE_NUMBER")
+        checked_file.add_problem("sequence numbers pass their range", message, "_MIN_SEQUENCE_NUMBER")
     kinds = frame[KIND]
     if kinds.null_count() or not kinds.is_between(0, 3).all():
-        checked_file.wrong("row kinds are none", "a _VALUE_KIND is not one of 0 to 3", KIND, RESTORE)
+        checked_file.add_problem("row kinds are none", "a _VALUE_KIND is not one of 0 to 3", KIND, RESTORE)
     deletes = int(kinds.is_in(_RETRACTS).sum())
     if file.delete_row_count is not None and deletes != file.delete_row_count:
         message = f"{plural(deletes, 'row')} are deletes, the manifest says {format_count(file.delete_row_count)}"
-        checked_file.wrong("delete count is wrong", message, "_DELETE_ROW_COUNT")
+        checked_file.add_problem("delete count is wrong", message, "_DELETE_ROW_COUNT")
 
 
 def _keys(checked_file: FileUnderCheck) -> None:
@@ -411,20 +413,20 @@ def _keys(checked_file: FileUnderCheck) -> None:
     order = numpy_columns.order(frame, frame.columns)
     fallen = np.flatnonzero(order != np.arange(len(order)))
     if fallen.size:
-        checked_file.wrong(
+        checked_file.add_problem(
             "rows are not sorted by key",
             f"row {format_count(int(fallen[0]))} is out of order: merges give wrong rows",
             "_MIN_KEY",
         )
     repeated = frame.height - len(numpy_columns.blocks(numpy_columns.encode_keys(frame, frame.columns))[1])
     if repeated:
-        checked_file.wrong(
+        checked_file.add_problem(
             "a key is twice in a file", f"{plural(repeated, 'row')} repeat a key of the same file", "_MIN_KEY"
         )
     try:
         ends = merge_read.keys(checked_file.ctx, [checked_file.file.min_key, checked_file.file.max_key])
     except LakekitError as damaged:
-        checked_file.wrong(
+        checked_file.add_problem(
             "key range is unreadable", f"the manifest's entry of the file is damaged: {damaged.message}", "_MIN_KEY"
         )
         return
@@ -446,7 +448,7 @@ def _keys(checked_file: FileUnderCheck) -> None:
             f"keys go from {shown[0]} to {shown[1]}, the manifest says {shown[2]} to {shown[3]}: reads by key may "
             "pass the file over"
         )
-        checked_file.wrong("keys pass the key range", message, "_MIN_KEY" if least < low else "_MAX_KEY")
+        checked_file.add_problem("keys pass the key range", message, "_MIN_KEY" if least < low else "_MAX_KEY")
 
 
 def _hash_index(checked_file: FileUnderCheck, hashes: Hashes) -> None:
@@ -461,4 +463,4 @@ def _hash_index(checked_file: FileUnderCheck, hashes: Hashes) -> None:
             f"the hash index of bucket {checked_file.bucket} lacks {plural(unknown, 'key')} of this file: they may be "
             "written to a second bucket"
         )
-        checked_file.wrong("hash index lacks keys", message, "_INDEX_TYPE", _MISPLACED_REMEDY)
+        checked_file.add_problem("hash index lacks keys", message, "_INDEX_TYPE", _MISPLACED_REMEDY)

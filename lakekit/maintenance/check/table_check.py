@@ -45,23 +45,23 @@ def check(ctx: TableContext, *, deep: bool = False) -> Report:
             index_cache=LRUCache(runtime.index_cache.budget_bytes),
         ),
     )
-    notes = Findings()
+    findings = Findings()
     snapshot: Snapshot | None = None
-    with notes.reading("snapshot", ctx.paths.snapshot_dir):
+    with findings.reading("snapshot", ctx.paths.snapshot_dir):
         snapshot = snapshots.latest(ctx)
-    notes.paths.discard(ctx.paths.snapshot_dir)
-    metadata.check_history(ctx, notes)
+    findings.paths.discard(ctx.paths.snapshot_dir)
+    metadata.check_history(ctx, findings)
     if snapshot is not None:
         snapshot, inside = _looked_through(ctx, snapshot, deep=deep)
-        notes.add(inside)
-    metadata.check_gc_roots(ctx, notes)
+        findings.add(inside)
+    metadata.check_gc_roots(ctx, findings)
     return Report(
         table=ctx.name,
         snapshot_id=None if snapshot is None else snapshot.id,
         deep=deep,
-        problems=tuple(sorted(notes.problems, key=lambda finding: (finding.path or "", finding.field or ""))),
-        advice=tuple(notes.advice),
-        checked_file_count=len(notes.paths),
+        problems=tuple(sorted(findings.problems, key=lambda finding: (finding.path or "", finding.field or ""))),
+        advice=tuple(findings.advice),
+        checked_file_count=len(findings.paths),
     )
 
 
@@ -71,31 +71,31 @@ def _looked_through(ctx: TableContext, snapshot: Snapshot, *, deep: bool) -> tup
     Files that an expired snapshot lacks are not lost.
     """
     for _ in range(_ATTEMPTS):
-        notes = Findings()
-        _look(ctx, snapshot, notes, deep=deep)
+        findings = Findings()
+        _look(ctx, snapshot, findings, deep=deep)
         try:
-            newer = snapshots.latest(ctx) if notes.problems and snapshots.has_expired(ctx, snapshot) else None
+            newer = snapshots.latest(ctx) if findings.problems and snapshots.has_expired(ctx, snapshot) else None
         except LakekitError:
             newer = None
         if newer is None:
-            return snapshot, notes
+            return snapshot, findings
         snapshot = newer
     message = f"{_ATTEMPTS} snapshots expired while they were looked through, the last one before {snapshot.id}"
-    notes = Findings()
-    notes.better(
+    findings = Findings()
+    findings.add_advice(
         "snapshot was not looked through",
         message,
         path=ctx.paths.snapshot_dir,
         remedy="keep snapshots longer: snapshot.time-retained",
     )
-    return snapshot, notes
+    return snapshot, findings
 
 
-def _look(ctx: TableContext, snapshot: Snapshot, notes: Findings, *, deep: bool) -> None:
-    contents = metadata.check_snapshot(ctx, snapshot, notes)
-    changelog = files.paths(ctx, contents.changelog_entries, notes)
+def _look(ctx: TableContext, snapshot: Snapshot, findings: Findings, *, deep: bool) -> None:
+    contents = metadata.check_snapshot(ctx, snapshot, findings)
+    changelog = files.paths(ctx, contents.changelog_entries, findings)
     if changelog is not None:
-        intact_changelogs = files.check(ctx, contents.changelog_entries, changelog, "changelog file", notes)
+        intact_changelogs = files.check(ctx, contents.changelog_entries, changelog, "changelog file", findings)
         if deep:
             rows.check(
                 ctx,
@@ -103,16 +103,16 @@ def _look(ctx: TableContext, snapshot: Snapshot, notes: Findings, *, deep: bool)
                 changelog,
                 intact_changelogs,
                 None,
-                notes,
+                findings,
                 isolated_check=child_process.check,
             )
-    at = files.paths(ctx, contents.live_entries, notes)
+    at = files.paths(ctx, contents.live_entries, findings)
     if at is None:
         return
-    hashes = files.check_index_files(ctx, contents.live_entries, contents.index_entries, notes)
-    intact = files.check(ctx, contents.live_entries, at, "data file", notes)
-    levels.check(ctx, contents.live_entries, at, notes)
+    hashes = files.check_index_files(ctx, contents.live_entries, contents.index_entries, findings)
+    intact = files.check(ctx, contents.live_entries, at, "data file", findings)
+    levels.check(ctx, contents.live_entries, at, findings)
     if deep:
-        rows.check(ctx, contents.live_entries, at, intact, hashes, notes, isolated_check=child_process.check)
-    with notes.told_of("advice", ctx.root):
-        levels.advise(ctx, contents.live_entries, notes)
+        rows.check(ctx, contents.live_entries, at, intact, hashes, findings, isolated_check=child_process.check)
+    with findings.told_of("advice", ctx.root):
+        levels.advise(ctx, contents.live_entries, findings)
