@@ -1,4 +1,4 @@
-"""The dialect of lakekit's SQL: DuckDB's, with names in back quotes and tags behind an at sign.
+"""The dialect of lakekit's SQL: DuckDB's, with names in back quotes and tags behind an at sign; Spark's words.
 
     SELECT `order id`, "total" FROM shop.orders /*+ OPTIONS('scan.tag-name' = 'v1') */ WHERE day = '2024-03-31'
     SELECT snapshot_id FROM shop.orders$snapshots
@@ -14,6 +14,7 @@ from typing import Any
 
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.dialects.spark import Spark
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined] # sqlglot exports it without saying so
 
 
@@ -24,6 +25,7 @@ class LakekitDialect(DuckDB):
         """DuckDB's tokens, and names in back quotes."""
 
         IDENTIFIERS = ['"', "`"]  # noqa: RUF012 - sqlglot declares it so
+        COMMANDS = set()  # noqa: RUF012 - sqlglot would keep what follows CALL as one text, cut at any semicolon
 
     class Parser(DuckDB.Parser):  # type: ignore[misc, valid-type] # a class that sqlglot's metaclass makes
         """DuckDB's grammar, and `t@tag`."""
@@ -46,3 +48,16 @@ class LakekitDialect(DuckDB):
                 literal = exp.Literal.string(tag.name)
                 table.set("version", exp.Version(this="VERSION", expression=literal, kind="AS OF"))
             return table
+
+
+class SparkStatementDialect(Spark):
+    """Spark's tokens, for statements that lakekit reads itself.
+
+    A hint is a comment as in `LakekitDialect`.
+    """
+
+    class Tokenizer(Spark.Tokenizer):
+        """Spark's tokens, those of CALL and SHOW among them."""
+
+        COMMANDS = set()  # noqa: RUF012 - sqlglot declares it so
+        KEYWORDS = {key: kind for key, kind in Spark.Tokenizer.KEYWORDS.items() if key != "/*+"}  # noqa: RUF012 - the same

@@ -21,7 +21,7 @@ from sqlglot.errors import ParseError, SqlglotError, TokenError
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined] # sqlglot exports it without saying so
 
 from lakekit.errors import SqlError
-from lakekit.expressions.dialect import LakekitDialect
+from lakekit.expressions.dialect import LakekitDialect, SparkStatementDialect
 from lakekit.options.redaction import piece, without_secrets
 
 if TYPE_CHECKING:
@@ -39,7 +39,12 @@ MAX_DEPTH = 32
 """The number of brackets that may be open at one place; sqlglot recurses some twenty calls deep for each."""
 _MAX_LINE_CHARS = 120
 """The length of a line of the text in an error; a longer one is cut around the place."""
-_DIALECTS: dict[str, Any] = {"lakekit": LakekitDialect, "spark": "spark"}
+_DIALECTS: dict[str, Any] = {
+    "lakekit": LakekitDialect,
+    "spark": "spark",
+    "spark-statement": SparkStatementDialect,
+}
+"""By name; `spark-statement` has the tokens of a statement, in which no word makes a text of what follows it."""
 _OPEN = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSE = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _COMMANDS = (exp.Command,)

@@ -55,9 +55,9 @@ from lakekit.read import incremental as changing, table_scan, time_travel
 from lakekit.read.table_scan import context_of
 from lakekit.runtime import warn_user
 from lakekit.spark import batch_read, batch_write, session, tasks, types, write_task
-from lakekit.sql.tokenizer import quote_identifier
 from lakekit.table.format_tables import FormatTable
 from lakekit.table.open_create import open as open_table
+from lakekit.types import quote_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -40,8 +40,7 @@ from lakekit.errors import Unsupported
 from lakekit.metadata import schemas
 from lakekit.predicate import And, Leaf, Or
 from lakekit.spark.types import read_fields, spark_schema, spark_type
-from lakekit.sql.tokenizer import quote_identifier
-from lakekit.types import INTEGERS, STRINGS, TIMESTAMPS, Field, Instant
+from lakekit.types import INTEGERS, STRINGS, TIMESTAMPS, Field, Instant, quote_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -34,8 +34,8 @@ from lakekit.spark import batch_read, batch_write, dml, maintenance, session, ty
 from lakekit.sql import dispatch, expressions
 from lakekit.sql.backend import Statement, StatementResult, single_column
 from lakekit.sql.expressions import exp
-from lakekit.sql.tokenizer import TokenStream, quote_identifier, single_statement
-from lakekit.types import Field
+from lakekit.sql.tokenizer import TokenStream, single_statement
+from lakekit.types import Field, quote_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -152,7 +152,7 @@ class _StatementTables:
         first = node.args.get("db") or node.this
         key = f"lakekit_{len(self.frames)}"
         self.frames[key] = self._rows(table, at)
-        tokens = TokenStream.of(self.text)
+        tokens = TokenStream.of(self.text, "spark")
         tokens.skip(end)
         alias = "" if node.alias or tokens.is_next("TABLESAMPLE") else f" AS {quote_identifier(parts[-1])}"
         self.spans.append((_start(first), end, f"{{{key}}}{alias}"))
@@ -187,7 +187,7 @@ class _StatementTables:
         self.frames[key] = batch_read.read(
             self.spark, table, options={INCREMENTAL_FUNCTIONS[name]: ",".join(arguments[1:])}
         )
-        tokens = TokenStream.of(self.text)
+        tokens = TokenStream.of(self.text, "spark")
         tokens.skip(start)
         self.spans.append((start, tokens.call().end, f"{{{key}}}{'' if node.alias else f' AS {name}'}"))
 
@@ -212,7 +212,7 @@ class _StatementTables:
         if version is None:
             return None, end
         literal = version.expression
-        tokens = TokenStream.of(self.text)
+        tokens = TokenStream.of(self.text, "spark")
         tokens.skip(end)
         tokens.accept("FOR")
         tokens.name("VERSION or TIMESTAMP")
@@ -452,5 +452,5 @@ def sql(spark: SparkSession, text: str, *, catalog: Catalog) -> DataFrame:
     """
     session.check(spark)
     backend = SparkBackend(spark)
-    answer = dispatch.execute(Statement(backend=backend, catalog=catalog, tokens=TokenStream.of(text)))
+    answer = dispatch.execute(Statement(backend=backend, catalog=catalog, tokens=TokenStream.of(text, "spark")))
     return backend.result_frame(answer) if isinstance(answer, StatementResult) else answer

@@ -2,7 +2,7 @@
 
     session       the statements of a text         tokenizer     the tokens of a statement
     expressions   conditions and values as Polars expressions
-    dispatch      statements by their first word   dml           rows: INSERT, DELETE, …
+    dispatch      statements by their first word   insert, dml   rows: INSERT, DELETE, …
     ddl, show     CREATE, ALTER, DROP, SHOW, …     calls         CALL sys.…, the procedures of `procedures`
 
 A `SqlBackend` computes the rows of a query: Polars in this process (`polars_backend`, for `cat.sql`), or a session of

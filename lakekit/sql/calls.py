@@ -31,7 +31,8 @@ from lakekit.read.table_scan import context_of
 from lakekit.sql import dml
 from lakekit.sql.backend import StatementResult
 from lakekit.sql.expressions import Scope, TableScope, expression, parse_tree
-from lakekit.sql.tokenizer import TokenStream, quote_identifier
+from lakekit.sql.tokenizer import TokenStream
+from lakekit.types import quote_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -441,7 +442,7 @@ def _merge_into(
     )
     source = ".".join(quote_identifier(part) for part in source_table.split("."))
     text = f"INTO {target} USING {source} ON {merge_condition} {' '.join(when for when in whens if when)}"
-    dml.merge(replace(call.statement, tokens=TokenStream.of(text)))
+    dml.merge(replace(call.statement, tokens=TokenStream.of(text, call.statement.tokens.dialect)))
     return success_rows()
 
 

@@ -10,6 +10,7 @@ from lakekit.sql import (
     calls as calls,  # noqa: PLC0414 - imported for what it registers
     ddl,
     dml,
+    insert,
     procedures as procedures,  # noqa: PLC0414 - imported for what it registers
     show,
     view_ddl,
@@ -40,7 +41,7 @@ def execute(statement: Statement) -> StatementResult | Rows:
             return does(statement)
     first = "" if tokens.next is None else tokens.next.text
     supported = ", ".join(("SELECT", *_STATEMENTS))
-    msg = f"{first}: no statement that is done here; there are {supported}. In: {excerpt(tokens.text)}"
+    msg = f"{first}: no statement that is done here; there are {supported}. In: {excerpt(tokens.statement_text)}"
     raise Unsupported(msg, feature="catalog.sql")
 
 
@@ -54,11 +55,11 @@ def is_query(statement: Statement) -> bool:
 
 _STATEMENTS: dict[str, Callable[[Statement], StatementResult]] = {
     "CALL": calls.call_procedure,
-    "INSERT": dml.insert,
+    "INSERT": insert.insert,
     "DELETE": dml.delete,
     "UPDATE": dml.update,
     "MERGE": dml.merge,
-    "CREATE": dml.create,
+    "CREATE": insert.create,
     "DROP": lambda statement: view_ddl.drop_view(statement) or ddl.drop(statement),
     "ALTER": lambda statement: (
         view_ddl.alter_materialized(statement)

@@ -136,7 +136,7 @@ def parse_tree(text: str, what: str, *, reads_texts: bool = True) -> Node:
 
     Raises: `InvalidOption` for an invalid text, and for a backslash in a text literal, where `reads_texts`.
     """
-    tokens = TokenStream.of(text)
+    tokens = TokenStream.of(text, "spark")
     if reads_texts and (escaped := next((word for word in tokens.texts if "\\" in word.text), None)):
         msg = (
             f"{escaped.text}: texts have no backslashes in DELETE, UPDATE and MERGE; a quote is doubled, other signs "

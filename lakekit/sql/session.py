@@ -21,7 +21,7 @@ from lakekit.read.user_expressions import translate_panics
 from lakekit.sql import ddl, dispatch
 from lakekit.sql.backend import Statement, StatementResult
 from lakekit.sql.polars_backend import PolarsBackend
-from lakekit.sql.tokenizer import TokenStream, statements
+from lakekit.sql.tokenizer import TokenStream
 from lakekit.storage.object_store_requests import typed_refusals
 
 if TYPE_CHECKING:
@@ -36,12 +36,12 @@ _STORAGES = ("s3.", "s3a.", "fs.", "gs.", "gcs.", "azure.", "oss.")
 
 def sql(session: Session, text: str) -> pl.LazyFrame | pl.DataFrame:
     """Execute the statements of a text in a session, as `cat.sql`."""
-    read = [TokenStream.of(part) for part in statements(text)]
+    read = TokenStream.split(text)
     result: StatementResult | Rows = StatementResult()
     for tokens in read:  # scalar: one a statement
         result = _execute(session, tokens)
     if isinstance(result, pl.LazyFrame):
-        return result if len(read) == 1 else _collect(result, read[-1].text)
+        return result if len(read) == 1 else _collect(result, read[-1].statement_text)
     assert isinstance(result, StatementResult)
     return _result_frame(result)
 
@@ -55,7 +55,7 @@ def _execute(session: Session, tokens: TokenStream) -> StatementResult | Rows:
     if tokens.accept("CREATE", "CATALOG"):
         return _create_catalog(session, tokens)
     backend = PolarsBackend(database=session.database, tables=session.tables, catalogs=session.catalogs)
-    with translate_panics("the statement", sql=partial(excerpt, tokens.text)):
+    with translate_panics("the statement", sql=partial(excerpt, tokens.statement_text)):
         return dispatch.execute(Statement(backend=backend, catalog=session.catalog, tokens=tokens))
 
 

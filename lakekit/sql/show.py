@@ -14,8 +14,8 @@ from lakekit.errors import ColumnNotFound, InvalidOption, Unsupported
 from lakekit.sql.backend import StatementResult
 from lakekit.sql.ddl import partition_of
 from lakekit.sql.dml import schema_of
-from lakekit.sql.tokenizer import quote_identifier
 from lakekit.table.table import Table
+from lakekit.types import quote_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

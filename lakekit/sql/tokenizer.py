@@ -1,168 +1,166 @@
-"""The tokens of a statement, for DDL, CALL and the position of errors; excerpts for messages.
+"""A cursor over the tokens of a statement, which sqlglot makes; statements of a text; hints between tokens.
 
+    TokenStream.split("USE shop; CALL sys.compact(table => 'a''b')")        two streams, over the same text
     CALL sys.compact(table => 'a''b')   ->   CALL · sys · . · compact · ( · table · => · 'a''b' · )
-    excerpt("CREATE CATALOG c WITH ('s3.secret-key'='abc' 'x'='y')", 46)
-        ->   CREATE CATALOG c WITH ('s3.secret-key'='******' 'x'='******')
 
-Names may stand in backquotes, texts in single or double quotes with a quote doubled or behind a backslash, as in Spark.
-Excerpts are the text around a position, without secrets.
+In lakekit's dialect a text stands in single quotes, in which a quote is doubled and a backslash is a character as any
+other; double quotes and back quotes enclose a name. In Spark's, double quotes enclose a text too, and a backslash
+escapes. A hint is `/*+ … */` between two tokens: what takes none refuses it.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
-from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from lakekit.errors import InvalidOption
-from lakekit.options.redaction import excerpt, piece
+from sqlglot.tokens import TokenType  # type: ignore[attr-defined] # sqlglot exports it without saying so
 
-# ---- tokenizer ------------------------------------------------------------
+from lakekit.expressions.parser import SqlText, tokenize
+from lakekit.options.redaction import piece
+from lakekit.types import quote_identifier
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
-_WORD = re.compile(
-    r"""(?P<blank>\s+|--[^\n]*|/\*.*?\*/)|(?P<text>'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*")"""
-    r"""|(?P<quoted>`(?:[^`]|``)*`)"""
-    r"""|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[LlSsYy]?\b)"""
-    r"""|(?P<word>[^\W\d][\w$]*)|(?P<sign>=>|<=|>=|<>|!=|.)""",
-    re.DOTALL,
-)
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0", "Z": "\x1a"}
-_EXCERPT_LENGTH = 60
-_SURROGATE = re.compile("[\ud800-\udfff]")
-"""Half of a surrogate pair: what decoding with `surrogateescape` leaves of bytes that are no UTF-8."""
+    from lakekit.errors import SqlError
+
+_DIALECTS = {"lakekit": "lakekit", "spark": "spark-statement"}
+_TEXTS = frozenset({TokenType.STRING, TokenType.HEREDOC_STRING, TokenType.RAW_STRING})
+_OTHER_LITERALS = frozenset({TokenType.BYTE_STRING, TokenType.HEX_STRING, TokenType.BIT_STRING})
+_MAX_TOKEN_CHARS = 60
+"""How much of a token an error shows."""
+_QUERY_WORDS = frozenset({"SELECT", "WITH", "FROM", "TABLE"})
+"""Words that begin a query within a statement, which may have hints of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
     """A token of a statement.
 
-    `kind` is "word", "quoted", "text", "number" or "sign"; `text` the token as written, from `start` to `end`.
+    `kind` is "word", "quoted", "text", "number", "literal" or "sign"; `text` the token as written, from `start` to
+    `end`, `value` a name or a text without its quotes.
     """
 
     kind: str
     text: str
     start: int
     end: int
-
-    @property
-    def value(self) -> str:
-        """A name or a text without its quotes."""
-        if self.kind == "quoted":
-            return self.text[1:-1].replace("``", "`")
-        if self.kind == "text":
-            mark = self.text[0]
-            return re.sub(
-                rf"{mark}{mark}|\\(.)",
-                lambda found: mark if found[1] is None else _unescape(found[1]),
-                self.text[1:-1],
-                flags=re.DOTALL,
-            )
-        return self.text
+    value: str
 
 
-def _escape_doubled_quote(mark: str, match: re.Match[str]) -> str:
-    """Return a doubled quote as an escaped one; what is escaped already stays as it is."""
-    return match[1] or f"\\{mark}"
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A hint in a statement: its text within `/*+` and `*/`, where that starts, and the number of tokens before it."""
 
-
-def _unescape(sign: str) -> str:
-    return "\\" + sign if sign in "%_" else _ESCAPES.get(sign, sign)
+    text: str
+    start: int
+    index: int
 
 
 @dataclass(slots=True)
 class TokenStream:
-    """A statement that is read from left to right."""
+    """A statement that is read from left to right; `text` is the text that it is a part of."""
 
-    text: str
+    source: SqlText
+    first: int
+    """Where the statement begins in the text."""
+    stop: int
+    """Where it ends: at a semicolon, or at the end of the text."""
+    _tokens: list[Token]
+    hints: list[Hint] = field(default_factory=list)
+    """The hints that nothing has taken yet."""
     position: int = 0
-    _words: list[Token] = field(default_factory=list)
 
     @staticmethod
-    def of(text: str) -> TokenStream:
+    def of(text: str, dialect: str = "lakekit", *, name: str = "statement") -> TokenStream:
         """Return the tokens of one statement, without a semicolon at its end.
 
-        Raises: `InvalidOption` for no statement, for two, and for an open quote.
+        Raises: `SqlError` for no statement, for two, and for an open quote.
         """
-        if not isinstance(text, str):
-            msg = f"a statement of SQL is a text, not {type(text).__name__}"
-            raise TypeError(msg)
-        if (half := _SURROGATE.search(text)) is not None:
-            msg = (
-                f"a statement of SQL is a text, and {half[0]!a} at character {half.start() + 1} is half of one: "
-                "Polars would write another in its place"
-            )
-            raise InvalidOption(msg, key="sql")
-        tokens = [
-            Token(str(match.lastgroup), match[0], match.start(), match.end())
-            for match in _WORD.finditer(text)
-            if match.lastgroup != "blank"
-        ]
-        end = len(text)
-        while tokens and tokens[-1].text == ";":
-            end = tokens.pop().start
-        stream = TokenStream(text[:end], 0, tokens)
-        for index, word in enumerate(tokens):  # scalar: one a word of a statement
-            stream.position = index
-            if word.text == ";":
-                raise stream.wrong("one statement at a time")
-            if word.text in ("'", '"', "`"):
-                raise stream.wrong("the end of the text that begins here")
-        stream.position = 0
-        if not tokens:
-            raise stream.wrong("a statement")
-        return stream
+        streams = TokenStream.split(text, dialect, name=name)
+        if len(streams) > 1:
+            raise streams[0].source.error(streams[0].stop, "one statement at a time")
+        return streams[0]
+
+    @staticmethod
+    def split(text: str, dialect: str = "lakekit", *, name: str = "statement") -> list[TokenStream]:
+        """Return the statements of a text, which semicolons separate. Raises `SqlError`."""
+        source = SqlText(text, name, _DIALECTS[dialect])
+        streams: list[TokenStream] = []
+        tokens: list[Token] = []
+        first = 0
+        for token in _tokens(source):  # scalar: one a word of a statement
+            if token.kind != "sign" or token.text != ";":
+                tokens.append(token)
+                continue
+            if tokens:
+                streams.append(_stream(source, first, token.start, tokens))
+            tokens, first = [], token.end
+        if tokens:
+            streams.append(_stream(source, first, len(text), tokens))
+        if not streams:
+            raise source.error(len(text.rstrip()), "wants a statement, and it ends")
+        return streams
+
+    @property
+    def text(self) -> str:
+        """The text that offsets are of."""
+        return self.source.text
+
+    @property
+    def dialect(self) -> str:
+        """The dialect of the text, "lakekit" or "spark"."""
+        return "spark" if self.source.dialect.startswith("spark") else "lakekit"
+
+    @property
+    def statement_text(self) -> str:
+        """The statement, as it stands in the text."""
+        return self.text[self.first : self.stop].strip()
 
     @property
     def next(self) -> Token | None:
-        """The word that comes; None at the end."""
-        return self._words[self.position] if self.position < len(self._words) else None
+        """The token that comes; None at the end."""
+        return self._tokens[self.position] if self.position < len(self._tokens) else None
 
     @property
     def before(self) -> str:
-        """The word that was taken last, as it stands there."""
-        return self._words[self.position - 1].text
+        """The token that was taken last, as it stands there."""
+        return self._tokens[self.position - 1].text
 
     @property
     def remaining_text(self) -> str:
         """All that comes, as it stands in the statement, hints and remarks at its end among it."""
-        return "" if self.next is None else self.text[self.next.start :].rstrip()
+        return "" if self.next is None else self.text[self.next.start : self.stop].rstrip()
 
     @property
     def texts(self) -> list[Token]:
         """All texts of the statement."""
-        return [word for word in self._words if word.kind == "text"]
+        return [token for token in self._tokens if token.kind == "text"]
 
     @property
     def escaped(self) -> str:
-        """The statement with a backslash before the quotes that were doubled, every word in its place."""
-        pieces, at = [], 0
-        for word in self.texts:
-            mark = word.text[0]
-            pieces += [
-                self.text[at : word.start],
-                mark,
-                re.sub(rf"(\\.)|{mark}{mark}", partial(_escape_doubled_quote, mark), word.text[1:-1], flags=re.DOTALL),
-                mark,
-            ]
-            at = word.end
-        return "".join([*pieces, self.text[at:]])
+        """The statement with each text as Spark wrote it before version 4: a backslash before quotes and itself."""
+        pieces, at = [], self.first
+        for token in self.texts:
+            pieces += [self.text[at : token.start], spark_literal(token.value)]
+            at = token.end
+        return "".join([*pieces, self.text[at : self.stop]]).strip()
 
     def is_next(self, *expected: str) -> bool:
         """Return whether these words come next, in any case."""
-        coming = self._words[self.position : self.position + len(expected)]
+        coming = self._tokens[self.position : self.position + len(expected)]
         return len(coming) == len(expected) and all(
-            word.kind in ("word", "sign") and word.text.upper() == wanted.upper()
-            for word, wanted in zip(coming, expected, strict=True)
+            token.kind in ("word", "sign") and token.text.upper() == wanted.upper()
+            for token, wanted in zip(coming, expected, strict=True)
         )
 
     def end_of(self, count: int) -> int:
-        """Where in the text the last of the `count` words ends that come."""
-        return self._words[self.position + count - 1].end
+        """Return where in the text the last of the `count` tokens ends that come."""
+        return self._tokens[self.position + count - 1].end
 
     def is_after(self, text: str) -> bool:
         """Return whether that word comes after the next token."""
-        return self.position + 1 < len(self._words) and self._words[self.position + 1].text == text
+        return self.position + 1 < len(self._tokens) and self._tokens[self.position + 1].text == text
 
     def accept(self, *expected: str) -> bool:
         """Take these words, if they come next."""
@@ -171,18 +169,22 @@ class TokenStream:
         self.position += len(expected)
         return True
 
+    def accept_any(self, *words: str) -> str | None:
+        """Take one of these words, if it comes next, and return it."""
+        return next((word for word in words if self.accept(word)), None)
+
     def expect(self, *expected: str) -> None:
-        """Take these words. Raises `InvalidOption` where others come."""
+        """Take these words. Raises `SqlError` where others come."""
         if not self.accept(*expected):
             raise self.wrong(" ".join(expected))
 
     def take(self, what: str, *kinds: str) -> Token:
-        """Take a token of such a kind. Raises `InvalidOption`."""
-        word = self.next
-        if word is None or word.kind not in kinds:
+        """Take a token of such a kind. Raises `SqlError`."""
+        token = self.next
+        if token is None or token.kind not in kinds:
             raise self.wrong(what)
         self.position += 1
-        return word
+        return token
 
     def name(self, what: str = "a name") -> str:
         """Take a name."""
@@ -195,23 +197,23 @@ class TokenStream:
             parts.append(self.name(what))
         return parts
 
-    def string(self, what: str = "a text in quotes") -> str:
+    def string(self, what: str = "a text in single quotes") -> str:
         """Take a text literal."""
         return self.take(what, "text").value
 
     def inside(self) -> str:
         """Take the text between this parenthesis and the matching one.
 
-        Raises: `InvalidOption` where that is missing.
+        Raises: `SqlError` where that is missing.
         """
         first, depth = self.position, 0
-        for index in range(first, len(self._words)):  # scalar: one a word of a statement
-            word = self._words[index]
-            depth += (word.kind == "sign") * ({"(": 1, ")": -1}.get(word.text, 0))
+        for index in range(first, len(self._tokens)):  # scalar: one a word of a statement
+            token = self._tokens[index]
+            depth += (token.kind == "sign") * ({"(": 1, ")": -1}.get(token.text, 0))
             if not depth:
                 self.position = index + 1
-                return self.text[self._words[first].end : word.start]
-        self.position = len(self._words)
+                return self.text[self._tokens[first].end : token.start]
+        self.position = len(self._tokens)
         raise self.wrong("the parenthesis that closes the one opened before")
 
     def call(self) -> Token:
@@ -219,42 +221,161 @@ class TokenStream:
         first = self.take("a name", "word")
         if self.is_next("("):
             self.inside()
-        end = self._words[self.position - 1].end
-        return Token("call", self.text[first.start : end], first.start, end)
+        end = self._tokens[self.position - 1].end
+        return Token("call", self.text[first.start : end], first.start, end, self.text[first.start : end])
 
     def skip(self, offset: int) -> None:
         """Skip to the first token that begins at that offset of the text, or after it."""
         while self.next is not None and self.next.start < offset:
             self.position += 1
 
+    # ---- hints -----------------------------------------------------------------------------------
+
+    def take_hint(self) -> TokenStream | None:
+        """Take the hint that stands here, as the stream of its tokens; None where none does."""
+        here = [hint for hint in self.hints if hint.index == self.position]
+        if not here:
+            return None
+        self.hints.remove(here[0])
+        hint = here[0]
+        source = SqlText(hint.text, f"hint of {self.source.name}", self.source.dialect)
+        tokens = [_shifted(token, hint.start) for token in _tokens(source)]
+        return TokenStream(self.source, hint.start, hint.start + len(hint.text), tokens)
+
+    def refuse_hints(self, *, until: int | None = None) -> None:
+        """Raise `SqlError` for a hint that nothing has taken, up to that token; None: to the end."""
+        for hint in self.hints:
+            if until is None or hint.index <= until:
+                raise self.source.error(
+                    hint.start - 3, "hints are OPTIONS('key' = 'value'), behind the name of a table; none is taken here"
+                )
+
+    def find_query(self) -> int:
+        """Return the index of the next word that begins a query, at which its own hints may begin; else of the end."""
+        return next(
+            (
+                index
+                for index in range(self.position, len(self._tokens))
+                if self._tokens[index].kind == "word" and self._tokens[index].text.upper() in _QUERY_WORDS
+            ),
+            len(self._tokens),
+        )
+
     def end(self) -> None:
-        """Raise `InvalidOption` where another token follows."""
+        """Raise `SqlError` where another token follows, or a hint was not taken."""
         if self.next is not None:
             raise self.wrong("the end of the statement")
+        self.refuse_hints()
 
-    def wrong(self, wanted: str) -> InvalidOption:
+    def wrong(self, wanted: str) -> SqlError:
         """Return the error for what comes where `wanted` should."""
-        word = self.next
-        offset = len(self.text.rstrip()) if word is None else word.start
-        line = self.text.count("\n", 0, offset) + 1
-        actual = (
-            "it ends"
-            if word is None
-            else f"there is {piece(self.text, word.start, min(word.end, word.start + _EXCERPT_LENGTH))!r}"
-        )
-        column = offset - self.text.rfind("\n", 0, offset)
-        message = f"line {line}, column {column} wants {wanted}, and {actual}. In: {excerpt(self.text, offset)}"
-        return InvalidOption(f"no statement that lakekit understands: {message}", key="sql")
+        token = self.next
+        if token is None:
+            end = self.first + len(self.text[self.first : self.stop].rstrip())
+            return self.source.error(end, f"wants {wanted}, and it ends")
+        found = piece(self.text, token.start, min(token.end, token.start + _MAX_TOKEN_CHARS))
+        return self.source.error(token.start, f"wants {wanted}, and there is {found!r}")
 
 
-def statements(text: str) -> list[str]:
-    """Return the statements of a text, separated by semicolons; the text itself where there is none."""
-    if not isinstance(text, str):
-        msg = f"statements of SQL are a text, not {type(text).__name__}"
-        raise TypeError(msg)
-    ends = [item.start() for item in _WORD.finditer(text) if item.lastgroup == "sign" and item[0] == ";"]
-    pieces = [text[start:end] for start, end in zip([0, *(end + 1 for end in ends)], [*ends, len(text)], strict=True)]
-    return [item for item in pieces if any(word.lastgroup != "blank" for word in _WORD.finditer(item))] or [text]
+# ---- tokens of sqlglot ---------------------------------------------------------------------------
+
+
+def _stream(source: SqlText, first: int, stop: int, tokens: list[Token]) -> TokenStream:
+    return TokenStream(source, first, stop, tokens, list(_hints(source.text, tokens, first, stop)))
+
+
+def _tokens(source: SqlText) -> Iterator[Token]:
+    """Yield the tokens of a text: a keyword of several words as several, and what stands together as one."""
+    before: Token | None = None
+    for found in tokenize(source):  # scalar: one a word of a statement
+        start, end = found.start, found.end + 1
+        if before is not None and start < before.end:
+            continue  # 1D in Spark's dialect: a number, and the cast that its letter stands for
+        text = source.text[start:end]
+        kind = _kind(found.token_type, text)
+        if kind == "word" and " " in " ".join(text.split()):
+            for word in _words(text, start):
+                if before is not None:
+                    yield before
+                before = word
+            continue
+        token = Token(kind, text, start, end, found.text if kind in ("text", "quoted") else text)
+        joined = None if before is None else _joined(before, token, source.text)
+        if joined is None and before is not None:
+            yield before
+        before = joined or token
+    if before is not None:
+        yield before
+
+
+def _kind(kind: Any, text: str) -> str:
+    if kind in _TEXTS:
+        return "text"
+    if kind == TokenType.IDENTIFIER:
+        return "quoted"
+    if kind == TokenType.NUMBER:
+        return "number"
+    if kind in _OTHER_LITERALS:
+        return "literal"
+    return "word" if text[0].isalpha() or text[0] == "_" else "sign"
+
+
+def _words(text: str, start: int) -> Iterator[Token]:
+    """Yield the words of a keyword such as PRIMARY KEY."""
+    at = 0
+    for word in text.split():
+        at = text.index(word, at)
+        yield Token("word", word, start + at, start + at + len(word), word)
+        at += len(word)
+
+
+def _joined(before: Token, token: Token, text: str) -> Token | None:
+    """Return two tokens as one where nothing is between them and they are one word; else None.
+
+    In Spark's dialect these are the parts of `t$files`, and a text with a doubled quote.
+    """
+    if before.end != token.start:
+        return None
+    if before.kind == token.kind == "text" and before.text[0] == token.text[0] and token.text[0] in "'\"":
+        value = before.value + token.text[0] + token.value
+        return Token("text", text[before.start : token.end], before.start, token.end, value)
+    is_dollar = token.text == "$" or (before.kind == "word" and before.text.endswith("$") and token.kind == "word")
+    if before.kind == "word" and is_dollar:
+        written = text[before.start : token.end]
+        return Token("word", written, before.start, token.end, written)
+    return None
+
+
+def _shifted(token: Token, by: int) -> Token:
+    return Token(token.kind, token.text, token.start + by, token.end + by, token.value)
+
+
+def _hints(text: str, tokens: Sequence[Token], first: int, stop: int) -> Iterator[Hint]:
+    """Yield the hints between tokens, where there are only blanks and comments."""
+    starts = [first, *(token.end for token in tokens)]
+    ends = [*(token.start for token in tokens), stop]
+    for index, (at, end) in enumerate(zip(starts, ends, strict=True)):
+        if end - at > len("/*+*/") - 1 and "/*+" in text[at:end]:
+            for comment in _comments(text, at, end):
+                if text.startswith("/*+", comment[0]):
+                    yield Hint(text[comment[0] + 3 : comment[1] - 2], comment[0] + 3, index)
+
+
+def _comments(text: str, at: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Yield where the comments of a gap between two tokens begin and end; those in comments are a part of them."""
+    while at < stop:
+        end = at + 1
+        if text.startswith("--", at):
+            end = text.find("\n", at, stop)
+            end = stop if end < 0 else end
+        elif text.startswith("/*", at):
+            depth, end = 1, at + 2
+            while depth and end < stop:
+                step = {"/*": 1, "*/": -1}.get(text[end : end + 2], 0)
+                depth += step
+                end += 2 if step else 1
+            yield at, end
+        at = end
 
 
 def strip_hints(text: str) -> tuple[str, dict[int, str]]:
@@ -262,26 +383,35 @@ def strip_hints(text: str) -> tuple[str, dict[int, str]]:
 
     Hints are `/*+ … */`.
     """
+    stream = TokenStream.of(text, "spark")
     pieces: list[str] = []
     hints: dict[int, str] = {}
-    for match in _WORD.finditer(text):
-        token_text = match[0]
-        if match.lastgroup == "word" and "$" in token_text:
-            token_text = quote_identifier(token_text)
-        elif match.lastgroup == "blank" and "/*+" in token_text:
-            start = token_text.index("/*+")
-            hints[sum(map(len, pieces)) + start] = token_text[start + 3 : token_text.index("*/", start)]
-            token_text = " " * len(token_text)
-        pieces.append(token_text)
-    return "".join(pieces), hints
+    at = shift = 0
+    changes: list[tuple[int, int, str, str | None]] = [
+        (token.start, token.end, quote_identifier(token.text), None) for token in _names_with_dollar(stream)
+    ]
+    changes += [(hint.start - 3, hint.start + len(hint.text) + 2, "", hint.text) for hint in stream.hints]
+    for start, end, put, hint in sorted(changes):
+        pieces.append(text[at:start])
+        if hint is not None:
+            hints[start + shift] = hint
+            put = " " * (end - start)  # noqa: PLW2901 - blanks keep what follows in its place
+        pieces.append(put)
+        shift += len(put) - (end - start)
+        at = end
+    return "".join([*pieces, text[at:]]), hints
+
+
+def _names_with_dollar(stream: TokenStream) -> list[Token]:
+    return [token for token in stream._tokens if token.kind == "word" and "$" in token.text]  # noqa: SLF001 - of this module
 
 
 def single_statement(text: str) -> str:
     """Return a query, in which `TABLE t` is `SELECT * FROM t`."""
-    tokens = TokenStream.of(text)
+    tokens = TokenStream.of(text, "spark")
     return f"SELECT * FROM {tokens.remaining_text}" if tokens.accept("TABLE") else text  # noqa: S608 - a part of what is parsed next
 
 
-def quote_identifier(name: str) -> str:
-    """Return a name in backquotes."""
-    return "`" + name.replace("`", "``") + "`"
+def spark_literal(value: str) -> str:
+    """Return a text literal as Spark reads it, with a backslash before a quote and before itself."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -189,7 +189,12 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 def quote(name: str) -> str:
     """Return a field name as SQL text: bare where it is a plain word, else between backquotes."""
-    return name if _PLAIN_NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+    return name if _PLAIN_NAME.fullmatch(name) else quote_identifier(name)
+
+
+def quote_identifier(name: str) -> str:
+    """Return a name between backquotes."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def sql(t: DataType) -> str:

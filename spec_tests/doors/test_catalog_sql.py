@@ -248,7 +248,7 @@ WRONG = [
     ("SELECT nope FROM shop.orders", ColumnNotFound, "nope"),
     ("SELECT frobnicate(id) FROM shop.orders", InvalidOption, "frobnicate"),
     ("SELECT FROM WHERE", InvalidOption, "query"),
-    ("SELECT 'open", InvalidOption, "begins here"),
+    ("SELECT 'open", InvalidOption, "does not end"),
     ("SELECT id FROM shop.orders TIMESTAMP AS OF 'soon'", InvalidOption, "no time"),
     ("DELETE FROM shop.orders WHERE nope = 1", ColumnNotFound, "nope"),
     ("DELETE FROM shop.orders WHERE day > 1", SchemaMismatch, "day"),
@@ -278,7 +278,7 @@ WRONG = [
     ("CALL sys.refresh_object_table('shop.orders')", InvalidOption, "no object table"),
     ("USE nope; SELECT 1", DatabaseNotFound, "shop"),
     ("CALL sys.nothing()", Unsupported, "compact"),
-    ("DELETE FROM shop.orders; SELECT 'open", InvalidOption, "begins here"),
+    ("DELETE FROM shop.orders; SELECT 'open", InvalidOption, "does not end"),
     (
         "MERGE INTO shop.days t USING (SELECT 'mon' AS day, 'a' AS name UNION ALL SELECT 'mon', 'b') s ON t.day = s.day WHEN MATCHED THEN UPDATE SET *",
         MergeConflict,
@@ -306,7 +306,7 @@ def test_what_is_no_text(cat):
 @pytest.mark.parametrize("text", ["UPDATE shop.orders SET who = '\ud800'", "SELECT '\ud800'", "INSERT INTO shop.orders VALUES ('\ud800')"])
 def test_half_a_character(cat, text):
     """An UPDATE wrote other characters in its place, and the others ended in UnicodeEncodeError."""
-    with pytest.raises(InvalidOption, match="is half of one"):
+    with pytest.raises(InvalidOption, match="is half of a character"):
         cat.sql(text)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.errors import InvalidOption, TableNotFound
-from lakekit.sql.tokenizer import statements
+from lakekit.sql.tokenizer import TokenStream
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_deletion_vectors_of_a_table_with_rows_are_switched_on_by_the_statements
     with pytest.raises(InvalidOption) as refused:
         cat.sql("ALTER TABLE d.t SET ('deletion-vectors.enabled' = 'true')")
     said = str(refused.value).partition("In SQL: ")[2].replace("db.t", "d.t")
-    assert len(statements(said)) == 3
+    assert len(TokenStream.split(said)) == 3
     cat.sql(said)
     assert cat["d.t"].options["deletion-vectors.enabled"] == "true"
     cat["d.t"].upsert([{"k": 1, "v": 2}])

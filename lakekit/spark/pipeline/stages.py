@@ -39,8 +39,7 @@ from lakekit.spark.pipeline.events import (
     land,
 )
 from lakekit.spark.types import paimon_type, spark_type
-from lakekit.sql.tokenizer import quote_identifier
-from lakekit.types import INTEGERS, DataType
+from lakekit.types import INTEGERS, DataType, quote_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

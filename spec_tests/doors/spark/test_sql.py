@@ -302,7 +302,7 @@ def test_texts_are_read_as_spark_reads_them(spark):
 
     said = [r"'it''s'", r"'it\'s'", '"a""b"', r"'a\nb\\c\%'", "'{a};--b'"]
     wanted = spark.sql(f"SELECT {', '.join(said)}").first()
-    assert [TokenStream.of(one).string() for one in said] == list(wanted)
+    assert [TokenStream.of(one, "spark").string() for one in said] == list(wanted)
     scope = Scope(sides=(TableScope(names=("t",), columns={"s": pl.String()}),))
     for one, value in zip(said, wanted, strict=True):
         if "\\" in one:

@@ -35,7 +35,7 @@ WRONG = [
     ("SELECT * FROM paimon_incremental_between_timestamp('shop.orders', 'then', 'now')", InvalidOption, "'then' is no time"),
     ("SELECT * FROM paimon_incremental_to_auto_tag('shop.nope', '2024-01-01')", TableNotFound, "nope"),
     ("SELECT 1; SELECT 2", InvalidOption, "one statement"),
-    ("SELECT 'open", InvalidOption, "the end of the text"),
+    ("SELECT 'open", InvalidOption, "does not end"),
     ("  ;", InvalidOption, "a statement"),
     ("GRANT ALL ON shop.orders", Unsupported, "GRANT"),
     ("INSERT INTO shop.orders SELECT 1", SchemaMismatch, "takes 10 columns"),
