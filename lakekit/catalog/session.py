@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from lakekit.table import Table
 
 
+DEFAULT_DATABASE = "default"
+"""The database in which a session begins, as in Flink and Spark."""
+_FIRST_CATALOG = "default_catalog"
+"""What Flink calls the catalog that a session begins with."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Session:
     """The catalog and the database in which names are looked for, and what statements defined for those after them.
@@ -30,10 +36,10 @@ class Session:
     """
 
     catalog: Catalog
-    database: str | None = None
-    """Where names of one part are looked for; None: nowhere."""
+    database: str = DEFAULT_DATABASE
+    """Where names of one part are looked for. That of the beginning is made with its first table."""
     catalogs: dict[str, Catalog] = field(default_factory=dict)
-    """The catalogs of CREATE CATALOG, by name."""
+    """The catalogs of CREATE CATALOG, by name, and the first one as `default_catalog`."""
     tables: dict[str, Table] = field(default_factory=dict)
     """Tables that lie outside of the catalog, by the names that CREATE TABLE … WITH ('path' = …) gave them."""
 
@@ -66,17 +72,21 @@ class Session:
         return self.catalogs[name]
 
     def __repr__(self) -> str:
-        return f"Session of {self.catalog.warehouse or self.catalog.metastore}, in database {self.database or 'none'}"
+        return f"Session of {self.catalog.warehouse or self.catalog.metastore}, in database {self.database}"
 
 
 def create(catalog: Catalog) -> Session:
     """Return a session that shares nothing with that of the catalog but its tables."""
-    return Session(catalog=replace(catalog, _cache=CatalogCache()))
+    return _new(replace(catalog, _cache=CatalogCache()))
 
 
 def shared(catalog: Catalog) -> Session:
     """Return the session of a catalog object, which all its statements share."""
     cache = catalog._cache  # noqa: SLF001 - the state of the catalog that this module is a part of
     if cache.session is None:
-        cache.session = Session(catalog=catalog)
+        cache.session = _new(catalog)
     return cache.session
+
+
+def _new(catalog: Catalog) -> Session:
+    return Session(catalog=catalog, catalogs={_FIRST_CATALOG: catalog})

@@ -276,6 +276,7 @@ class SparkBackend:
 
     spark: SparkSession
     tables: dict[str, Table] = field(default_factory=dict)
+    catalogs: dict[str, Catalog] = field(default_factory=dict)
 
     @property
     def database(self) -> str:
@@ -286,6 +287,14 @@ class SparkBackend:
     def zone(self) -> str:
         """The session's time zone."""
         return self.spark.conf.get("spark.sql.session.timeZone") or "UTC"
+
+    def named(self, name: str) -> Catalog:
+        """Raise `InvalidOption`: statements name tables of the catalog that they are given."""
+        raise InvalidOption(
+            f"no catalog {name[:200]!a} here: `ls.sql` takes one catalog, whose tables are called database.table",
+            key="sql",
+            value=name,
+        )
 
     def query(self, statement: Statement, text: str) -> DataFrame:
         return query(self.spark, statement, text)

@@ -7,12 +7,14 @@ A `SqlBackend` has what differs between execution in this process and by Spark's
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 from zoneinfo import ZoneInfo
 
-from lakekit.errors import InvalidOption, SchemaMismatch, Unsupported
+from lakekit.catalog.session import DEFAULT_DATABASE
+from lakekit.errors import DatabaseNotFound, InvalidOption, SchemaMismatch, TableNotFound, Unsupported
+from lakekit.model.table_paths import check_not_in_hint
 from lakekit.table.table import Table
 
 if TYPE_CHECKING:
@@ -32,6 +34,10 @@ if TYPE_CHECKING:
 
     Rows = Any
     """The rows of a query in a backend: a LazyFrame, or a DataFrame of Spark."""
+
+
+_MOST_PARTS = 3
+"""The parts of a table's name: catalog, database, table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,11 @@ class SqlBackend(Protocol):
         ...
 
     @property
+    def catalogs(self) -> Mapping[str, Catalog]:
+        """The catalogs that a name of three parts may begin with."""
+        ...
+
+    @property
     def database(self) -> str | None:
         """Where a name of one part is looked for; None: nowhere."""
         ...
@@ -81,6 +92,10 @@ class SqlBackend(Protocol):
     @property
     def zone(self) -> str | None:
         """The time zone in which texts are moments; None: that of this process."""
+        ...
+
+    def named(self, name: str) -> Catalog:
+        """Return the catalog of a name. Raises `InvalidOption`."""
         ...
 
     def query(self, statement: Statement, text: str) -> Rows:
@@ -143,16 +158,73 @@ class Statement:
     backend: SqlBackend
     catalog: Catalog
     tokens: TokenStream
+    is_foreign: bool = False
+    """Whether the catalog is that of a name with three parts, and not the session's."""
 
-    def name(self) -> str:
-        """Take the name of a table, "db.t". Raises `InvalidOption`."""
-        parts = self.tokens.names("a table, as database.table")
-        if len(parts) > 2:
+    def take_name(self) -> tuple[Statement, str]:
+        """Take the name of a table; return the statement in the catalog that it names, and "db.t".
+
+        Raises: `InvalidOption`.
+        """
+        return self.locate(self.tokens.names("a table, as database.table"))
+
+    def locate(self, parts: Sequence[str]) -> tuple[Statement, str]:
+        """Return the statement in the catalog that the parts of a table's name begin with, and "db.t".
+
+        Raises: `InvalidOption` for a catalog that the session does not know, and for more than three parts.
+        """
+        if len(parts) > _MOST_PARTS:
             raise InvalidOption(
-                f"{'.'.join(parts)} has {len(parts)} parts; a table of the catalog given is called database.table",
+                f"{'.'.join(parts)} has {len(parts)} parts; a table is called database.table or catalog.database.table",
                 key="sql",
+                value=".".join(parts),
             )
-        return self.full(parts)
+        if len(parts) < _MOST_PARTS:
+            return self, self.full(parts)
+        return self.in_catalog(parts[0]), ".".join(parts[1:])
+
+    def in_catalog(self, name: str) -> Statement:
+        """Return the statement in a catalog of the session. Raises `InvalidOption`."""
+        catalog = self.backend.named(name)
+        return replace(self, catalog=catalog, is_foreign=catalog is not self.catalog)
+
+    def take_database(self) -> tuple[Statement, str]:
+        """Take the name of a database; return the statement in the catalog that it names, and the name."""
+        parts = self.tokens.names("a database")
+        if len(parts) == 1:
+            return self, parts[0]
+        if len(parts) > 2:
+            raise InvalidOption(f"{'.'.join(parts)}: a database is called database, or catalog.database", key="sql")
+        return self.in_catalog(parts[0]), parts[1]
+
+    def target(self) -> tuple[str, Table]:
+        """Take the name of the table whose rows a statement changes, and the hint behind it.
+
+        Return the name, "db.t", and the table with the hint's options. A later hint is refused, but for those of a
+        query within the statement.
+
+        Raises what the catalog raises, `SqlError` for a hint at another place, `InvalidOption` for its options.
+        """
+        own, name = self.take_name()
+        options = self.take_hint()
+        self.tokens.refuse_hints(self.tokens.find_query())
+        return name, own.table(name, options)
+
+    def take_hint(self) -> dict[str, str] | None:
+        """Take the hint that stands here, `/*+ OPTIONS('k' = 'v') */`, and return its options; None: there is none."""
+        hint = self.tokens.take_hint()
+        if hint is None:
+            return None
+        hint.expect("OPTIONS")
+        options = parse_properties(hint)
+        hint.end()
+        check_not_in_hint(options, "the hint OPTIONS")
+        return options
+
+    def create_default_database(self, name: str) -> None:
+        """Create the database `default` where it is that of a new table's name, and missing."""
+        if name.partition(".")[0] == DEFAULT_DATABASE:
+            self.catalog.create_database(DEFAULT_DATABASE, if_not_exists=True)
 
     def full(self, parts: Sequence[str]) -> str:
         """Return a name with its database. Raises `InvalidOption` where no database is known."""
@@ -168,9 +240,19 @@ class Statement:
 
     def resolve_name(self, name: str, options: Mapping[str, str] | None = None) -> Any:
         """Return what a name stands for: a table, a view, a system table. Raises what the catalog raises."""
-        if name in self.backend.tables:
+        if not self.is_foreign and name in self.backend.tables:
             return self.backend.tables[name].with_options(options) if options else self.backend.tables[name]
-        return self.catalog.table(name, options=options)
+        try:
+            return self.catalog.table(name, options=options)
+        except DatabaseNotFound:
+            database, _, table = name.partition(".")
+            if database != DEFAULT_DATABASE:
+                raise
+        raise TableNotFound(
+            f"no table {table!r}: names of one part are tables of the database {DEFAULT_DATABASE}, until USE names "
+            "another; write database.table",
+            name=name,
+        )
 
     def table(self, name: str, options: Mapping[str, str] | None = None) -> Table:
         """Return a table with rows of its own.
@@ -206,3 +288,27 @@ class Statement:
                 f"{text!r} is no time; write '2024-03-31 12:00:00', or seconds since 1970", key="sql", value=text
             ) from None
         return time if time.tzinfo or self.backend.zone is None else time.replace(tzinfo=ZoneInfo(self.backend.zone))
+
+
+# ---- properties ----------------------------------------------------------------------------------
+
+
+def parse_properties(tokens: TokenStream) -> dict[str, str]:
+    """Parse keys and values, as in ('key' = 'value', …)."""
+    result: dict[str, str] = {}
+    tokens.expect("(")
+    while not tokens.accept(")"):
+        if result:
+            tokens.expect(",")
+        key = parse_key(tokens)
+        tokens.accept("=")
+        result[key] = tokens.take(
+            "a value: a text in single quotes, a number or a word", "text", "number", "word"
+        ).value
+    return result
+
+
+def parse_key(tokens: TokenStream) -> str:
+    """Parse a key: a text, or names with points between them."""
+    word = tokens.next
+    return tokens.string() if word is not None and word.kind == "text" else ".".join(tokens.names("a key"))

@@ -64,15 +64,28 @@ class Call:
         return self.statement.catalog
 
     def full(self, name: str) -> str:
-        """Return a table's name with its database."""
-        return self.statement.full(name.split(".", 1))
+        """Return a table's name with its database. Raises `Unsupported` for one of another catalog."""
+        own, full_name = self.locate(name)
+        if own.is_foreign:
+            raise Unsupported(
+                f"{name} is a table of another catalog than this procedure works in: USE CATALOG names that one",
+                feature="catalog.sql",
+            )
+        return full_name
+
+    def locate(self, name: str) -> tuple[Statement, str]:
+        """Return the statement in the catalog that a table's name begins with, and "db.t"."""
+        parts = name.split(".", 2)
+        is_foreign = len(parts) > 2 and parts[0] in self.backend.catalogs
+        return self.statement.locate(parts if is_foreign else name.split(".", 1))
 
     def table(self, name: str, options: str | None = None) -> Table:
         """Return the table of a name, with options such as "a=b,c=d" put over its own.
 
         Raises what the catalog raises.
         """
-        return self.statement.table(self.full(name), table_options(options))
+        own, full_name = self.locate(name)
+        return own.table(full_name, table_options(options))
 
     def time(self, text: str | None) -> datetime | None:
         """Return a time in the backend's zone, or of milliseconds since 1970. Raises `InvalidOption`."""

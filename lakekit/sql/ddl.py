@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lakekit.ddl import schema_changes as changes
 from lakekit.errors import InvalidOption, SchemaMismatch, Unsupported
 from lakekit.read.table_scan import context_of
-from lakekit.sql.backend import StatementResult
+from lakekit.sql.backend import StatementResult, parse_key, parse_properties
 from lakekit.types import Field
 
 if TYPE_CHECKING:
@@ -60,16 +60,18 @@ def parse_table_definition(statement: Statement) -> CreateTableClause:
 def create_database(statement: Statement) -> StatementResult:
     """Execute CREATE DATABASE, read as far as DATABASE."""
     tokens = statement.tokens
-    is_lenient, name = tokens.accept("IF", "NOT", "EXISTS"), tokens.name("a database")
+    is_lenient = tokens.accept("IF", "NOT", "EXISTS")
+    own, name = statement.take_database()
     comment, database_properties = None, None
     while tokens.next is not None:
         if tokens.accept("COMMENT"):
             comment = tokens.string()
         elif tokens.accept("WITH", "DBPROPERTIES") or tokens.accept("WITH", "PROPERTIES"):
-            database_properties = properties(tokens)
+            database_properties = parse_properties(tokens)
         else:
             raise tokens.wrong("COMMENT or WITH DBPROPERTIES")
-    statement.catalog.create_database(name, if_not_exists=is_lenient, comment=comment, properties=database_properties)
+    tokens.end()
+    own.catalog.create_database(name, if_not_exists=is_lenient, comment=comment, properties=database_properties)
     return StatementResult()
 
 
@@ -100,20 +102,23 @@ def drop(statement: Statement) -> StatementResult:
     """Execute DROP DATABASE and DROP TABLE."""
     tokens = statement.tokens
     if tokens.accept("DATABASE") or tokens.accept("SCHEMA") or tokens.accept("NAMESPACE"):
-        is_lenient, name = tokens.accept("IF", "EXISTS"), tokens.name("a database")
+        is_lenient = tokens.accept("IF", "EXISTS")
+        own, name = statement.take_database()
         cascade = tokens.accept("CASCADE")
         if not cascade:
             tokens.accept("RESTRICT")
         tokens.end()
-        statement.catalog.drop_database(name, cascade=cascade, if_exists=is_lenient)
+        own.catalog.drop_database(name, cascade=cascade, if_exists=is_lenient)
         return StatementResult()
     tokens.accept("MATERIALIZED")
     refuse_others(tokens, "DROP")
     tokens.expect("TABLE")
-    is_lenient, name = tokens.accept("IF", "EXISTS"), statement.name()
+    is_lenient = tokens.accept("IF", "EXISTS")
+    own, name = statement.take_name()
     tokens.accept("PURGE")
     tokens.end()
-    statement.catalog.drop_table(name, if_exists=is_lenient)
+    if statement.backend.tables.pop(name, None) is None:  # else its files lie outside of the catalog, and stay
+        own.catalog.drop_table(name, if_exists=is_lenient)
     return StatementResult()
 
 
@@ -146,7 +151,7 @@ def table_words(
                 feature="catalog.sql",
             )
         elif tokens.accept("TBLPROPERTIES") or tokens.accept("OPTIONS") or tokens.accept("WITH"):
-            options |= properties(tokens)
+            options |= parse_properties(tokens)
         else:
             raise tokens.wrong("USING, PARTITIONED BY, COMMENT or TBLPROPERTIES")
     return partitions, comment, options
@@ -182,24 +187,6 @@ def names(tokens: TokenStream) -> list[str]:
         columns.append(tokens.name("a column"))
     tokens.expect(")")
     return columns
-
-
-def properties(tokens: TokenStream) -> dict[str, str]:
-    """Parse keys and values, as in ('key' = 'value', …)."""
-    result: dict[str, str] = {}
-    tokens.expect("(")
-    while not tokens.accept(")"):
-        if result:
-            tokens.expect(",")
-        key = _key(tokens)
-        tokens.accept("=")
-        result[key] = tokens.take("a value", "text", "number", "word").value
-    return result
-
-
-def _key(tokens: TokenStream) -> str:
-    word = tokens.next
-    return tokens.string() if word is not None and word.kind == "text" else ".".join(tokens.names("a key"))
 
 
 # ---- columns -------------------------------------------------------------------------------------
@@ -304,10 +291,12 @@ def alter(statement: Statement) -> StatementResult:
     if tokens.accept("DATABASE") or tokens.accept("SCHEMA") or tokens.accept("NAMESPACE"):
         return _alter_database(statement)
     tokens.expect("TABLE")
-    name = statement.name()
+    statement, name = statement.take_name()
     if tokens.accept("RENAME", "TO"):
         parts = tokens.names("a name")
         tokens.end()
+        if len(parts) > 2:
+            raise InvalidOption(f"{'.'.join(parts)}: a table keeps its catalog; write database.table", key="sql")
         statement.catalog.rename_table(
             name, statement.full(parts) if len(parts) > 1 else f"{name.partition('.')[0]}.{parts[0]}"
         )
@@ -328,11 +317,11 @@ def alter(statement: Statement) -> StatementResult:
 
 
 def _alter_database(statement: Statement) -> StatementResult:
-    tokens, name = statement.tokens, statement.tokens.name("a database")
+    tokens, (statement, name) = statement.tokens, statement.take_database()
     tokens.expect("SET")
     if not (tokens.accept("DBPROPERTIES") or tokens.accept("PROPERTIES")):
         raise tokens.wrong("DBPROPERTIES")
-    changed = properties(tokens)
+    changed = parse_properties(tokens)
     tokens.end()
     statement.catalog.alter_database(name, set=changed)
     return StatementResult()
@@ -441,7 +430,7 @@ def _parse_altered_column(statement: Statement) -> list[TableChange]:
 def _parse_set_properties(statement: Statement, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
     if not statement.tokens.is_next("("):
         raise statement.tokens.wrong("TBLPROPERTIES (…), or keys and values in parentheses")
-    values = properties(statement.tokens)
+    values = parse_properties(statement.tokens)
     return [
         changes.set_comment(value) if key == "comment" else changes.set_option(key, value)
         for key, value in values.items()
@@ -452,9 +441,9 @@ def _parse_unset_properties(statement: Statement, table: Table) -> list[TableCha
     tokens = statement.tokens
     is_lenient = tokens.accept("IF", "EXISTS")
     tokens.expect("(")
-    keys = [_key(tokens)]
+    keys = [parse_key(tokens)]
     while tokens.accept(","):
-        keys.append(_key(tokens))
+        keys.append(parse_key(tokens))
     tokens.expect(")")
     options = context_of(table).schema.options
     if not is_lenient and (unknown := [key for key in keys if key != "comment" and key not in options]):
@@ -489,7 +478,8 @@ def truncate(statement: Statement) -> StatementResult:
     """Execute TRUNCATE TABLE, of the table or a partition of it."""
     tokens = statement.tokens
     tokens.expect("TABLE")
-    table = statement.table(statement.name())
+    statement, name = statement.take_name()
+    table = statement.table(name)
     partition = partition_of(tokens) if tokens.accept("PARTITION") else None
     tokens.end()
     if partition is None:

@@ -145,7 +145,8 @@ def analyze(statement: Statement) -> StatementResult:
     """
     tokens = statement.tokens
     tokens.expect("TABLE")
-    table = statement.table(statement.name())
+    own, name = statement.take_name()
+    table = own.table(name)
     tokens.expect("COMPUTE", "STATISTICS")
     columns: list[str] | None = []
     if tokens.accept("FOR", "ALL", "COLUMNS"):
@@ -164,8 +165,8 @@ def analyze(statement: Statement) -> StatementResult:
 def delete(statement: Statement) -> StatementResult:
     """Execute DELETE FROM by the backend's `delete`."""
     statement.tokens.expect("FROM")
-    name = statement.name()
-    table, side = statement.table(name), _side(statement, name)
+    name, table = statement.target()
+    side = _side(statement, name, table)
     if not statement.tokens.accept("WHERE"):
         statement.tokens.end()
         return commit_result(statement.backend.delete(table, "true"))
@@ -175,8 +176,8 @@ def delete(statement: Statement) -> StatementResult:
 
 def update(statement: Statement) -> StatementResult:
     """Execute UPDATE by the backend's `update`."""
-    name = statement.name()
-    table, side = statement.table(name), _side(statement, name)
+    name, table = statement.target()
+    side = _side(statement, name, table)
     statement.tokens.expect("SET")
     tree = expressions.parse_tree(f"UPDATE t SET {statement.tokens.remaining_text}", "UPDATE")
     _refuse_other_clauses(tree, "this", "expressions", "where")
@@ -190,8 +191,8 @@ def merge(statement: Statement) -> StatementResult:
     """Execute MERGE INTO by the backend's `merge`."""
     tokens = statement.tokens
     tokens.expect("INTO")
-    name = statement.name()
-    table, target = statement.table(name), _side(statement, name)
+    name, table = statement.target()
+    target = _side(statement, name, table)
     tokens.expect("USING")
     if tokens.is_next("("):
         source, parts = statement.backend.query(statement, tokens.inside()), ["s"]
@@ -285,10 +286,10 @@ def _target(node: Node, target: TableScope) -> str:
     return Scope(sides=(target,)).column(node)
 
 
-def _side(statement: Statement, name: str) -> TableScope:
+def _side(statement: Statement, name: str, table: Table) -> TableScope:
     """Return the target of a statement, under its alias if it has one."""
     alias = _alias(statement.tokens)
-    own = context_of(statement.table(name)).schema
+    own = context_of(table).schema
     called = (name.lower().partition(".")[2], name.lower()) if alias is None else (alias.lower(),)
     return TableScope(names=called, columns=dict(polars_schema(own.fields)))
 

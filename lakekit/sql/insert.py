@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from lakekit.errors import CommitStateUnknown, LakekitError, SchemaMismatch, Unsupported
+from lakekit.errors import CommitStateUnknown, LakekitError, SchemaMismatch, TableAlreadyExists, Unsupported
 from lakekit.sql import ddl, view_ddl
 from lakekit.sql.backend import StatementResult
 from lakekit.sql.ddl import names
@@ -49,23 +49,26 @@ def create(statement: Statement) -> StatementResult:
         return ddl.create_database(statement)
     ddl.refuse_others(tokens, "CREATE")
     tokens.expect("TABLE")
-    is_lenient, name = tokens.accept("IF", "NOT", "EXISTS"), statement.name()
+    is_lenient = tokens.accept("IF", "NOT", "EXISTS")
+    own, name = statement.take_name()
     if tokens.is_next("("):
-        return _create_table(statement, name, ddl.parse_table_definition(statement), is_lenient=is_lenient)
+        return _create_table(own, name, ddl.parse_table_definition(statement), is_lenient=is_lenient)
     partitions, comment, properties = ddl.table_words(statement)
     if tokens.next is None and "type" in properties:
         clause = ddl.CreateTableClause(
             fields=[], keys=[], partition_keys=partitions, comment=comment, options=properties
         )
-        return _create_table(statement, name, clause, is_lenient=is_lenient)
+        return _create_table(own, name, clause, is_lenient=is_lenient)
     if not tokens.accept("AS"):
         raise tokens.wrong("the columns of the table in parentheses, or AS and a query")
-    if is_lenient and statement.catalog.exists(name):
+    tokens.refuse_hints(range(tokens.position + 1, tokens.count + 1))
+    if is_lenient and own.catalog.exists(name):
         return StatementResult(COMMIT_COLUMNS, [(None, 0)])
     rows = statement.backend.query(statement, tokens.remaining_text)
     fields = [replace(field, type=field.type.as_nullable()) for field in statement.backend.fields(rows)]
-    table = statement.catalog.create_table(name, fields, partition_keys=partitions, options=properties, comment=comment)
-    return commit_result(_append_or_drop(statement, name, table, rows))
+    own.create_default_database(name)
+    table = own.catalog.create_table(name, fields, partition_keys=partitions, options=properties, comment=comment)
+    return commit_result(_append_or_drop(own, name, table, rows))
 
 
 def _create_table(
@@ -73,24 +76,60 @@ def _create_table(
 ) -> StatementResult:
     """Create a table of the columns of a statement.
 
-    One with a `path` of its own is created there, and known by its name as long as the backend lives.
+    One with a `path` of its own is created there, and known by its name as long as the session lives.
     """
     how: dict[str, Any] = {"partition_keys": clause.partition_keys, "comment": clause.comment}
     is_elsewhere = "connector" in clause.options and "path" in clause.options
+    if clause.options.get("type") in view_ddl.KINDS:
+        statement.create_default_database(name)
     if view_ddl.create_format_or_object_table(
         statement, name, clause.fields, clause.options, is_lenient=is_lenient, **how
     ):
         return StatementResult()
     if is_elsewhere:
-        path = clause.options.pop("path")
-        statement.backend.tables[name] = create_table(
-            path, clause.fields, primary_keys=clause.keys, options=clause.options, if_not_exists=True, **how
-        )
+        _create_elsewhere(statement, name, clause, is_lenient=is_lenient)
         return StatementResult()
+    statement.create_default_database(name)
     statement.catalog.create_table(
         name, clause.fields, primary_keys=clause.keys, options=clause.options, if_not_exists=is_lenient, **how
     )
     return StatementResult()
+
+
+def _create_elsewhere(statement: Statement, name: str, clause: ddl.CreateTableClause, *, is_lenient: bool) -> None:
+    """Create the table at a path, or find it there, and give it a name in the session.
+
+    Raises: `TableAlreadyExists` for a name that is taken, `SchemaMismatch` where a table of other columns lies there.
+    """
+    tables, path = statement.backend.tables, clause.options.pop("path")
+    if name in tables or statement.catalog.exists(name):
+        if is_lenient:
+            return
+        raise TableAlreadyExists(
+            f"{name} is a table already{f', at {tables[name].location}' if name in tables else ''}: DROP TABLE frees "
+            "the name, IF NOT EXISTS leaves it",
+            name=name,
+        )
+    table = create_table(
+        path,
+        clause.fields,
+        primary_keys=clause.keys,
+        partition_keys=clause.partition_keys,
+        options=clause.options,
+        comment=clause.comment,
+        if_not_exists=True,
+    )
+    found = schema_of(table)
+    wanted = [(field.name, str(field.type.as_nullable())) for field in clause.fields]
+    have = [(field.name, str(field.type.as_nullable())) for field in found.fields]
+    if wanted != have or list(found.primary_keys) != clause.keys or list(found.partition_keys) != clause.partition_keys:
+        raise SchemaMismatch(
+            f"CREATE TABLE {name}: another table lies at {table.location}, with the columns "
+            f"{', '.join(map(' '.join, have))}, primary key ({', '.join(found.primary_keys)}), partitioned by "
+            f"({', '.join(found.partition_keys)})"
+        )
+    changed = {key: value for key, value in clause.options.items() if found.options.get(key) != value}
+    tables[name] = table.with_options(changed) if changed else table
 
 
 def _append_or_drop(statement: Statement, name: str, table: Table, rows: Rows) -> Commit:
@@ -114,8 +153,7 @@ def insert(statement: Statement) -> StatementResult:
     if mode == "append":
         tokens.expect("INTO")
     tokens.accept("TABLE")
-    name = statement.name()
-    table = statement.table(name)
+    name, table = statement.target()
     partition = _partition(tokens, table) if tokens.accept("PARTITION") else {}
     by_name = tokens.accept("BY", "NAME")
     columns = None

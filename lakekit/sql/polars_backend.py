@@ -23,8 +23,8 @@ from lakekit.format.polars_types import paimon_type, polars_type
 from lakekit.model.table_paths import check_not_in_hint
 from lakekit.options.redaction import excerpt, without_secrets
 from lakekit.read.user_expressions import translate_panics
-from lakekit.sql import ddl, dispatch, expressions
-from lakekit.sql.backend import Statement, single_column
+from lakekit.sql import dispatch, expressions
+from lakekit.sql.backend import Statement, parse_properties, single_column
 from lakekit.sql.expressions import exp
 from lakekit.sql.tokenizer import TokenStream, single_statement, strip_hints
 from lakekit.storage.object_store_requests import typed_refusals
@@ -281,7 +281,7 @@ def _options(text: str, hints: dict[int, str], node: Node) -> dict[str, str] | N
         return None
     tokens = TokenStream.of(hints.pop(at))
     tokens.expect("OPTIONS")
-    options = ddl.properties(tokens)
+    options = parse_properties(tokens)
     tokens.end()
     check_not_in_hint(options, "the hint OPTIONS")
     return options

@@ -15,11 +15,12 @@ import polars as pl
 
 from lakekit.catalog.connection import connect
 from lakekit.catalog.identifier import SYSTEM
+from lakekit.catalog.session import DEFAULT_DATABASE
 from lakekit.errors import DatabaseNotFound, InvalidOption
 from lakekit.options.redaction import excerpt
 from lakekit.read.user_expressions import translate_panics
-from lakekit.sql import ddl, dispatch
-from lakekit.sql.backend import Statement, StatementResult
+from lakekit.sql import dispatch
+from lakekit.sql.backend import Statement, StatementResult, parse_properties
 from lakekit.sql.polars_backend import PolarsBackend
 from lakekit.sql.tokenizer import TokenStream
 from lakekit.storage.object_store_requests import typed_refusals
@@ -67,20 +68,26 @@ def _use_catalog(session: Session, tokens: TokenStream) -> StatementResult:
     name = tokens.name("a catalog")
     tokens.end()
     session.catalog = session.named(name)
-    session.database = None
+    session.database = DEFAULT_DATABASE
     return StatementResult()
 
 
 def _use_database(session: Session, tokens: TokenStream) -> StatementResult:
-    """Execute USE: the database of names of one part, from here on. Raises `DatabaseNotFound`."""
+    """Execute USE: the database of names of one part, from here on, and its catalog where the name has two parts.
+
+    Raises: `DatabaseNotFound`, `InvalidOption` for a catalog that was not created in the session.
+    """
     tokens.accept("DATABASE")
-    name = tokens.name("a database")
+    *catalogs, name = tokens.names("a database")
+    if len(catalogs) > 1:
+        raise tokens.wrong("a database, or catalog.database")
     tokens.end()
-    if name != SYSTEM and name not in (databases := session.catalog.databases()):
+    catalog = session.named(catalogs[0]) if catalogs else session.catalog
+    if name not in (SYSTEM, DEFAULT_DATABASE) and name not in (databases := catalog.databases()):
         raise DatabaseNotFound(
             f"USE {name}: there is no such database; there are {', '.join(databases) or 'none'}", name=name
         )
-    session.database = name
+    session.catalog, session.database = catalog, name
     return StatementResult()
 
 
@@ -91,7 +98,7 @@ def _create_catalog(session: Session, tokens: TokenStream) -> StatementResult:
     """
     name = tokens.name("a catalog")
     tokens.expect("WITH")
-    options = ddl.properties(tokens)
+    options = parse_properties(tokens)
     tokens.end()
     kind = options.pop("type", _KIND)
     if kind != _KIND:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from lakekit.catalog.session import DEFAULT_DATABASE
 from lakekit.catalog.views import View
 from lakekit.errors import ColumnNotFound, InvalidOption, Unsupported
 from lakekit.sql.backend import StatementResult
@@ -41,17 +42,33 @@ def show(statement: Statement) -> StatementResult:
 
 
 def _databases(statement: Statement) -> StatementResult:
-    is_wanted = _like(statement)
-    return StatementResult("namespace string", [(name,) for name in statement.catalog.databases() if is_wanted(name)])
+    """Return the databases of the catalog, `default` among them, which its first table makes."""
+    tokens = statement.tokens
+    own = statement.in_catalog(tokens.name("a catalog")) if tokens.accept_any("IN", "FROM") else statement
+    is_wanted = like(statement)
+    names = sorted({*own.catalog.databases(), DEFAULT_DATABASE})
+    return StatementResult("namespace string", [(name,) for name in names if is_wanted(name)])
 
 
 def _tables(statement: Statement) -> StatementResult:
-    database = _database(statement)
-    is_wanted = _like(statement)
-    rows = statement.catalog.tables(database).select("database", "table").rows()  # scalar: one a table
+    """Return the tables of a database, and those that lie elsewhere as temporary ones."""
+    own, database = take_database(statement)
+    is_wanted = like(statement)
+    rows = (
+        [] if is_missing_default(own, database) else own.catalog.tables(database).select("database", "table").rows()
+    )  # scalar: one a table
+    found = [(*row, False) for row in rows]
+    if not own.is_foreign:
+        elsewhere = [name.partition(".")[::2] for name in statement.backend.tables]
+        found += [(at, name, True) for at, name in elsewhere if database in (None, at)]
     return StatementResult(
-        "namespace string, tableName string, isTemporary boolean", [(*row, False) for row in rows if is_wanted(row[1])]
+        "namespace string, tableName string, isTemporary boolean", [row for row in sorted(found) if is_wanted(row[1])]
     )
+
+
+def is_missing_default(statement: Statement, database: str | None) -> bool:
+    """Return whether that is the database `default`, and the catalog has none yet."""
+    return database == DEFAULT_DATABASE and DEFAULT_DATABASE not in statement.catalog.databases()
 
 
 def _create_table(statement: Statement) -> StatementResult:
@@ -62,9 +79,9 @@ def _columns(statement: Statement) -> StatementResult:
     statement.tokens.expect("IN" if statement.tokens.is_next("IN") else "FROM")
     parts = statement.tokens.names("a table, as database.table")
     if statement.tokens.accept("IN") or statement.tokens.accept("FROM"):
-        parts = [statement.tokens.name("a database"), *parts[-1:]]
+        parts = [*statement.tokens.names("a database"), *parts[-1:]]
     statement.tokens.end()
-    name = statement.full(parts)
+    statement, name = statement.locate(parts)
     if not isinstance(statement.resolve_name(name), Table):
         return StatementResult("col_name string", [(field.name,) for field in _fields_of_query(statement, name)])
     return StatementResult("col_name string", [(column,) for column in schema_of(statement.table(name)).names])
@@ -73,7 +90,7 @@ def _columns(statement: Statement) -> StatementResult:
 def _properties(statement: Statement) -> StatementResult:
     """Return all properties, or the one named; a table's keys and comment are among them, as in Spark."""
     tokens = statement.tokens
-    table = statement.table(statement.name())
+    table = _take_table(statement)
     key = None
     if tokens.accept("("):
         key = (
@@ -99,7 +116,7 @@ def _table_properties(table: Table) -> dict[str, str]:
 
 def _partitions(statement: Statement) -> StatementResult:
     tokens = statement.tokens
-    table = statement.table(statement.name())
+    table = _take_table(statement)
     wanted = partition_of(tokens) if tokens.accept("PARTITION") else {}
     tokens.end()
     if not table.partition_keys:
@@ -132,14 +149,14 @@ _SHOW_STATEMENTS: Mapping[str, Callable[[Statement], StatementResult]] = {
 """The function for the words after SHOW."""
 
 
-def _database(statement: Statement) -> str | None:
-    """Return the database after IN or FROM, else the backend's; None: all."""
+def take_database(statement: Statement) -> tuple[Statement, str | None]:
+    """Return the statement in the catalog of the database after IN or FROM, and that, else the backend's; None: all."""
     if statement.tokens.accept("IN") or statement.tokens.accept("FROM"):
-        return statement.tokens.name("a database")
-    return statement.backend.database
+        return statement.take_database()
+    return statement, statement.backend.database
 
 
-def _like(statement: Statement) -> Callable[[str], bool]:
+def like(statement: Statement) -> Callable[[str], bool]:
     """Return a predicate: whether a name fits the pattern that ends the statement, in any case.
 
     In a pattern * stands for any characters, | separates several.
@@ -153,9 +170,14 @@ def _like(statement: Statement) -> Callable[[str], bool]:
 
 
 def _table(statement: Statement) -> Table:
-    table = statement.table(statement.name())
+    table = _take_table(statement)
     statement.tokens.end()
     return table
+
+
+def _take_table(statement: Statement) -> Table:
+    own, name = statement.take_name()
+    return own.table(name)
 
 
 # ---- DESCRIBE ------------------------------------------------------------------------------------
@@ -178,7 +200,7 @@ def describe(statement: Statement) -> StatementResult:
             raise Unsupported(msg, feature="catalog.sql")
     tokens.accept("TABLE")
     is_more = not tokens.is_after(".") and (tokens.accept("EXTENDED") or tokens.accept("FORMATTED"))
-    name = statement.name()
+    statement, name = statement.take_name()
     if not isinstance(statement.resolve_name(name), Table):
         if tokens.next is not None:
             raise InvalidOption(

@@ -113,6 +113,11 @@ class TokenStream:
         return "spark" if self.source.dialect.startswith("spark") else "lakekit"
 
     @property
+    def count(self) -> int:
+        """The number of the statement's tokens."""
+        return len(self._tokens)
+
+    @property
     def statement_text(self) -> str:
         """The statement, as it stands in the text."""
         return self.text[self.first : self.stop].strip()
@@ -242,24 +247,32 @@ class TokenStream:
         tokens = [_shifted(token, hint.start) for token in _tokens(source)]
         return TokenStream(self.source, hint.start, hint.start + len(hint.text), tokens)
 
-    def refuse_hints(self, *, until: int | None = None) -> None:
-        """Raise `SqlError` for a hint that nothing has taken, up to that token; None: to the end."""
+    def refuse_hints(self, allowed: range = range(0)) -> None:
+        """Raise `SqlError` for a hint that nothing has taken, unless it stands before one of the tokens `allowed`."""
         for hint in self.hints:
-            if until is None or hint.index <= until:
+            if hint.index not in allowed:
                 raise self.source.error(
                     hint.start - 3, "hints are OPTIONS('key' = 'value'), behind the name of a table; none is taken here"
                 )
 
-    def find_query(self) -> int:
-        """Return the index of the next word that begins a query, at which its own hints may begin; else of the end."""
-        return next(
-            (
-                index
-                for index in range(self.position, len(self._tokens))
-                if self._tokens[index].kind == "word" and self._tokens[index].text.upper() in _QUERY_WORDS
-            ),
-            len(self._tokens),
-        )
+    def find_query(self) -> range:
+        """Return the tokens of the query within the statement, before which its own hints stand.
+
+        That is all behind SELECT, WITH, FROM or TABLE in INSERT, and what is in the parentheses of USING in MERGE; the
+        hints of a query in a condition would be lost.
+        """
+        end, verb = len(self._tokens), self._tokens[0].text.upper()
+        words = [token.text.upper() if token.kind in ("word", "sign") else "" for token in self._tokens]
+        if verb == "INSERT":
+            first = next((at for at in range(self.position, end) if words[at] in _QUERY_WORDS), end)
+            return range(first + 1, end + 1)
+        if verb == "MERGE" and "USING" in words[self.position : -1]:
+            first = words.index("USING", self.position) + 1
+            if words[first] == "(":
+                probe = TokenStream(self.source, self.first, self.stop, self._tokens, position=first)
+                probe.inside()
+                return range(first + 1, probe.position)
+        return range(0)
 
     def end(self) -> None:
         """Raise `SqlError` where another token follows, or a hint was not taken."""

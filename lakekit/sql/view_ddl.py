@@ -14,8 +14,8 @@ from lakekit.catalog.views import MaterializedTable, View
 from lakekit.errors import InvalidOption, NotFound, Unsupported, ViewNotFound
 from lakekit.format_table.scan import FORMAT_TABLE
 from lakekit.options.features import OBJECTS
-from lakekit.sql import ddl
-from lakekit.sql.backend import StatementResult
+from lakekit.sql import ddl, show
+from lakekit.sql.backend import StatementResult, parse_properties
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from lakekit.sql.backend import Statement
     from lakekit.types import Field
 
+_VIEW_COLUMNS = "namespace string, viewName string, isTemporary boolean"
 _UNITS = ("SECOND", "MINUTE", "HOUR", "DAY")
 _CONNECTOR = "paimon"
+KINDS = (FORMAT_TABLE, OBJECTS)
+"""Values of the property `type` for tables of other kinds."""
 
 
 # ---- views ---------------------------------------------------------------------------------------
@@ -38,10 +41,13 @@ def create_view(statement: Statement) -> StatementResult | None:
         if is_temporary:
             raise tokens.wrong("VIEW: tables last")
         return None
-    is_lenient, name = tokens.accept("IF", "NOT", "EXISTS"), statement.name()
+    is_lenient = tokens.accept("IF", "NOT", "EXISTS")
+    statement, name = statement.take_name()
     columns = ddl.names(tokens) if tokens.is_next("(") else None
     comment = tokens.string() if tokens.accept("COMMENT") else None
     tokens.expect("AS")
+    tokens.refuse_hints(range(tokens.position + 1, tokens.count + 1))
+    statement.create_default_database(name)
     statement.catalog.create_view(
         name, tokens.remaining_text, columns=columns, comment=comment, temporary=is_temporary, if_not_exists=is_lenient
     )
@@ -53,7 +59,8 @@ def drop_view(statement: Statement) -> StatementResult | None:
     tokens = statement.tokens
     if not tokens.accept("VIEW") and not tokens.accept("TEMPORARY", "VIEW"):
         return None
-    is_lenient, name = tokens.accept("IF", "EXISTS"), statement.name()
+    is_lenient = tokens.accept("IF", "EXISTS")
+    statement, name = statement.take_name()
     tokens.end()
     statement.catalog.drop_view(name, if_exists=is_lenient)
     return StatementResult()
@@ -63,15 +70,16 @@ def show_view(statement: Statement) -> StatementResult | None:
     """Execute SHOW VIEWS and SHOW CREATE VIEW; return None for another SHOW."""
     tokens = statement.tokens
     if tokens.accept("VIEWS"):
-        database = (
-            tokens.name("a database") if tokens.accept("IN") or tokens.accept("FROM") else statement.backend.database
-        )
-        tokens.end()
+        statement, database = show.take_database(statement)
+        is_wanted = show.like(statement)
+        if show.is_missing_default(statement, database):
+            return StatementResult(_VIEW_COLUMNS)
         rows = statement.catalog.views(database).select("database", "view", "temporary").rows()  # scalar: one a view
-        return StatementResult("namespace string, viewName string, isTemporary boolean", rows)
+        rows = [row for row in rows if is_wanted(row[1])]
+        return StatementResult(_VIEW_COLUMNS, rows)
     if not tokens.accept("CREATE", "VIEW"):
         return None
-    name = statement.name()
+    statement, name = statement.take_name()
     tokens.end()
     view: object = statement.catalog.table(name)
     if not isinstance(view, View):
@@ -85,7 +93,8 @@ def show_view(statement: Statement) -> StatementResult | None:
 def create_materialized(statement: Statement) -> StatementResult:
     """Execute CREATE MATERIALIZED TABLE, read as far as TABLE."""
     tokens = statement.tokens
-    is_lenient, name = tokens.accept("IF", "NOT", "EXISTS"), statement.name()
+    is_lenient = tokens.accept("IF", "NOT", "EXISTS")
+    statement, name = statement.take_name()
     partitions, comment, options, mode = [], None, {}, "full"
     freshness: str | None = None
     while not tokens.accept("AS"):
@@ -94,7 +103,7 @@ def create_materialized(statement: Statement) -> StatementResult:
         elif tokens.accept("COMMENT"):
             comment = tokens.string()
         elif tokens.accept("WITH"):
-            options = ddl.properties(tokens)
+            options = parse_properties(tokens)
         elif tokens.accept("REFRESH_MODE"):
             tokens.expect("=")
             mode = tokens.name("FULL")
@@ -116,7 +125,9 @@ def create_materialized(statement: Statement) -> StatementResult:
         )
     if is_lenient and statement.catalog.exists(name):
         return StatementResult()
+    tokens.refuse_hints(range(tokens.position + 1, tokens.count + 1))
     query = tokens.remaining_text
+    statement.create_default_database(name)
     statement.catalog.create_materialized_table(
         name, query, freshness=freshness, partition_keys=partitions, refresh_mode=mode, options=options, comment=comment
     )
@@ -125,8 +136,8 @@ def create_materialized(statement: Statement) -> StatementResult:
 
 def alter_materialized(statement: Statement) -> StatementResult:
     """Execute ALTER MATERIALIZED TABLE, read as far as TABLE."""
-    tokens, name = statement.tokens, statement.name()
-    table = statement.table(name)
+    tokens, (own, name) = statement.tokens, statement.take_name()
+    table = own.table(name)
     if not isinstance(table, MaterializedTable):
         raise NotFound(f"{name} is no materialized table: INSERT OVERWRITE fills others", name=name)
     if tokens.accept("REFRESH"):
@@ -166,7 +177,7 @@ def create_format_or_object_table(
             f"connector {connector!r}: it makes Paimon tables; leave connector out", feature="catalog.sql"
         )
     kind = properties.get("type")
-    if kind not in (FORMAT_TABLE, OBJECTS):
+    if kind not in KINDS:
         return False
     if is_lenient and statement.catalog.exists(name):
         return True

@@ -48,7 +48,7 @@ def test_catalogs_by_statement(tmp_path):
     assert rows(here.sql(f"CREATE CATALOG c WITH ('type' = 'paimon', 'warehouse' = '{lake}'); SELECT a, b FROM c.db.t")) == [(1, "x")]
     assert rows(here.sql(f"CREATE CATALOG c WITH ('warehouse' = '{lake}'); SELECT s.schema_id FROM c.db.`t$snapshots` s")) == [(0,)]
     jdbc = f"""'warehouse' = '{lake}', 'metastore' = 'jdbc', 'uri' = 'jdbc:sqlite:{names}', 'jdbc.user' = 'u', 'jdbc.password' = 'p', 'catalog-key' = 'k'"""
-    assert rows(here.sql(f"CREATE CATALOG j WITH ({jdbc}); USE CATALOG j; CREATE DATABASE other; SHOW DATABASES")) == [("other",)]
+    assert rows(here.sql(f"CREATE CATALOG j WITH ({jdbc}); USE CATALOG j; CREATE DATABASE other; SHOW DATABASES")) == [("default",), ("other",)]
     assert not (tmp_path / "here").exists()
 
 

@@ -242,7 +242,7 @@ WRONG = [
     ("", InvalidOption, "a statement"),
     (" ; ; ", InvalidOption, "a statement"),
     ("SELEC 1", Unsupported, "SELEC"),
-    ("SELECT * FROM orders", InvalidOption, "USE names the database"),
+    ("SELECT * FROM orders", TableNotFound, "USE names another"),
     ("SELECT * FROM shop.nope", TableNotFound, "days, orders"),
     ("SELECT * FROM a.b.c", InvalidOption, "no catalog"),
     ("SELECT nope FROM shop.orders", ColumnNotFound, "nope"),

@@ -6,7 +6,6 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.errors import InvalidOption
 
 
 @pytest.fixture
@@ -24,7 +23,7 @@ def test_use_holds_from_call_to_call_and_in_no_other_session(cat):
     cat.sql("USE shop")
     assert rows(cat.sql("SELECT id FROM orders")) == [(1,), (2,)]
     other = cat.session()
-    with pytest.raises(InvalidOption, match="USE names the database before"):
+    with pytest.raises(lk.TableNotFound, match="USE names another"):
         other.sql("SELECT id FROM orders")
     other.sql("USE shop; CREATE TEMPORARY VIEW late AS SELECT id FROM orders WHERE id > 1")
     assert rows(other.sql("SELECT id FROM late")) == [(2,)]
