@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from lakekit.catalog.metastore import Define
-    from lakekit.catalog.session import Session
+    from lakekit.catalog.session import ResultFrame, Session
     from lakekit.catalog.views import MaterializedTable, View
     from lakekit.ddl.table_definition import SchemaLike
     from lakekit.metadata.table_context import TableLocation
@@ -550,13 +550,22 @@ class Catalog(CatalogCore):
             self, operations.TableSelection(databases, tables, excluding), full=full, idle=idle, options=options
         )
 
-    def sql(self, text: str) -> pl.LazyFrame | pl.DataFrame:
+    def sql(
+        self,
+        text: str,
+        parameters: Sequence[Any] | Mapping[str, Any] | None = None,
+        /,
+        *,
+        files: bool = False,
+        dialect: str = "lakekit",
+        **frames: Any,
+    ) -> pl.LazyFrame | ResultFrame:
         """Execute SQL statements separated by semicolons, and return the result of the last one.
 
-        One SELECT gives a LazyFrame, everything else a frame; changes of rows give `snapshot_id` and `row_count`. USE
-        holds in this object from call to call. `Session.sql` has the statements and what it raises.
+        One query gives a LazyFrame, everything else a frame; changes of rows give `snapshot_id` and `row_count`. USE
+        holds in this object from call to call. `Session.sql` has the arguments, the statements and what it raises.
         """
-        return sessions.shared(self).sql(text)
+        return sessions.shared(self).sql(text, parameters, files=files, dialect=dialect, **frames)
 
     def session(self) -> Session:
         """Return a new session, with a database, catalogs and temporary views of its own."""

@@ -9,14 +9,16 @@ own.sql("SELECT * FROM inbox").collect()
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
 
 from lakekit import plugins
 from lakekit.catalog.catalog_core import CatalogCache
 from lakekit.errors import InvalidOption
 
 if TYPE_CHECKING:
-    import polars as pl
+    from collections.abc import Mapping, Sequence
 
     from lakekit.catalog.catalog import Catalog
     from lakekit.table import Table
@@ -26,6 +28,14 @@ DEFAULT_DATABASE = "default"
 """The database in which a session begins, as in Flink and Spark."""
 _FIRST_CATALOG = "default_catalog"
 """What Flink calls the catalog that a session begins with."""
+
+
+class ResultFrame(pl.DataFrame):
+    """The rows of a statement that is no query, or the last of several: a DataFrame, with `collect` as a query has."""
+
+    def collect(self) -> pl.DataFrame:
+        """Return itself: these rows are there."""
+        return self
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,15 +53,28 @@ class Session:
     tables: dict[str, Table] = field(default_factory=dict)
     """Tables that lie outside of the catalog, by the names that CREATE TABLE … WITH ('path' = …) gave them."""
 
-    def sql(self, text: str) -> pl.LazyFrame | pl.DataFrame:
+    def sql(
+        self,
+        text: str,
+        parameters: Sequence[Any] | Mapping[str, Any] | None = None,
+        /,
+        *,
+        files: bool = False,
+        dialect: str = "lakekit",
+        **frames: Any,
+    ) -> pl.LazyFrame | ResultFrame:
         """Execute SQL statements separated by semicolons, and return the result of the last one.
 
-        One SELECT gives a LazyFrame, everything else a frame. SELECT (also `VERSION AS OF`, `TIMESTAMP AS OF`, branches
-        and system tables as ``db.`t$files` ``); INSERT INTO and OVERWRITE, DELETE, UPDATE, MERGE INTO; CREATE, DROP and
-        ALTER of tables and databases, CREATE TABLE … AS; TRUNCATE, SHOW, DESCRIBE; CALL sys.<procedure>; USE, for names
-        without a database, in this text and those after it. Names stand in back quotes, types are Paimon's. Changes of
-        rows return `snapshot_id` and `row_count`. Each statement is a commit of its own: statements before one that
-        fails stay done.
+        One query gives a LazyFrame, everything else a frame; `.collect()` gives the rows of either. `parameters` are
+        the values of `?` and `$1` in order, or of `:name` by name; `frames` of Polars, pandas or Arrow are read by
+        their names. `files`: functions such as read_csv may open files. `dialect="spark"` reads Spark's texts.
+
+        SELECT (also `VERSION AS OF`, `TIMESTAMP AS OF`, branches and system tables as `db.t$files`); INSERT INTO and
+        OVERWRITE, DELETE, UPDATE, MERGE INTO; CREATE, DROP and ALTER of tables and databases, CREATE TABLE … AS;
+        TRUNCATE, SHOW, DESCRIBE; CALL sys.<procedure>; USE, for names without a database, in this text and those after
+        it. A text stands in single quotes, in which a quote is doubled; names in double or back quotes; types are
+        Paimon's. Changes of rows return `snapshot_id` and `row_count`. Each statement is a commit of its own:
+        statements before one that fails stay done, and its message says which.
 
         Needs `pip install 'lakekit[sql]'`.
 
@@ -59,7 +82,9 @@ class Session:
         `Unsupported` for one that lakekit does not execute; `ColumnNotFound`, `SchemaMismatch`; and what the methods
         raise that statements stand for.
         """
-        result: pl.LazyFrame | pl.DataFrame = plugins.load("sql", "session").sql(self, text)
+        result: pl.LazyFrame | ResultFrame = plugins.load("sql", "session").sql(
+            self, text, parameters, files=files, dialect=dialect, frames=frames
+        )
         return result
 
     def named(self, name: str) -> Catalog:

@@ -46,7 +46,8 @@ from lakekit.model import json_codec
 from lakekit.options.option import FrozenDict
 from lakekit.table import Table
 from lakekit.table.format_tables import to_table_of_kind
-from lakekit.types import Field, field_from_json, field_to_json, first_duplicate
+from lakekit.table.schema import check_dialect
+from lakekit.types import Field, field_from_json, field_to_json, first_duplicate, quote, quote_identifier, text_literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -98,11 +99,17 @@ class View:
             raise InvalidOption(msg, key="query", value=self.query[:200])
         return frame.select(col(own).alias(name) for own, name in zip(query_columns, names, strict=True))
 
-    def to_sql(self) -> str:
-        """Return the CREATE VIEW statement that would make a view like this one."""
-        columns = ", ".join(f"`{field.name}`" for field in self.fields)
-        comment = "" if self.comment is None else f" COMMENT '{self.comment.replace(chr(39), chr(39) * 2)}'"
-        return f"CREATE {'TEMPORARY ' if self.temporary else ''}VIEW {self.name} ({columns}){comment} AS {self.query}"
+    def to_sql(self, *, dialect: str = "lakekit") -> str:
+        """Return the CREATE VIEW statement that would make a view like this one.
+
+        `dialect` is "lakekit" (`cat.sql`) or "spark" (`ls.sql`), whose query is that of `dialects` where there is one.
+        """
+        check_dialect(dialect)
+        name = ".".join(map(quote, self.name.split(".", 1)))
+        columns = ", ".join(quote_identifier(field.name) for field in self.fields)
+        comment = "" if self.comment is None else f" COMMENT {text_literal(self.comment, dialect)}"
+        query = self.dialects.get(dialect, self.query)
+        return f"CREATE {'TEMPORARY ' if self.temporary else ''}VIEW {name} ({columns}){comment} AS {query}"
 
     def __repr__(self) -> str:
         return f"View {self.name} AS {self.query[:200]}"

@@ -1,7 +1,7 @@
 """Statements over the tables of a catalog, executed by the public methods of catalogs and tables.
 
     session       the statements of a text         tokenizer     the tokens of a statement
-    expressions   conditions and values as Polars expressions
+    expressions   conditions, values               parameters    values and frames of the caller
     dispatch      statements by their first word   insert, dml   rows: INSERT, DELETE, …
     ddl, show     CREATE, ALTER, DROP, SHOW, …     calls         CALL sys.…, the procedures of `procedures`
 

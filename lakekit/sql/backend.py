@@ -7,7 +7,7 @@ A `SqlBackend` has what differs between execution in this process and by Spark's
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 from zoneinfo import ZoneInfo
@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 from lakekit.catalog.session import DEFAULT_DATABASE
 from lakekit.errors import DatabaseNotFound, InvalidOption, SchemaMismatch, TableNotFound, Unsupported
 from lakekit.model.table_paths import check_not_in_hint
+from lakekit.sql.parameters import NamedFrame, bind
 from lakekit.table.table import Table
 
 if TYPE_CHECKING:
@@ -160,6 +161,12 @@ class Statement:
     tokens: TokenStream
     is_foreign: bool = False
     """Whether the catalog is that of a name with three parts, and not the session's."""
+    frames: Mapping[str, Any] = field(default_factory=dict)
+    """What the caller gave names of one part: a `NamedFrame`, or the table `self`."""
+
+    def bind(self, tree: Any) -> Any:
+        """Return a tree of sqlglot with literals in place of parameters. Raises `InvalidOption`."""
+        return bind(tree, self.tokens.parameters)
 
     def take_name(self) -> tuple[Statement, str]:
         """Take the name of a table; return the statement in the catalog that it names, and "db.t".
@@ -228,7 +235,7 @@ class Statement:
 
     def full(self, parts: Sequence[str]) -> str:
         """Return a name with its database. Raises `InvalidOption` where no database is known."""
-        if len(parts) > 1:
+        if len(parts) > 1 or parts[0] in self.frames:
             return ".".join(parts)
         if self.backend.database is None:
             raise InvalidOption(
@@ -240,6 +247,11 @@ class Statement:
 
     def resolve_name(self, name: str, options: Mapping[str, str] | None = None) -> Any:
         """Return what a name stands for: a table, a view, a system table. Raises what the catalog raises."""
+        if name in self.frames:
+            named = self.frames[name]
+            if options and isinstance(named, NamedFrame):
+                raise InvalidOption(f"{name} is a frame, which takes no hint", key=next(iter(options)), value=None)
+            return named.with_options(options) if options else named
         if not self.is_foreign and name in self.backend.tables:
             return self.backend.tables[name].with_options(options) if options else self.backend.tables[name]
         try:

@@ -96,6 +96,8 @@ class PolarsBackend:
     """The catalogs of CREATE CATALOG, by name."""
     zone: str | None = None
     """None: a time without a zone is one of this process, as in `t.scan(at=…)`."""
+    files: bool = False
+    """Whether a query may open files, as one that the caller typed with `files=True`."""
 
     def named(self, name: str) -> Catalog:
         """Return the catalog of a name. Raises `InvalidOption`."""

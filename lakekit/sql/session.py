@@ -9,45 +9,120 @@ A query is the backend's (`polars_backend`); what a session is, and what it hold
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from lakekit.catalog.connection import connect
 from lakekit.catalog.identifier import SYSTEM
-from lakekit.catalog.session import DEFAULT_DATABASE
-from lakekit.errors import DatabaseNotFound, InvalidOption
+from lakekit.catalog.session import DEFAULT_DATABASE, ResultFrame
+from lakekit.errors import DatabaseNotFound, InvalidOption, LakekitError
 from lakekit.options.redaction import excerpt
 from lakekit.read.user_expressions import translate_panics
 from lakekit.sql import dispatch
 from lakekit.sql.backend import Statement, StatementResult, parse_properties
+from lakekit.sql.parameters import named_frames, number
 from lakekit.sql.polars_backend import PolarsBackend
 from lakekit.sql.tokenizer import TokenStream
 from lakekit.storage.object_store_requests import typed_refusals
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from lakekit.catalog.session import Session
     from lakekit.sql.backend import Rows
+    from lakekit.sql.parameters import NamedFrame
 
 _RESULT_TYPES = {"string": pl.String(), "long": pl.Int64(), "int": pl.Int32(), "boolean": pl.Boolean()}
 _KIND = "paimon"
+_MAX_SHOWN_CHARS = 80
+"""How much of each statement that ran an error shows."""
 _STORAGES = ("s3.", "s3a.", "fs.", "gs.", "gcs.", "azure.", "oss.")
 """How keys begin that are for the storage, among those of CREATE CATALOG."""
 
 
-def sql(session: Session, text: str) -> pl.LazyFrame | pl.DataFrame:
+def sql(
+    session: Session,
+    text: str,
+    parameters: Sequence[Any] | Mapping[str, Any] | None = None,
+    *,
+    files: bool = False,
+    dialect: str = "lakekit",
+    frames: Mapping[str, Any] | None = None,
+) -> pl.LazyFrame | ResultFrame:
     """Execute the statements of a text in a session, as `cat.sql`."""
-    read = TokenStream.split(text)
-    result: StatementResult | Rows = StatementResult()
-    for tokens in read:  # scalar: one a statement
-        result = _execute(session, tokens)
-    if isinstance(result, pl.LazyFrame):
-        return result if len(read) == 1 else _collect(result, read[-1].statement_text)
-    assert isinstance(result, StatementResult)
-    return _result_frame(result)
+    result: pl.LazyFrame | ResultFrame = ResultFrame()
+    for result in run(session, text, parameters, files=files, dialect=dialect, frames=frames):  # noqa: B007 - the last
+        pass
+    return result
 
 
-def _execute(session: Session, tokens: TokenStream) -> StatementResult | Rows:
+def run(
+    session: Session,
+    text: str,
+    parameters: Sequence[Any] | Mapping[str, Any] | None = None,
+    *,
+    files: bool = False,
+    dialect: str = "lakekit",
+    frames: Mapping[str, Any] | None = None,
+) -> Iterator[pl.LazyFrame | ResultFrame]:
+    """Execute the statements of a text one after another, and yield the result of each before the next begins.
+
+    Raises what a statement raises, with the statements before it in the message.
+    """
+    if dialect not in ("lakekit", "spark"):
+        raise InvalidOption(f"dialect={dialect!r}; there are 'lakekit' and 'spark'", key="dialect", value=dialect)
+    numbered, values = number(text, parameters, dialect)
+    known = named_frames(frames or {})
+    read = TokenStream.split(numbered, dialect, parameters=values)
+    for index, tokens in enumerate(read):  # scalar: one a statement
+        try:
+            result = _execute(session, tokens, known, files=files)
+            if not isinstance(result, StatementResult) and len(read) > 1:
+                result = _collect(result, tokens.statement_text)
+        except LakekitError as wrong:
+            if len(read) > 1:
+                wrong.args = (f"{wrong.message}\n{_format_progress(read, index)}",)
+            raise
+        if isinstance(result, StatementResult):
+            yield _result_frame(result)
+        else:
+            yield ResultFrame(result) if isinstance(result, pl.DataFrame) else result
+
+
+def query_table(
+    table: Any, text: str, parameters: Sequence[Any] | Mapping[str, Any] | None, frames: Mapping[str, Any]
+) -> pl.LazyFrame:
+    """Return the rows of a query over one table, which it calls `self`. Raises `SqlError` for what is no query."""
+    if "self" in frames:
+        raise InvalidOption("self= is the name of the table itself", key="self", value=None)
+    numbered, values = number(text, parameters, "lakekit")
+    [tokens, *others] = TokenStream.split(numbered, parameters=values)
+    catalog = connect(table.location, storage_options=table.storage_options)
+    known = {"self": table, **named_frames(frames)}
+    statement = Statement(backend=PolarsBackend(), catalog=catalog, tokens=tokens, frames=known)
+    if others or not dispatch.is_query(statement):
+        raise tokens.wrong("one query, SELECT … FROM self")
+    with translate_panics("the statement", sql=partial(excerpt, tokens.statement_text)):
+        rows: pl.LazyFrame = statement.backend.query(statement, tokens.remaining_text)
+    return rows
+
+
+def _format_progress(read: Sequence[TokenStream], index: int) -> str:
+    """Return which statements of a text ran before the one that failed."""
+    ran = "; ".join(f"{at}: {_first_line(tokens.statement_text)}" for at, tokens in enumerate(read[:index], 1))
+    what = f"these ran and stay done: {ran}" if ran else "none ran before it"
+    return f"In statement {index + 1} of {len(read)}; {what}"
+
+
+def _first_line(text: str) -> str:
+    line = excerpt(text.partition("\n")[0])
+    return line if len(line) <= _MAX_SHOWN_CHARS else f"{line[:_MAX_SHOWN_CHARS]}…"
+
+
+def _execute(
+    session: Session, tokens: TokenStream, frames: Mapping[str, NamedFrame], *, files: bool
+) -> StatementResult | Rows:
     """Execute one statement: what changes the session here, all others by `dispatch`."""
     if tokens.accept("USE", "CATALOG"):
         return _use_catalog(session, tokens)
@@ -55,9 +130,9 @@ def _execute(session: Session, tokens: TokenStream) -> StatementResult | Rows:
         return _use_database(session, tokens)
     if tokens.accept("CREATE", "CATALOG"):
         return _create_catalog(session, tokens)
-    backend = PolarsBackend(database=session.database, tables=session.tables, catalogs=session.catalogs)
+    backend = PolarsBackend(database=session.database, tables=session.tables, catalogs=session.catalogs, files=files)
     with translate_panics("the statement", sql=partial(excerpt, tokens.statement_text)):
-        return dispatch.execute(Statement(backend=backend, catalog=session.catalog, tokens=tokens))
+        return dispatch.execute(Statement(backend=backend, catalog=session.catalog, tokens=tokens, frames=frames))
 
 
 def _use_catalog(session: Session, tokens: TokenStream) -> StatementResult:
@@ -113,7 +188,7 @@ def _collect(rows: pl.LazyFrame, text: str) -> pl.DataFrame:
         return rows.collect()
 
 
-def _result_frame(answer: StatementResult) -> pl.DataFrame:
-    return pl.DataFrame(
+def _result_frame(answer: StatementResult) -> ResultFrame:
+    return ResultFrame(
         list(answer.rows), schema={name: _RESULT_TYPES[kind] for name, kind in answer.kinds.items()}, orient="row"
     )

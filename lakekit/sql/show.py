@@ -72,7 +72,7 @@ def is_missing_default(statement: Statement, database: str | None) -> bool:
 
 
 def _create_table(statement: Statement) -> StatementResult:
-    return StatementResult("createtab_stmt string", [(_table(statement).to_sql(),)])
+    return StatementResult("createtab_stmt string", [(_table(statement).to_sql(dialect=statement.tokens.dialect),)])
 
 
 def _columns(statement: Statement) -> StatementResult:

@@ -11,16 +11,18 @@ escapes. A hint is `/*+ … */` between two tokens: what takes none refuses it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined] # sqlglot exports it without saying so
 
 from lakekit.expressions.parser import SqlText, tokenize
 from lakekit.options.redaction import piece
-from lakekit.types import quote_identifier
+from lakekit.types import quote_identifier, text_literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lakekit.errors import SqlError
 
@@ -29,6 +31,8 @@ _TEXTS = frozenset({TokenType.STRING, TokenType.HEREDOC_STRING, TokenType.RAW_ST
 _OTHER_LITERALS = frozenset({TokenType.BYTE_STRING, TokenType.HEX_STRING, TokenType.BIT_STRING})
 _MAX_TOKEN_CHARS = 60
 """How much of a token an error shows."""
+_PARAMETER_SIGNS = ("$", ":")
+"""What stands before the number or name of a parameter."""
 _QUERY_WORDS = frozenset({"SELECT", "WITH", "FROM", "TABLE"})
 """Words that begin a query within a statement, which may have hints of its own."""
 
@@ -70,6 +74,8 @@ class TokenStream:
     hints: list[Hint] = field(default_factory=list)
     """The hints that nothing has taken yet."""
     position: int = 0
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """The values of parameters, by number or name."""
 
     @staticmethod
     def of(text: str, dialect: str = "lakekit", *, name: str = "statement") -> TokenStream:
@@ -83,7 +89,9 @@ class TokenStream:
         return streams[0]
 
     @staticmethod
-    def split(text: str, dialect: str = "lakekit", *, name: str = "statement") -> list[TokenStream]:
+    def split(
+        text: str, dialect: str = "lakekit", *, name: str = "statement", parameters: Mapping[str, Any] | None = None
+    ) -> list[TokenStream]:
         """Return the statements of a text, which semicolons separate. Raises `SqlError`."""
         source = SqlText(text, name, _DIALECTS[dialect])
         streams: list[TokenStream] = []
@@ -100,6 +108,8 @@ class TokenStream:
             streams.append(_stream(source, first, len(text), tokens))
         if not streams:
             raise source.error(len(text.rstrip()), "wants a statement, and it ends")
+        for stream in streams:
+            stream.parameters = parameters or {}
         return streams
 
     @property
@@ -147,7 +157,7 @@ class TokenStream:
         """The statement with each text as Spark wrote it before version 4: a backslash before quotes and itself."""
         pieces, at = [], self.first
         for token in self.texts:
-            pieces += [self.text[at : token.start], spark_literal(token.value)]
+            pieces += [self.text[at : token.start], text_literal(token.value, "spark")]
             at = token.end
         return "".join([*pieces, self.text[at : self.stop]]).strip()
 
@@ -186,10 +196,26 @@ class TokenStream:
     def take(self, what: str, *kinds: str) -> Token:
         """Take a token of such a kind. Raises `SqlError`."""
         token = self.next
+        is_parameter = token is not None and bool(self.parameters) and token.text in _PARAMETER_SIGNS
+        if is_parameter and ("text" in kinds or "number" in kinds):
+            return self._take_parameter(what)
         if token is None or token.kind not in kinds:
             raise self.wrong(what)
         self.position += 1
         return token
+
+    def _take_parameter(self, what: str) -> Token:
+        """Take a parameter as the literal that its value is: a text, a number, TRUE, FALSE or NULL."""
+        sign = self._tokens[self.position]
+        named = self._tokens[self.position + 1] if self.position + 1 < len(self._tokens) else None
+        if named is None or named.start != sign.end or named.value not in self.parameters:
+            raise self.wrong(what)
+        self.position += 2
+        value = self.parameters[named.value]
+        is_word = value is None or isinstance(value, bool)
+        is_number = isinstance(value, (int, float, Decimal))
+        text = {None: "NULL", True: "TRUE", False: "FALSE"}[value] if is_word else str(value)
+        return Token("word" if is_word else "number" if is_number else "text", text, sign.start, named.end, text)
 
     def name(self, what: str = "a name") -> str:
         """Take a name."""
@@ -391,6 +417,20 @@ def _comments(text: str, at: int, stop: int) -> Iterator[tuple[int, int]]:
         at = end
 
 
+def find_placeholders(text: str, dialect: str) -> list[Token]:
+    """Return the parameters of a text: `?`, whose value is "?", and `$1`, `$name`, `:name` with what they name.
+
+    A colon within a type or a struct looks the same; only a parser tells.
+    """
+    tokens = list(_tokens(SqlText(text, "statement", _DIALECTS[dialect])))
+    marks = [token for token in tokens if token.kind == "sign" and token.text == "?"]
+    for sign, named in pairwise(tokens):
+        is_sign = sign.kind == "sign" and sign.text in _PARAMETER_SIGNS and sign.end == named.start
+        if is_sign and named.kind in ("word", "number"):
+            marks.append(Token("parameter", sign.text + named.text, sign.start, named.end, named.value))
+    return marks
+
+
 def strip_hints(text: str) -> tuple[str, dict[int, str]]:
     """Return a query with names with a dollar quoted and hints blanked; and the hints by their offset.
 
@@ -423,8 +463,3 @@ def single_statement(text: str) -> str:
     """Return a query, in which `TABLE t` is `SELECT * FROM t`."""
     tokens = TokenStream.of(text, "spark")
     return f"SELECT * FROM {tokens.remaining_text}" if tokens.accept("TABLE") else text  # noqa: S608 - a part of what is parsed next
-
-
-def spark_literal(value: str) -> str:
-    """Return a text literal as Spark reads it, with a backslash before a quote and before itself."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

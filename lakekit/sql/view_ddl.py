@@ -84,7 +84,7 @@ def show_view(statement: Statement) -> StatementResult | None:
     view: object = statement.catalog.table(name)
     if not isinstance(view, View):
         raise ViewNotFound(f"{name} is a table: SHOW CREATE TABLE {name}", name=name)
-    return StatementResult("createtab_stmt string", [(view.to_sql(),)])
+    return StatementResult("createtab_stmt string", [(view.to_sql(dialect=statement.tokens.dialect),)])
 
 
 # ---- materialized tables -------------------------------------------------------------------------

@@ -172,9 +172,9 @@ class FormatTable(Table):
         ctx = self.facts()
         return f"{self.name}.{schema_files.read(ctx, schema_files.ids(ctx)[0]).time_millis}"
 
-    def to_sql(self) -> str:
-        """Return the CREATE TABLE statement that would make a table like this one."""
-        return create_statement(self.name, self.facts())
+    def to_sql(self, *, dialect: str = "lakekit") -> str:
+        """Return the CREATE TABLE statement that would make a table like this one, as `Table.to_sql`."""
+        return create_statement(self.name, self.facts(), dialect)
 
     def with_options(self, options: Mapping[str, Any]) -> Self:
         """Return the same table with dynamic options put over its own; None takes one away.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
+from lakekit import plugins
 from lakekit.options.option import FrozenDict
 from lakekit.read import (
     aggregate_pushdown,
@@ -191,6 +192,18 @@ class ReadMethods(TableCore):
         """
         self._context().with_options(options)
         return replace(self, dynamic=FrozenDict({**self.dynamic, **options}), _last_seen=type(self._last_seen)())
+
+    def sql(
+        self, text: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None, /, **frames: Any
+    ) -> pl.LazyFrame:
+        """Return the rows of a query in which the table is called `self`: "SELECT count(*) FROM self".
+
+        Parameters and frames are as in `cat.sql`. Other tables have no name here.
+
+        Raises: `SqlError` for a text that is no query, and what the query raises.
+        """
+        result: pl.LazyFrame = plugins.load("sql", "session").query_table(self, text, parameters, frames)
+        return result
 
     def branch(self, name: str) -> Self:
         """Return the same table seen from a branch.

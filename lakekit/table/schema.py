@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -16,17 +17,18 @@ import pyarrow as pa
 from lakekit.ddl import schema_writer
 from lakekit.draw import cards, humanize
 from lakekit.draw.humanize import plural
-from lakekit.errors import NotFound
+from lakekit.errors import InvalidOption, NotFound
 from lakekit.format.polars_types import polars_schema
 from lakekit.metadata import schemas as schema_files
+from lakekit.options.features import OBJECTS
 from lakekit.options.option import HIDDEN, is_secret
 from lakekit.read.table_scan import TableCore
 from lakekit.system_tables import frames
-from lakekit.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, quote
+from lakekit.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, quote, text_literal
 from lakekit.types.arrow import to_arrow_field
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lakekit.ddl.schema_changes import TableChange
     from lakekit.metadata.table_context import TableContext
@@ -316,9 +318,12 @@ class SchemaMethods(TableCore):
         ctx = self._context()
         return f"{self.name}.{schema_files.read(ctx, schema_files.ids(ctx)[0]).time_millis}"
 
-    def to_sql(self) -> str:
-        """Return the CREATE TABLE statement that would make a table like this one."""
-        return create_statement(self.name, self._context())
+    def to_sql(self, *, dialect: str = "lakekit") -> str:
+        """Return the CREATE TABLE statement that would make a table like this one.
+
+        `dialect` is "lakekit" (`cat.sql`) or "spark" (`ls.sql`), whose texts escape a backslash.
+        """
+        return create_statement(self.name, self._context(), dialect)
 
     def schemas(self) -> pl.DataFrame:
         """Return every schema, one row each."""
@@ -357,26 +362,39 @@ class SchemaMethods(TableCore):
         return Schema.of(schema_writer.alter(self._context(), changes))
 
 
-def create_statement(name: str, ctx: TableContext) -> str:
-    """Return the CREATE TABLE statement of a table."""
+def create_statement(name: str, ctx: TableContext, dialect: str) -> str:
+    """Return the CREATE TABLE statement of a table; an object table has columns of its own, which it leaves out."""
+    check_dialect(dialect)
+    literal = partial(text_literal, dialect=dialect)
+    full = ".".join(map(quote, name.split(".")))
+    options = sorted(ctx.schema.options.items())
+    if ctx.options.type == OBJECTS:
+        options = [pair for pair in options if pair[0] in ("type", "object-location")]
+    clauses = [] if ctx.options.type == OBJECTS else [_columns(ctx, literal)]
+    if ctx.schema.comment:
+        clauses.append(f"COMMENT {literal(ctx.schema.comment)}")
+    if ctx.schema.partition_keys:
+        clauses.append(f"PARTITIONED BY ({', '.join(map(quote, ctx.schema.partition_keys))})")
+    if options:
+        pairs = ",\n".join(f"  {literal(key)} = {literal(value)}" for key, value in options)
+        clauses.append(f"WITH (\n{pairs}\n)")
+    return f"CREATE TABLE {full} {' '.join(clauses)}"
+
+
+def check_dialect(dialect: str) -> None:
+    """Raise `InvalidOption` for a dialect of SQL that lakekit does not write."""
+    if dialect not in ("lakekit", "spark"):
+        raise InvalidOption(f"dialect={dialect!r}; there are 'lakekit' and 'spark'", key="dialect", value=str(dialect))
+
+
+def _columns(ctx: TableContext, literal: Callable[[str], str]) -> str:
+    """Return the columns of a table and its primary key, in parentheses."""
     lines = [
-        f"  {quote(f.name)} {f.type}" + ("" if f.comment is None else f" COMMENT {_literal(f.comment)}")
+        f"  {quote(f.name)} {f.type}"
+        + ("" if f.default is None else f" DEFAULT {literal(f.default)}")
+        + ("" if f.comment is None else f" COMMENT {literal(f.comment)}")
         for f in ctx.schema.fields
     ]
     if ctx.schema.primary_keys:
         lines.append(f"  PRIMARY KEY ({', '.join(map(quote, ctx.schema.primary_keys))}) NOT ENFORCED")
-    text = f"CREATE TABLE {'.'.join(map(quote, name.split('.')))} (\n" + ",\n".join(lines) + "\n)"
-    if ctx.schema.comment:
-        text += f" COMMENT {_literal(ctx.schema.comment)}"
-    if ctx.schema.partition_keys:
-        text += f" PARTITIONED BY ({', '.join(map(quote, ctx.schema.partition_keys))})"
-    if ctx.schema.options:
-        pairs = ",\n".join(
-            f"  {_literal(key)} = {_literal(value)}" for key, value in sorted(ctx.schema.options.items())
-        )
-        text += f" WITH (\n{pairs}\n)"
-    return text
-
-
-def _literal(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
+    return "(\n" + ",\n".join(lines) + "\n)"

@@ -197,6 +197,13 @@ def quote_identifier(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def text_literal(value: str, dialect: str = "lakekit") -> str:
+    """Return a text as a literal of SQL: a quote is doubled; in Spark's dialect it is escaped, and a backslash too."""
+    if dialect == "spark":
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return "'" + value.replace("'", "''") + "'"
+
+
 def sql(t: DataType) -> str:
     """Return the canonical SQL text of a type (FORMAT 2.2)."""
     tail = "" if t.nullable else " NOT NULL"

@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 import lakekit as lk
+from lakekit.errors import InvalidOption
 
 
 @pytest.fixture
@@ -36,3 +37,63 @@ def test_create_catalog_and_use_catalog_hold_from_call_to_call(cat, tmp_path):
     cat.sql("USE CATALOG c")
     cat.sql("CREATE DATABASE lab")
     assert lk.connect(tmp_path / "other").databases() == ["lab"]
+
+
+def test_frames_of_the_caller_are_read_by_their_names(cat):
+    eager = pl.DataFrame({"id": [3], "day": ["wed"]}, schema={"id": pl.Int32, "day": pl.String})
+    forms = {"eager": eager, "lazy": eager.lazy(), "arrow": eager.to_arrow(), "pandas": eager.to_pandas(), "stream": eager.to_arrow().to_reader()}
+    for at, frame in enumerate(forms.values(), 1):
+        answer = cat.sql("INSERT INTO shop.orders SELECT id, day FROM df", df=frame)
+        assert answer["row_count"].to_list() == [1]
+        assert cat["shop.orders"].scan().collect().height == 2 + at
+    with pytest.raises(InvalidOption, match="df="):
+        cat.sql("SELECT * FROM df", df=7)
+    with pytest.raises(lk.NotFound):
+        cat.sql("SELECT * FROM df").collect()
+
+
+def test_a_table_is_asked_by_the_name_self(cat):
+    t = cat["shop.orders"]
+    assert rows(t.sql("SELECT day FROM self WHERE id > 1")) == [("tue",)]
+    assert rows(t.sql("SELECT count(*) AS n FROM self /*+ OPTIONS('scan.snapshot-id'='1') */")) == [(2,)]
+    other = pl.DataFrame({"id": [1]}, schema={"id": pl.Int32})
+    assert rows(t.sql("SELECT day FROM self JOIN other ON self.id = other.id", other=other)) == [("mon",)]
+    for text in ("DELETE FROM self", "SELECT 1; SELECT 2", "SELECT * FROM orders"):
+        with pytest.raises(lk.LakekitError):
+            t.sql(text).collect()
+    assert t.scan().collect().height == 2
+
+
+def test_an_answer_has_rows_and_is_collected_as_a_query_is(cat):
+    answer = cat.sql("SHOW TABLES IN shop")
+    assert isinstance(answer, pl.DataFrame)
+    assert answer.collect() is answer
+    assert answer.lazy().collect().rows() == answer.rows() == [("shop", "orders", False)]
+    assert cat.sql("SELECT 1 AS a; SELECT id FROM shop.orders WHERE id = 1").collect().rows() == [(1,)]
+
+
+def test_a_statement_that_fails_in_the_middle_says_which_ran(cat):
+    with pytest.raises(lk.LakekitError) as told:
+        cat.sql("CREATE TABLE shop.a (x INT); INSERT INTO shop.a VALUES (1);\nDELETE FROM shop.nope; DROP TABLE shop.orders")
+    assert "statement 3 of 4" in str(told.value)
+    assert "1: CREATE TABLE shop.a (x INT); 2: INSERT INTO shop.a VALUES (1)" in str(told.value)
+    assert cat.exists("shop.orders")
+    assert rows(cat.sql("SELECT * FROM shop.a")) == [(1,)]
+    with pytest.raises(lk.LakekitError) as told:
+        cat.sql("DROP TABLE shop.nope; DROP TABLE shop.orders")
+    assert "statement 1 of 2; none ran" in str(told.value)
+
+
+def test_parameters_of_a_call(cat):
+    cat.sql("CALL sys.create_tag(?, ?)", ["shop.orders", "it's"])
+    cat.sql("CALL sys.create_tag(table => :t, tag => :tag)", {"t": "shop.orders", "tag": "b"})
+    assert sorted(cat["shop.orders"].tags()["tag"]) == ["b", "it's"]
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [("SELECT ?", None), ("SELECT ?", []), ("SELECT ?", [1, 2]), ("SELECT 1", [1]), ("SELECT :a", {"b": 1}), ("SELECT ?", {"a": 1}), ("SELECT $2", [1])],
+)
+def test_parameters_and_values_fit_together(cat, text, values):
+    with pytest.raises(InvalidOption):
+        cat.sql(text, values).collect()

@@ -63,9 +63,9 @@ UNKNOWN = [
 @pytest.mark.parametrize("text", UNKNOWN)
 def test_an_unknown_option_of_a_hint_is_refused_as_select_does(cat, text):
     before = rows(cat.sql("SELECT * FROM d.p"))
-    with pytest.raises(InvalidOption, match="no.such"):
+    with pytest.raises(InvalidOption, match=r"no\.such"):
         cat.sql("SELECT * FROM d.p /*+ OPTIONS('no.such'='1') */").collect()
-    with pytest.raises(InvalidOption, match="no.such"):
+    with pytest.raises(InvalidOption, match=r"no\.such"):
         cat.sql(text)
     assert rows(cat.sql("SELECT * FROM d.p")) == before
 
