@@ -41,7 +41,7 @@ def judge(data: bytes, fields: Sequence[Field] | None = None) -> None:
     schema = reader.writer_schema
     names = {field["name"] for field in schema.get("fields", ())} if isinstance(schema, dict) else set()
     kind = next((kind for name, kind in KINDS.items() if name in names), "data file")
-    ours = avro_columns.read_records(avro_container.open_container(data, limits=avro_container.DATA))
+    ours = avro_columns.read_records(avro_container.open_container(data, limits=avro_container.DATA_LIMITS))
     assert same(ours, theirs), f"fastavro decodes another {kind} than lakekit: {theirs!r:.2000}; lakekit decodes {ours!r:.2000}"
     for field in fields or ():
         frames = list(avro._open(data, fields, "judged", None).batches([field.name]))

@@ -8,7 +8,8 @@
                   level 4   [1 3 4] [5 8 9]                           one run, sorted by one compaction
                   level 5   [1 2 2] [3 5 6] [6 7 9]                   one run
 
-`pack` chooses files of bucket -1, `pick` and `pick_full` files of other buckets. `rewrite` reads the chosen files one
+`group_files_to_rewrite` chooses files of bucket -1, `pick_adjacent_files` and `pick_for_full_compaction` files of
+other buckets. `rewrite_files` reads the chosen files one
 after another, leaves out the rows that deletion vectors delete, and numbers the rows on from the smallest sequence
 number of the first file. The deletion vectors of rewritten files are removed with them. The sizes of clustered runs
 decide which are sorted again and into which level, as in key tables (`lsm.compaction_picker`): a row is rewritten a
@@ -25,11 +26,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lakekit.bucket import sort_order
-from lakekit.bucket.compaction import CompactResult, is_small, with_strict_reads
+from lakekit.bucket.compaction import CompactResult, is_small_file, with_strict_reads
 from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
 from lakekit.bucket.sort_order import SortInput
 from lakekit.columns import collect_batches
-from lakekit.data_file.paths import data_file_path, every_path
+from lakekit.data_file.paths import data_file_path, paths_with_extra_files
 from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.data_file.rolling_writer import WriteTarget, write_run
 from lakekit.errors import InvalidOption, Unsupported
@@ -53,9 +54,9 @@ if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
 
 
-LEAST_FILES = 3
+MIN_COMPACTION_FILES = 3
 """A full compaction rewrites a bucket only if it has at least this many files."""
-_ROWS = 1 << 16
+_BATCH_ROWS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,7 @@ class DeletionVectorSummary:
 
 def is_worth_rewriting(file: DataFileMeta, options: TableOptions, vector: DeletionVectorSummary | None = None) -> bool:
     """Return whether a file is small, or has lost too many of its rows."""
-    if is_small(file, options):
+    if is_small_file(file, options):
         return True
     return vector is not None and (
         vector.deleted_row_count is None
@@ -83,7 +84,7 @@ def is_worth_rewriting(file: DataFileMeta, options: TableOptions, vector: Deleti
     )
 
 
-def pack(
+def group_files_to_rewrite(
     files: Iterable[DataFileMeta], options: TableOptions, vectors: Mapping[str, DeletionVectorSummary] | None = None
 ) -> list[tuple[DataFileMeta, ...]]:
     """Return files of one partition, all worth rewriting, in groups to be rewritten together.
@@ -92,19 +93,19 @@ def pack(
     compacted in any case. `vectors` is by file name; None for tables without deletion vectors.
     """
     if vectors is None:
-        return _bins([(file,) for file in files], options, options.compaction_min_file_num)
+        return _join_into_bins([(file,) for file in files], options, options.compaction_min_file_num)
     groups: dict[str, list[DataFileMeta]] = {}
     plain: list[DataFileMeta] = []
     for file in files:
         vector = vectors.get(file.name)
         (plain if vector is None else groups.setdefault(vector.index_file, [])).append(file)
-    packed = _bins([tuple(sorted(group, key=_by_size)) for group in groups.values()], options, 1)
+    packed = _join_into_bins([tuple(sorted(group, key=_size_sort_key)) for group in groups.values()], options, 1)
     if len(plain) > 1:
-        packed += _bins([(file,) for file in plain], options, options.compaction_min_file_num)
+        packed += _join_into_bins([(file,) for file in plain], options, options.compaction_min_file_num)
     return packed
 
 
-def _bins(
+def _join_into_bins(
     groups: Sequence[tuple[DataFileMeta, ...]], options: TableOptions, least: int
 ) -> list[tuple[DataFileMeta, ...]]:
     """Return the groups joined, smallest first, into bins that weigh at least two target files each.
@@ -113,7 +114,7 @@ def _bins(
     """
     bins: list[tuple[DataFileMeta, ...]] = []
     bin_files: tuple[DataFileMeta, ...] = ()
-    for group in sorted(groups, key=lambda group: (sum(file.size_bytes for file in group), _by_size(group[0]))):
+    for group in sorted(groups, key=lambda group: (sum(file.size_bytes for file in group), _size_sort_key(group[0]))):
         bin_files += group
         weight = sum(file.size_bytes + options.source_split_open_file_cost_bytes for file in bin_files)
         if len(bin_files) > 1 and weight >= 2 * options.rolling_size_bytes:
@@ -122,7 +123,7 @@ def _bins(
     return [*bins, bin_files] if len(bin_files) >= least else bins
 
 
-def _by_size(file: DataFileMeta) -> tuple[int, int, str]:
+def _size_sort_key(file: DataFileMeta) -> tuple[int, int, str]:
     return file.size_bytes, file.min_sequence_number, file.name
 
 
@@ -134,7 +135,7 @@ def sort_by_sequence(files: Iterable[DataFileMeta]) -> list[DataFileMeta]:
     return sorted(files, key=lambda file: (file.min_sequence_number, file.max_sequence_number, file.name))
 
 
-def pick(
+def pick_adjacent_files(
     files: Sequence[DataFileMeta], options: TableOptions
 ) -> tuple[tuple[DataFileMeta, ...], tuple[DataFileMeta, ...]]:
     """Return the neighbours to rewrite after a write, if there are enough, and the files to consider next time.
@@ -153,7 +154,7 @@ def pick(
     return (), tuple(window)
 
 
-def pick_full(
+def pick_for_full_compaction(
     files: Sequence[DataFileMeta], options: TableOptions, vectors: Mapping[str, DeletionVectorSummary] | None = None
 ) -> tuple[DataFileMeta, ...]:
     """Return the files that a full compaction of a bucket rewrites, in order; none if it is not worth it.
@@ -165,7 +166,7 @@ def pick_full(
     while (
         not forced
         and first < len(files)
-        and not is_small(files[first], options)
+        and not is_small_file(files[first], options)
         and not (vectors and files[first].name in vectors)
     ):
         first += 1
@@ -174,8 +175,8 @@ def pick_full(
         return left
     if vectors is not None:
         return left if len(left) > 1 or (left and left[0].name in vectors) else ()
-    small = sum(is_small(file, options) for file in left)
-    return left if len(left) >= LEAST_FILES and small > len(left) - small else ()
+    small = sum(is_small_file(file, options) for file in left)
+    return left if len(left) >= MIN_COMPACTION_FILES and small > len(left) - small else ()
 
 
 # ---- rewriting -------------------------------------------------------------------------------------------------------
@@ -195,7 +196,7 @@ class RewriteTarget:
     deletions: Mapping[str, NDArray[np.unsignedinteger]] = field(default_factory=dict)
     snapshot_id: int | None = None
 
-    def target(self, first_sequence_number: int) -> WriteTarget:
+    def write_target(self, first_sequence_number: int) -> WriteTarget:
         """Return the target for the rows of compacted files, numbered from `first_sequence_number` on."""
         return WriteTarget(
             ctx=self.ctx,
@@ -209,7 +210,7 @@ class RewriteTarget:
         )
 
 
-def rewrite(rewrite_target: RewriteTarget, files: Sequence[DataFileMeta]) -> CompactResult:
+def rewrite_files(rewrite_target: RewriteTarget, files: Sequence[DataFileMeta]) -> CompactResult:
     """Write the rows of some files, in that order, to new files.
 
     Raises:
@@ -224,21 +225,21 @@ def rewrite(rewrite_target: RewriteTarget, files: Sequence[DataFileMeta]) -> Com
             "ids, which lakekit does not keep"
         )
         raise Unsupported(msg, feature="row-tracking.enabled")
-    write_target = rewrite_target.target(files[0].min_sequence_number)
-    after = write_run(write_target, _rows(rewrite_target, files))
+    write_target = rewrite_target.write_target(files[0].min_sequence_number)
+    after = write_run(write_target, _read_live_rows(rewrite_target, files))
     return CompactResult(
         before=tuple(files), after=tuple(after), rewritten_names=frozenset(file.name for file in files)
     )
 
 
-def _rows(target: RewriteTarget, files: Sequence[DataFileMeta]) -> Iterator[pl.DataFrame]:
+def _read_live_rows(target: RewriteTarget, files: Sequence[DataFileMeta]) -> Iterator[pl.DataFrame]:
     """Yield the rows that are not deleted, in order, in batches."""
     ctx = with_strict_reads(target.ctx)
     paths = [data_file_path(ctx, target.partition, target.bucket, file) for file in files]
     deletions = {file.name: target.deletions[file.name] for file in files if file.name in target.deletions}
     with translate_polars_errors(ctx, paths):
         frame = scan_files(ctx, files, paths, ctx.schema.fields, deletions=deletions, snapshot_id=target.snapshot_id)
-        yield from collect_batches(frame, chunk_size=_ROWS)
+        yield from collect_batches(frame, chunk_size=_BATCH_ROWS)
 
 
 # ---- append bucket -------------------------------------------------------
@@ -255,7 +256,7 @@ class _UnmergedBucket:
         return 0
 
     @property
-    def is_due(self) -> bool:
+    def is_compaction_due(self) -> bool:
         """Return False: files may wait."""
         return False
 
@@ -276,7 +277,9 @@ class AppendBucket(_UnmergedBucket):
     vectors: BucketDeletionVectors | None = None
 
     @staticmethod
-    def of(ctx: TableContext, bucket_id: tuple[bytes, int], restored: RestoredBucket, names: FileNames) -> AppendBucket:
+    def restore(
+        ctx: TableContext, bucket_id: tuple[bytes, int], restored: RestoredBucket, names: FileNames
+    ) -> AppendBucket:
         """Return the (partition, bucket) as a snapshot has it."""
         partition, bucket_number = bucket_id
         return AppendBucket(
@@ -288,36 +291,36 @@ class AppendBucket(_UnmergedBucket):
             pending_files=sort_by_sequence(restored.files),
         )
 
-    def add(self, files: Iterable[DataFileMeta]) -> None:
+    def add_files(self, files: Iterable[DataFileMeta]) -> None:
         """Add files that were written."""
         self.pending_files = sort_by_sequence([*self.pending_files, *files])
 
     def compact(self, *, full: bool) -> CompactResult | None:
         """Rewrite neighbours where there are enough, or all files that are worth it; None if nothing was due.
 
-        Raises what `rewrite` raises; then nothing changed.
+        Raises what `rewrite_files` raises; then nothing changed.
         """
         options = self.ctx.options
         if self.vectors is None and options.deletion_vectors_enabled:
-            self.vectors = BucketDeletionVectors.restored(
+            self.vectors = BucketDeletionVectors.restore(
                 self.ctx, self.partition, self.bucket, self.restored_bucket.vectors
             )
         remaining: tuple[DataFileMeta, ...] = ()
         if full:
-            picked = pick_full(self.pending_files, options, self._marked())
+            picked = pick_for_full_compaction(self.pending_files, options, self._vector_summaries())
         else:
-            picked, remaining = pick(self.pending_files, options)
+            picked, remaining = pick_adjacent_files(self.pending_files, options)
         if not picked:
             self.pending_files = self.pending_files if full else list(remaining)
             return None
-        result = rewrite(self._rewrite_target(), picked)
-        small_files = [file for file in result.after[-1:] if is_small(file, options)]
+        result = rewrite_files(self._rewrite_target(), picked)
+        small_files = [file for file in result.after[-1:] if is_small_file(file, options)]
         self.pending_files = sort_by_sequence([*small_files, *remaining])
         if self.vectors is not None:
-            self.vectors.forget(result.rewritten_names)
+            self.vectors.remove_files(result.rewritten_names)
         return result
 
-    def _marked(self) -> dict[str, DeletionVectorSummary] | None:
+    def _vector_summaries(self) -> dict[str, DeletionVectorSummary] | None:
         if self.vectors is None:
             return None
         return {
@@ -339,10 +342,10 @@ class AppendBucket(_UnmergedBucket):
 # ---- clustered bucket -----------------------------------------------------
 
 
-LOCAL_SORT = "local-sort"
+LOCAL_SORT_MODE = "local-sort"
 
 
-def clusters_buckets(ctx: TableContext) -> bool:
+def uses_clustering(ctx: TableContext) -> bool:
     """Return whether the writers of buckets cluster files instead of packing small ones.
 
     Raises:
@@ -369,7 +372,7 @@ def clusters_buckets(ctx: TableContext) -> bool:
     return True
 
 
-def pick_unit(ctx: TableContext, files: Sequence[DataFileMeta], *, full: bool) -> CompactionUnit | None:
+def pick_clustering_unit(ctx: TableContext, files: Sequence[DataFileMeta], *, full: bool) -> CompactionUnit | None:
     """Return the files to sort now; None if none are due.
 
     With `full` these are all files, unless all lie in the last level, sorted by the same columns.
@@ -410,31 +413,33 @@ def rewrite_clustered(
     first = min(file.min_sequence_number for file in unit.files)
     after: list[DataFileMeta] = []
     try:
-        for rows in [_clustered_rows(target, unit.files, order)] if as_one else _groups(target, unit.files, order):
-            write_target = target.target(after[-1].max_sequence_number + 1 if after else first)
-            after += write_run(write_target, rows.in_order())
+        for rows in (
+            [_make_sort_input(target, unit.files, order)] if as_one else _group_by_memory(target, unit.files, order)
+        ):
+            write_target = target.write_target(after[-1].max_sequence_number + 1 if after else first)
+            after += write_run(write_target, rows.iter_sorted())
     except BaseException:
-        ctx.storage.delete(every_path(ctx, target.partition, target.bucket, after))
+        ctx.storage.delete(paths_with_extra_files(ctx, target.partition, target.bucket, after))
         raise
     raised = tuple(replace(file, level=unit.output_level) for file in after)
     return CompactResult(before=unit.files, after=raised, rewritten_names=frozenset(file.name for file in unit.files))
 
 
-def _groups(target: RewriteTarget, files: Sequence[DataFileMeta], order: SortOrder) -> Iterator[SortInput]:
+def _group_by_memory(target: RewriteTarget, files: Sequence[DataFileMeta], order: SortOrder) -> Iterator[SortInput]:
     """Yield groups of neighbouring files that fit into memory; a file that is too big is a group of its own."""
     group: list[DataFileMeta] = []
     row_count = size_bytes = 0
     for file in files:
         row_count, size_bytes = row_count + file.row_count, size_bytes + file.size_bytes
-        if group and sort_order.pieces_of(target.ctx, row_count, size_bytes) > 1:
-            yield _clustered_rows(target, group, order)
+        if group and sort_order.count_sort_pieces(target.ctx, row_count, size_bytes) > 1:
+            yield _make_sort_input(target, group, order)
             group, row_count, size_bytes = [], file.row_count, file.size_bytes
         group.append(file)
     if group:
-        yield _clustered_rows(target, group, order)
+        yield _make_sort_input(target, group, order)
 
 
-def _clustered_rows(target: RewriteTarget, files: Sequence[DataFileMeta], order: SortOrder) -> SortInput:
+def _make_sort_input(target: RewriteTarget, files: Sequence[DataFileMeta], order: SortOrder) -> SortInput:
     ctx, scanned = with_strict_reads(target.ctx), tuple(files)
     paths = [data_file_path(ctx, target.partition, target.bucket, file) for file in scanned]
     deletions = {file.name: target.deletions[file.name] for file in scanned if file.name in target.deletions}
@@ -463,7 +468,7 @@ class ClusteredBucket(_UnmergedBucket):
     vectors: BucketDeletionVectors | None = None
 
     @staticmethod
-    def of(
+    def restore(
         ctx: TableContext, bucket_id: tuple[bytes, int], restored: RestoredBucket, names: FileNames
     ) -> ClusteredBucket:
         """Return the (partition, bucket) as a snapshot has it.
@@ -477,7 +482,7 @@ class ClusteredBucket(_UnmergedBucket):
         )
         return ClusteredBucket(target=target, order=sort_order.clustering_order(ctx), files=restored.files)
 
-    def add(self, files: Iterable[DataFileMeta]) -> None:
+    def add_files(self, files: Iterable[DataFileMeta]) -> None:
         """Add files that were written."""
         self.files = (*self.files, *files)
 
@@ -486,7 +491,7 @@ class ClusteredBucket(_UnmergedBucket):
 
         Raises what `rewrite_clustered` raises; the bucket is unchanged then.
         """
-        unit = pick_unit(self.target.ctx, self.files, full=full)
+        unit = pick_clustering_unit(self.target.ctx, self.files, full=full)
         if unit is None:
             return None
         result = rewrite_clustered(self.target, unit, self.order)

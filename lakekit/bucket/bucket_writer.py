@@ -23,15 +23,15 @@ import numpy as np
 import polars as pl
 
 from lakekit.bucket import sort_order, write_buffer as flushing
-from lakekit.bucket.append_compaction import AppendBucket, ClusteredBucket, clusters_buckets
+from lakekit.bucket.append_compaction import AppendBucket, ClusteredBucket, uses_clustering
 from lakekit.bucket.compaction import CompactionJob, compact
 from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
 from lakekit.bucket.lookup import LookupLevels, lookup
-from lakekit.bucket.merge_read import expiry_rule
+from lakekit.bucket.merge_read import record_expiration
 from lakekit.bucket.restore import check_buckets
 from lakekit.bucket.write_buffer import SpillFile, WriteBuffer
 from lakekit.columns import KIND, LEVEL, SEQUENCE, cols
-from lakekit.data_file.paths import every_path
+from lakekit.data_file.paths import paths_with_extra_files
 from lakekit.data_file.rolling_writer import WriteTarget, write_run
 from lakekit.lsm import compaction_picker, merge
 from lakekit.lsm.compaction_picker import LsmLevels
@@ -78,8 +78,9 @@ class RecordingLookup:
 class MergeTree:
     """The LSM tree of one bucket while it is written: flushed files are added to level 0, compactions move them up.
 
-    `replaces`: the writer ignores existing rows, and so writes no changelog against them. `vectors` are read by the
-    first compaction. `last_full_ms` is when the whole bucket was last compacted. `idle_triggers`: see
+    `ignores_existing`: the writer ignores existing rows, and so writes no changelog against them. `vectors` are read
+    by the
+    first compaction. `last_full_compaction_ms` is when the whole bucket was last compacted. `idle_triggers`: see
     `compaction_picker.pick_or_force_level0`.
     """
 
@@ -90,15 +91,15 @@ class MergeTree:
     spec: MergeSpec
     restored_bucket: RestoredBucket
     vectors: BucketDeletionVectors | None = None
-    replaces: bool = False
-    last_full_ms: int | None = None
+    ignores_existing: bool = False
+    last_full_compaction_ms: int | None = None
     idle_triggers: int = 0
     _levels: LsmLevels | None = None
     _flushed_files: list[DataFileMeta] = field(default_factory=list)
-    _keys: dict[str, pl.DataFrame] = field(default_factory=dict)
+    _flushed_keys: dict[str, pl.DataFrame] = field(default_factory=dict)
 
     @staticmethod
-    def of(
+    def restore(
         ctx: TableContext,
         bucket_id: tuple[bytes, int],
         restored: RestoredBucket,
@@ -116,7 +117,7 @@ class MergeTree:
             names=names,
             spec=rule,
             restored_bucket=restored,
-            replaces=replaces,
+            ignores_existing=replaces,
         )
 
     @property
@@ -130,7 +131,7 @@ class MergeTree:
             levels = LsmLevels.of(self.restored_bucket.files, self.ctx.options)
             last, now_ms = compaction_picker.last_full_ms(levels), self.ctx.runtime.now_ms()
             # files keep the time of the wall clock
-            self.last_full_ms = None if last is None else last - (wall_clock_ms(now_ms) - now_ms)
+            self.last_full_compaction_ms = None if last is None else last - (wall_clock_ms(now_ms) - now_ms)
         if self._flushed_files:
             levels, self._flushed_files = levels.changed((), self._flushed_files), []
         self._levels = levels
@@ -142,17 +143,17 @@ class MergeTree:
         return len(self.levels.runs)
 
     @property
-    def is_due(self) -> bool:
+    def is_compaction_due(self) -> bool:
         """Return whether level 0 must be emptied and is not empty."""
         return self.ctx.options.needs_lookup and bool(self.levels.level_0)
 
     @property
-    def asks_for_keys(self) -> bool:
+    def needs_flushed_keys(self) -> bool:
         """Return whether the compaction after a flush may need only the keys of its files, for deletion vectors."""
         options = self.ctx.options
-        return options.deletion_vectors_enabled and not options.write_only and not self._looked_at()
+        return options.deletion_vectors_enabled and not options.write_only and not self._lookup_columns()
 
-    def add(self, files: Sequence[DataFileMeta], keys: pl.DataFrame | None = None) -> None:
+    def add_files(self, files: Sequence[DataFileMeta], keys: pl.DataFrame | None = None) -> None:
         """Add flushed files.
 
         `keys` are those of the first rows, in file order. They are kept for the next compaction if they are all the
@@ -160,7 +161,7 @@ class MergeTree:
         """
         self._flushed_files += files
         if keys is not None and len(files) == 1 and keys.height == files[0].row_count:
-            self._keys[files[0].name] = keys
+            self._flushed_keys[files[0].name] = keys
 
     def compact(self, *, full: bool) -> CompactResult | None:
         """Compact what is due, or everything; None if nothing was due.
@@ -168,44 +169,44 @@ class MergeTree:
         Raises what `compaction.compact` and reading deletion vectors raise; then the tree is unchanged.
         """
         if self.vectors is None and self.ctx.options.deletion_vectors_enabled:
-            self.vectors = BucketDeletionVectors.restored(
+            self.vectors = BucketDeletionVectors.restore(
                 self.ctx, self.partition, self.bucket, self.restored_bucket.vectors
             )
-        unit = self._full() if full else self._due()
-        flushed, self._keys = self._keys, {}
+        unit = self._full_compaction_unit() if full else self._pick_due_unit()
+        flushed, self._flushed_keys = self._flushed_keys, {}
         if unit is None:
             return None
-        recorder = RecordingLookup(lookup_levels=self._older(unit), columns=self._looked_at())
-        result = compact(self._job(recorder, flushed), unit)
+        recorder = RecordingLookup(lookup_levels=self._lookup_levels(unit), columns=self._lookup_columns())
+        result = compact(self._compaction_job(recorder, flushed), unit)
         self._levels = self.levels.changed(result.before, result.after)
         if unit.is_full:
-            self.last_full_ms = self.ctx.runtime.now_ms()
+            self.last_full_compaction_ms = self.ctx.runtime.now_ms()
         if self.vectors is not None:
             self.vectors.mark({name: np.concatenate(parts) for name, parts in recorder.deleted_positions.items()})
-            self.vectors.forget(result.rewritten_names)
+            self.vectors.remove_files(result.rewritten_names)
         return result
 
-    def _due(self) -> CompactionUnit | None:
+    def _pick_due_unit(self) -> CompactionUnit | None:
         unit, self.idle_triggers = compaction_picker.pick_or_force_level0(
             self.levels,
             self.ctx.options,
             now_ms=self.ctx.runtime.now_ms(),
-            last_full_ms=self.last_full_ms,
+            last_full_ms=self.last_full_compaction_ms,
             idle_triggers=self.idle_triggers,
         )
         return unit
 
-    def _full(self) -> CompactionUnit | None:
-        due = expiry_rule(self.ctx, self.ctx.runtime.now_ms())
+    def _full_compaction_unit(self) -> CompactionUnit | None:
+        due = record_expiration(self.ctx, self.ctx.runtime.now_ms())
         positions = {} if self.vectors is None else self.vectors.positions
         return compaction_picker.pick_full(
             self.levels,
             self.ctx.options,
             has_vector=lambda file: file.name in positions,
-            is_expired=None if due is None else due.is_due,
+            is_expired=None if due is None else due.may_have_expired_rows,
         )
 
-    def _job(self, looking: RecordingLookup, flushed: Mapping[str, pl.DataFrame]) -> CompactionJob:
+    def _compaction_job(self, looking: RecordingLookup, flushed: Mapping[str, pl.DataFrame]) -> CompactionJob:
         return CompactionJob(
             ctx=self.ctx,
             partition=self.partition,
@@ -217,11 +218,11 @@ class MergeTree:
             previous_rows=looking,
             deletion_vectors_only=not looking.columns and not self.spec.ignore_delete,
             flushed_keys=flushed,
-            writes_changelog=not self.replaces,
+            writes_changelog=not self.ignores_existing,
             snapshot_id=self.restored_bucket.snapshot_id,
         )
 
-    def _older(self, unit: CompactionUnit) -> LookupLevels:
+    def _lookup_levels(self, unit: CompactionUnit) -> LookupLevels:
         return LookupLevels(
             ctx=self.ctx,
             partition=self.partition,
@@ -230,9 +231,9 @@ class MergeTree:
             vectors={} if self.vectors is None else self.vectors.positions,
         )
 
-    def _looked_at(self) -> tuple[str, ...]:
+    def _lookup_columns(self) -> tuple[str, ...]:
         """Return the columns that a compaction needs of older rows; none if positions are enough (ENGINE 2.7)."""
-        rule, tells = self.spec, self.ctx.options.changelog_producer == "lookup" and not self.replaces
+        rule, tells = self.spec, self.ctx.options.changelog_producer == "lookup" and not self.ignores_existing
         if rule.engine == "first-row":
             return rule.key
         if (
@@ -248,7 +249,7 @@ class MergeTree:
 # ---- bucket writer ------------------------------------------------------------
 
 
-Kind = Literal["key", "append", "postpone"]
+BucketKind = Literal["key", "append", "postpone"]
 _NO_SEQUENCE = -1
 """The sequence number of postponed rows."""
 
@@ -276,7 +277,7 @@ class _Increment:
             or self.index
         )
 
-    def take(self, result: CompactResult) -> list[DataFileMeta]:
+    def apply_compaction(self, result: CompactResult) -> list[DataFileMeta]:
         """Add the files of a compaction; return the files of earlier ones that it replaced: in no snapshot."""
         unused = []
         after_names = {file.name for file in result.after}
@@ -292,7 +293,7 @@ class _Increment:
         self.compact_changelog += result.changelog
         return unused
 
-    def existing_files(self) -> list[DataFileMeta]:
+    def uncommitted_files(self) -> list[DataFileMeta]:
         """Return the files that exist for this increment alone."""
         moved = self.compact_before.keys()
         return [
@@ -334,24 +335,26 @@ class BucketWriter:
             total_buckets,
             names,
         )
-        self.kind: Kind = "append" if ctx.kind == "append" else "postpone" if bucket == POSTPONE_BUCKET else "key"
+        self.kind: BucketKind = "append" if ctx.kind == "append" else "postpone" if bucket == POSTPONE_BUCKET else "key"
         self.spec = (
             merge.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name) if self.kind == "key" else None
         )
         self.next_sequence = restored.max_sequence + 1
-        self._order = sort_order.write_order(ctx)
-        key = self.spec.key if self.spec is not None else self._order.names if self._order is not None else ()
-        self._buffer = WriteBuffer(key=key, spill=spill or spill_of(ctx))
+        self._order = sort_order.write_sort_order(ctx)
+        key = (
+            self.spec.key if self.spec is not None else self._order.sort_column_names if self._order is not None else ()
+        )
+        self._buffer = WriteBuffer(key=key, spill_file=spill or make_spill_file(ctx))
         self._own_spill = spill is None
         self._increment = _Increment()
         self._keeps_input = self.kind == "key" and ctx.options.changelog_producer == "input" and not replaces
         self._postponed = False
         self._tree: MergeTree | AppendBucket | ClusteredBucket | None = None
         if self.kind == "append" and total_buckets > 0:
-            kind = ClusteredBucket if clusters_buckets(ctx) else AppendBucket
-            self._tree = kind.of(ctx, (partition, bucket), restored, names)
+            kind = ClusteredBucket if uses_clustering(ctx) else AppendBucket
+            self._tree = kind.restore(ctx, (partition, bucket), restored, names)
         elif self.spec is not None:
-            self._tree = MergeTree.of(ctx, (partition, bucket), restored, names, self.spec, replaces=replaces)
+            self._tree = MergeTree.restore(ctx, (partition, bucket), restored, names, self.spec, replaces=replaces)
 
     @property
     def memory_bytes(self) -> int:
@@ -364,9 +367,9 @@ class BucketWriter:
         return not self._buffer.row_count and self._increment.is_empty
 
     @property
-    def is_settled(self) -> bool:
+    def is_idle_and_compacted(self) -> bool:
         """Return whether the writer is idle and no compaction is due."""
-        return self.is_idle and not self._postponed and not (self._tree is not None and self._tree.is_due)
+        return self.is_idle and not self._postponed and not (self._tree is not None and self._tree.is_compaction_due)
 
     # ---- rows
 
@@ -383,14 +386,14 @@ class BucketWriter:
             frame.insert_column(len(names) - 1, pl.Series(SEQUENCE, numbers, pl.Int64))
         elif self.kind == "postpone":
             frame.insert_column(len(names) - 1, pl.Series(SEQUENCE, np.full(frame.height, _NO_SEQUENCE), pl.Int64))
-        self._buffer.add(frame if self._order is None else self._order.placed(frame))
+        self._buffer.add(frame if self._order is None else self._order.with_curve_position(frame))
 
-    def relieve(self) -> None:
+    def release_memory(self) -> None:
         """Free the memory of the buffer: spill its rows to the scratch file, or else flush them.
 
         They are flushed if the table does not allow spilling, or the scratch file is full.
         """
-        if not (self.ctx.options.write_buffer_spillable and self._buffer.to_disk()):
+        if not (self.ctx.options.write_buffer_spillable and self._buffer.spill_to_disk()):
             self.flush()
 
     def flush(self) -> None:
@@ -398,18 +401,18 @@ class BucketWriter:
 
         If writing fails, the rows are still in the buffer and no file is left.
         """
-        self._settle()
+        self._run_pending_compaction()
         self._flush()
         if not self.ctx.options.write_only:
             self._compact(full=False)
 
     def compact(self, *, full: bool = False) -> None:
         """Flush, and compact what is due, or everything: also in tables with `write-only`."""
-        self._settle()
+        self._run_pending_compaction()
         self._flush()
         self._compact(full=full)
 
-    def _settle(self) -> None:
+    def _run_pending_compaction(self) -> None:
         """Run the compaction that a message did not wait for."""
         if self._postponed:
             self._postponed = False
@@ -418,30 +421,30 @@ class BucketWriter:
     def _compact(self, *, full: bool) -> None:
         result = None if self._tree is None else self._tree.compact(full=full)
         if result is not None:
-            self._delete(self._increment.take(result))
+            self._delete_files(self._increment.apply_compaction(result))
 
     def _flush(self) -> None:
         if not self._buffer.row_count:
             return
         tree = self._tree if isinstance(self._tree, MergeTree) else None
-        first_keys: list[pl.DataFrame] | None = [] if tree is not None and tree.asks_for_keys else None
-        new = self._written(APPEND_SOURCE, "data", first_keys)
+        first_keys: list[pl.DataFrame] | None = [] if tree is not None and tree.needs_flushed_keys else None
+        new = self._write_files(APPEND_SOURCE, "data", first_keys)
         try:
-            changelog = self._written(APPEND_SOURCE, "changelog") if self._keeps_input else []
+            changelog = self._write_files(APPEND_SOURCE, "changelog") if self._keeps_input else []
         except BaseException:
-            self._delete(new)
+            self._delete_files(new)
             raise
         self._buffer.clear()
         self._increment.new_files += new
         self._increment.changelog += changelog
         if tree is not None and first_keys:
-            tree.add(new, first_keys[0])
+            tree.add_files(new, first_keys[0])
         elif self._tree is not None:
-            self._tree.add(new)
+            self._tree.add_files(new)
         if self.kind == "append":
             self.next_sequence = new[-1].max_sequence_number + 1
 
-    def _written(
+    def _write_files(
         self, source: int, kind: Literal["data", "changelog"], first_keys: list[pl.DataFrame] | None = None
     ) -> list[DataFileMeta]:
         """Write the buffered rows to files; add the key columns of the first section to `first_keys`, in file order."""
@@ -456,51 +459,54 @@ class BucketWriter:
             kind=kind,
             first_sequence_number=self.next_sequence,
         )
-        rows = self._rows(kind)
+        rows = self._frames_to_write(kind)
         return write_run(
             target,
             rows if first_keys is None or self.spec is None else _capture_first_keys(rows, self.spec.key, first_keys),
         )
 
-    def _rows(self, kind: Literal["data", "changelog"]) -> Iterable[pl.DataFrame]:
+    def _frames_to_write(self, kind: Literal["data", "changelog"]) -> Iterable[pl.DataFrame]:
         """Return the rows for data or changelog files, one section of the buffer after another."""
-        rule, sections = self.spec, self._buffer.sections(self.ctx.options.write_buffer_size_bytes)
+        rule, sections = self.spec, self._buffer.iter_sections(self.ctx.options.write_buffer_size_bytes)
         if rule is None:
-            return sections if self._order is None else self._sorted(sections, self._order)
-        order = flushing.flush if kind == "data" else flushing.sort_versions
+            return sections if self._order is None else self._sort_sections(sections, self._order)
+        order = flushing.merge_for_flush if kind == "data" else flushing.sort_versions
         return (order(section, rule) for section in sections)
 
-    def _sorted(self, sections: Iterable[pl.DataFrame], order: SortOrder) -> Iterable[pl.DataFrame]:
-        return (flushing.by_key(section, order.names).select(cols(self.ctx.schema.names)) for section in sections)
+    def _sort_sections(self, sections: Iterable[pl.DataFrame], order: SortOrder) -> Iterable[pl.DataFrame]:
+        return (
+            flushing.sort_by_key(section, order.sort_column_names).select(cols(self.ctx.schema.names))
+            for section in sections
+        )
 
     # ---- messages
 
     def prepare(self, *, wait: bool = True) -> CommitMessage:
-        """Run `ready`, and return the `message`."""
-        self.ready(wait=wait)
-        return self.message()
+        """Run `flush_and_compact`, and return the `take_message`."""
+        self.flush_and_compact(wait=wait)
+        return self.take_message()
 
-    def ready(self, *, wait: bool = True) -> None:
+    def flush_and_compact(self, *, wait: bool = True) -> None:
         """Flush, and compact what is due: everything about a message that can fail.
 
-        The files stay this writer's until `message` is called. Without `wait` the compaction is left to the next
+        The files stay this writer's until `take_message` is called. Without `wait` the compaction is left to the next
         message, unless there are too many runs, or options say that commits wait for it.
         """
-        if wait or self._must_wait():
+        if wait or self._must_wait_for_compaction():
             self.flush()
         else:
-            self._settle()
+            self._run_pending_compaction()
             self._flush()
             self._postponed = not self.ctx.options.write_only
         vectors = None if self._tree is None else self._tree.vectors
         if vectors is not None:
             new, old = vectors.write()
             if new:
-                vectors.discard(self._increment.index)
+                vectors.delete_files(self._increment.index)
                 self._increment.replaced_indexes = self._increment.replaced_indexes or old
                 self._increment.index = new
 
-    def message(self) -> CommitMessage:
+    def take_message(self) -> CommitMessage:
         """Return the files written since the last message; from now on they belong to the message."""
         increment, self._increment = self._increment, _Increment()
         return CommitMessage(
@@ -516,25 +522,25 @@ class BucketWriter:
             compact_deleted_index_files=increment.replaced_indexes,
         )
 
-    def _must_wait(self) -> bool:
+    def _must_wait_for_compaction(self) -> bool:
         """Return whether the message must wait for the compaction that is due (ENGINE 1.2)."""
         options = self.ctx.options
         if options.commit_force_compact or (options.needs_lookup and options.lookup_wait):
             return True
         return self._tree is not None and self._tree.run_count > options.stop_trigger
 
-    def drop(self) -> None:
+    def abort(self) -> None:
         """Discard what was not prepared, and delete its files. The writer cannot be used afterwards."""
         self._buffer.clear()
         if self._own_spill:
-            self._buffer.spill.close()
+            self._buffer.spill_file.close()
         increment, self._increment = self._increment, _Increment()
-        self._delete(increment.existing_files())
+        self._delete_files(increment.uncommitted_files())
         if self._tree is not None and self._tree.vectors is not None:
-            self._tree.vectors.discard(increment.index)
+            self._tree.vectors.delete_files(increment.index)
 
-    def _delete(self, files: Iterable[DataFileMeta]) -> None:
-        self.ctx.storage.delete(every_path(self.ctx, self.partition, self.bucket, files))
+    def _delete_files(self, files: Iterable[DataFileMeta]) -> None:
+        self.ctx.storage.delete(paths_with_extra_files(self.ctx, self.partition, self.bucket, files))
 
 
 def _capture_first_keys(
@@ -546,7 +552,7 @@ def _capture_first_keys(
         yield frame
 
 
-def spill_of(ctx: TableContext) -> SpillFile:
+def make_spill_file(ctx: TableContext) -> SpillFile:
     """Return the scratch file of one table writer, as the table's options define it."""
     options = ctx.options
     return SpillFile(

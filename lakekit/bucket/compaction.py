@@ -24,11 +24,17 @@ import polars as pl
 
 from lakekit.bucket import lookup, merge_read
 from lakekit.bucket.lookup import no_previous_rows
-from lakekit.bucket.merge_read import MergeTask, add_file_path, check_kinds, expiry_rule, select_winners
-from lakekit.bucket.write_buffer import by_key
+from lakekit.bucket.merge_read import (
+    MergeTask,
+    add_paths_to_errors,
+    check_row_kinds,
+    delete_losing_rows,
+    record_expiration,
+)
+from lakekit.bucket.write_buffer import sort_by_key
 from lakekit.columns import KIND, LEVEL, SEQUENCE
 from lakekit.data_file import row_kinds
-from lakekit.data_file.paths import data_file_path, every_path
+from lakekit.data_file.paths import data_file_path, paths_with_extra_files
 from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.data_file.rolling_writer import WriteTarget, write_run
 from lakekit.errors import ValueOutOfRange
@@ -108,11 +114,11 @@ def compact(job: CompactionJob, unit: CompactionUnit) -> CompactResult:
     try:
         if unit.per_file:
             for file in unit.files:
-                work.rewrite([_KeyRange(files=(file,), in_order=True)], drops=work.drops)
+                work.rewrite([_KeyRange(files=(file,), is_in_sequence=True)], drops=work.drops_deletes)
         else:
             _compact_sections(work)
     except BaseException:
-        work.undo()
+        work.delete_outputs()
         raise
     return CompactResult(
         before=tuple(work.before),
@@ -122,7 +128,7 @@ def compact(job: CompactionJob, unit: CompactionUnit) -> CompactResult:
     )
 
 
-def is_small(file: DataFileMeta, options: TableOptions) -> bool:
+def is_small_file(file: DataFileMeta, options: TableOptions) -> bool:
     """Return whether a file is worth rewriting to make a bigger one."""
     return file.size_bytes < int(options.rolling_size_bytes // 10 * (options.compaction_small_file_ratio * 10))
 
@@ -147,29 +153,29 @@ def _compact_sections(work: _CompactionRun) -> None:
     """
     options = work.job.ctx.options
     pending: list[_KeyRange] = []
-    for section in _partition_by_key(work.job, work.unit.files):
-        if len(section.files) > 1 or is_small(section.files[0], options):
+    for section in _split_by_key_range(work.job, work.unit.files):
+        if len(section.files) > 1 or is_small_file(section.files[0], options):
             pending.append(section)
             continue
         work.finish(pending)
         pending = []
-        work.move(section)
+        work.upgrade(section)
     work.finish(pending)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _KeyRange:
-    """Files whose key ranges overlap no others, oldest first; `in_order`: sequence numbers rise by file."""
+    """Files whose key ranges overlap no others, oldest first; `is_in_sequence`: sequence numbers rise by file."""
 
     files: tuple[DataFileMeta, ...]
-    in_order: bool
+    is_in_sequence: bool
 
 
-def _partition_by_key(job: CompactionJob, files: Sequence[DataFileMeta]) -> Iterator[_KeyRange]:
+def _split_by_key_range(job: CompactionJob, files: Sequence[DataFileMeta]) -> Iterator[_KeyRange]:
     if len(files) == 1:
-        yield _KeyRange(files=tuple(files), in_order=True)
+        yield _KeyRange(files=tuple(files), is_in_sequence=True)
         return
-    bounds = merge_read.keys(job.ctx, [*(file.min_key for file in files), *(file.max_key for file in files)])
+    bounds = merge_read.decode_keys(job.ctx, [*(file.min_key for file in files), *(file.max_key for file in files)])
     low, high = bounds.head(len(files)), bounds.tail(len(files))
     sections = sorted_runs.sections(
         low.get_columns(),
@@ -179,7 +185,7 @@ def _partition_by_key(job: CompactionJob, files: Sequence[DataFileMeta]) -> Iter
         max_sequence=np.array([file.max_sequence_number for file in files]),
     )
     for numbers, in_order in zip(sections, sections.in_order, strict=True):
-        yield _KeyRange(files=tuple(files[at] for at in numbers), in_order=bool(in_order))
+        yield _KeyRange(files=tuple(files[at] for at in numbers), is_in_sequence=bool(in_order))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -193,81 +199,83 @@ class _CompactionRun:
     changelog: list[DataFileMeta] = field(default_factory=list)
     rewritten_names: set[str] = field(default_factory=set)
     output_files: list[DataFileMeta] = field(default_factory=list)
-    drops: bool = field(init=False)
+    drops_deletes: bool = field(init=False)
     expiration: RecordExpiration | None = field(init=False)
 
     def __post_init__(self) -> None:
-        self.drops = drops_deletes(self.job, self.unit)
-        self.expiration = expiry_rule(self.job.ctx, self.job.ctx.runtime.now_ms())
+        self.drops_deletes = drops_deletes(self.job, self.unit)
+        self.expiration = record_expiration(self.job.ctx, self.job.ctx.runtime.now_ms())
 
     # ---- files
 
     def finish(self, pending: Sequence[_KeyRange]) -> None:
         """Rewrite the pending sections together; a single file is moved instead."""
         if len(pending) == 1 and len(pending[0].files) == 1:
-            self.move(pending[0])
+            self.upgrade(pending[0])
         elif pending:
-            self.rewrite(pending, drops=self.drops)
+            self.rewrite(pending, drops=self.drops_deletes)
 
-    def move(self, section: _KeyRange) -> None:
+    def upgrade(self, section: _KeyRange) -> None:
         """Move a file to the output level, unchanged if possible (ENGINE 2.5, 2.7), else rewritten."""
         [file] = section.files
         options, output = self.job.ctx.options, self.unit.output_level
         last = output == self.job.levels.max_level
         path = data_file_path(self.job.ctx, self.job.partition, self.job.bucket, file)
-        retracts = row_kinds.retracts(self.job.ctx, file, path)
+        retracts = row_kinds.has_retractions(self.job.ctx, file, path)
         # above level 0 the delete count is trusted: a file with a wrong count must be rewritten
         if (
             (retracts and (last or file.delete_row_count == 0))
             or options.compaction_force_rewrite_all_files
             or self._is_due(file)
         ):
-            self.rewrite([section], drops=self.drops)
+            self.rewrite([section], drops=self.drops_deletes)
         elif file.level != output:
             mode = self._changelog_mode([file])
-            if mode in ("lookup", "first-row") and self._is_rewritten_to_move(last=last, retracts=retracts):
+            if mode in ("lookup", "first-row") and self._needs_rewrite_to_upgrade(last=last, retracts=retracts):
                 self.rewrite([section], drops=options.deletion_vectors_enabled)
                 return
             if mode == "lookup" and self.job.deletion_vectors_only:
-                self._mark([section])
+                self._look_up_keys_of_moved([section])
             elif mode != "plain":
-                for _ in self._merged([section], mode, drops=False):
+                for _ in self._merge_slices([section], mode, drops=False):
                     pass  # only the changelog is needed, and, with deletion vectors, the rows that lookups mark
             self.before.append(file)
             self.after.append(replace(file, level=output))
 
     def rewrite(self, sections: Sequence[_KeyRange], *, drops: bool) -> None:
         """Read and merge the files of some sections, and write the rows to new files."""
-        frames = self._merged(
+        frames = self._merge_slices(
             sections, self._changelog_mode([file for section in sections for file in section.files]), drops=drops
         )
         keys: list[pl.DataFrame] = []
-        written = self._written(
+        written = self._write_files(
             self.unit.output_level,
             "data",
             _capture_keys(frames, self.job.spec.key, keys) if self.job.deletion_vectors_only else frames,
         )
         if len(written) == 1:
-            self._keep(written[0], keys)
+            self._cache_keys_of(written[0], keys)
         self.after += written
         files = [file for section in sections for file in section.files]
         self.before += files
         self.rewritten_names.update(file.name for file in files)
 
-    def _keep(self, file: DataFileMeta, keys: Sequence[pl.DataFrame]) -> None:
+    def _cache_keys_of(self, file: DataFileMeta, keys: Sequence[pl.DataFrame]) -> None:
         """Cache the keys of a file that was just written, for the next lookup."""
         if keys and sum(part.height for part in keys) == file.row_count:
             lookup.cache_keys(
                 self.job.ctx, data_file_path(self.job.ctx, self.job.partition, self.job.bucket, file), pl.concat(keys)
             )
 
-    def undo(self) -> None:
-        self.job.ctx.storage.delete(every_path(self.job.ctx, self.job.partition, self.job.bucket, self.output_files))
+    def delete_outputs(self) -> None:
+        self.job.ctx.storage.delete(
+            paths_with_extra_files(self.job.ctx, self.job.partition, self.job.bucket, self.output_files)
+        )
 
     def _is_due(self, file: DataFileMeta) -> bool:
-        return self.expiration is not None and self.expiration.is_due(file)
+        return self.expiration is not None and self.expiration.may_have_expired_rows(file)
 
-    def _is_rewritten_to_move(self, *, last: bool, retracts: bool) -> bool:
+    def _needs_rewrite_to_upgrade(self, *, last: bool, retracts: bool) -> bool:
         """Return whether a level 0 file must be rewritten: for its format, its deletes, or older rows."""
         options = self.job.ctx.options
         formats = options.file_format_per_level
@@ -287,38 +295,41 @@ class _CompactionRun:
 
     # ---- rows
 
-    def _merged(self, sections: Sequence[_KeyRange], mode: ChangelogMode, *, drops: bool) -> Iterator[pl.DataFrame]:
+    def _merge_slices(
+        self, sections: Sequence[_KeyRange], mode: ChangelogMode, *, drops: bool
+    ) -> Iterator[pl.DataFrame]:
         """Yield the merged rows of some sections in key order, slice by slice, and write their changelog."""
         waiting: list[pl.DataFrame] = []
         overlaps = any(len(section.files) > 1 for section in sections)
-        task = self._task(sections)
+        task = self._merge_task(sections)
         for piece in merge_read.split_by_key_range(
-            task, max(merge_read.decoded_bytes(task), self._row_bytes * sum(file.row_count for file in task.files))
+            task,
+            max(merge_read.estimate_decoded_bytes(task), self._row_bytes * sum(file.row_count for file in task.files)),
         ):
             # the versions of a slice are released before its merged rows are written
             if mode == "lookup" and self.job.deletion_vectors_only:
-                yield self._in_order(piece, self._marked(piece), drops=drops)
+                yield self._merge_in_key_order(piece, self._read_and_look_up(piece), drops=drops)
             elif mode != "plain":
-                yield self._changed(piece, mode, waiting, drops=drops)
+                yield self._merge_with_changelog(piece, mode, waiting, drops=drops)
             elif overlaps:
-                yield self._in_order(piece, self._candidates(piece), drops=drops)
+                yield self._merge_in_key_order(piece, self._merge_candidates(piece), drops=drops)
             else:
-                yield _drop_deletes(self._versions(piece, levelled=False), drops=drops)
-        self._tell(waiting)
+                yield _drop_deletes(self._read_versions(piece, levelled=False), drops=drops)
+        self._write_changelog(waiting)
 
-    def _marked(self, piece: MergeTask) -> pl.DataFrame:
+    def _read_and_look_up(self, piece: MergeTask) -> pl.DataFrame:
         """Return all rows of a slice, after looking up the keys of level 0.
 
         The keys of files that were just written are in memory; with them the levels of the rows need not be read.
         """
         level0_keys = [self.job.flushed_keys.get(file.name) for file in piece.files if file.level == 0]
         cached_keys = [keys for keys in level0_keys if keys is not None]
-        if len(cached_keys) == len(level0_keys) and not piece.bounds and self.expiration is None:
-            versions = self._versions(piece, levelled=False)
+        if len(cached_keys) == len(level0_keys) and not piece.range_conditions and self.expiration is None:
+            versions = self._read_versions(piece, levelled=False)
             for keys in cached_keys:
                 self.job.previous_rows(keys)
             return versions
-        versions = self._versions(piece, levelled=True)
+        versions = self._read_versions(piece, levelled=True)
         # by gather, as a filter is a query, which would wait for the threads of other queries
         level0_rows = np.flatnonzero(versions.get_column(LEVEL).to_numpy() == 0)
         self.job.previous_rows(
@@ -326,7 +337,7 @@ class _CompactionRun:
         )
         return versions
 
-    def _mark(self, sections: Sequence[_KeyRange]) -> None:
+    def _look_up_keys_of_moved(self, sections: Sequence[_KeyRange]) -> None:
         """Look up the keys of files that are moved unchanged.
 
         Only the keys of the files are read, or not even those if the files were just written.
@@ -337,30 +348,30 @@ class _CompactionRun:
             and (flushed_keys := self.job.flushed_keys.get(sections[0].files[0].name)) is not None
         ):
             self.job.previous_rows(flushed_keys)
-            self._keep(sections[0].files[0], [flushed_keys])
+            self._cache_keys_of(sections[0].files[0], [flushed_keys])
             return
-        task = self._task(sections)
+        task = self._merge_task(sections)
         with translate_polars_errors(task.ctx, task.paths):
             keys = scan_files(
                 task.ctx, task.files, task.paths, task.ctx.schema.key_fields, snapshot_id=task.snapshot_id
             ).collect()
         self.job.previous_rows(keys)
 
-    def _changed(
+    def _merge_with_changelog(
         self, piece: MergeTask, mode: ChangelogMode, waiting: list[pl.DataFrame], *, drops: bool
     ) -> pl.DataFrame:
         """Return the merged rows of a slice in key order; add its changelog to `waiting`, or write what waits."""
         key = self.job.spec.key
-        result, changes = self._change(self._versions(piece, levelled=True), mode)
+        result, changes = self._merge_section(self._read_versions(piece, levelled=True), mode)
         if changes is not None and changes.height:
-            waiting.append(by_key(changes, key))
+            waiting.append(sort_by_key(changes, key))
             del changes
         if sum(frame.estimated_size() for frame in waiting) > self.job.ctx.options.lakekit_merge_memory_bytes // 4:
-            self._tell(waiting)
+            self._write_changelog(waiting)
         merged = result.filter(pl.col(KIND) & 1 == 0) if drops else result
-        return by_key(merged, key)
+        return sort_by_key(merged, key)
 
-    def _change(self, section: pl.DataFrame, mode: ChangelogMode) -> tuple[pl.DataFrame, pl.DataFrame | None]:
+    def _merge_section(self, section: pl.DataFrame, mode: ChangelogMode) -> tuple[pl.DataFrame, pl.DataFrame | None]:
         """Return the merged rows of a section, and its changelog."""
         options, rule = self.job.ctx.options, self.job.spec
         tells = self.job.writes_changelog and options.changelog_producer in ("lookup", "full-compaction")
@@ -369,17 +380,17 @@ class _CompactionRun:
             rule.fields, deduplicated=options.changelog_producer_row_deduplicate, ignored=ignored
         )
         if mode == "first-row":
-            return lookup.by_first_row(section, rule, self.job.previous_rows, tells=tells)
+            return lookup.merge_first_rows(section, rule, self.job.previous_rows, tells=tells)
         if mode == "lookup":
-            return lookup.by_lookup(section, rule, self.job.previous_rows, compared=compared, tells=tells)
-        return lookup.by_full_compaction(section, rule, self.job.levels.max_level, compared)
+            return lookup.merge_with_lookup(section, rule, self.job.previous_rows, compared=compared, tells=tells)
+        return lookup.merge_for_full_compaction(section, rule, self.job.levels.max_level, compared)
 
     @property
     def _row_bytes(self) -> int:
         """Return about how much memory a row takes during a merge: it is held twice, as read and as sorted."""
-        return 2 * (merge_read.row_bytes(self.job.ctx.schema.fields) + _SYSTEM_BYTES)
+        return 2 * (merge_read.estimate_row_bytes(self.job.ctx.schema.fields) + _SYSTEM_BYTES)
 
-    def _task(self, sections: Sequence[_KeyRange]) -> MergeTask:
+    def _merge_task(self, sections: Sequence[_KeyRange]) -> MergeTask:
         job = self.job
         files = tuple(file for section in sections for file in section.files)
         return MergeTask(
@@ -387,24 +398,24 @@ class _CompactionRun:
             files=files,
             paths=tuple(data_file_path(job.ctx, job.partition, job.bucket, file) for file in files),
             spec=job.spec,
-            in_order=all(section.in_order for section in sections),
+            is_in_sequence=all(section.is_in_sequence for section in sections),
             deletions={file.name: job.deletions[file.name] for file in files if file.name in job.deletions},
             snapshot_id=job.snapshot_id,
         )
 
-    def _in_order(self, piece: MergeTask, section: pl.DataFrame, *, drops: bool) -> pl.DataFrame:
+    def _merge_in_key_order(self, piece: MergeTask, section: pl.DataFrame, *, drops: bool) -> pl.DataFrame:
         """Return the merged rows of a slice in key order."""
-        with add_file_path(piece.paths):
+        with add_paths_to_errors(piece.paths):
             return _merge_by_key(section, self.job.spec, drops=drops)
 
-    def _candidates(self, piece: MergeTask) -> pl.DataFrame:
+    def _merge_candidates(self, piece: MergeTask) -> pl.DataFrame:
         """Return the rows from which the merged rows of a slice are made.
 
         These are all versions; or the winners alone, if a value of another version does not fit the column's type of
         today.
         """
         try:
-            return self._versions(piece, levelled=piece.spec.lookup)
+            return self._read_versions(piece, levelled=piece.spec.lookup)
         except ValueOutOfRange:
             if (
                 not merge.selects_rows(piece.spec)
@@ -412,9 +423,9 @@ class _CompactionRun:
                 or piece.ctx.options.sequence_snapshot_ordering
             ):
                 raise
-            return self._versions(select_winners(piece), levelled=piece.spec.lookup)
+            return self._read_versions(delete_losing_rows(piece), levelled=piece.spec.lookup)
 
-    def _versions(self, piece: MergeTask, *, levelled: bool) -> pl.DataFrame:
+    def _read_versions(self, piece: MergeTask, *, levelled: bool) -> pl.DataFrame:
         """Return all rows of a slice, oldest run first, without deleted and expired ones.
 
         If `levelled`, with the level that each came from.
@@ -425,18 +436,18 @@ class _CompactionRun:
                 versions = pl.concat(
                     pl.collect_all(
                         [
-                            _apply_commit_sequence(self._scan(part, system), part.files[0])
+                            _apply_commit_sequence(self._scan_task(part, system), part.files[0])
                             for part in _split_by_file(piece)
                         ]
                     )
                 )
             else:
-                versions = self._scan(piece, system).collect()
-        check_kinds(versions[KIND], piece.paths)
+                versions = self._scan_task(piece, system).collect()
+        check_row_kinds(versions[KIND], piece.paths)
         return versions
 
-    def _scan(self, piece: MergeTask, system: Sequence[str]) -> pl.LazyFrame:
-        alive = [] if self.expiration is None else [self.expiration.alive()]
+    def _scan_task(self, piece: MergeTask, system: Sequence[str]) -> pl.LazyFrame:
+        alive = [] if self.expiration is None else [self.expiration.unexpired_condition()]
         return scan_files(
             piece.ctx,
             piece.files,
@@ -444,17 +455,17 @@ class _CompactionRun:
             piece.ctx.schema.fields,
             system=system,
             deletions=piece.deletions,
-            filters=[*piece.bounds, *alive],
+            filters=[*piece.range_conditions, *alive],
             snapshot_id=piece.snapshot_id,
         )
 
-    def _tell(self, waiting: list[pl.DataFrame]) -> None:
+    def _write_changelog(self, waiting: list[pl.DataFrame]) -> None:
         """Write the changelog rows that wait."""
         if waiting:
-            self.changelog += self._written(self.unit.output_level, "changelog", waiting)
+            self.changelog += self._write_files(self.unit.output_level, "changelog", waiting)
             waiting.clear()
 
-    def _written(
+    def _write_files(
         self, level: int, kind: Literal["data", "changelog"], frames: Iterator[pl.DataFrame] | Sequence[pl.DataFrame]
     ) -> list[DataFileMeta]:
         job = self.job
@@ -488,14 +499,14 @@ def _capture_keys(
 def _merge_by_key(section: pl.DataFrame, rule: MergeSpec, *, drops: bool) -> pl.DataFrame:
     """Return the merged rows in key order; a row that is the only one of its key stays as it is."""
     if merge.selects_rows(rule):
-        # in one chunk first, as in `by_key`; the frame read is released, so that rows are held twice at most
+        # in one chunk first, as in `sort_by_key`; the frame read is released, so that rows are held twice at most
         section = section.rechunk()
         rows = np.flatnonzero(merge.winner_mask(section, rule, keep_deletes=not drops))
         # by columns, as a query of Polars would wait for the threads of other queries
         keys = pl.DataFrame([section.get_column(name) for name in rule.key])
-        return _drop_level(section)[rows[keyed.order(keys[rows], rule.key)]]
+        return _drop_level_column(section)[rows[keyed.order(keys[rows], rule.key)]]
     merged = merge.merge(section, rule, keep_deletes=not drops)
-    return by_key(merged, rule.key)
+    return sort_by_key(merged, rule.key)
 
 
 def _drop_deletes(section: pl.DataFrame, *, drops: bool) -> pl.DataFrame:
@@ -503,7 +514,7 @@ def _drop_deletes(section: pl.DataFrame, *, drops: bool) -> pl.DataFrame:
     return section.filter(pl.col(KIND) & 1 == 0) if drops else section
 
 
-def _drop_level(section: pl.DataFrame) -> pl.DataFrame:
+def _drop_level_column(section: pl.DataFrame) -> pl.DataFrame:
     return (
         pl.DataFrame([column for column in section.get_columns() if column.name != LEVEL])
         if LEVEL in section.columns

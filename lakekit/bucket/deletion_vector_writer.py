@@ -48,7 +48,9 @@ def merge_positions(
     return merged
 
 
-def write_index(ctx: TableContext, partition: bytes, bucket: int, vectors: Mapping[str, Positions]) -> IndexFileMeta:
+def write_index_file(
+    ctx: TableContext, partition: bytes, bucket: int, vectors: Mapping[str, Positions]
+) -> IndexFileMeta:
     """Write the index file of some vectors; of none, a file of one byte as the reference writes it.
 
     Raises:
@@ -56,11 +58,11 @@ def write_index(ctx: TableContext, partition: bytes, bucket: int, vectors: Mappi
         ValueOutOfRange: a position does not fit the bitmap.
     """
     names = [name for name, positions in vectors.items() if len(positions)]
-    data, ranges = index_files.write_file(
+    data, ranges = index_files.encode_vector_file(
         [vectors[name] for name in names], 64 if ctx.options.deletion_vectors_bitmap64 else 32
     )
     file_name = f"index-{ctx.runtime.new_id()}-0"
-    path = _path(ctx, partition, bucket, file_name)
+    path = _index_path(ctx, partition, bucket, file_name)
     try:
         with ctx.storage.open_write(path) as sink:
             sink.write(data)
@@ -90,7 +92,7 @@ def _cache_vectors(ctx: TableContext, path: str, vectors: Mapping[str, Positions
     )
 
 
-def _path(ctx: TableContext, partition: bytes, bucket: int, file_name: str) -> str:
+def _index_path(ctx: TableContext, partition: bytes, bucket: int, file_name: str) -> str:
     return ctx.paths.index(file_name, partition_path=partition_path(ctx, partition), bucket=bucket)
 
 
@@ -102,11 +104,11 @@ class BucketDeletionVectors:
     partition: bytes
     bucket: int
     positions: dict[str, Positions]
-    changed: bool = False
+    is_changed: bool = False
     _written_files: tuple[IndexFileMeta, ...] = ()
 
     @staticmethod
-    def restored(
+    def restore(
         ctx: TableContext, partition: bytes, bucket: int, files: Sequence[IndexManifestEntry]
     ) -> BucketDeletionVectors:
         """Return the vectors of a snapshot's index files. Raises `Corrupt`, `FileMissing`."""
@@ -115,7 +117,7 @@ class BucketDeletionVectors:
             path = deletion_vector_reader.index_path(ctx, entry)
             vectors = ctx.runtime.metadata_cache.get(("vectors", ctx.storage, path))
             if vectors is None:
-                vectors = deletion_vector_reader.load(ctx, {part.file_name: entry for part in entry.ranges})
+                vectors = deletion_vector_reader.load_positions(ctx, {part.file_name: entry for part in entry.ranges})
                 _cache_vectors(ctx, path, vectors)
             positions |= vectors
         plain = tuple(_to_file_meta(entry) for entry in files)
@@ -132,32 +134,32 @@ class BucketDeletionVectors:
         """Add positions of deleted rows."""
         new = {name: positions for name, positions in deleted.items() if len(positions)}
         after = merge_positions(self.positions, new)
-        self.changed |= any(len(after[name]) != len(self.positions.get(name, ())) for name in new)
+        self.is_changed |= any(len(after[name]) != len(self.positions.get(name, ())) for name in new)
         self.positions = after
 
-    def forget(self, names: Iterable[str]) -> None:
+    def remove_files(self, names: Iterable[str]) -> None:
         """Remove the vectors of files that were removed."""
         for name in names:
-            self.changed |= self.positions.pop(name, None) is not None
+            self.is_changed |= self.positions.pop(name, None) is not None
 
     def write(self) -> tuple[tuple[IndexFileMeta, ...], tuple[IndexFileMeta, ...]]:
         """Write the vectors, if any changed; return the new index file, and those it replaces.
 
         Raises `StorageFailed`.
         """
-        if not self.changed:
+        if not self.is_changed:
             return (), ()
-        new, old = (write_index(self.ctx, self.partition, self.bucket, self.positions),), self._written_files
-        self.changed, self._written_files = False, new
+        new, old = (write_index_file(self.ctx, self.partition, self.bucket, self.positions),), self._written_files
+        self.is_changed, self._written_files = False, new
         return new, old
 
-    def write_rolled(self) -> tuple[tuple[IndexFileMeta, ...], tuple[IndexFileMeta, ...]]:
+    def write_rolling(self) -> tuple[tuple[IndexFileMeta, ...], tuple[IndexFileMeta, ...]]:
         """Write the vectors of a table without buckets; return the new index files and those they replace.
 
         A file ends as soon as it is longer than `deletion-vector.index-file.target-size`, its version counted; there is
         none if no vector is left. Raises `StorageFailed`; then no new file is left.
         """
-        if not self.changed:
+        if not self.is_changed:
             return (), ()
         options = self.ctx.options
         limit, bits = (
@@ -170,22 +172,22 @@ class BucketDeletionVectors:
         try:
             for name, positions in self.positions.items():
                 group[name] = positions
-                size += len(index_files.encode_entry(positions, bits))
+                size += len(index_files.encode_vector_entry(positions, bits))
                 if size > limit:
-                    written.append(write_index(self.ctx, self.partition, self.bucket, group))
+                    written.append(write_index_file(self.ctx, self.partition, self.bucket, group))
                     group, size = {}, index_files.VERSION_BYTES
             if group:
-                written.append(write_index(self.ctx, self.partition, self.bucket, group))
+                written.append(write_index_file(self.ctx, self.partition, self.bucket, group))
         except BaseException:
             with suppress(StorageFailed):
-                self.discard(written)
+                self.delete_files(written)
             raise
-        old, self._written_files, self.changed = self._written_files, tuple(written), False
+        old, self._written_files, self.is_changed = self._written_files, tuple(written), False
         return self._written_files, old
 
-    def discard(self, files: Iterable[IndexFileMeta]) -> None:
+    def delete_files(self, files: Iterable[IndexFileMeta]) -> None:
         """Delete index files that are in no message."""
-        self.ctx.storage.delete([_path(self.ctx, self.partition, self.bucket, file.file_name) for file in files])
+        self.ctx.storage.delete([_index_path(self.ctx, self.partition, self.bucket, file.file_name) for file in files])
 
 
 def _to_file_meta(entry: IndexManifestEntry) -> IndexFileMeta:

@@ -34,8 +34,8 @@ import numpy as np
 import polars as pl
 
 from lakekit.bucket import merge_read
-from lakekit.bucket.merge_read import SYSTEM
-from lakekit.bucket.write_buffer import by_key
+from lakekit.bucket.merge_read import SYSTEM_DTYPES
+from lakekit.bucket.write_buffer import sort_by_key
 from lakekit.columns import KEY, LEVEL, POSITION, ROW, col, cols
 from lakekit.data_file.paths import data_file_path
 from lakekit.data_file.reader import scan_files, translate_polars_errors
@@ -58,14 +58,14 @@ if TYPE_CHECKING:
 
 MAX_CACHED_ROWS = 2_000_000
 """The keys of a file with more rows are not cached: they would evict everything else."""
-MIN_SPAN = 0.25
+MIN_CACHED_SPAN = 0.25
 """All keys of a file are read into the cache if the keys looked up cover at least this share of its key range.
 
 Below it, reading the file with its statistics skips most of it.
 """
 
 
-def numbers_of(keys: pl.DataFrame) -> Ints | None:
+def to_integer_keys(keys: pl.DataFrame) -> Ints | None:
     """Return the keys as ascending, distinct integers; None if they are not a single integer column."""
     if keys.width != 1:
         return None
@@ -76,7 +76,7 @@ def numbers_of(keys: pl.DataFrame) -> Ints | None:
     return numbers[np.append(True, numbers[1:] != numbers[:-1])] if len(numbers) else numbers
 
 
-def rows_of(
+def find_key_rows(
     ctx: TableContext, file: DataFileMeta, path: str, numbers: Ints, *, span: float
 ) -> tuple[Ints, Ints] | None:
     """Return which of some ascending keys a file has, as indices, and the row of each.
@@ -96,39 +96,39 @@ def rows_of(
 def cache_keys(ctx: TableContext, path: str, keys: pl.DataFrame) -> None:
     """Cache the keys of a file that was just written, in file order, if they are a single integer column."""
     if keys.width == 1 and is_whole(keys.to_series().dtype) and keys.height <= MAX_CACHED_ROWS:
-        _put(ctx, path, keys.to_series())
+        _cache_integer_keys(ctx, path, keys.to_series())
 
 
 def cached_key_range(ctx: TableContext, path: str) -> tuple[int, int] | None:
     """Return the smallest and the greatest key of a file whose keys are cached, else None."""
-    cached: Ints | None = ctx.runtime.metadata_cache.get(_key(ctx, path))
+    cached: Ints | None = ctx.runtime.metadata_cache.get(_cache_key(ctx, path))
     return None if cached is None or not len(cached) else (int(cached[0]), int(cached[-1]))
 
 
-def _key(ctx: TableContext, path: str) -> tuple[object, ...]:
+def _cache_key(ctx: TableContext, path: str) -> tuple[object, ...]:
     return "keys", ctx.storage, path, ctx.schema.id
 
 
 def _load_keys(ctx: TableContext, file: DataFileMeta, path: str, span: float) -> Ints | None:
-    key = _key(ctx, path)
+    key = _cache_key(ctx, path)
     cached: Ints | None = ctx.runtime.metadata_cache.get(key)
     if cached is not None:
         return cached
-    if file.row_count > MAX_CACHED_ROWS or span < MIN_SPAN:
+    if file.row_count > MAX_CACHED_ROWS or span < MIN_CACHED_SPAN:
         return None
     with translate_polars_errors(ctx, [path]):
         column = scan_files(ctx, [file], [path], ctx.schema.key_fields).collect().to_series()
-    return _put(ctx, path, column)
+    return _cache_integer_keys(ctx, path, column)
 
 
-def _put(ctx: TableContext, path: str, column: pl.Series) -> Ints | None:
+def _cache_integer_keys(ctx: TableContext, path: str, column: pl.Series) -> Ints | None:
     """Cache the keys of a file; None if they cannot be searched."""
     if column.null_count():
         return None
     numbers = values(column).astype(np.int64)
     if (numbers[1:] <= numbers[:-1]).any():  # not sorted, so that binary search would miss rows
         return None
-    ctx.runtime.metadata_cache.put({_key(ctx, path): numbers}, numbers.nbytes)
+    ctx.runtime.metadata_cache.put({_cache_key(ctx, path): numbers}, numbers.nbytes)
     return numbers
 
 
@@ -158,7 +158,7 @@ class LookupLevels:
         """Return the key columns."""
         return self.ctx.schema.trimmed_primary_keys
 
-    def path(self, file: DataFileMeta) -> str:
+    def file_path(self, file: DataFileMeta) -> str:
         """Return the path of a file."""
         return data_file_path(self.ctx, self.partition, self.bucket, file)
 
@@ -177,29 +177,30 @@ class LookupResult:
 def lookup(older: LookupLevels, keys: pl.DataFrame, columns: Sequence[str]) -> LookupResult:
     """Return the newest older row of each of `keys`, with `columns`, then the level.
 
-    `keys` needs the key columns only; `columns` are of the table or of `SYSTEM`. Raises `Corrupt`, `FileMissing`,
+    `keys` needs the key columns only; `columns` are of the table or of `SYSTEM_DTYPES`. Raises `Corrupt`,
+    `FileMissing`,
     `Unsupported`, as reading does.
     """
     if not older.runs or not keys.height:
         return LookupResult(rows=_empty_rows(older, columns), positions={})
-    numbers = numbers_of(pl.DataFrame([keys.get_column(name) for name in older.key]))
-    result = None if numbers is None else _by_number(older, numbers, columns)
-    return _by_join(older, keys.unique(cols(older.key)), columns) if result is None else result
+    numbers = to_integer_keys(pl.DataFrame([keys.get_column(name) for name in older.key]))
+    result = None if numbers is None else _look_up_integers(older, numbers, columns)
+    return _look_up_by_join(older, keys.unique(cols(older.key)), columns) if result is None else result
 
 
-def _by_number(older: LookupLevels, numbers: Ints, columns: Sequence[str]) -> LookupResult | None:
+def _look_up_integers(older: LookupLevels, numbers: Ints, columns: Sequence[str]) -> LookupResult | None:
     """Return the rows of ascending integer keys, by the cached keys of files; None if a file must be read for it."""
     parts = [_empty_rows(older, columns)]
     positions: dict[str, Ints] = {}
     for run in older.runs:
-        low, high = _bounds(older, run.files)
+        low, high = _integer_key_bounds(older, run.files)
         is_hit = np.zeros(len(numbers), bool)
         hit_positions: dict[str, Ints] = {}
         starts, ends = np.searchsorted(numbers, low), np.searchsorted(numbers, high, side="right")
         for at in np.flatnonzero(starts < ends):
             file, start, end = run.files[at], starts[at], ends[at]
             span = (int(numbers[end - 1]) - int(numbers[start])) / max(1, int(high[at]) - int(low[at]))
-            hits = rows_of(older.ctx, file, older.path(file), numbers[start:end], span=span)
+            hits = find_key_rows(older.ctx, file, older.file_path(file), numbers[start:end], span=span)
             if hits is None:
                 return None
             indices, rows = hits
@@ -215,18 +216,18 @@ def _by_number(older: LookupLevels, numbers: Ints, columns: Sequence[str]) -> Lo
         positions |= hit_positions
         level = pl.Series(LEVEL, np.full(int(is_hit.sum()), run.level, np.int32))
         parts.append(
-            _rows(older, run.files, hit_positions, columns).with_columns(level) if columns else level.to_frame()
+            _read_rows_at(older, run.files, hit_positions, columns).with_columns(level) if columns else level.to_frame()
         )
     return LookupResult(rows=pl.concat(parts), positions=positions)
 
 
-def _bounds(older: LookupLevels, files: Sequence[DataFileMeta]) -> tuple[Ints, Ints]:
+def _integer_key_bounds(older: LookupLevels, files: Sequence[DataFileMeta]) -> tuple[Ints, Ints]:
     """Return the smallest and the greatest key of each file, as integers."""
-    cached = [cached_key_range(older.ctx, older.path(file)) for file in files]
+    cached = [cached_key_range(older.ctx, older.file_path(file)) for file in files]
     if None not in cached:
         ranges = np.array(cached, np.int64)
         return ranges[:, 0], ranges[:, 1]
-    both = merge_read.keys(
+    both = merge_read.decode_keys(
         older.ctx, [*(file.min_key for file in files), *(file.max_key for file in files)]
     ).to_series()
     numbers = values(both).astype(np.int64)
@@ -240,35 +241,37 @@ def _mask_deleted(rows: Ints, deleted: NDArray[np.unsignedinteger]) -> Bools:
     return deleted[indices] == rows if len(deleted) else np.zeros(len(rows), bool)
 
 
-def _by_join(older: LookupLevels, keys: pl.DataFrame, columns: Sequence[str]) -> LookupResult:
+def _look_up_by_join(older: LookupLevels, keys: pl.DataFrame, columns: Sequence[str]) -> LookupResult:
     """Return the rows of distinct keys of any columns, by reading the keys of files."""
-    left = _as_bits(keys.select(cols(older.key)))
+    left = _float_keys_as_bits(keys.select(cols(older.key)))
     parts = [_empty_rows(older, columns)]
     positions: dict[str, Ints] = {}
     for run in older.runs:
         for files in _group_files(_select_overlapping(older, run.files, keys) if left.height else []):
-            hits = _hits(older, files, left)
+            hits = _join_with_files(older, files, left)
             if not hits.height:
                 continue
             left = left.join(hits, on=cols(older.key), how="anti", nulls_equal=True, maintain_order="left")
-            where = _by_file(files, hits[ROW].to_numpy())
+            where = _split_positions_by_file(files, hits[ROW].to_numpy())
             positions |= where
             level = pl.repeat(run.level, hits.height, dtype=pl.Int32, eager=True).alias(LEVEL)
-            parts.append(_rows(older, files, where, columns).with_columns(level) if columns else level.to_frame())
+            parts.append(
+                _read_rows_at(older, files, where, columns).with_columns(level) if columns else level.to_frame()
+            )
     return LookupResult(rows=pl.concat(parts), positions=positions)
 
 
 def _select_overlapping(older: LookupLevels, files: Sequence[DataFileMeta], keys: pl.DataFrame) -> list[DataFileMeta]:
     """Return the files whose key range holds one of the keys, by sorting all bounds and keys together."""
-    low = merge_read.keys(older.ctx, [file.min_key for file in files])
-    high = merge_read.keys(older.ctx, [file.max_key for file in files])
+    low = merge_read.decode_keys(older.ctx, [file.min_key for file in files])
+    high = merge_read.decode_keys(older.ctx, [file.max_key for file in files])
     kinds = np.repeat([0, 1, 2], [len(files), keys.height, len(files)])
     numbers = np.concatenate([np.arange(len(files)), np.zeros(keys.height, np.int64), np.arange(len(files))])
     # lower bounds sort before equal keys, upper bounds after them
     every = pl.concat([low, keys.select(cols(older.key)), high]).with_columns(
         pl.Series(POSITION, np.arange(len(kinds)))
     )
-    order = by_key(every, older.key)[POSITION].to_numpy()
+    order = sort_by_key(every, older.key)[POSITION].to_numpy()
     kinds, numbers = kinds[order], numbers[order]
     passed = np.cumsum(kinds == 1)
     before, until = np.empty(len(files), np.int64), np.empty(len(files), np.int64)
@@ -289,9 +292,9 @@ def _group_files(files: Sequence[DataFileMeta]) -> Iterator[list[DataFileMeta]]:
         yield group
 
 
-def _hits(older: LookupLevels, files: Sequence[DataFileMeta], left: pl.DataFrame) -> pl.DataFrame:
+def _join_with_files(older: LookupLevels, files: Sequence[DataFileMeta], left: pl.DataFrame) -> pl.DataFrame:
     """Return the keys of `left` that are in the files, with their row numbers counted over all the files."""
-    ctx, paths = older.ctx, [older.path(file) for file in files]
+    ctx, paths = older.ctx, [older.file_path(file) for file in files]
     first = older.key[0]
     bounds = []
     if ctx.schema.field(first).type.root not in ("FLOAT", "DOUBLE") and not left[first].null_count():
@@ -300,10 +303,12 @@ def _hits(older: LookupLevels, files: Sequence[DataFileMeta], left: pl.DataFrame
     scan = scan_files(ctx, files, paths, ctx.schema.key_fields, deletions=deleted, row_index=ROW, filters=bounds)
     with translate_polars_errors(ctx, paths):
         keys = scan.collect()
-    return _as_bits(keys).join(left, on=cols(older.key), how="semi", nulls_equal=True, maintain_order="left")
+    return _float_keys_as_bits(keys).join(left, on=cols(older.key), how="semi", nulls_equal=True, maintain_order="left")
 
 
-def _by_file(files: Sequence[DataFileMeta], rows: NDArray[np.unsignedinteger]) -> dict[str, NDArray[np.int64]]:
+def _split_positions_by_file(
+    files: Sequence[DataFileMeta], rows: NDArray[np.unsignedinteger]
+) -> dict[str, NDArray[np.int64]]:
     """Convert row numbers over all files to positions in each file that has any."""
     starts = np.cumsum([0, *(file.row_count for file in files)])
     placed = np.sort(rows.astype(np.int64))
@@ -312,25 +317,27 @@ def _by_file(files: Sequence[DataFileMeta], rows: NDArray[np.unsignedinteger]) -
     return {name: positions for name, positions in parts if len(positions)}
 
 
-def _rows(
+def _read_rows_at(
     older: LookupLevels, files: Sequence[DataFileMeta], where: Mapping[str, NDArray[np.int64]], columns: Sequence[str]
 ) -> pl.DataFrame:
     ctx = older.ctx
     hit = [file for file in files if file.name in where]
-    paths = [older.path(file) for file in hit]
-    fields = [ctx.schema.field(name) for name in columns if name not in SYSTEM]
+    paths = [older.file_path(file) for file in hit]
+    fields = [ctx.schema.field(name) for name in columns if name not in SYSTEM_DTYPES]
     masks = {name: positions.astype(np.uint64) for name, positions in where.items()}
-    scan = scan_files(ctx, hit, paths, fields, system=[name for name in columns if name in SYSTEM], row_masks=masks)
+    scan = scan_files(
+        ctx, hit, paths, fields, system=[name for name in columns if name in SYSTEM_DTYPES], row_masks=masks
+    )
     with translate_polars_errors(ctx, paths):
         return scan.select(cols(columns)).collect()
 
 
 def _empty_rows(older: LookupLevels, columns: Sequence[str]) -> pl.DataFrame:
-    types = polars_schema(older.ctx.schema.fields) | SYSTEM | {LEVEL: pl.Int32()}
+    types = polars_schema(older.ctx.schema.fields) | SYSTEM_DTYPES | {LEVEL: pl.Int32()}
     return pl.DataFrame(schema={name: types[name] for name in (*columns, LEVEL)})
 
 
-def _as_bits(keys: pl.DataFrame) -> pl.DataFrame:
+def _float_keys_as_bits(keys: pl.DataFrame) -> pl.DataFrame:
     """Return the keys with floats as integers that are equal where the reference considers the floats equal."""
     floats = [name for name, dtype in keys.schema.items() if dtype.is_float()]
     return keys.with_columns(float_bits(keys[name]) for name in floats) if floats else keys
@@ -368,42 +375,43 @@ def no_previous_rows(keys: pl.DataFrame) -> pl.DataFrame:
 class KeyGroups:
     """The distinct keys of a section, numbered.
 
-    `number` is the key number of every row. `rows` are all row indices, grouped by key; the group of each key begins at
+    `key_numbers` is the key number of every row. `rows` are all row indices, grouped by key; the group of each key
+    begins at
     `starts`.
     """
 
-    number: Ints
+    key_numbers: Ints
     rows: Ints
     starts: Ints
 
     def __len__(self) -> int:
         return len(self.starts)
 
-    def any(self, mask: Bools) -> Bools:
+    def any_row(self, mask: Bools) -> Bools:
         """Return which keys have a row that is set in the mask."""
         keys_in_mask = np.zeros(len(self), bool)
-        keys_in_mask[self.number[mask]] = True
+        keys_in_mask[self.key_numbers[mask]] = True
         return keys_in_mask
 
 
-def by_full_compaction(
+def merge_for_full_compaction(
     section: pl.DataFrame, rule: MergeSpec, max_level: int, compared: Sequence[Field] | None
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the merged rows, and the changelog against the last level.
 
     A key that is in the last level only has no row in the changelog.
     """
-    groups = _groups(section, rule)
+    groups = _group_by_key(section, rule)
     below = section[LEVEL].to_numpy() != max_level
-    touched = groups.any(below)
+    touched = groups.any_row(below)
     result = _merge_with_key_numbers(section, groups, rule)
-    before = np.flatnonzero(~below & touched[groups.number])
+    before = np.flatnonzero(~below & touched[groups.key_numbers])
     return result.drop(KEY), _build_changelog(
-        section[before].drop(LEVEL), groups.number[before], result, touched, compared
+        section[before].drop(LEVEL), groups.key_numbers[before], result, touched, compared
     )
 
 
-def by_lookup(
+def merge_with_lookup(
     section: pl.DataFrame, rule: MergeSpec, previous: PreviousRows, *, compared: Sequence[Field] | None, tells: bool
 ) -> tuple[pl.DataFrame, pl.DataFrame | None]:
     """Return level 0 merged with the previous row of each key, and, if `tells`, the changelog.
@@ -412,25 +420,25 @@ def by_lookup(
     finds. Rows that are the only one of their key are merged too.
     """
     rule = replace(rule, lookup=True, merges_lone=True)
-    groups = _groups(section, rule)
+    groups = _group_by_key(section, rule)
     levels = section[LEVEL].to_numpy()
     high = _lowest_level_rows(levels, groups)
     previous_rows, number = _look_up_previous(section, rule, groups, high < 0, previous)
-    touched = groups.any(levels == 0)
+    touched = groups.any_row(levels == 0)
     older = previous_rows.with_columns(pl.lit(_LOOKUP_LEVEL, pl.Int32).alias(LEVEL)).select(cols(section.columns))
     versions = pl.concat([older, section])
-    numbers = np.concatenate([number, groups.number])
+    numbers = np.concatenate([number, groups.key_numbers])
     result = merge.merge(versions.with_columns(pl.Series(KEY, numbers)), rule, keep_deletes=True)
     if not tells:
         return result.drop(KEY), None
     inside = high[touched & (high >= 0)]
     before = pl.concat([older, section[inside]]).drop(LEVEL)
     return result.drop(KEY), _build_changelog(
-        before, np.concatenate([number, groups.number[inside]]), result, touched, compared
+        before, np.concatenate([number, groups.key_numbers[inside]]), result, touched, compared
     )
 
 
-def by_first_row(
+def merge_first_rows(
     section: pl.DataFrame, rule: MergeSpec, previous: PreviousRows, *, tells: bool
 ) -> tuple[pl.DataFrame, pl.DataFrame | None]:
     """Return the first row of each key that no level above has, and, if `tells`, the changelog.
@@ -438,8 +446,8 @@ def by_first_row(
     The changelog holds the rows that are new to the table, as they are stored.
     """
     rule = replace(rule, merges_lone=True)
-    groups = _groups(section, rule)
-    above_level_0 = groups.any(section[LEVEL].to_numpy() > 0)
+    groups = _group_by_key(section, rule)
+    above_level_0 = groups.any_row(section[LEVEL].to_numpy() > 0)
     _, number = _look_up_previous(section, rule, groups, ~above_level_0, previous)
     elsewhere = np.zeros(len(groups), bool)
     elsewhere[number] = True
@@ -452,16 +460,16 @@ def by_first_row(
 # ---- keys of a section -----------------------------------------------------------------------------------------------
 
 
-def _groups(section: pl.DataFrame, rule: MergeSpec) -> KeyGroups:
+def _group_by_key(section: pl.DataFrame, rule: MergeSpec) -> KeyGroups:
     rows, starts = keyed.blocks(keyed.encode_keys(section, rule.key))
     number = np.empty(section.height, np.int64)
     number[rows] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(rows)))
-    return KeyGroups(number=number, rows=rows, starts=starts)
+    return KeyGroups(key_numbers=number, rows=rows, starts=starts)
 
 
 def _merge_with_key_numbers(section: pl.DataFrame, groups: KeyGroups, rule: MergeSpec) -> pl.DataFrame:
     """Return the merged rows with their key numbers: a column that is in no rule comes from the newest row."""
-    return merge.merge(section.with_columns(pl.Series(KEY, groups.number)), rule, keep_deletes=True)
+    return merge.merge(section.with_columns(pl.Series(KEY, groups.key_numbers)), rule, keep_deletes=True)
 
 
 def _lowest_level_rows(levels: Array, groups: KeyGroups) -> Ints:
@@ -472,7 +480,7 @@ def _lowest_level_rows(levels: Array, groups: KeyGroups) -> Ints:
     if len(groups):
         lowest = np.repeat(np.minimum.reduceat(ranked, groups.starts), np.diff(groups.starts, append=len(groups.rows)))
         lowest_rows = groups.rows[(placed > 0) & (placed == lowest)]
-        row_of_key[groups.number[lowest_rows]] = lowest_rows
+        row_of_key[groups.key_numbers[lowest_rows]] = lowest_rows
     return row_of_key
 
 

@@ -35,7 +35,7 @@ from lakekit import parallel
 from lakekit.codec import binary_row
 from lakekit.columns import KIND, LEVEL, ROW, SEQUENCE, col, cols, drop_columns, split_by_chunk, without_empty_chunks
 from lakekit.data_file.reader import scan_files, translate_polars_errors
-from lakekit.data_file.row_kinds import is_counted
+from lakekit.data_file.row_kinds import is_proved_add_only
 from lakekit.errors import Corrupt, InvalidOption, ValueOutOfRange
 from lakekit.format.polars_types import polars_schema
 from lakekit.lsm import merge, sorted_runs
@@ -59,7 +59,7 @@ DECODED_RATIO = 6
 """About how many bytes of memory a byte of a compressed data file takes in a merge: measured on ten mixed columns."""
 
 
-_BYTES = {
+_TYPE_BYTES = {
     "BOOLEAN": 1,
     "TINYINT": 1,
     "SMALLINT": 2,
@@ -74,25 +74,25 @@ _BYTES = {
 }
 _TEXT_BYTES = 24
 """The bytes of a text's slot and of a short text; a decimal takes less."""
-_MOST_PIECES = 1 << 16
+_MAX_SLICES = 1 << 16
 """The most pieces: wrong sizes and row counts in metadata, which reading detects, must not make a longer list."""
-_PER_SLICE = 1000
+_SAMPLED_ROWS_PER_SLICE = 1000
 """How many keys are sampled for each slice."""
 
 
-def decoded_bytes(task: MergeTask) -> int:
+def estimate_decoded_bytes(task: MergeTask) -> int:
     """Return about how much memory all rows of the task's files take."""
     return sum(file.size_bytes for file in task.files) * DECODED_RATIO
 
 
-def row_bytes(fields: Iterable[Field]) -> int:
+def estimate_row_bytes(fields: Iterable[Field]) -> int:
     """Return about how much memory a row takes uncompressed; texts and lists are assumed to be short."""
-    return sum(_width(field.type) for field in fields)
+    return sum(_estimate_width(field.type) for field in fields)
 
 
-def _width(t: DataType) -> int:
-    inner = sum(_width(u) for u in (t.element, t.key, t.value, *(f.type for f in t.fields)) if u is not None)
-    return inner or _BYTES.get(t.root, _TEXT_BYTES)
+def _estimate_width(t: DataType) -> int:
+    inner = sum(_estimate_width(u) for u in (t.element, t.key, t.value, *(f.type for f in t.fields)) if u is not None)
+    return inner or _TYPE_BYTES.get(t.root, _TEXT_BYTES)
 
 
 def split_by_key_range(task: MergeTask, weight_bytes: int | None = None) -> list[MergeTask]:
@@ -100,12 +100,12 @@ def split_by_key_range(task: MergeTask, weight_bytes: int | None = None) -> list
 
     `weight_bytes` is how much memory all its rows take; None: estimated from the sizes of its files.
     """
-    weight = decoded_bytes(task) if weight_bytes is None else weight_bytes
-    pieces = min(_MOST_PIECES, -(-weight // max(1, task.ctx.options.lakekit_merge_memory_bytes)))
+    weight = estimate_decoded_bytes(task) if weight_bytes is None else weight_bytes
+    pieces = min(_MAX_SLICES, -(-weight // max(1, task.ctx.options.lakekit_merge_memory_bytes)))
     if pieces <= 1:
         return [task]
-    low = keys(task.ctx, [file.min_key for file in task.files])
-    high = keys(task.ctx, [file.max_key for file in task.files])
+    low = decode_keys(task.ctx, [file.min_key for file in task.files])
+    high = decode_keys(task.ctx, [file.max_key for file in task.files])
     rows = np.array([file.row_count for file in task.files])
     ranges = sorted_runs.split_key_ranges(low, high, rows, -(-int(rows.sum()) // pieces))
     if (
@@ -124,17 +124,20 @@ def split_by_key_range(task: MergeTask, weight_bytes: int | None = None) -> list
 def _split_by_sample(task: MergeTask, pieces: int) -> list[MergeTask]:
     """Split by the whole key, at quantiles of a sample, where the first column has too few values."""
     fields = task.ctx.schema.key_fields
-    step = max(1, sum(file.row_count for file in task.files) // (pieces * _PER_SLICE))
+    step = max(1, sum(file.row_count for file in task.files) // (pieces * _SAMPLED_ROWS_PER_SLICE))
     names = [field.name for field in fields]
     with translate_polars_errors(task.ctx, task.paths):
         scan = scan_files(
             task.ctx, task.files, task.paths, fields, deletions=task.deletions, snapshot_id=task.snapshot_id
         )
-        sample = scan.filter(*task.bounds).gather_every(step).collect().sort(cols(names))
+        sample = scan.filter(*task.range_conditions).gather_every(step).collect().sort(cols(names))
     positions = np.arange(1, pieces) * sample.height // pieces
     cuts = sample[np.unique(positions)].unique(maintain_order=True) if sample.height else sample
     bounds = [None, *(_key_at_least(cuts[at]) for at in range(cuts.height)), None]
-    return [replace(task, bounds=(*task.bounds, *_range_bounds(low, high))) for low, high in pairwise(bounds)]
+    return [
+        replace(task, range_conditions=(*task.range_conditions, *_range_bounds(low, high)))
+        for low, high in pairwise(bounds)
+    ]
 
 
 def _key_at_least(key: pl.DataFrame) -> pl.Expr:
@@ -150,7 +153,7 @@ def _range_bounds(low: pl.Expr | None, high: pl.Expr | None) -> list[pl.Expr]:
     return [*([] if low is None else [low]), *([] if high is None else [~high])]
 
 
-def keys(ctx: TableContext, rows: Sequence[bytes]) -> pl.DataFrame:
+def decode_keys(ctx: TableContext, rows: Sequence[bytes]) -> pl.DataFrame:
     """Decode serialized keys to columns with the table's names."""
     fields = ctx.schema.key_fields
     decoded = binary_row.decode_columns(pa.array(rows, pa.binary()), [field.type for field in fields])
@@ -175,7 +178,7 @@ def _restrict_to_range(task: MergeTask, key_range: KeyRange, low: pl.DataFrame, 
         task,
         files=tuple(task.files[at] for at in indices),
         paths=tuple(task.paths[at] for at in indices),
-        bounds=() if expr is None else (expr,),
+        range_conditions=() if expr is None else (expr,),
     )
 
 
@@ -184,7 +187,7 @@ def _restrict_to_range(task: MergeTask, key_range: KeyRange, low: pl.DataFrame, 
 
 SELECTIVE_RATIO = 0.1
 """If fewer than this share of all versions satisfy a condition, only their keys are compared."""
-SYSTEM: dict[str, pl.DataType] = {KIND: pl.Int8(), SEQUENCE: pl.Int64()}
+SYSTEM_DTYPES: dict[str, pl.DataType] = {KIND: pl.Int8(), SEQUENCE: pl.Int64()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,9 +195,9 @@ class MergeTask:
     """Files of one bucket to be merged together, oldest versions first.
 
     Attributes:
-        in_order: sequence numbers rise from file to file, so that file order is version order.
-        bounds: conditions on key columns that select a slice of the files.
-        on_key: the caller's conditions on key columns.
+        is_in_sequence: sequence numbers rise from file to file, so that file order is version order.
+        range_conditions: conditions on key columns that select a slice of the files.
+        key_conditions: the caller's conditions on key columns.
         deletions: deleted positions by file name.
         keeps_deletes: keep deletes that are the newest version of their key.
         snapshot_id: for error messages.
@@ -204,25 +207,25 @@ class MergeTask:
     files: tuple[DataFileMeta, ...]
     paths: tuple[str, ...]
     spec: MergeSpec
-    in_order: bool
-    bounds: tuple[pl.Expr, ...] = ()
-    on_key: tuple[pl.Expr, ...] = ()
+    is_in_sequence: bool
+    range_conditions: tuple[pl.Expr, ...] = ()
+    key_conditions: tuple[pl.Expr, ...] = ()
     deletions: Mapping[str, NDArray[np.unsignedinteger]] | None = None
     keeps_deletes: bool = False
     snapshot_id: int | None = None
 
     @property
-    def retracts(self) -> bool:
+    def may_retract(self) -> bool:
         """Return whether a file may hold retracting rows.
 
         At level 0 only row kinds say so, which cost nothing measurable beside the keys.
         """
-        return not all(map(is_counted, self.files))
+        return not all(map(is_proved_add_only, self.files))
 
     @property
-    def below(self) -> tuple[pl.Expr, ...]:
+    def conditions_on_all_versions(self) -> tuple[pl.Expr, ...]:
         """Return the conditions that keep or drop all versions of a key alike."""
-        return (*self.on_key, *self.bounds)
+        return (*self.key_conditions, *self.range_conditions)
 
 
 def merge_lazily(tasks: Sequence[MergeTask], fields: Sequence[Field], *, system: Sequence[str] = ()) -> pl.LazyFrame:
@@ -236,7 +239,7 @@ def merge_lazily(tasks: Sequence[MergeTask], fields: Sequence[Field], *, system:
     long as they fit the memory of one merge.
     """
     schema = dict(polars_schema(fields, timestamp_unit=tasks[0].ctx.options.lakekit_timestamp_unit))
-    schema |= {name: SYSTEM[name] for name in system}
+    schema |= {name: SYSTEM_DTYPES[name] for name in system}
 
     # Polars passes `batch_size` to every source
     def source(
@@ -261,38 +264,42 @@ def _merge_tasks(
     pieces = (piece for task in tasks for piece in split_by_key_range(task))
     if n_rows is not None:
         return _merge_first_rows(pieces, names, predicate, n_rows)
-    if tasks[0].on_key and sum(map(decoded_bytes, tasks)) <= tasks[0].ctx.options.lakekit_merge_memory_bytes:
+    if (
+        tasks[0].key_conditions
+        and sum(map(estimate_decoded_bytes, tasks)) <= tasks[0].ctx.options.lakekit_merge_memory_bytes
+    ):
         # a value out of range may belong to a row that does not win: then each bucket is read by itself
         with suppress(ValueOutOfRange):
-            sections = _sections(tasks, names, predicate)
+            sections = _read_versions(tasks, names, predicate)
             return parallel.map_prefetch(
                 lambda task_section: _merge_section(*task_section, names, predicate), sections, parallel.core_count()
             )
-    return parallel.map_prefetch(lambda piece: rows(piece, names, predicate), pieces, parallel.core_count())
+    return parallel.map_prefetch(lambda piece: read_merged_rows(piece, names, predicate), pieces, parallel.core_count())
 
 
-def rows(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
-    """Return the merged rows that satisfy `condition`, with exactly the columns `names` of the table or of `SYSTEM`.
+def read_merged_rows(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
+    """Return the merged rows that satisfy `condition`, with exactly the columns `names`.
 
+    `names` are columns of the table or of `SYSTEM_DTYPES`.
     Raises `ValueOutOfRange` for a value that a changed type of its column cannot hold; where the engine selects rows,
     only for values of winning rows.
     """
     try:
-        return _rows(task, names, condition)
+        return _read_task_rows(task, names, condition)
     except ValueOutOfRange:
         if not merge.selects_rows(task.spec):
             raise
-        return _rows(select_winners(task), names, condition)
+        return _read_task_rows(delete_losing_rows(task), names, condition)
 
 
-def select_winners(task: MergeTask) -> MergeTask:
+def delete_losing_rows(task: MergeTask) -> MergeTask:
     """Return the task with every row deleted that is not the winner of its key.
 
     The values of those rows are not read, and not cast to the column types of today.
     """
     with translate_polars_errors(task.ctx, task.paths):
-        keys = _read_keys(task, has_kinds=True).filter(*task.below).collect()
-    check_kinds(keys[KIND], task.paths)
+        keys = _read_keys(task, has_kinds=True).filter(*task.conditions_on_all_versions).collect()
+    check_row_kinds(keys[KIND], task.paths)
     wins = _mark_winners(task, keys, keep_deletes=True)
     ends = np.cumsum([file.row_count for file in task.files])
     by_file = zip(task.files, np.split(wins, ends[:-1]), strict=True)
@@ -301,12 +308,12 @@ def select_winners(task: MergeTask) -> MergeTask:
     )
 
 
-def _rows(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
-    if _filters_values(task, condition):
+def _read_task_rows(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
+    if _filters_on_values(task, condition):
         assert condition is not None
         with translate_polars_errors(task.ctx, task.paths):
             return _merge_filtered(task, names, condition)
-    [(_, versions)] = _sections([task], names, condition)
+    [(_, versions)] = _read_versions([task], names, condition)
     return _merge_section(task, versions, names, condition)
 
 
@@ -319,34 +326,38 @@ def _merge_first_rows(
     """
     used = names if predicate is None else list(dict.fromkeys((*names, *predicate.meta.root_names())))
     for piece in pieces:
-        merged = rows(piece, used, None).head(n_rows)
+        merged = read_merged_rows(piece, used, None).head(n_rows)
         n_rows -= merged.height
         yield _filter(merged, predicate).select(cols(names))
         if n_rows == 0:
             return
 
 
-def _sections(
+def _read_versions(
     tasks: Sequence[MergeTask], names: Sequence[str], condition: pl.Expr | None
 ) -> list[tuple[MergeTask, pl.DataFrame]]:
     """Return each task with the versions that conditions on keys leave, in the columns that its merge needs."""
-    frames = [_section(task, names, condition) for task in tasks]
+    frames = [_scan_versions(task, names, condition) for task in tasks]
     with translate_polars_errors(tasks[0].ctx, [path for task in tasks for path in task.paths]):
         sections = [frames[0].collect()] if len(frames) == 1 else pl.collect_all(frames)
     return list(zip(tasks, sections, strict=True))
 
 
-def _section(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -> pl.LazyFrame:
+def _scan_versions(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -> pl.LazyFrame:
     used = {*names, *([] if condition is None else condition.meta.root_names())}
     if merge.selects_rows(task.spec):
         needed: AbstractSet[str] = {*task.spec.key, *task.spec.sequence_fields, *used}
-        system = _age(task, {*used, KIND} if _has_kinds(task) else used)
+        system = _version_columns(task, {*used, KIND} if _needs_row_kinds(task) else used)
     else:
         needed = set(
-            merge.required_columns(task.spec, [name for name in dict.fromkeys((*names, *used)) if name not in SYSTEM])
+            merge.required_columns(
+                task.spec, [name for name in dict.fromkeys((*names, *used)) if name not in SYSTEM_DTYPES]
+            )
         )
-        system = _age(task, {KIND, *used})
-    return _scan(task, [name for name in task.ctx.schema.names if name in needed], system=system).filter(*task.below)
+        system = _version_columns(task, {KIND, *used})
+    return _scan_task(task, [name for name in task.ctx.schema.names if name in needed], system=system).filter(
+        *task.conditions_on_all_versions
+    )
 
 
 def _merge_section(
@@ -354,13 +365,13 @@ def _merge_section(
 ) -> pl.DataFrame:
     """Return the merged rows of a section that satisfy `condition`."""
     if not merge.selects_rows(task.spec):
-        check_kinds(versions[KIND], task.paths)
-        with add_file_path(task.paths):
+        check_row_kinds(versions[KIND], task.paths)
+        with add_paths_to_errors(task.paths):
             merged = merge.merge(versions, task.spec, keep_deletes=task.keeps_deletes)
         return _filter(merged, condition).select(cols(names))
-    kinds = _has_kinds(task)
+    kinds = _needs_row_kinds(task)
     if kinds:
-        check_kinds(versions[KIND], task.paths)
+        check_row_kinds(versions[KIND], task.paths)
     mask = merge.winner_mask(versions, task.spec, keep_deletes=task.keeps_deletes or not kinds)
     filter_columns = [] if condition is None else condition.meta.root_names()
     winners = versions.select(cols(dict.fromkeys((*names, *filter_columns)))).filter(pl.Series(mask))
@@ -371,30 +382,30 @@ def _filter(merged: pl.DataFrame, condition: pl.Expr | None) -> pl.DataFrame:
     return merged if condition is None else without_empty_chunks(merged).filter(condition)
 
 
-def _has_kinds(task: MergeTask) -> bool:
+def _needs_row_kinds(task: MergeTask) -> bool:
     """Return whether an engine that selects rows needs their row kinds."""
-    return task.retracts or task.spec.ignore_delete
+    return task.may_retract or task.spec.ignore_delete
 
 
-def _filters_values(task: MergeTask, condition: pl.Expr | None) -> bool:
+def _filters_on_values(task: MergeTask, condition: pl.Expr | None) -> bool:
     """Return whether the payload is to be read under the condition, apart from the keys."""
-    if condition is None or task.on_key or not merge.selects_rows(task.spec):
+    if condition is None or task.key_conditions or not merge.selects_rows(task.spec):
         return False
     return not {*task.spec.key, *task.spec.sequence_fields}.issuperset(condition.meta.root_names())
 
 
 def _merge_filtered(task: MergeTask, names: Sequence[str], condition: pl.Expr) -> pl.DataFrame:
     """Return the winners under a condition on values: reads versions that satisfy it, then keys alone."""
-    kinds = _has_kinds(task)
+    kinds = _needs_row_kinds(task)
     used = {*names, *condition.meta.root_names()}
     wanted = [name for name in task.ctx.schema.names if name in used or name in task.spec.key]
-    payload = _scan(task, wanted, system=[name for name in SYSTEM if name in used], row_index=ROW)
-    matching = payload.filter(*task.bounds, condition).collect()
+    payload = _scan_task(task, wanted, system=[name for name in SYSTEM_DTYPES if name in used], row_index=ROW)
+    matching = payload.filter(*task.range_conditions, condition).collect()
     if not matching.height:
         return matching.select(cols(names))
-    keys = _read_keys(task, has_kinds=kinds).filter(*task.bounds).collect()
+    keys = _read_keys(task, has_kinds=kinds).filter(*task.range_conditions).collect()
     if kinds:
-        check_kinds(keys[KIND], task.paths)
+        check_row_kinds(keys[KIND], task.paths)
     if matching.height < keys.height * SELECTIVE_RATIO and not any(
         keys.schema[name].is_float() for name in task.spec.key
     ):
@@ -413,18 +424,18 @@ def _read_keys(task: MergeTask, *, has_kinds: bool) -> pl.LazyFrame:
     """Return the columns that decide which version of each key wins, with row numbers over all files."""
     needed = {*task.spec.key, *task.spec.sequence_fields}
     names = [name for name in task.ctx.schema.names if name in needed]
-    return _scan(task, names, system=_age(task, {KIND} if has_kinds else set()), row_index=ROW)
+    return _scan_task(task, names, system=_version_columns(task, {KIND} if has_kinds else set()), row_index=ROW)
 
 
 def _mark_winners(task: MergeTask, keys: pl.DataFrame, *, keep_deletes: bool) -> NDArray[np.bool_]:
-    """Return a mask over all rows of the files that is set for the winners among `keys`."""
+    """Return a mask over all rows of the files that is set for the winners among `decode_keys`."""
     wins = np.zeros(sum(file.row_count for file in task.files), bool)
     wins[keys[ROW].to_numpy()[merge.winner_mask(keys, task.spec, keep_deletes=keep_deletes)]] = True
     return wins
 
 
 @contextmanager
-def add_file_path(paths: Sequence[str]) -> Iterator[None]:
+def add_paths_to_errors(paths: Sequence[str]) -> Iterator[None]:
     """Add the paths of the files to a `Corrupt` that a merge raises about a value."""
     try:
         yield
@@ -437,7 +448,7 @@ def add_file_path(paths: Sequence[str]) -> Iterator[None]:
         ) from None
 
 
-def check_kinds(kinds: pl.Series, paths: Sequence[str] = ()) -> None:
+def check_row_kinds(kinds: pl.Series, paths: Sequence[str] = ()) -> None:
     """Raise `Corrupt` for a byte that is no row kind; `paths` are the files it may come from."""
     low, high = kinds.min(), kinds.max()
     if kinds.null_count() or (
@@ -452,12 +463,12 @@ def check_kinds(kinds: pl.Series, paths: Sequence[str] = ()) -> None:
         )
 
 
-def _age(task: MergeTask, requested: AbstractSet[str]) -> list[str]:
+def _version_columns(task: MergeTask, requested: AbstractSet[str]) -> list[str]:
     """Return the system columns to read: those requested, and those that decide which version is newer.
 
     The sequence number is left out if the order of the files decides.
     """
-    names = [] if task.in_order and not task.spec.sequence_fields and SEQUENCE not in requested else [SEQUENCE]
+    names = [] if task.is_in_sequence and not task.spec.sequence_fields and SEQUENCE not in requested else [SEQUENCE]
     if KIND in requested:
         names.append(KIND)
     if task.spec.lookup:
@@ -465,7 +476,7 @@ def _age(task: MergeTask, requested: AbstractSet[str]) -> list[str]:
     return names
 
 
-def _scan(
+def _scan_task(
     task: MergeTask, names: Sequence[str], *, system: Sequence[str], row_index: str | None = None
 ) -> pl.LazyFrame:
     fields = [task.ctx.schema.field(name) for name in names]
@@ -484,8 +495,8 @@ def _scan(
 # ---- record expiration --------------------------------------------------
 
 
-_MILLIS_FROM = 10**12
-_FIELD = "record-level.time-field"
+_MIN_MILLIS = 10**12
+_TIME_FIELD_OPTION = "record-level.time-field"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -496,12 +507,12 @@ class RecordExpiration:
     field: Field
     oldest_s: int
 
-    def alive(self) -> pl.Expr:
+    def unexpired_condition(self) -> pl.Expr:
         """Return the condition that is true for rows to keep."""
-        seconds = _seconds(col(self.field.name), self.field.type)
+        seconds = _to_epoch_seconds(col(self.field.name), self.field.type)
         return (seconds >= self.oldest_s).fill_null(value=True)
 
-    def is_due(self, file: DataFileMeta) -> bool:
+    def may_have_expired_rows(self, file: DataFileMeta) -> bool:
         """Return whether the file's statistics say that one of its rows is expired; False without statistics."""
         schema = schemas.schema_of_file(self.ctx, file.schema_id)
         names = schema.names if file.value_stats_cols is None else file.value_stats_cols
@@ -517,10 +528,10 @@ class RecordExpiration:
             return int(smallest.millis / 1000) < self.oldest_s
         if not isinstance(smallest, int):
             return False
-        return (smallest // 1000 if smallest >= _MILLIS_FROM else smallest) < self.oldest_s
+        return (smallest // 1000 if smallest >= _MIN_MILLIS else smallest) < self.oldest_s
 
 
-def expiry_rule(ctx: TableContext, now_ms: int) -> RecordExpiration | None:
+def record_expiration(ctx: TableContext, now_ms: int) -> RecordExpiration | None:
     """Return when rows of the table expire; None if they never do.
 
     Raises:
@@ -531,31 +542,31 @@ def expiry_rule(ctx: TableContext, now_ms: int) -> RecordExpiration | None:
         return None
     if name is None:
         raise InvalidOption(
-            f"{ctx.name} sets record-level.expire-time; {_FIELD} must name the column that holds a row's time",
-            key=_FIELD,
+            f"{ctx.name} sets record-level.expire-time; {_TIME_FIELD_OPTION} must name the column of a row's time",
+            key=_TIME_FIELD_OPTION,
         )
     if not ctx.schema.has(name):
         column_names = ", ".join(ctx.schema.names)
         raise InvalidOption(
-            f"{_FIELD} of {ctx.name} is {name!r}, which is not there; columns are {column_names}",
-            key=_FIELD,
+            f"{_TIME_FIELD_OPTION} of {ctx.name} is {name!r}, which is not there; columns are {column_names}",
+            key=_TIME_FIELD_OPTION,
             value=name,
         )
     field = ctx.schema.field(name)
     if field.type.root not in ("INT", "BIGINT", *TIMESTAMPS):
         msg = (
-            f"{_FIELD} of {ctx.name} is {name!r} of type {field.type}; it must be INT, BIGINT, TIMESTAMP or "
-            "TIMESTAMP_LTZ"
+            f"{_TIME_FIELD_OPTION} of {ctx.name} is {name!r} of type {field.type}; it must be INT, BIGINT, TIMESTAMP "
+            "or TIMESTAMP_LTZ"
         )
-        raise InvalidOption(msg, key=_FIELD, value=name)
+        raise InvalidOption(msg, key=_TIME_FIELD_OPTION, value=name)
     return RecordExpiration(ctx=ctx, field=field, oldest_s=now_ms // 1000 - span_ms // 1000)
 
 
-def _seconds(column: pl.Expr, t: DataType) -> pl.Expr:
+def _to_epoch_seconds(column: pl.Expr, t: DataType) -> pl.Expr:
     """Return the time of a row in whole seconds."""
     if t.root == "INT":
         return column.cast(pl.Int64)
     if t.root == "BIGINT":
-        return pl.when(column >= _MILLIS_FROM).then(column // 1000).otherwise(column)
+        return pl.when(column >= _MIN_MILLIS).then(column // 1000).otherwise(column)
     millis = column.dt.epoch("ms")
     return pl.when(millis < 0).then(-(-millis // 1000)).otherwise(millis // 1000)

@@ -44,7 +44,7 @@ _BUCKET_BYTES = 120
 class PartitionSequences(NamedTuple):
     """The greatest sequence number of each bucket that has files, and the number of buckets."""
 
-    greatest: Mapping[int, int]
+    max_sequences: Mapping[int, int]
     total_buckets: int | None
 
 
@@ -55,22 +55,22 @@ class _CachedSequences(NamedTuple):
     partitions: Mapping[bytes, PartitionSequences]
 
 
-def find(ctx: TableContext, snapshot: Snapshot, partition: bytes) -> PartitionSequences | None:
+def cached_sequences(ctx: TableContext, snapshot: Snapshot, partition: bytes) -> PartitionSequences | None:
     """Return the cached numbers of a partition as of a snapshot; None if there are none."""
-    cached: _CachedSequences | None = ctx.runtime.metadata_cache.get(_key(ctx))
+    cached: _CachedSequences | None = ctx.runtime.metadata_cache.get(_cache_key(ctx))
     return cached.partitions.get(partition) if cached is not None and cached.end == snapshot else None
 
 
 def cache_sequences(ctx: TableContext, snapshot: Snapshot, partitions: Mapping[bytes, PartitionSequences]) -> None:
     """Cache the numbers of some partitions as of a snapshot."""
-    cached: _CachedSequences | None = ctx.runtime.metadata_cache.get(_key(ctx))
+    cached: _CachedSequences | None = ctx.runtime.metadata_cache.get(_cache_key(ctx))
     before = cached.partitions if cached is not None and cached.end == snapshot else {}
-    _put(ctx, snapshot, {**before, **partitions})
+    _cache_partitions(ctx, snapshot, {**before, **partitions})
 
 
-def remember(ctx: TableContext, before: Snapshot, after: Snapshot, rows: Iterable[Row]) -> None:
+def advance_cached_sequences(ctx: TableContext, before: Snapshot, after: Snapshot, rows: Iterable[Row]) -> None:
     """Update the cached numbers to the snapshot `after`, which follows `before` directly and adds `rows`."""
-    cached: _CachedSequences | None = ctx.runtime.metadata_cache.get(_key(ctx))
+    cached: _CachedSequences | None = ctx.runtime.metadata_cache.get(_cache_key(ctx))
     if cached is None or cached.end != before or after.commit_kind == "OVERWRITE":
         return
     added: dict[bytes, list[tuple[int, int, int]]] = {}
@@ -78,7 +78,7 @@ def remember(ctx: TableContext, before: Snapshot, after: Snapshot, rows: Iterabl
         if kind == ADD and partition in cached.partitions:
             added.setdefault(partition, []).append((bucket, total, file.max_sequence_number))
     changed = {partition: _add_files(cached.partitions[partition], files) for partition, files in added.items()}
-    _put(
+    _cache_partitions(
         ctx,
         after,
         {name: numbers for name, numbers in {**cached.partitions, **changed}.items() if numbers is not None}
@@ -89,7 +89,7 @@ def remember(ctx: TableContext, before: Snapshot, after: Snapshot, rows: Iterabl
 
 def _add_files(numbers: PartitionSequences, files: Iterable[tuple[int, int, int]]) -> PartitionSequences | None:
     """Return the numbers with files (bucket, total, sequence number) added; None if they contradict."""
-    greatest, total_buckets = dict(numbers.greatest), numbers.total_buckets
+    greatest, total_buckets = dict(numbers.max_sequences), numbers.total_buckets
     for bucket, total, number in files:
         if bucket >= 0:
             if total_buckets not in (None, total):
@@ -99,12 +99,12 @@ def _add_files(numbers: PartitionSequences, files: Iterable[tuple[int, int, int]
     return PartitionSequences(greatest, total_buckets)
 
 
-def _put(ctx: TableContext, end: Snapshot, partitions: Mapping[bytes, PartitionSequences]) -> None:
-    size = sum(len(numbers.greatest) + 1 for numbers in partitions.values())
-    ctx.runtime.metadata_cache.put({_key(ctx): _CachedSequences(end, partitions)}, _BUCKET_BYTES * (size + 1))
+def _cache_partitions(ctx: TableContext, end: Snapshot, partitions: Mapping[bytes, PartitionSequences]) -> None:
+    size = sum(len(numbers.max_sequences) + 1 for numbers in partitions.values())
+    ctx.runtime.metadata_cache.put({_cache_key(ctx): _CachedSequences(end, partitions)}, _BUCKET_BYTES * (size + 1))
 
 
-def _key(ctx: TableContext) -> tuple[object, ...]:
+def _cache_key(ctx: TableContext) -> tuple[object, ...]:
     return "sequences", ctx.storage, ctx.paths.snapshot_dir
 
 
@@ -156,11 +156,11 @@ class SnapshotBuckets:
     _totals: dict[bytes, int | None]
     _greatest: dict[bytes, dict[int, int]]
     _index: dict[tuple[bytes, int], list[IndexManifestEntry]] | None = None
-    _is_whole: bool = False
+    _is_fully_loaded: bool = False
     """Whether the files of every partition were read."""
 
     @staticmethod
-    def of(ctx: TableContext, snapshot: Snapshot | None) -> SnapshotBuckets:
+    def at_snapshot(ctx: TableContext, snapshot: Snapshot | None) -> SnapshotBuckets:
         """Return the buckets of a snapshot; None is a table without snapshots."""
         return SnapshotBuckets(ctx=ctx, snapshot=snapshot, _buckets={}, _totals={}, _greatest={})
 
@@ -169,8 +169,8 @@ class SnapshotBuckets:
         missing = [partition for partition in dict.fromkeys(partitions) if partition not in self._totals]
         if self.snapshot is None or not missing:
             return
-        if self._is_whole:
-            self._learn(missing, None)
+        if self._is_fully_loaded:
+            self._add_live_files(missing, None)
             return
         wanted = pa.array(missing, pa.binary())
 
@@ -178,7 +178,7 @@ class SnapshotBuckets:
             return np.asarray(pc.is_in(column, value_set=wanted).to_numpy(zero_copy_only=False), bool)
 
         partitioned = bool(self.ctx.schema.partition_keys)
-        self._learn(
+        self._add_live_files(
             missing,
             manifest_reader.read_live_entries(self.ctx, self.snapshot, keep_partitions=inside if partitioned else None),
         )
@@ -190,33 +190,33 @@ class SnapshotBuckets:
                 [
                     partition
                     for partition in dict.fromkeys(partitions)
-                    if find(self.ctx, self.snapshot, partition) is None
+                    if cached_sequences(self.ctx, self.snapshot, partition) is None
                 ]
             )
 
-    def places(self) -> list[tuple[bytes, int]]:
+    def bucket_ids(self) -> list[tuple[bytes, int]]:
         """Return every (partition, bucket) that has files. Raises as `load` does."""
         if self.snapshot is None:
             return []
-        if not self._is_whole:
+        if not self._is_fully_loaded:
             live = manifest_reader.read_live_entries(self.ctx, self.snapshot)
             partitions = live.column("partition").unique().to_pylist()  # scalar: one a partition
             if self._totals.keys().isdisjoint(partitions):
-                self._learn(partitions, live)
+                self._add_live_files(partitions, live)
             else:
                 self.load(partitions)
-            self._is_whole = True
+            self._is_fully_loaded = True
         return list(self._buckets)
 
-    def bucket(self, partition: bytes, bucket: int) -> RestoredBucket:
+    def restore_bucket(self, partition: bytes, bucket: int) -> RestoredBucket:
         """Return one bucket. Raises as `load` does."""
         if self.snapshot is None:
             return EMPTY_BUCKET
-        bounds = self._known(partition)
+        bounds = self._loaded_sequences(partition)
         index = self._index_entries().get((partition, bucket), [])
         return RestoredBucket(
             live_files=partial(self.files, partition, bucket),
-            max_sequence=bounds.greatest.get(bucket, NO_SEQUENCE),
+            max_sequence=bounds.max_sequences.get(bucket, NO_SEQUENCE),
             total_buckets=bounds.total_buckets,
             vectors=tuple(entry for entry in index if entry.index_type == DELETION_VECTORS),
             hash_index=next((entry for entry in index if entry.index_type == HASH), None),
@@ -238,9 +238,11 @@ class SnapshotBuckets:
         sizes = entries.numbers("file_size")
         return int(sizes.sum() if places is None else sizes[places].sum())
 
-    def _known(self, partition: bytes) -> PartitionSequences:
+    def _loaded_sequences(self, partition: bytes) -> PartitionSequences:
         cached = (
-            None if self.snapshot is None or partition in self._totals else find(self.ctx, self.snapshot, partition)
+            None
+            if self.snapshot is None or partition in self._totals
+            else cached_sequences(self.ctx, self.snapshot, partition)
         )
         if cached is not None:
             return cached
@@ -256,14 +258,14 @@ class SnapshotBuckets:
             self._index = by_bucket
         return self._index
 
-    def _learn(self, partitions: Sequence[bytes], live: ManifestEntries | None) -> None:
+    def _add_live_files(self, partitions: Sequence[bytes], live: ManifestEntries | None) -> None:
         """Add the live files of some partitions; if files contradict each other, add nothing and raise `Corrupt`."""
         assert self.snapshot is not None
         self._totals |= dict.fromkeys(partitions)
         self._greatest |= {partition: {} for partition in partitions}
         try:
             if live is not None:
-                self._keep(live)
+                self._group_by_bucket(live)
         except Corrupt:
             dropped = set(partitions)
             self._buckets = {
@@ -278,7 +280,7 @@ class SnapshotBuckets:
         }
         cache_sequences(self.ctx, self.snapshot, learned)
 
-    def _keep(self, live: ManifestEntries) -> None:
+    def _group_by_bucket(self, live: ManifestEntries) -> None:
         """Group entries by bucket; record greatest sequence numbers and the number of buckets of each partition."""
         if not len(live):
             return
@@ -293,9 +295,9 @@ class SnapshotBuckets:
             bucket_id = names[codes[first]], int(buckets[first])
             self._greatest.setdefault(bucket_id[0], {})[bucket_id[1]] = int(number)
             self._buckets[bucket_id] = live, None if len(starts) == 1 else np.sort(rows)
-            self._count(bucket_id[0], np.unique(totals[rows]), int(buckets[first]))
+            self._check_bucket_count(bucket_id[0], np.unique(totals[rows]), int(buckets[first]))
 
-    def _count(self, partition: bytes, totals: NDArray[np.int32], bucket: int) -> None:
+    def _check_bucket_count(self, partition: bytes, totals: NDArray[np.int32], bucket: int) -> None:
         total = self._totals[partition]
         if bucket < 0:
             return

@@ -55,7 +55,7 @@ _BLOCK = 1 << 16
 """The rows whose bits are interleaved at once."""
 
 
-def z_order(columns: pl.DataFrame, text_bytes: int = 8) -> pl.Series:
+def z_order_keys(columns: pl.DataFrame, text_bytes: int = 8) -> pl.Series:
     """Return the z-order key of each row, Binary.
 
     A column takes 8 bytes of it, a text or binary its first `text_bytes`; a null is all zero.
@@ -65,10 +65,10 @@ def z_order(columns: pl.DataFrame, text_bytes: int = 8) -> pl.Series:
     )
 
 
-def hilbert(columns: pl.DataFrame) -> pl.Series:
+def hilbert_keys(columns: pl.DataFrame) -> pl.Series:
     """Return each row's position on the Hilbert curve through two or more columns, Binary; null is the greatest."""
     return _map_blocks(
-        columns, lambda block: _hilbert_distances([_coordinate(column) for column in block.get_columns()])
+        columns, lambda block: _hilbert_distances([_hilbert_coordinates(column) for column in block.get_columns()])
     )
 
 
@@ -131,13 +131,13 @@ def _align_left(numbers: Bytes) -> Bytes:
 # ---- hilbert ---------------------------------------------------------------------------------------------------------
 
 
-def _coordinate(column: pl.Series) -> Words:
+def _hilbert_coordinates(column: pl.Series) -> Words:
     """Return a number of 63 bits for each value."""
     if column.dtype in (pl.String, pl.Binary):
         coordinates = _align_right(column)
     elif isinstance(column.dtype, pl.Decimal):
         integers = pa.array(pc.trunc(column.to_arrow()).cast(pa.decimal128(38, 0)))
-        coordinates = _sixteens(integers)[:, 8:].copy().view(">i8")[:, 0].astype(np.int64)
+        coordinates = _rows_of_16_bytes(integers)[:, 8:].copy().view(">i8")[:, 0].astype(np.int64)
     elif column.dtype == pl.Boolean:
         coordinates = np.where(bools(column.fill_null(value=False)), np.int64(_LARGEST), np.int64(0))
     elif column.dtype.is_float():
@@ -175,7 +175,7 @@ def _hilbert_distances(point: list[Words]) -> Bytes:
 
 def _align_right(column: pl.Series) -> Ints:
     """Return the first 8 bytes of each value as a number."""
-    left, sizes = _first_bytes(column, 8), _sizes(column)
+    left, sizes = _first_bytes(column, 8), _byte_lengths(column)
     prefixes = left.view(">u8")[:, 0].astype(np.uint64)
     return np.where(
         sizes == 0, np.uint64(0), prefixes >> (np.uint64(8) * (8 - np.clip(sizes, 1, 8)).astype(np.uint64))
@@ -206,15 +206,15 @@ def _big_endian(numbers: Ints) -> Bytes:
 
 def _unscaled_bytes(column: pl.Series) -> Bytes:
     """Return the unscaled values of decimals, 16 bytes each, big-endian."""
-    return _sixteens(column.to_arrow())
+    return _rows_of_16_bytes(column.to_arrow())
 
 
-def _sixteens(array: pa.Array[Any]) -> Bytes:
+def _rows_of_16_bytes(array: pa.Array[Any]) -> Bytes:
     slots = np.frombuffer(array.buffers()[1], np.uint8, 16 * len(array), 16 * array.offset)
     return slots.reshape(len(array), 16)[:, ::-1]
 
 
-def _sizes(column: pl.Series) -> Ints:
+def _byte_lengths(column: pl.Series) -> Ints:
     counted = column.str.len_bytes() if column.dtype == pl.String else column.bin.size()
     return counted.fill_null(0).to_numpy().astype(np.int64)
 
@@ -243,14 +243,14 @@ def _null_mask(column: pl.Series) -> Bools:
 Strategy = Literal["order", "zorder", "hilbert"]
 """By the columns one after another; by their bits interleaved; along a Hilbert curve through all of them."""
 STRATEGIES = ("order", "zorder", "hilbert")
-CLUSTERING = "clustering.columns"
+CLUSTERING_COLUMNS_OPTION = "clustering.columns"
 
 _UNORDERED_ROOTS = frozenset(("ARRAY", "MAP", "MULTISET", "ROW", "VARIANT", "VECTOR", "BLOB"))
-_MOST_ZORDER = 4
+_MAX_ZORDER_COLUMNS = 4
 """With `auto`, up to this many columns are in a z-order; more follow a Hilbert curve."""
-_PER_RANGE = 1000
+_SAMPLED_KEYS_PER_RANGE = 1000
 """How many keys are sampled for each range."""
-_ROWS = 1 << 16
+_BATCH_ROWS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,21 +261,23 @@ class SortOrder:
     strategy: Strategy = "order"
     text_bytes: int = 8
 
-    def keys(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def sort_keys(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return the columns whose order is the order of the rows, nulls first."""
         columns = frame.select(col(field.name) for field in self.fields)
         if self.strategy == "order":
             return columns
-        return (z_order(columns, self.text_bytes) if self.strategy == "zorder" else hilbert(columns)).to_frame()
+        return (
+            z_order_keys(columns, self.text_bytes) if self.strategy == "zorder" else hilbert_keys(columns)
+        ).to_frame()
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Return the names of the columns that `placed` rows are to be sorted by."""
+    def sort_column_names(self) -> tuple[str, ...]:
+        """Return the names of the columns that `with_curve_position` rows are to be sorted by."""
         return tuple(field.name for field in self.fields) if self.strategy == "order" else (CURVE,)
 
-    def placed(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def with_curve_position(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return the rows with their position on the curve as a column, if the order follows one."""
-        return frame if self.strategy == "order" else frame.with_columns(self.keys(frame).to_series().alias(CURVE))
+        return frame if self.strategy == "order" else frame.with_columns(self.sort_keys(frame).to_series().alias(CURVE))
 
 
 def make_sort_order(
@@ -329,11 +331,11 @@ def clustering_order(ctx: TableContext) -> SortOrder:
     options = ctx.options
     names, strategy = options.clustering_columns, options.clustering_strategy.strip().lower()
     if strategy == "auto":
-        strategy = "order" if len(names) == 1 else "zorder" if len(names) <= _MOST_ZORDER else "hilbert"
-    return make_sort_order(ctx, names, strategy, key=CLUSTERING, strategy_key="clustering.strategy")
+        strategy = "order" if len(names) == 1 else "zorder" if len(names) <= _MAX_ZORDER_COLUMNS else "hilbert"
+    return make_sort_order(ctx, names, strategy, key=CLUSTERING_COLUMNS_OPTION, strategy_key="clustering.strategy")
 
 
-def write_order(ctx: TableContext) -> SortOrder | None:
+def write_sort_order(ctx: TableContext) -> SortOrder | None:
     """Return the order of the rows of one commit, or None if the options ask for none.
 
     The order is that of `clustering.columns` alone, or of incremental clustering with `optimize-write`.
@@ -345,27 +347,27 @@ def write_order(ctx: TableContext) -> SortOrder | None:
     return clustering_order(ctx) if is_on and ctx.kind == "append" and not ctx.has_buckets else None
 
 
-def order(columns: pl.DataFrame) -> NDArray[np.int64]:
+def sort_indices(columns: pl.DataFrame) -> NDArray[np.int64]:
     """Return the row indices in the order of the keys; equal keys stay in their order."""
     return numpy_columns.order(columns, columns.columns)
 
 
-def ranges(keys: pl.DataFrame, cuts: pl.DataFrame) -> NDArray[np.int64]:
+def assign_ranges(keys: pl.DataFrame, cuts: pl.DataFrame) -> NDArray[np.int64]:
     """Return for each key how many of the cuts (ascending keys) it is not less than."""
-    placed = order(pl.concat([cuts, keys]))
+    placed = sort_indices(pl.concat([cuts, keys]))
     range_numbers = np.empty(len(placed), np.int64)
     range_numbers[placed] = np.cumsum(placed < cuts.height)
     return range_numbers[cuts.height :]
 
 
-def pieces_of(ctx: TableContext, row_count: int, size_bytes: int) -> int:
+def count_sort_pieces(ctx: TableContext, row_count: int, size_bytes: int) -> int:
     """Return into how many pieces the rows must be split to fit the merge memory.
 
     Rows are held twice: as they were read, and sorted.
     """
     decoded = size_bytes * merge_read.DECODED_RATIO
     limit = max(1, ctx.options.lakekit_merge_memory_bytes)
-    return -(-max(decoded, 2 * row_count * merge_read.row_bytes(ctx.schema.fields)) // limit)
+    return -(-max(decoded, 2 * row_count * merge_read.estimate_row_bytes(ctx.schema.fields)) // limit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -385,45 +387,45 @@ class SortInput:
     paths: list[str] = field(default_factory=list)
 
     @property
-    def pieces(self) -> int:
-        """Return into how many pieces the rows must be split; see `pieces_of`."""
-        return pieces_of(self.ctx, self.row_count, self.size_bytes)
+    def piece_count(self) -> int:
+        """Return into how many pieces the rows must be split; see `count_sort_pieces`."""
+        return count_sort_pieces(self.ctx, self.row_count, self.size_bytes)
 
-    def in_order(self) -> Iterator[pl.DataFrame]:
+    def iter_sorted(self) -> Iterator[pl.DataFrame]:
         """Yield all rows in order, a range of keys at a time."""
-        cuts = self._cuts()
+        cuts = self._sample_cuts()
         for number in range(cuts.height + 1):
-            parts = list(self._inside(cuts, number))
+            parts = list(self._read_range(cuts, number))
             yield pl.concat([rows for rows, _ in parts], rechunk=True)[
-                order(pl.concat([places for _, places in parts], rechunk=True))
+                sort_indices(pl.concat([places for _, places in parts], rechunk=True))
             ]
 
-    def _inside(self, cuts: pl.DataFrame, number: int) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+    def _read_range(self, cuts: pl.DataFrame, number: int) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
         """Yield the rows of a range in the order of the scan, with their keys."""
-        for batch in self._batches():
-            places = self.order.keys(batch)
+        for batch in self._scan_batches():
+            places = self.order.sort_keys(batch)
             if cuts.height:
-                inside = pl.Series(ranges(places, cuts) == number)
+                inside = pl.Series(assign_ranges(places, cuts) == number)
                 batch, places = batch.filter(inside), places.filter(inside)  # noqa: PLW2901
             yield batch, places
 
-    def _cuts(self) -> pl.DataFrame:
+    def _sample_cuts(self) -> pl.DataFrame:
         """Return the keys that split the rows into ranges that fit into memory; none if all rows fit."""
-        pieces = self.pieces
+        pieces = self.piece_count
         if pieces <= 1:
-            return self.order.keys(pl.DataFrame(schema=self.scan(self.order.fields).collect_schema()))
-        every = max(1, self.row_count // (pieces * _PER_RANGE))
+            return self.order.sort_keys(pl.DataFrame(schema=self.scan(self.order.fields).collect_schema()))
+        every = max(1, self.row_count // (pieces * _SAMPLED_KEYS_PER_RANGE))
         with translate_polars_errors(self.ctx, self.paths):
-            sample = self.order.keys(self.scan(self.order.fields).gather_every(every).collect())
-        placed = sample[order(sample)]
+            sample = self.order.sort_keys(self.scan(self.order.fields).gather_every(every).collect())
+        placed = sample[sort_indices(sample)]
         return (
             placed[np.unique(np.arange(1, pieces) * placed.height // pieces)].unique(maintain_order=True)
             if placed.height
             else placed
         )
 
-    def _batches(self) -> Iterator[pl.DataFrame]:
+    def _scan_batches(self) -> Iterator[pl.DataFrame]:
         scan = self.scan(self.ctx.schema.fields)
         yield scan.clear().collect()
         with translate_polars_errors(self.ctx, self.paths):
-            yield from collect_batches(scan, chunk_size=_ROWS)
+            yield from collect_batches(scan, chunk_size=_BATCH_ROWS)

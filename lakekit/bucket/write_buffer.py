@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lakekit.runtime import Runtime
 
 
-def flush(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
+def merge_for_flush(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
     """Return one row for each key, in key order, deletes included.
 
     `section` holds rows of a bucket in the order of their sequence numbers, and all rows of its keys. A row that is the
@@ -48,9 +48,9 @@ def flush(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
     """
     rule = _with_ascending_sequence(rule)
     if not merge.selects_rows(rule):
-        return by_key(merge.merge(section, rule, keep_deletes=True).select(cols(section.columns)), rule.key)
+        return sort_by_key(merge.merge(section, rule, keep_deletes=True).select(cols(section.columns)), rule.key)
     # sorted first, so that equal keys are neighbours; rows of one key keep their order, the newest last
-    placed = by_key(section, rule.key)
+    placed = sort_by_key(section, rule.key)
     if not rule.merges_lone and _keys_are_distinct(placed, rule.key):
         return placed
     mask = merge.winner_mask(
@@ -73,7 +73,7 @@ def _keys_are_distinct(placed: pl.DataFrame, key: Sequence[str]) -> bool:
 def sort_versions(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
     """Return every row, by key, sequence fields and sequence number: the `changelog-producer=input` changelog."""
     rule = _with_ascending_sequence(rule)
-    return by_key(
+    return sort_by_key(
         section[np.lexsort(row_versions.version_ranks(section, rule)[::-1])] if rule.sequence_fields else section,
         rule.key,
     )
@@ -84,7 +84,7 @@ def _with_ascending_sequence(rule: MergeSpec) -> MergeSpec:
     return replace(rule, descending=False) if rule.descending else rule
 
 
-def by_key(frame: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
+def sort_by_key(frame: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
     """Return the rows in the order of their keys; rows of one key stay in their order."""
     # of one row Polars makes a scalar, and refuses sums of the reference that exceed the precision of their DECIMAL;
     # in one chunk first, as Polars gathers from several chunks five times as slowly
@@ -96,7 +96,7 @@ def by_key(frame: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
 
 CHUNK_BYTES = 4 << 20
 """About how many bytes of memory a chunk of a spilled run takes."""
-_LEAST_ROWS, _MOST_ROWS = 256, 1 << 16
+_MIN_CHUNK_ROWS, _MAX_CHUNK_ROWS = 256, 1 << 16
 _CODECS: dict[str, Literal["uncompressed", "lz4", "zstd"]] = {"none": "uncompressed", "lz4": "lz4"}
 
 
@@ -113,10 +113,10 @@ class SpillFile:
     max_bytes: int = 2**63 - 1
     live_bytes: int = 0
     _file: BinaryIO | None = None
-    _end: int = 0
+    _end_offset: int = 0
     _lock: AbstractContextManager[bool] = field(default_factory=lock)
 
-    def put(self, frame: pl.DataFrame) -> tuple[int, int]:
+    def append(self, frame: pl.DataFrame) -> tuple[int, int]:
         """Append rows; return their offset and length. Raises `StorageFailed`."""
         packed = io.BytesIO()
         frame.write_ipc(packed, compression=_CODECS.get(self.compression.strip().lower(), "zstd"))
@@ -125,19 +125,19 @@ class SpillFile:
             try:
                 if self._file is None:
                     self._file = self.runtime.scratch()
-                self._file.seek(self._end)
+                self._file.seek(self._end_offset)
                 self._file.write(data)
             except OSError as wrong:
                 raise StorageFailed(
                     f"rows could not be spilled to a scratch file: {wrong.strerror or wrong}. Nothing of them was "
                     "committed"
                 ) from wrong
-            location = self._end, len(data)
-            self._end += len(data)
+            location = self._end_offset, len(data)
+            self._end_offset += len(data)
             self.live_bytes += len(data)
         return location
 
-    def get(self, offset: int, length: int) -> pl.DataFrame:
+    def read(self, offset: int, length: int) -> pl.DataFrame:
         """Read rows that were put. Raises `StorageFailed`."""
         with self._lock:
             assert self._file is not None
@@ -163,7 +163,7 @@ class SpillFile:
     def _close(self) -> None:
         if self._file is not None:
             self._file.close()
-        self._file, self._end, self.live_bytes = None, 0, 0
+        self._file, self._end_offset, self.live_bytes = None, 0, 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,8 +171,8 @@ class SpilledRun:
     """A spilled run: the offset and length, row count and memory size of each chunk, and its first key."""
 
     chunk_ranges: tuple[tuple[int, int], ...]
-    rows: tuple[int, ...]
-    sizes: tuple[int, ...]
+    chunk_row_counts: tuple[int, ...]
+    chunk_memory_bytes: tuple[int, ...]
     first_keys: pl.DataFrame
 
 
@@ -181,7 +181,7 @@ class WriteBuffer:
     """The rows of one bucket that are not in a file yet. `key`: the key columns; none in append tables."""
 
     key: tuple[str, ...]
-    spill: SpillFile
+    spill_file: SpillFile
     memory_bytes: int = 0
     row_count: int = 0
     _frames: list[pl.DataFrame] = field(default_factory=list)
@@ -193,17 +193,17 @@ class WriteBuffer:
         self.row_count += frame.height
         self.memory_bytes += int(frame.estimated_size())
 
-    def to_disk(self) -> bool:
+    def spill_to_disk(self) -> bool:
         """Spill the rows in memory; return False, and do nothing, if the scratch file has reached its limit."""
-        if self.spill.live_bytes >= self.spill.max_bytes:
+        if self.spill_file.live_bytes >= self.spill_file.max_bytes:
             return False
         if self._frames:
-            self._runs.append(self._spilled(pl.concat(self._frames)))
+            self._runs.append(self._write_run(pl.concat(self._frames)))
             self._frames.clear()
             self.memory_bytes = 0
         return True
 
-    def sections(self, memory_bytes: int) -> Iterator[pl.DataFrame]:
+    def iter_sections(self, memory_bytes: int) -> Iterator[pl.DataFrame]:
         """Yield all rows in sections of about `memory_bytes`, by key; may be called again.
 
         Each section holds every version of its keys, oldest first.
@@ -213,19 +213,19 @@ class WriteBuffer:
                 yield pl.concat(self._frames)
             return
         if self._frames:
-            self._runs.append(self._spilled(pl.concat(self._frames)))
+            self._runs.append(self._write_run(pl.concat(self._frames)))
             self._frames.clear()
             self.memory_bytes = 0
         if not self.key:
-            yield from (self.spill.get(*location) for run in self._runs for location in run.chunk_ranges)
+            yield from (self.spill_file.read(*location) for run in self._runs for location in run.chunk_ranges)
             return
-        cuts = self._cuts(memory_bytes)
-        bounds = [self._bounds(run, cuts) for run in self._runs]
+        cuts = self._section_keys(memory_bytes)
+        bounds = [self._section_bounds(run, cuts) for run in self._runs]
         for at in range(cuts.height + 1):
             parts = [
                 part
                 for run, ends in zip(self._runs, bounds, strict=True)
-                for part in self._between(run, ends[at], ends[at + 1])
+                for part in self._read_between(run, ends[at], ends[at + 1])
             ]
             if parts:
                 yield pl.concat(parts)
@@ -233,33 +233,35 @@ class WriteBuffer:
     def clear(self) -> None:
         """Remove all rows."""
         for run in self._runs:
-            self.spill.release(sum(length for _, length in run.chunk_ranges))
+            self.spill_file.release(sum(length for _, length in run.chunk_ranges))
         self._frames.clear()
         self._runs.clear()
         self.memory_bytes = self.row_count = 0
 
-    def _spilled(self, frame: pl.DataFrame) -> SpilledRun:
-        placed = by_key(frame, self.key) if self.key else frame
-        rows = int(np.clip(CHUNK_BYTES * placed.height // max(placed.estimated_size(), 1), _LEAST_ROWS, _MOST_ROWS))
+    def _write_run(self, frame: pl.DataFrame) -> SpilledRun:
+        placed = sort_by_key(frame, self.key) if self.key else frame
+        rows = int(
+            np.clip(CHUNK_BYTES * placed.height // max(placed.estimated_size(), 1), _MIN_CHUNK_ROWS, _MAX_CHUNK_ROWS)
+        )
         chunks = [placed.slice(start, rows) for start in range(0, placed.height, rows)]
         return SpilledRun(
-            chunk_ranges=tuple(self.spill.put(chunk) for chunk in chunks),
-            rows=tuple(chunk.height for chunk in chunks),
-            sizes=tuple(int(chunk.estimated_size()) for chunk in chunks),
+            chunk_ranges=tuple(self.spill_file.append(chunk) for chunk in chunks),
+            chunk_row_counts=tuple(chunk.height for chunk in chunks),
+            chunk_memory_bytes=tuple(int(chunk.estimated_size()) for chunk in chunks),
             first_keys=placed.select(cols(self.key)).gather_every(rows),
         )
 
-    def _cuts(self, memory_bytes: int) -> pl.DataFrame:
+    def _section_keys(self, memory_bytes: int) -> pl.DataFrame:
         """Return the keys at which sections begin, ascending and distinct."""
         firsts = pl.concat([run.first_keys for run in self._runs]).with_columns(
-            pl.Series(POSITION, [size for run in self._runs for size in run.sizes])
+            pl.Series(POSITION, [size for run in self._runs for size in run.chunk_memory_bytes])
         )
-        placed = by_key(firsts, self.key)
+        placed = sort_by_key(firsts, self.key)
         number = placed[POSITION].cum_sum().to_numpy() // max(memory_bytes, 1)
         starts = np.flatnonzero(np.diff(number, prepend=number[:1]))
         return placed[starts].select(cols(self.key)).unique(maintain_order=True)
 
-    def _bounds(self, run: SpilledRun, cuts: pl.DataFrame) -> list[tuple[int, int]]:
+    def _section_bounds(self, run: SpilledRun, cuts: pl.DataFrame) -> list[tuple[int, int]]:
         """Return where each section begins in a run, and where the last ends, as (chunk, row)."""
         bounds = [(0, 0)]
         for at in range(cuts.height):
@@ -268,23 +270,25 @@ class WriteBuffer:
             bounds.append(
                 (
                     chunk - 1,
-                    _count_smaller(self.spill.get(*run.chunk_ranges[chunk - 1]).select(cols(self.key)), cut, self.key),
+                    _count_smaller(
+                        self.spill_file.read(*run.chunk_ranges[chunk - 1]).select(cols(self.key)), cut, self.key
+                    ),
                 )
                 if chunk
                 else (0, 0)
             )
-        return [*bounds, (len(run.rows), 0)]
+        return [*bounds, (len(run.chunk_row_counts), 0)]
 
-    def _between(self, run: SpilledRun, start: tuple[int, int], end: tuple[int, int]) -> Iterator[pl.DataFrame]:
+    def _read_between(self, run: SpilledRun, start: tuple[int, int], end: tuple[int, int]) -> Iterator[pl.DataFrame]:
         """Yield the rows of a run between two (chunk, row) positions."""
-        for chunk in range(start[0], min(end[0] + 1, len(run.rows))):
+        for chunk in range(start[0], min(end[0] + 1, len(run.chunk_row_counts))):
             first = start[1] if chunk == start[0] else 0
-            last = end[1] if chunk == end[0] else run.rows[chunk]
+            last = end[1] if chunk == end[0] else run.chunk_row_counts[chunk]
             if last > first:
-                yield self.spill.get(*run.chunk_ranges[chunk]).slice(first, last - first)
+                yield self.spill_file.read(*run.chunk_ranges[chunk]).slice(first, last - first)
 
 
 def _count_smaller(keys: pl.DataFrame, cut: pl.DataFrame, key: Sequence[str]) -> int:
     """Return how many of some sorted keys are less than the key `cut`."""
     both = pl.concat([cut.select(cols(key)), keys.select(cols(key))]).with_row_index(POSITION)
-    return int(by_key(both, key)[POSITION].arg_min() or 0)
+    return int(sort_by_key(both, key)[POSITION].arg_min() or 0)

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from lakekit.storage.protocol import Storage
 
 
-TABLE_DEFAULT = "table-default."
-DRIVER = "jdbc."
+TABLE_DEFAULT_PREFIX = "table-default."
+DRIVER_PREFIX = "jdbc."
 
 
 def _option(key: str, kind: str, read: Any, default: str | None) -> Option:
@@ -98,18 +98,22 @@ class CatalogOptions:
     def table_defaults(self) -> dict[str, str]:
         """Options of new tables that do not give them."""
         return {
-            key.removeprefix(TABLE_DEFAULT): value
+            key.removeprefix(TABLE_DEFAULT_PREFIX): value
             for key, value in self.options.items()
-            if key.startswith(TABLE_DEFAULT)
+            if key.startswith(TABLE_DEFAULT_PREFIX)
         }
 
     @property
-    def driver(self) -> dict[str, str]:
+    def driver_options(self) -> dict[str, str]:
         """What the driver of a database is handed, without its prefix."""
-        return {key.removeprefix(DRIVER): value for key, value in self.options.items() if key.startswith(DRIVER)}
+        return {
+            key.removeprefix(DRIVER_PREFIX): value
+            for key, value in self.options.items()
+            if key.startswith(DRIVER_PREFIX)
+        }
 
 
-def option_texts(options: Mapping[Any, Any] | None) -> dict[str, str]:
+def options_to_texts(options: Mapping[Any, Any] | None) -> dict[str, str]:
     """Return options as texts; None leaves one out.
 
     Raises: `InvalidOption` for a value that is no text, number or bool, and for an invalid value of a known option.
@@ -137,7 +141,9 @@ def catalog_locations(warehouse: str, options: Mapping[str, str], made_with: tup
     `made_with`: the locations in the call that made the table.
     """
     defaults = {
-        key.removeprefix(TABLE_DEFAULT): value for key, value in options.items() if key.startswith(TABLE_DEFAULT)
+        key.removeprefix(TABLE_DEFAULT_PREFIX): value
+        for key, value in options.items()
+        if key.startswith(TABLE_DEFAULT_PREFIX)
     }
     locations = Locations(configured_locations=made_with, warehouse=warehouse or None)
     return locations.with_configured({ALLOWED_LOCATIONS: options.get(ALLOWED_LOCATIONS)}).with_configured(defaults)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit import plugins, storage as storages
 from lakekit.catalog.catalog import Catalog
-from lakekit.catalog.catalog_core import option_texts
+from lakekit.catalog.catalog_core import options_to_texts
 from lakekit.errors import InvalidOption
 from lakekit.options.features import find, refuse
 from lakekit.options.option import SecretOptions
@@ -37,7 +37,7 @@ def connect(
 
     Raises: `Unsupported`, `InvalidOption`.
     """
-    settings = option_texts(options)
+    settings = options_to_texts(options)
     named = settings.pop("metastore", None)
     kind = (named if named is not None and metastore == _DEFAULT else metastore).strip().lower()
     uri = _resolve_argument("uri", uri, settings.pop("uri", None))

@@ -34,8 +34,9 @@ _MAX_ELEMENTS = 1_000_000
 _MAX_DEPTH = 20
 
 ThriftType = Any
-"""A Thrift type: a name of `_PLAIN`, ("list", kind), ("map", kind, kind), or a struct: field number -> (name, kind)."""
-_PLAIN = {"bool": TType.BOOL, "i32": TType.I32, "i64": TType.I64, "string": TType.STRING}
+"""A Thrift type: a name of `_PLAIN_TYPE_CODES`, ("list", kind), ("map", kind, kind), or a struct: field number ->
+(name, kind)."""
+_PLAIN_TYPE_CODES = {"bool": TType.BOOL, "i32": TType.I32, "i64": TType.I64, "string": TType.STRING}
 _TEXTS = ("map", "string", "string")
 _FIELD: ThriftType = {1: ("name", "string"), 2: ("type", "string"), 3: ("comment", "string")}
 _SERDE: ThriftType = {1: ("name", "string"), 2: ("serializationLib", "string"), 3: ("parameters", _TEXTS)}
@@ -124,17 +125,17 @@ CALLS: Mapping[str, tuple[tuple[ThriftType, ...], ThriftType, Mapping[int, str]]
 
 
 class HiveRefusal(StorageFailed):
-    """An error that a metastore answered; `kind` is the name of Hive's exception."""
+    """An error that a metastore answered; `exception_name` is the name of Hive's exception."""
 
-    kind: str = ""
+    exception_name: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
 class HiveClient:
-    """An open connection to a metastore; `where` is the address for messages."""
+    """An open connection to a metastore; `address` is the address for messages."""
 
     protocol: Any = field(repr=False)
-    where: str
+    address: str
 
     def call(self, name: str, *values: Any) -> Any:
         """Return the answer to a call of `CALLS`; None if the call has none.
@@ -145,7 +146,7 @@ class HiveClient:
         protocol = self.protocol
         try:
             protocol.writeMessageBegin(name, TMessageType.CALL, 1)
-            write(
+            write_value(
                 protocol,
                 {at + 1: (str(at), kind) for at, kind in enumerate(arguments)},
                 {str(at): value for at, value in enumerate(values)},
@@ -156,31 +157,31 @@ class HiveClient:
             if kind == TMessageType.EXCEPTION:
                 wrong = TApplicationException()
                 wrong.read(protocol)
-                raise StorageFailed(f"the metastore {self.where} cannot {name}: {wrong.message}", path=self.where)
+                raise StorageFailed(f"the metastore {self.address} cannot {name}: {wrong.message}", path=self.address)
             result = {0: ("answer", answer)} if answer is not None else {}
-            reply = read(protocol, {**result, **{number: (what, _FAULT) for number, what in exceptions.items()}})
+            reply = read_value(protocol, {**result, **{number: (what, _FAULT) for number, what in exceptions.items()}})
             protocol.readMessageEnd()
         except (TException, OSError, EOFError, UnicodeDecodeError) as failed:
             if isinstance(failed, StorageFailed):
                 raise
             raise StorageFailed(
-                f"the metastore {self.where} did not answer {name}: {failed}", path=self.where
+                f"the metastore {self.address} did not answer {name}: {failed}", path=self.address
             ) from None
         for what in exceptions.values():
             if what in reply:
                 refused = HiveRefusal(
-                    f"the metastore {self.where} refuses to {name}: {what}: {reply[what].get('message', '')}",
-                    path=self.where,
+                    f"the metastore {self.address} refuses to {name}: {what}: {reply[what].get('message', '')}",
+                    path=self.address,
                 )
-                refused.kind = what
+                refused.exception_name = what
                 raise refused
         if answer is not None and "answer" not in reply:
-            raise StorageFailed(f"the metastore {self.where} answered {name} with nothing", path=self.where)
+            raise StorageFailed(f"the metastore {self.address} answered {name} with nothing", path=self.address)
         return reply.get("answer")
 
 
 @contextmanager
-def metastore(uri: str) -> Iterator[HiveClient]:
+def connect(uri: str) -> Iterator[HiveClient]:
     """Open a connection to the first metastore of a list that answers; it is closed at the end of the block.
 
     Raises `StorageFailed`, `InvalidOption`.
@@ -198,7 +199,7 @@ def metastore(uri: str) -> Iterator[HiveClient]:
         try:
             yield HiveClient(
                 protocol=TBinaryProtocol(transport, string_length_limit=1 << 28, container_length_limit=_MAX_ELEMENTS),
-                where=redact_uri(uri),
+                address=redact_uri(uri),
             )
         finally:
             transport.close()
@@ -233,17 +234,17 @@ def thrift_type_code(kind: ThriftType) -> int:
     """Return Thrift's type code of a kind."""
     if isinstance(kind, dict):
         return int(TType.STRUCT)
-    return int(_PLAIN[kind] if isinstance(kind, str) else {"list": TType.LIST, "map": TType.MAP}[kind[0]])
+    return int(_PLAIN_TYPE_CODES[kind] if isinstance(kind, str) else {"list": TType.LIST, "map": TType.MAP}[kind[0]])
 
 
-def write(protocol: Any, kind: ThriftType, value: Any) -> None:
+def write_value(protocol: Any, kind: ThriftType, value: Any) -> None:
     """Write a value of a kind; fields of a struct that are None are left out."""
     if isinstance(kind, dict):
         protocol.writeStructBegin("")
         for number, (name, inner) in kind.items():
             if value.get(name) is not None:
                 protocol.writeFieldBegin(name, thrift_type_code(inner), number)
-                write(protocol, inner, value[name])
+                write_value(protocol, inner, value[name])
                 protocol.writeFieldEnd()
         protocol.writeFieldStop()
         protocol.writeStructEnd()
@@ -257,17 +258,17 @@ def write(protocol: Any, kind: ThriftType, value: Any) -> None:
     elif kind[0] == "list":
         protocol.writeListBegin(thrift_type_code(kind[1]), len(value))
         for item in value:
-            write(protocol, kind[1], item)
+            write_value(protocol, kind[1], item)
         protocol.writeListEnd()
     else:
         protocol.writeMapBegin(thrift_type_code(kind[1]), thrift_type_code(kind[2]), len(value))
         for key, item in value.items():
-            write(protocol, kind[1], key)
-            write(protocol, kind[2], item)
+            write_value(protocol, kind[1], key)
+            write_value(protocol, kind[2], item)
         protocol.writeMapEnd()
 
 
-def read(protocol: Any, kind: ThriftType, depth: int = 0) -> Any:
+def read_value(protocol: Any, kind: ThriftType, depth: int = 0) -> Any:
     """Return a value of a kind; unknown fields of a struct are skipped.
 
     Raises `LimitExceeded` for structs that are nested too deep.
@@ -283,7 +284,7 @@ def read(protocol: Any, kind: ThriftType, depth: int = 0) -> Any:
                 break
             name, inner = kind.get(number, ("", None))
             if inner is not None and thrift_type_code(inner) == wire:
-                fields[name] = read(protocol, inner, depth + 1)
+                fields[name] = read_value(protocol, inner, depth + 1)
             else:
                 protocol.skip(wire)
             protocol.readFieldEnd()
@@ -298,10 +299,10 @@ def read(protocol: Any, kind: ThriftType, depth: int = 0) -> Any:
         }[kind]()
     if kind[0] == "list":
         _, count = protocol.readListBegin()
-        items = [read(protocol, kind[1], depth + 1) for _ in range(count)]
+        items = [read_value(protocol, kind[1], depth + 1) for _ in range(count)]
         protocol.readListEnd()
         return items
     _, _, count = protocol.readMapBegin()
-    pairs = [(read(protocol, kind[1], depth + 1), read(protocol, kind[2], depth + 1)) for _ in range(count)]
+    pairs = [(read_value(protocol, kind[1], depth + 1), read_value(protocol, kind[2], depth + 1)) for _ in range(count)]
     protocol.readMapEnd()
     return dict(pairs)

@@ -36,7 +36,7 @@ class Identifier:
         return f"{self.database}.{self.table}"
 
 
-def is_database(name: str) -> bool:
+def is_database_name(name: str) -> bool:
     """Return whether a text is a valid database name, with which a table's name can begin.
 
     The text may come from a caller, a folder or a metastore.
@@ -44,7 +44,7 @@ def is_database(name: str) -> bool:
     return is_plain(name) and "." not in name
 
 
-def is_table(name: str) -> bool:
+def is_table_name(name: str) -> bool:
     """Return whether a text is a table's name within its database, without a branch or a system table.
 
     The text may come from a caller, a folder or a metastore.
@@ -67,7 +67,7 @@ def parse(text: str) -> Identifier:
             name=text,
         )
     table, *more = path.split("$")
-    if not is_database(database) or not is_table(table) or len(more) > 2 or not all(more):
+    if not is_database_name(database) or not is_table_name(table) or len(more) > 2 or not all(more):
         raise TableNotFound(
             f'{text[:200]!a} is no name of a table: there are "db.t", "db.t$files", "db.t$branch_dev" and '
             '"db.t$branch_dev$files"',

@@ -45,14 +45,16 @@ if TYPE_CHECKING:
     from lakekit.runtime import Runtime
 
 
-_KINDS = {
+_DIALECTS = {
     "sqlite": "sqlite",
     "postgresql": "postgresql",
     "postgres": "postgresql",
     "mysql": "mysql",
     "mariadb": "mysql",
 }
-_FORMS = "sqlite:///file, postgresql://host:port/db, mysql://host:port/db, or the same after jdbc: as Java writes it"
+_URI_FORMS = (
+    "sqlite:///file, postgresql://host:port/db, mysql://host:port/db, or the same after jdbc: as Java writes it"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +73,7 @@ class JdbcAddress:
     parameters: Mapping[str, str] = field(default=EMPTY, repr=False)
 
 
-def address(uri: str, driver: Mapping[str, str]) -> JdbcAddress:
+def parse_address(uri: str, driver: Mapping[str, str]) -> JdbcAddress:
     """Return the address of a database, by its uri and the options of its driver.
 
     The uri wins over the options.
@@ -80,22 +82,28 @@ def address(uri: str, driver: Mapping[str, str]) -> JdbcAddress:
     """
     text = uri.strip()
     kind, colon, tail = text.removeprefix("jdbc:").partition(":")
-    dialect = _KINDS.get(kind.lower())
+    dialect = _DIALECTS.get(kind.lower())
     if dialect is None or not colon:
         raise InvalidOption(
-            f"{redact_uri(uri)!r} is no uri of a database that lakekit knows; there are {_FORMS}", key="uri", value=None
+            f"{redact_uri(uri)!r} is no uri of a database that lakekit knows; there are {_URI_FORMS}",
+            key="uri",
+            value=None,
         )
     if dialect == "sqlite":
         return JdbcAddress(
-            dialect=dialect, database=_file(uri, tail, is_java=text.startswith("jdbc:")), parameters=FrozenDict(driver)
+            dialect=dialect,
+            database=_sqlite_path(uri, tail, is_java=text.startswith("jdbc:")),
+            parameters=FrozenDict(driver),
         )
-    parts = _split(f"{dialect}:{tail}")
+    parts = _split_uri(f"{dialect}:{tail}")
     if parts is None:  # outside of the block that found out: its error quotes what stands behind the colon
-        raise InvalidOption(f"{redact_uri(uri)!r} cannot be read as an uri; there are {_FORMS}", key="uri", value=None)
+        raise InvalidOption(
+            f"{redact_uri(uri)!r} cannot be read as an uri; there are {_URI_FORMS}", key="uri", value=None
+        )
     host, port, user, password = parts.hostname, parts.port, parts.username, parts.password
     database = unquote(parts.path.strip("/"))
     if not database or "/" in database or not tail.startswith("//"):
-        raise InvalidOption(f"{redact_uri(uri)!r} names no database; there are {_FORMS}", key="uri", value=None)
+        raise InvalidOption(f"{redact_uri(uri)!r} names no database; there are {_URI_FORMS}", key="uri", value=None)
     parameters = {**driver, **dict(parse_qsl(parts.query, keep_blank_values=True))}
     user, secret = (
         parameters.pop(name, None) if part is None else unquote(part)
@@ -113,7 +121,7 @@ def address(uri: str, driver: Mapping[str, str]) -> JdbcAddress:
     )
 
 
-def _split(uri: str) -> SplitResult | None:
+def _split_uri(uri: str) -> SplitResult | None:
     """Return the parts of a uri; None where it has none, or its port is no number."""
     try:
         parts = urlsplit(uri)
@@ -123,7 +131,7 @@ def _split(uri: str) -> SplitResult | None:
     return parts
 
 
-def _file(uri: str, tail: str, *, is_java: bool) -> str:
+def _sqlite_path(uri: str, tail: str, *, is_java: bool) -> str:
     """Return the path in `jdbc:sqlite:[file:]FILE` or `sqlite:///FILE` (absolute by a fourth slash)."""
     name = tail.partition("?")[0]
     if not is_java:
@@ -147,7 +155,7 @@ def _file(uri: str, tail: str, *, is_java: bool) -> str:
 # ---- jdbc session ------------------------------------------------------------
 
 
-A = TypeVar("A")
+Result = TypeVar("Result")
 
 _MAX_ATTEMPTS = 20
 _PAUSE_MS = 25
@@ -176,7 +184,7 @@ class JdbcDatabase:
     @property
     def address(self) -> JdbcAddress:
         """Where it is. Raises `InvalidOption`."""
-        return address(self.uri, self.driver)
+        return parse_address(self.uri, self.driver)
 
     @property
     def dialect(self) -> ModuleType:
@@ -217,7 +225,7 @@ class JdbcSession:
     redacted_uri: str
     secrets: tuple[str, ...] = field(repr=False)
 
-    def ask(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+    def query(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a query. Raises `MissingTable`, `DatabaseBusy`, `StorageFailed`."""
         cursor = self._execute(statement, values)
         try:
@@ -225,7 +233,7 @@ class JdbcSession:
         finally:
             cursor.close()
 
-    def do(self, statement: str, *values: Any) -> int:
+    def execute(self, statement: str, *values: Any) -> int:
         """Execute a statement, and return how many rows it changed.
 
         Raises: `DuplicateKey`, `MissingTable`, `DatabaseBusy`, `StorageFailed`.
@@ -239,14 +247,14 @@ class JdbcSession:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Run all statements of the block, or none."""
-        self.do("BEGIN")
+        self.execute("BEGIN")
         try:
             yield
         except BaseException:
             with suppress(StorageFailed):
-                self.do("ROLLBACK")
+                self.execute("ROLLBACK")
             raise
-        self.do("COMMIT")
+        self.execute("COMMIT")
 
     def _execute(self, statement: str, values: tuple[Any, ...]) -> Any:
         cursor = self.connection.cursor()
@@ -256,13 +264,13 @@ class JdbcSession:
                 values,
             )
         except self.dialect.Error as error:
-            failed = self._failed(error)
+            failed = self._translate_error(error)
         else:
             return cursor
         cursor.close()
         raise failed  # outside of the block: a driver's error may hold the connection's password
 
-    def _failed(self, error: Exception) -> StorageFailed:
+    def _translate_error(self, error: Exception) -> StorageFailed:
         kinds = (
             (self.dialect.is_duplicate, DuplicateKey),
             (self.dialect.is_missing, MissingTable),
@@ -277,7 +285,7 @@ class JdbcSession:
         )
 
 
-def retry_while_busy(work: Callable[[], A], wait: Callable[[float], None]) -> A:
+def retry_while_busy(work: Callable[[], Result], wait: Callable[[float], None]) -> Result:
     """Return the result of `work`, repeated while other transactions block it.
 
     `work` changes everything or nothing.
@@ -328,20 +336,20 @@ class JdbcLock:
     @contextmanager
     def hold(self) -> Iterator[HeldJdbcLock]:
         """Hold the lock. Raises `RetriesExhausted` when others have it for too long."""
-        lock = self._taken()
+        lock = self._acquire()
         try:
             yield lock
         finally:
             lock.release()
 
-    def _taken(self) -> HeldJdbcLock:
+    def _acquire(self) -> HeldJdbcLock:
         started, sleep, seen = self.runtime.elapsed_ms(), _FIRST_SLEEP_MS, _LockWatch()
         with self.database.session() as session:
             patience = self.timeout_ms if session.dialect.LOCK_EXPIRED_SQL else self.timeout_ms + 2 * _WATCHED_LONGER_MS
             while True:
                 since_ms = self.runtime.elapsed_ms()
                 if self._is_free(session, seen) and self._insert(session):
-                    rows = session.ask(_ROW.format(expired="FALSE"), self.lock_id)
+                    rows = session.query(_ROW.format(expired="FALSE"), self.lock_id)
                     return HeldJdbcLock(lock=self, acquired_at=rows[0][0] if rows else None, since_ms=since_ms)
                 waited = self.runtime.elapsed_ms() - started
                 if waited > patience:
@@ -355,7 +363,7 @@ class JdbcLock:
 
     def _insert(self, session: JdbcSession) -> bool:
         try:
-            session.do(_TAKE, self.lock_id, self.timeout_ms // 1000)
+            session.execute(_TAKE, self.lock_id, self.timeout_ms // 1000)
         except (DuplicateKey, DatabaseBusy):
             return False
         return True
@@ -366,7 +374,7 @@ class JdbcLock:
         Only reads while another process holds the lock: a writer would block SQLite's readers.
         """
         rows, now = (
-            session.ask(_ROW.format(expired=session.dialect.LOCK_EXPIRED_SQL or "FALSE"), self.lock_id),
+            session.query(_ROW.format(expired=session.dialect.LOCK_EXPIRED_SQL or "FALSE"), self.lock_id),
             self.runtime.elapsed_ms(),
         )
         if not rows:
@@ -376,12 +384,12 @@ class JdbcLock:
             seen.row, seen.since_ms = row, now
         if is_expired:
             retry_while_busy(
-                lambda: session.do(_REMOVE.format(expired=session.dialect.LOCK_EXPIRED_SQL), self.lock_id),
+                lambda: session.execute(_REMOVE.format(expired=session.dialect.LOCK_EXPIRED_SQL), self.lock_id),
                 self.runtime.wait,
             )
             return True
         if not session.dialect.LOCK_EXPIRED_SQL and now - seen.since_ms > row[1] * 1000 + _WATCHED_LONGER_MS:
-            return session.do(_RELEASE, self.lock_id, row[0]) > 0
+            return session.execute(_RELEASE, self.lock_id, row[0]) > 0
         return False
 
 
@@ -428,7 +436,7 @@ class HeldJdbcLock:
 
         def leave() -> int:
             with lock.database.session() as session:
-                return session.do(_RELEASE, lock.lock_id, self.acquired_at)
+                return session.execute(_RELEASE, lock.lock_id, self.acquired_at)
 
         try:
             removed = retry_while_busy(leave, lock.runtime.wait)

@@ -106,7 +106,7 @@ class Metastore(Protocol):
         """Rename a table, and move its files to the location of the new name."""
         ...
 
-    def lying(self, database: str | None = None) -> list[str]:
+    def list_existing(self, database: str | None = None) -> list[str]:
         """Return what exists in the warehouse, registered or not: the tables of `database`; None: the databases."""
         ...
 
@@ -209,16 +209,16 @@ def properties_of(properties: Mapping[Any, Any] | None, comment: str | None = No
 # ---- warehouse ------------------------------------------------------------
 
 
-SUFFIX = ".db"
+DATABASE_SUFFIX = ".db"
 
 
-def location(root: str, database: str, table: str | None = None) -> str:
+def build_path(root: str, database: str, table: str | None = None) -> str:
     """Return the path of a database, or of a table in it."""
-    folder = f"{root.rstrip('/')}/{database}{SUFFIX}"
+    folder = f"{root.rstrip('/')}/{database}{DATABASE_SUFFIX}"
     return folder if table is None else f"{folder}/{table}"
 
 
-def is_table(storage: Storage, directory: str) -> bool:
+def holds_table(storage: Storage, directory: str) -> bool:
     """Return whether a directory, or a link to one, holds a table: a schema, maybe under a hidden name.
 
     See `TablePaths.hidden`.
@@ -237,21 +237,21 @@ def is_table(storage: Storage, directory: str) -> bool:
         return False
 
 
-def databases(storage: Storage, root: str) -> list[str]:
+def list_databases(storage: Storage, root: str) -> list[str]:
     """Return the databases that are folders of a warehouse, or links to such, by name."""
     names = (
-        name.removesuffix(SUFFIX)
+        name.removesuffix(DATABASE_SUFFIX)
         for name in protocol.list_folders(storage, root)
-        if name.endswith(SUFFIX) and name != SUFFIX
+        if name.endswith(DATABASE_SUFFIX) and name != DATABASE_SUFFIX
     )
-    return sorted(filter(identifier.is_database, names))
+    return sorted(filter(identifier.is_database_name, names))
 
 
-def tables(storage: Storage, folder: str) -> list[str]:
+def list_tables(storage: Storage, folder: str) -> list[str]:
     """Return the tables that are folders of a database's, or links to such, by name."""
     own = confine(storage, folder)
-    inside = [name for name in protocol.list_folders(own, folder) if identifier.is_table(name)]
-    are_tables = parallel_map(lambda name: is_table(own, f"{folder}/{name}"), inside)
+    inside = [name for name in protocol.list_folders(own, folder) if identifier.is_table_name(name)]
+    are_tables = parallel_map(lambda name: holds_table(own, f"{folder}/{name}"), inside)
     return sorted(name for name, is_one in zip(inside, are_tables, strict=True) if is_one)
 
 
@@ -260,17 +260,17 @@ def check_own_folder(storage: Storage, root: str, database: str) -> None:
 
     Nothing is made, moved or dropped at its target.
     """
-    target = protocol.link_target(storage, location(root, database))
+    target = protocol.link_target(storage, build_path(root, database))
     if target is not None:
         raise StorageFailed(
             f'database {database} is a link to "{target}": its tables are read and written, and made, renamed and '
             "dropped only through a catalog of the "
             "warehouse where they lie. Connect to the folder above that one",
-            path=location(root, database),
+            path=build_path(root, database),
         )
 
 
-def reach(table_location: TableLocation, within: Sequence[str]) -> TableLocation:
+def widen_storage(table_location: TableLocation, within: Sequence[str]) -> TableLocation:
     """Return a table's location whose storage reaches all of the outermost of some folders above it.
 
     No link below that folder is written, moved or deleted through: not the table's own, nor one that replaces a folder
@@ -283,7 +283,7 @@ def reach(table_location: TableLocation, within: Sequence[str]) -> TableLocation
     return replace(table_location, storage=confine(table_location.storage, above))
 
 
-def remove(table_location: TableLocation, within: Sequence[str]) -> None:
+def delete_table_files(table_location: TableLocation, within: Sequence[str]) -> None:
     """Delete the files of a table below one of some folders, referring files first and its schemas last.
 
     Interrupted, the table is complete or empty, and can be dropped again. Of a table that is a link only the link is
@@ -291,7 +291,7 @@ def remove(table_location: TableLocation, within: Sequence[str]) -> None:
     external paths, since other tables may keep theirs there too. A warning says so.
     """
     layout = table_location.paths
-    own = reach(table_location, within).storage if any(is_below(layout.root, root) for root in within) else None
+    own = widen_storage(table_location, within).storage if any(is_below(layout.root, root) for root in within) else None
     target = None if own is None else protocol.link_target(own, layout.root)
     if own is not None and target is not None:
         own.delete([layout.root])
@@ -302,13 +302,13 @@ def remove(table_location: TableLocation, within: Sequence[str]) -> None:
         return
     if (
         own is None
-        or not is_table(table_location.storage, layout.root)
+        or not holds_table(table_location.storage, layout.root)
         or (isinstance(own, SupportsDirectories) and not protocol.is_folder(own, layout.root))
     ):
         if table_location.storage.stat(layout.root) is not None:
             why = (
                 "no table of this catalog lies there"
-                if is_table(table_location.storage, layout.root)
+                if holds_table(table_location.storage, layout.root)
                 else "no table lies there"
             )
             warn_user(
@@ -341,7 +341,7 @@ def is_below(path: str, root: str) -> bool:
     return path.startswith(f"{root.rstrip('/')}/") and ".." not in path[len(root) :].split("/")
 
 
-def move(table_location: TableLocation, target: str, within: Sequence[str]) -> None:
+def move_table_folder(table_location: TableLocation, target: str, within: Sequence[str]) -> None:
     """Move a table's folder; both paths lie below one of some folders.
 
     Raises: `StorageFailed` where something exists at the target.

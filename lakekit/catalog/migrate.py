@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lakekit import maintenance, storage as storages
 from lakekit.catalog import identifier, operations
 from lakekit.ddl import schema_writer as schemas
-from lakekit.ddl.table_definition import type_of
+from lakekit.ddl.table_definition import to_paimon_type
 from lakekit.errors import InvalidOption, StorageFailed, Unsupported
 from lakekit.format import foreign_file
 from lakekit.format.encoder import check_types
@@ -87,12 +87,12 @@ def migrate(
     and `maintenance.migrate` raise.
     """
     name = identifier.new_table(to, "createTable")
-    operations.check_free(metastore, name, "nothing was taken over")
+    operations.check_name_is_free(metastore, name, "nothing was taken over")
     _check_options(request.options)
-    foreign = _read(catalog, source, request)
+    foreign = _read_source(catalog, source, request)
 
     def take(target: TableLocation) -> TableSchema:
-        table_schemas = _schemas(catalog, target, foreign, request)
+        table_schemas = _build_schemas(catalog, target, foreign, request)
         return maintenance.migrate.migrate(
             foreign.source.storage,
             _build_migrated_files(foreign, table_schemas),
@@ -104,7 +104,7 @@ def migrate(
     operations.create_and_register(metastore, name, take, "files were taken over")
     _warn_of_decimals(name.full, foreign.file_schemas)
     if request.move:
-        _remove(foreign.source, name.full)
+        _delete_source_files(foreign.source, name.full)
 
 
 def _warn_of_decimals(name: str, file_schemas: Sequence[ForeignFileSchema]) -> None:
@@ -133,9 +133,9 @@ def _check_options(options: Mapping[str, Any]) -> None:
 # ---- the source ----------------------------------------------------------------------------------
 
 
-def _read(catalog: CatalogCore, source: str | PathLike | Table, request: MigrateRequest) -> _ForeignTable:
+def _read_source(catalog: CatalogCore, source: str | PathLike | Table, request: MigrateRequest) -> _ForeignTable:
     if isinstance(source, Table):
-        return _of_format_table(source, request)
+        return _read_format_table(source, request)
     own, text = request.storage_options, source if isinstance(source, str) else source.__fspath__()
     if catalog.storage is not None and own is None and "://" not in text:
         root = text.rstrip("/")
@@ -145,7 +145,7 @@ def _read(catalog: CatalogCore, source: str | PathLike | Table, request: Migrate
     files = foreign_files.source(storage, root)
     paths, file_schemas = [file.path for file in files.files], _read_file_schemas(files)
     typed = foreign_files.merge_schemas(paths, file_schemas, files.keys)
-    types = {name: type_of(t, name).as_nullable() for name, t in request.partition_types.items()}
+    types = {name: to_paimon_type(t, name).as_nullable() for name, t in request.partition_types.items()}
     keys = foreign_files.partition_fields(files.keys, [file.texts for file in files.files], paths, file_schemas, types)
     values = tuple(foreign_files.values(file.path, file.texts, keys) for file in files.files)
     return _ForeignTable(
@@ -153,7 +153,7 @@ def _read(catalog: CatalogCore, source: str | PathLike | Table, request: Migrate
     )
 
 
-def _of_format_table(table: Table, request: MigrateRequest) -> _ForeignTable:
+def _read_format_table(table: Table, request: MigrateRequest) -> _ForeignTable:
     if not isinstance(table, FormatTable):
         raise Unsupported(
             f"{table.name} is no format table, whose files lie in a folder; cat.clone copies tables",
@@ -225,7 +225,7 @@ def _read_file_schemas(source: ForeignSource) -> tuple[ForeignFileSchema, ...]:
 # ---- the table -----------------------------------------------------------------------------------
 
 
-def _schemas(
+def _build_schemas(
     catalog: CatalogCore, target: TableLocation, foreign: _ForeignTable, request: MigrateRequest
 ) -> list[TableSchema]:
     """Return the schemas of the table: one for each set of differing file types, then its own."""
@@ -290,7 +290,7 @@ def _build_migrated_files(foreign: _ForeignTable, table_schemas: Sequence[TableS
 # ---- removal of the source -----------------------------------------------------------------------
 
 
-def _remove(source: ForeignSource, name: str) -> None:
+def _delete_source_files(source: ForeignSource, name: str) -> None:
     """Delete the migrated files at the source, and folders that are empty then; a failure is a warning."""
     try:
         source.storage.delete([*(file.path for file in source.files), *source.metadata_files])

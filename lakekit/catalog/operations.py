@@ -102,7 +102,7 @@ def _age_ms(target: TableLocation) -> int | None:
     return None if stat is None else REAL_RUNTIME.now_ms() - stat.modified_ms
 
 
-def check_free(metastore: Metastore, name: Identifier, otherwise: str) -> None:
+def check_name_is_free(metastore: Metastore, name: Identifier, otherwise: str) -> None:
     """Raise `TableAlreadyExists` for a name that its database has; `otherwise` says what was not done."""
     if metastore.has_table(name.database, name.table):
         raise TableAlreadyExists(
@@ -161,7 +161,7 @@ def clone(source: TableContext, metastore: Metastore, to: str, at: int | str | d
     Raises: `TableAlreadyExists`, and what `maintenance.atomic_create` raises; then there is no such table.
     """
     name = identifier.new_table(to, "createTable")
-    check_free(metastore, name, f"{source.name} was not copied")
+    check_name_is_free(metastore, name, f"{source.name} was not copied")
     create_and_register(
         metastore, name, lambda target: maintenance.atomic_create.clone(source, target, at), f"{source.name} was copied"
     )
@@ -214,7 +214,7 @@ def compact(
 
 def _select_tables(cat: TableCatalog, wanted: TableSelection) -> list[tuple[str, str]]:
     databases, tables, excluding = (
-        _pattern(key, text) for key, text in zip(("databases", "tables", "excluding"), wanted, strict=True)
+        _compile_pattern(key, text) for key, text in zip(("databases", "tables", "excluding"), wanted, strict=True)
     )
     all_databases = cat.databases()
     inside = [name for name in all_databases if databases is None or databases.fullmatch(name)]
@@ -243,7 +243,7 @@ def _select_tables(cat: TableCatalog, wanted: TableSelection) -> list[tuple[str,
     return selected
 
 
-def _pattern(key: str, text: str | None) -> re.Pattern[str] | None:
+def _compile_pattern(key: str, text: str | None) -> re.Pattern[str] | None:
     try:
         return None if text is None else re.compile(text)
     except re.error as wrong:
@@ -288,9 +288,9 @@ def list_tables(
 ) -> pl.DataFrame:
     """Return a row for each (database, table), without the format tables that the catalog's options hide."""
     rows = parallel_map(
-        lambda pair: row(table_of(Identifier(database=pair[0], table=pair[1])), *pair, details=details), pairs
+        lambda pair: table_row(table_of(Identifier(database=pair[0], table=pair[1])), *pair, details=details), pairs
     )
-    listing = pl.DataFrame(rows, schema=_schema(details=details), orient="row")
+    listing = pl.DataFrame(rows, schema=_listing_schema(details=details), orient="row")
     return listing if settings.of(_ENABLED) else listing.filter(pl.col("kind").ne_missing(FORMAT_TABLE))
 
 
@@ -310,17 +310,17 @@ def check_shown(table: Table, settings: Callable[[], CatalogOptions]) -> Table:
 
 def list_system_tables(tables: Iterable[str], *, details: bool) -> pl.DataFrame:
     """Return a row for each of the catalog's own tables, without details."""
-    schema = _schema(details=details)
+    schema = _listing_schema(details=details)
     return pl.DataFrame(
         [(SYSTEM, name, "table", *[None] * (len(schema) - 3)) for name in tables], schema=schema, orient="row"
     )
 
 
-def _schema(*, details: bool) -> dict[str, Any]:
+def _listing_schema(*, details: bool) -> dict[str, Any]:
     return {**NAME_COLUMNS, **(DETAIL_COLUMNS if details else {})}
 
 
-def row(table: Table, database: str, name: str, *, details: bool) -> tuple[Any, ...]:
+def table_row(table: Table, database: str, name: str, *, details: bool) -> tuple[Any, ...]:
     """Return the row of a table: `NAME_COLUMNS`, and with `details` `DETAIL_COLUMNS`.
 
     What cannot be read is described in its `error`.
@@ -385,18 +385,18 @@ def repair(metastore: Metastore, name: str | None) -> pl.DataFrame:
 def _select_unregistered(metastore: Metastore, name: str | None) -> list[tuple[str, Sequence[str]]]:
     """Return databases with the tables that exist in each."""
     if name is None:
-        return [(database, metastore.lying(database)) for database in metastore.lying()]
+        return [(database, metastore.list_existing(database)) for database in metastore.list_existing()]
     if "." in name:
         parsed = identifier.data_table(name, "repairTable")
-        tables = metastore.lying(parsed.database)
+        tables = metastore.list_existing(parsed.database)
         if parsed.table not in tables:
             raise missing_table(parsed.database, parsed.table, tables)
         return [(parsed.database, [parsed.table])]
     database = identifier.database(name)
-    lying = metastore.lying()
+    lying = metastore.list_existing()
     if database not in lying and not metastore.has_database(database):
         raise missing_database(metastore.where, database, lying)
-    return [(database, metastore.lying(database))]
+    return [(database, metastore.list_existing(database))]
 
 
 def _register_table(metastore: Metastore, database: str, table: str) -> tuple[str, str | None]:

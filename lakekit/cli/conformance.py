@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from lakekit.testing.adapters import ReaderAdapter, WriterAdapter
     from lakekit.testing.conformance import ConformanceResult, Outcome
 
-_PROBLEM = 1
+_PROBLEM_EXIT_CODE = 1
 
 
-def add(
+def add_verbs(
     verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentParser, positive: Callable[[str], int]
 ) -> None:
     """Add the verbs to the parser."""
@@ -114,7 +114,7 @@ def conformance(args: argparse.Namespace, out: Output) -> int:
     )
     show.end()
     _print_result(out, result, show_all=args.all)
-    return 0 if result.ok else _PROBLEM
+    return 0 if result.ok else _PROBLEM_EXIT_CODE
 
 
 def bench(args: argparse.Namespace, out: Output) -> None:

@@ -13,7 +13,7 @@ import polars as pl
 import lakekit
 from lakekit.cli.output import FINE, PROBLEM, TIME_TRAVEL_NOUNS
 from lakekit.draw import cards, humanize, levels, manifests, timeline
-from lakekit.draw.hexdump import LINES, text as bytes_drawn
+from lakekit.draw.hexdump import DEFAULT_LINES, hexdump_text as bytes_drawn
 from lakekit.errors import InvalidOption
 from lakekit.inspection import html_page, levels as picture, manifest_tree, timeline as history
 from lakekit.inspection.hexdump import hex as hex_of
@@ -114,7 +114,7 @@ def card_facts(table: Table, at: int | str | None) -> list[tuple[str, object]]:
 def show_snapshots(table: Table, out: Output) -> None:
     """Print the snapshots as a line of marks (to a terminal), and as rows."""
     if out.format == "table":
-        out.lines(timeline.text(history.history(table), width=out.width) + "\n")
+        out.lines(timeline.timeline_text(history.history(table), width=out.width) + "\n")
     out.frame(table.snapshots())
 
 
@@ -122,8 +122,10 @@ def show_manifests(table: Table, out: Output, at: int | str | None = None) -> No
     """Print the manifests of a snapshot as a tree to a terminal, as rows to a pipe."""
     if out.format == "table":
         out.lines(
-            manifests.text(
-                manifest_tree.tree(table, history.id_of(table, at)), width=out.width, first=out.limit or manifests.FIRST
+            manifests.tree_text(
+                manifest_tree.tree(table, history.id_of(table, at)),
+                width=out.width,
+                first=out.limit or manifests.FIRST_ROWS,
             )
         )
     else:
@@ -151,7 +153,7 @@ def show_levels(table: Table, out: Output, at: int | str | None = None, buckets:
         named = f"{humanize.format_cell(location.partition)} · " if table.partition_keys else ""
         part = files.filter((pl.col("partition") == location.partition) & (pl.col("bucket") == location.bucket))
         out.lines(
-            levels.as_text(
+            levels.levels_text(
                 f"{named}bucket {location.bucket} · {file_totals(part)}", [state], width=out.width, is_append=is_append
             )
         )
@@ -211,7 +213,9 @@ def show_hex(args: argparse.Namespace, out: Output) -> None:
         view = view.open(args.open)
     if out.format == "table":
         out.lines(
-            bytes_drawn(view.title, view.data, view.spans, start=args.offset, lines=out.limit or LINES, width=out.width)
+            bytes_drawn(
+                view.title, view.data, view.spans, start=args.offset, lines=out.limit or DEFAULT_LINES, width=out.width
+            )
         )
     else:
         marks = view.marks

@@ -68,7 +68,7 @@ _IDLE_HELP = 'only partitions that got no file for so long, as "1 d"'
 _WHERE_HELP = "a condition in SQL on partition columns"
 
 
-def add(
+def add_verbs(
     verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentParser, positive: Callable[[str], int]
 ) -> None:
     """Add the verbs to the parser."""

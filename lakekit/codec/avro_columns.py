@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from lakekit.codec.avro_schema import record_of
-from lakekit.codec.avro_values import reader, span_reader
+from lakekit.codec.avro_schema import unwrap_record
+from lakekit.codec.avro_values import build_reader, build_span_reader
 from lakekit.codec.avro_vectors import VectorColumn, VectorReader
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported
 
@@ -60,7 +60,7 @@ _PRIMITIVE_TYPES = {
 _PRIMITIVE_TYPES |= {"bytes": pa.binary(), "string": pa.string(), "enum": pa.string()}
 
 
-def decode(
+def decode_columns(
     containers: Sequence[Container],
     *,
     columns: Collection[str] | None = None,
@@ -95,24 +95,24 @@ def decode(
     if not node.min_bytes and counts.any():
         raise Unsupported("Avro records that take no bytes", feature="avro.empty-items", path=containers[0].path)
     for active_guess in (guess, None) if guess else (None,):
-        starts = _starts(vectors, node, last - sizes, last, counts, active_guess)
+        starts = _record_starts(vectors, node, last - sizes, last, counts, active_guess)
         ends = np.empty_like(starts)
         ends[:-1] = starts[1:]
         ends[np.cumsum(counts) - 1] = last
         if where is not None and active_guess is not None:
             mask = _record_mask(vectors, node, starts, ends, where)
             starts, ends = starts[mask], ends[mask]
-        column, after = _walk(vectors, node, starts, ends, columns)
+        column, after = _read_values(vectors, node, starts, ends, columns)
         if np.array_equal(after, ends):
             try:
-                return _arrays(column, node, columns, vectors, containers[0].path)
+                return _field_arrays(column, node, columns, vectors, containers[0].path)
             except pa.ArrowInvalid:
-                raise _explain(containers) from None  # a string that is not UTF-8
+                raise _locate_damage(containers) from None  # a string that is not UTF-8
     broken = int(np.searchsorted(np.cumsum(counts), np.flatnonzero(after != ends)[0], side="right"))
-    raise _explain(containers, only=broken)
+    raise _locate_damage(containers, only=broken)
 
 
-def batches(containers: Iterable[Container]) -> Iterator[list[Container]]:
+def batch_containers(containers: Iterable[Container]) -> Iterator[list[Container]]:
     """Yield containers in order, in batches of at most `BATCH_BYTES` inflated bytes or one container."""
     batch: list[Container] = []
     size = 0
@@ -128,25 +128,25 @@ def batches(containers: Iterable[Container]) -> Iterator[list[Container]]:
 
 def _record_mask(vectors: VectorReader, node: AvroNode, starts: Ints, ends: Ints, where: Where) -> NDArray[np.bool_]:
     """Return which records `where` selects: all, if the guessed starts lead to no such field."""
-    record, pos = record_of(node), starts
+    record, pos = unwrap_record(node), starts
     if record is not node:
-        pos = vectors.longs(pos)[1]
-    for name, part in zip(record.names, record.parts, strict=True):
-        column, pos = vectors.walk(part, pos, ends, name == where[0])
+        pos = vectors.read_longs(pos)[1]
+    for name, part in zip(record.names, record.children, strict=True):
+        column, pos = vectors.read_values(part, pos, ends, name == where[0])
         if name == where[0]:
             try:
-                return where[1](_arrow(column, vectors))
+                return where[1](_to_arrow(column, vectors))
             except (Corrupt, pa.ArrowInvalid):
                 break
     return np.ones(len(starts), bool)
 
 
 def _decode_few(containers: Sequence[Container], columns: Collection[str] | None) -> dict[str, pa.Array]:
-    record = record_of(containers[0].schema)
+    record = unwrap_record(containers[0].schema)
     rows = [row for container in containers for row in read_records(container)]
     return {
         name: pa.array([row[name] for row in rows], arrow_type(part))
-        for name, part in zip(record.names, record.parts, strict=True)
+        for name, part in zip(record.names, record.children, strict=True)
         if columns is None or name in columns
     }
 
@@ -157,7 +157,7 @@ def read_records(container: Container) -> list[dict[str, Any]]:
     Raises:
         Corrupt: with the file, the offset of the block and the field.
     """
-    read = reader(container.schema)
+    read = build_reader(container.schema)
     rows: list[dict[str, Any]] = []
     for block in container.blocks:
         try:
@@ -172,7 +172,7 @@ def read_spans(schema: AvroNode, cursor: Cursor, count: int, *, first: int = 0) 
 
     The numbers of the records count from `first`.
     """
-    read = span_reader(schema)
+    read = build_span_reader(schema)
     rows: list[dict[str, Any]] = []
     for i in range(count):
         with cursor.within(f"[{first + i}]"):
@@ -218,28 +218,30 @@ def arrow_type(node: AvroNode) -> pa.DataType:
     match node.kind:
         case "record":
             return pa.struct(
-                [pa.field(name, arrow_type(part)) for name, part in zip(node.names, node.parts, strict=True)]
+                [pa.field(name, arrow_type(part)) for name, part in zip(node.names, node.children, strict=True)]
             )
         case "array":
-            return pa.list_(arrow_type(node.parts[0]))
+            return pa.list_(arrow_type(node.children[0]))
         case "map":
-            return pa.map_(pa.string(), arrow_type(node.parts[0]))
+            return pa.map_(pa.string(), arrow_type(node.children[0]))
         case "fixed":
             return pa.binary(node.size)
         case "union":
-            if node.value is node:
+            if node.non_null_type is node:
                 raise Unsupported("an Avro union of several types", feature="avro.union")
-            return arrow_type(node.value)
+            return arrow_type(node.non_null_type)
     return _PRIMITIVE_TYPES[node.kind]
 
 
 # ---- starts of records -----------------------------------------------------------------------------------------------
 
 
-def _starts(vectors: VectorReader, node: AvroNode, first: Ints, last: Ints, counts: Ints, guess: Guess | None) -> Ints:
+def _record_starts(
+    vectors: VectorReader, node: AvroNode, first: Ints, last: Ints, counts: Ints, guess: Guess | None
+) -> Ints:
     """Return where every record starts, block after block. Guessed starts are not proved yet."""
     if guess is None or not len(counts):
-        return vectors.starts(node, first, last, counts)[0]
+        return vectors.item_starts(node, first, last, counts)[0]
     guesses = guess(vectors)
     low = np.searchsorted(guesses, first)
     is_plausible = np.searchsorted(guesses, last) - low == counts
@@ -251,24 +253,24 @@ def _starts(vectors: VectorReader, node: AvroNode, first: Ints, last: Ints, coun
     block_of = np.searchsorted(last, guesses, side="right")
     record_starts[of_record] = guesses[is_plausible[block_of]]
     unguessed = ~is_plausible
-    record_starts[~of_record] = vectors.starts(node, first[unguessed], last[unguessed], counts[unguessed])[0]
+    record_starts[~of_record] = vectors.item_starts(node, first[unguessed], last[unguessed], counts[unguessed])[0]
     return record_starts
 
 
-def _walk(
+def _read_values(
     vectors: VectorReader, node: AvroNode, starts: Ints, ends: Ints, columns: Collection[str] | None
 ) -> tuple[VectorColumn | None, Ints]:
     if columns is None or node.kind != "record":
-        return vectors.walk(node, starts, ends)
+        return vectors.read_values(node, starts, ends)
     parts: list[VectorColumn | None] = []
     pos = starts
-    for name, part in zip(node.names, node.parts, strict=True):
-        column, pos = vectors.walk(part, pos, ends, name in columns)
+    for name, part in zip(node.names, node.children, strict=True):
+        column, pos = vectors.read_values(part, pos, ends, name in columns)
         parts.append(column)
-    return VectorColumn(node=node, size=len(starts), parts=parts), pos
+    return VectorColumn(node=node, size=len(starts), children=parts), pos
 
 
-def _arrays(
+def _field_arrays(
     column: VectorColumn | None,
     node: AvroNode,
     columns: Collection[str] | None,
@@ -277,24 +279,24 @@ def _arrays(
 ) -> dict[str, pa.Array]:
     """Return the fields of the top record; files of old writers wrap it in a union with null."""
     assert column is not None
-    record = record_of(node)
+    record = unwrap_record(node)
     if column.node.kind == "union":
-        branch = node.parts.index(record)
+        branch = node.children.index(record)
         if len(column.rows[branch]) != column.size:
             raise Corrupt("a null where a record must be", path=path, field="record")
-        inner = column.parts[branch] if column.size else None
+        inner = column.children[branch] if column.size else None
         if inner is None:
-            inner = vectors.walk(record, np.empty(0, np.int64), np.empty(0, np.int64))[0]
+            inner = vectors.read_values(record, np.empty(0, np.int64), np.empty(0, np.int64))[0]
         assert inner is not None
         column = inner
     return {
-        name: _arrow(part, vectors)
-        for name, part in zip(record.names, column.parts, strict=True)
+        name: _to_arrow(part, vectors)
+        for name, part in zip(record.names, column.children, strict=True)
         if part is not None and (columns is None or name in columns)
     }
 
 
-def _explain(containers: Sequence[Container], only: int | None = None) -> Corrupt:
+def _locate_damage(containers: Sequence[Container], only: int | None = None) -> Corrupt:
     """Return the error of damaged blocks, or of block number `only`, by decoding them value by value."""
     blocks = [(container, block) for container in containers for block in container.blocks]
     for container, block in blocks if only is None else [blocks[only]]:
@@ -308,7 +310,7 @@ def _explain(containers: Sequence[Container], only: int | None = None) -> Corrup
 # ---- columns ---------------------------------------------------------------------------------------------------------
 
 
-def _arrow(column: VectorColumn | None, vectors: VectorReader) -> pa.Array:
+def _to_arrow(column: VectorColumn | None, vectors: VectorReader) -> pa.Array:
     assert column is not None
     node, size = column.node, column.size
     match node.kind:
@@ -318,18 +320,18 @@ def _arrow(column: VectorColumn | None, vectors: VectorReader) -> pa.Array:
         case "bytes" | "string":
             assert column.starts is not None
             assert column.lengths is not None
-            return slices(vectors.data, column.starts, column.lengths, text=node.kind == "string")
+            return slice_buffer(vectors.data, column.starts, column.lengths, text=node.kind == "string")
         case "record":
-            fields = [pa.field(name, arrow_type(part)) for name, part in zip(node.names, node.parts, strict=True)]
+            fields = [pa.field(name, arrow_type(part)) for name, part in zip(node.names, node.children, strict=True)]
             if not fields:
                 return pa.array([{}] * size, pa.struct([]))
-            return pa.StructArray.from_arrays([_arrow(part, vectors) for part in column.parts], fields=fields)
+            return pa.StructArray.from_arrays([_to_arrow(part, vectors) for part in column.children], fields=fields)
         case "union":
             return _nullable_array(column, vectors)
         case "array" | "map":
             assert column.lengths is not None
             offsets = pa.array(np.concatenate([[0], np.cumsum(column.lengths)]).astype(np.int32))
-            items = _arrow(column.parts[0], vectors)
+            items = _to_arrow(column.children[0], vectors)
             if node.kind == "array":
                 return pa.ListArray.from_arrays(offsets, items)
             return pa.MapArray.from_arrays(offsets, items.field(0), items.field(1))
@@ -363,11 +365,11 @@ def _fixed_array(column: VectorColumn, vectors: VectorReader) -> pa.Array:
 def _nullable_array(column: VectorColumn, vectors: VectorReader) -> pa.Array:
     """Return the array of a union of null and one other type, or of one type alone."""
     kind = arrow_type(column.node)
-    branch = column.node.parts.index(column.node.value)
-    part, rows = column.parts[branch], column.rows[branch]
+    branch = column.node.children.index(column.node.non_null_type)
+    part, rows = column.children[branch], column.rows[branch]
     if not len(rows):
         return pa.nulls(column.size, kind)
-    values = _arrow(part, vectors)
+    values = _to_arrow(part, vectors)
     if len(rows) == column.size:
         return values
     indexes = np.zeros(column.size, np.int64)
@@ -377,7 +379,7 @@ def _nullable_array(column: VectorColumn, vectors: VectorReader) -> pa.Array:
     return values.take(pa.array(indexes, mask=absent))
 
 
-def slices(data: bytes, starts: Ints, lengths: Ints, *, text: bool) -> pa.Array:
+def slice_buffer(data: bytes, starts: Ints, lengths: Ints, *, text: bool) -> pa.Array:
     """Return byte ranges of a buffer as one binary or string column. Ranges must ascend and not overlap.
 
     The buffer between all edges is an Arrow array already, whose every second value is selected: one `take` copies

@@ -9,7 +9,7 @@ A long is a zig-zag varint: 7 bits a byte, low bits first, high bit set on all b
 -2n-1. A map is blocks of `count | (bytes of the block, if the count is negative) | key, value ...` up to a count of 0.
 
 `open_container` splits a file into inflated blocks, `open_blocks` leaves them compressed; `avro_columns.decode` turns
-those of one or many files into Arrow columns at once; `write` frames encoded values.
+those of one or many files into Arrow columns at once; `write_container` frames encoded values.
 
 Source: the Avro specification 1.11, "Object Container Files"; FORMAT.md 4.1.
 """
@@ -56,7 +56,7 @@ _ZSTD_WINDOW_LOG = 25
 _XZ_MEMORY_BYTES = 40 << 20
 _MAX_SHOWN = 60
 _FALLBACK_CODEC = "snappy"
-"""The codec used where another one compresses more tightly than `METADATA` allows a reader to accept.
+"""The codec used where another one compresses more tightly than `METADATA_LIMITS` allows a reader to accept.
 
 It never compresses a block to less than a twentieth.
 """
@@ -76,22 +76,22 @@ class Limits(NamedTuple):
     floor_values: int
     values_ratio: int
 
-    def inflated_bytes(self, size_bytes: int) -> int:
+    def max_inflated_bytes(self, size_bytes: int) -> int:
         """Return the most that all blocks of a file of that size may inflate to."""
         return self.floor_bytes + min(1024 * size_bytes, self.burst_bytes) + self.ratio * size_bytes
 
-    def values(self, size_bytes: int) -> int:
+    def max_values(self, size_bytes: int) -> int:
         """Return the most values that a file of that size may hold."""
         return self.floor_values + self.values_ratio * size_bytes
 
 
-METADATA = Limits(floor_bytes=4 << 20, burst_bytes=16 << 20, ratio=128, floor_values=1 << 16, values_ratio=16)
+METADATA_LIMITS = Limits(floor_bytes=4 << 20, burst_bytes=16 << 20, ratio=128, floor_values=1 << 16, values_ratio=16)
 """Limits of manifests.
 
 An entry has a random name, and takes some 50 bytes however well its other fields compress. Long keys and embedded
 indexes may compress to nothing.
 """
-DATA = Limits(floor_bytes=8 << 20, burst_bytes=16 << 20, ratio=4096, floor_values=1 << 18, values_ratio=4096)
+DATA_LIMITS = Limits(floor_bytes=8 << 20, burst_bytes=16 << 20, ratio=4096, floor_values=1 << 18, values_ratio=4096)
 """Limits of data files: a block of 64,000 bytes of equal rows compresses to about 30 bytes with its frame."""
 
 
@@ -141,25 +141,25 @@ class PackedBlocks:
 
     schema: AvroNode
     codec: str
-    frames: tuple[BlockRange, ...]
-    file: bytes
-    limits: Limits = DATA
+    block_ranges: tuple[BlockRange, ...]
+    file_data: bytes
+    limits: Limits = DATA_LIMITS
     path: str | None = None
 
     @property
     def count(self) -> int:
         """The number of values in all blocks."""
-        return sum(frame.count for frame in self.frames)
+        return sum(frame.count for frame in self.block_ranges)
 
     def inflate(self, frames: Iterable[BlockRange] | None = None) -> Iterator[tuple[BlockRange, Block]]:
-        """Yield the blocks that hold values, or those of some `frames`, each inflated when it is reached.
+        """Yield the blocks that hold values, or those of some `block_ranges`, each inflated when it is reached.
 
         Raises `Corrupt`, and `LimitExceeded` where they inflate beyond what a file of this size may.
         """
         with _name_file_in_failures(self.path):
-            selected = self.frames if frames is None else frames
+            selected = self.block_ranges if frames is None else frames
             yield from _inflate(
-                self.file, selected, self.codec, self.schema, self.limits.inflated_bytes(len(self.file))
+                self.file_data, selected, self.codec, self.schema, self.limits.max_inflated_bytes(len(self.file_data))
             )
 
 
@@ -168,7 +168,7 @@ def is_avro(data: bytes) -> bool:
     return data[:4] == MAGIC
 
 
-def open_blocks(data: bytes, *, path: str | None = None, limits: Limits = DATA) -> PackedBlocks:
+def open_blocks(data: bytes, *, path: str | None = None, limits: Limits = DATA_LIMITS) -> PackedBlocks:
     """Return schema and compressed blocks of an Avro data file.
 
     Raises `Corrupt` where the framing is broken, `LimitExceeded` for more values than a file of this size may hold,
@@ -182,13 +182,15 @@ def read_blocks(cursor: Cursor, limits: Limits) -> PackedBlocks:
     """Return what `open_blocks` returns of the file at the cursor; each block is one read."""
     metadata = _read_header(cursor)
     codec = _codec_of(metadata)
-    schema = schema_of(metadata)
-    frames = tuple(_frames(cursor, limits, codec))
+    schema = parse_header_schema(metadata)
+    frames = tuple(_read_block_ranges(cursor, limits, codec))
     data = bytes(cursor.data)
-    return PackedBlocks(schema=schema, codec=codec, frames=frames, file=data, limits=limits, path=cursor.path)
+    return PackedBlocks(
+        schema=schema, codec=codec, block_ranges=frames, file_data=data, limits=limits, path=cursor.path
+    )
 
 
-def open_container(data: bytes, *, path: str | None = None, limits: Limits = METADATA) -> Container:
+def open_container(data: bytes, *, path: str | None = None, limits: Limits = METADATA_LIMITS) -> Container:
     """Return a container's header and inflated blocks.
 
     Raises `Corrupt` where the framing is broken, `LimitExceeded` where the file would inflate beyond `limits`,
@@ -197,10 +199,10 @@ def open_container(data: bytes, *, path: str | None = None, limits: Limits = MET
     with _name_file_in_failures(path):
         cursor = Cursor(data)
         metadata = _read_header(cursor)
-        schema = schema_of(metadata)
+        schema = parse_header_schema(metadata)
         codec = _codec_of(metadata)
-        frames = _frames(cursor, limits, codec)
-        inflated = _inflate(data, frames, codec, schema, limits.inflated_bytes(len(data)))
+        frames = _read_block_ranges(cursor, limits, codec)
+        inflated = _inflate(data, frames, codec, schema, limits.max_inflated_bytes(len(data)))
         blocks = tuple(block for _, block in inflated)
     return Container(schema=schema, codec=codec, blocks=blocks, metadata=metadata, path=path)
 
@@ -241,7 +243,7 @@ def read_long(data: bytes | memoryview, at: int, field: str) -> tuple[int, int]:
     return (raw >> 1) ^ -(raw & 1), at
 
 
-def put_long(out: bytearray, value: int) -> None:
+def append_long(out: bytearray, value: int) -> None:
     """Append a zig-zag varint."""
     raw = (value << 1) ^ (value >> 63)
     while raw > 0x7F:
@@ -298,17 +300,17 @@ def _read_header(cursor: Cursor) -> dict[str, bytes]:
             )
         for _ in range(count):
             name = _read_bytes(cursor, "metadata key").decode("utf-8", "replace")
-            cursor.means(name)
+            cursor.set_meaning(name)
             metadata[name] = value = _read_bytes(cursor, "metadata value" if cursor.spans is None else name)
             if cursor.spans is not None:
-                cursor.means(value.decode("utf-8", "replace"))
-    if cursor.left < SYNC_BYTES:
+                cursor.set_meaning(value.decode("utf-8", "replace"))
+    if cursor.remaining < SYNC_BYTES:
         raise Corrupt(f"the header ends inside its sync marker at offset {cursor.at}", offset=cursor.at, field="sync")
     cursor.raw(SYNC_BYTES, "sync")
     return metadata
 
 
-def schema_of(metadata: Mapping[str, bytes]) -> AvroNode:
+def parse_header_schema(metadata: Mapping[str, bytes]) -> AvroNode:
     """Return the type of a container's values. Raises `Corrupt`, `LimitExceeded`, `Unsupported`."""
     text = metadata.get("avro.schema")
     if text is None:
@@ -318,17 +320,17 @@ def schema_of(metadata: Mapping[str, bytes]) -> AvroNode:
             f"avro.schema is {len(text)} bytes long, {MAX_SCHEMA_BYTES} are allowed", offset=4, field="avro.schema"
         )
     try:
-        return avro_schema.parse(text)
+        return avro_schema.parse_schema(text)
     except Corrupt as error:
         raise type(error)(error.message, offset=len(MAGIC), field=error.field) from None
 
 
-def _frames(cursor: Cursor, limits: Limits, codec: str) -> Iterator[BlockRange]:
+def _read_block_ranges(cursor: Cursor, limits: Limits, codec: str) -> Iterator[BlockRange]:
     """Yield the frame of each block after the header; nothing is inflated. `codec` is its name in spans."""
     data = cursor.data
     sync = data[cursor.at - SYNC_BYTES : cursor.at]
-    values = limits.values(len(data))
-    while cursor.left:
+    values = limits.max_values(len(data))
+    while cursor.remaining:
         start = cursor.at
         count = _read_long(cursor, "block count")
         size = _read_long(cursor, "block size")
@@ -346,7 +348,7 @@ def _frames(cursor: Cursor, limits: Limits, codec: str) -> Iterator[BlockRange]:
         cursor.advance(at + size + SYNC_BYTES, "sync", sync)
         values -= count
         if values < 0:
-            problem = f"more than {limits.values(len(data))} values in a file of {len(data)} bytes"
+            problem = f"more than {limits.max_values(len(data))} values in a file of {len(data)} bytes"
             raise LimitExceeded(f"block at offset {start}: {problem}", offset=start, field="block count")
         yield BlockRange(offset=start, start=at, end=at + size, count=count)
 
@@ -380,17 +382,17 @@ def _inflate(
 # ---- codecs: (compressed bytes, most bytes allowed) -> inflated bytes ------------------------------------------------
 
 
-def _too_long(limit: int) -> LimitExceeded:
+def _make_limit_error(limit: int) -> LimitExceeded:
     return LimitExceeded(f"it inflates to more than the {limit} bytes that a file of this size may", field="block")
 
 
-def _null(data: bytes, limit: int) -> bytes:
+def _inflate_null(data: bytes, limit: int) -> bytes:
     if len(data) > limit:
-        raise _too_long(limit)
+        raise _make_limit_error(limit)
     return data
 
 
-def _zlib(data: bytes, limit: int) -> bytes:
+def _inflate_zlib(data: bytes, limit: int) -> bytes:
     decompressor = zlib.decompressobj(-15)
     try:
         inflated = decompressor.decompress(data, limit + 1)
@@ -399,7 +401,7 @@ def _zlib(data: bytes, limit: int) -> bytes:
     return _check_inflated(inflated, limit, is_complete=decompressor.eof, codec="deflate")
 
 
-def _bzip2(data: bytes, limit: int) -> bytes:
+def _inflate_bzip2(data: bytes, limit: int) -> bytes:
     decompressor = bz2.BZ2Decompressor()
     try:
         inflated = decompressor.decompress(data, limit + 1)
@@ -408,7 +410,7 @@ def _bzip2(data: bytes, limit: int) -> bytes:
     return _check_inflated(inflated, limit, is_complete=decompressor.eof, codec="bzip2")
 
 
-def _xz(data: bytes, limit: int) -> bytes:
+def _inflate_xz(data: bytes, limit: int) -> bytes:
     decompressor = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES)
     try:
         inflated = decompressor.decompress(data, limit + 1)
@@ -419,7 +421,7 @@ def _xz(data: bytes, limit: int) -> bytes:
     return _check_inflated(inflated, limit, is_complete=decompressor.eof, codec="xz")
 
 
-def _snappy(data: bytes, limit: int) -> bytes:
+def _inflate_snappy(data: bytes, limit: int) -> bytes:
     if len(data) < 5:
         raise Corrupt("snappy: fewer than 5 bytes", field="block")
     length = shift = 0
@@ -429,7 +431,7 @@ def _snappy(data: bytes, limit: int) -> bytes:
         if byte < 0x80:
             break
     if length > limit:
-        raise _too_long(limit)
+        raise _make_limit_error(limit)
     try:
         inflated: bytes = pa.Codec("snappy").decompress(data[:-4], length, asbytes=True)
     except (OSError, ValueError) as error:
@@ -439,9 +441,9 @@ def _snappy(data: bytes, limit: int) -> bytes:
     return inflated
 
 
-def _zstandard(data: bytes, limit: int) -> bytes:
+def _inflate_zstandard(data: bytes, limit: int) -> bytes:
     if zstd is None:
-        return _zstandard_by_arrow(data, limit)
+        return _inflate_zstandard_by_arrow(data, limit)
     decompressor = zstd.ZstdDecompressor(options=_ZSTD_OPTIONS)
     try:
         inflated = decompressor.decompress(data, limit + 1)
@@ -452,7 +454,7 @@ def _zstandard(data: bytes, limit: int) -> bytes:
     return _check_inflated(inflated, limit, is_complete=decompressor.eof, codec="zstandard")
 
 
-def _zstandard_by_arrow(data: bytes, limit: int) -> bytes:
+def _inflate_zstandard_by_arrow(data: bytes, limit: int) -> bytes:
     try:
         with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
             inflated: bytes = stream.read(limit + 1)
@@ -463,7 +465,7 @@ def _zstandard_by_arrow(data: bytes, limit: int) -> bytes:
 
 def _check_inflated(inflated: bytes, limit: int, *, is_complete: bool, codec: str) -> bytes:
     if len(inflated) > limit:
-        raise _too_long(limit)
+        raise _make_limit_error(limit)
     if not is_complete:
         raise Corrupt(f"{codec}: the compressed bytes end too early", field="block")
     return inflated
@@ -471,19 +473,19 @@ def _check_inflated(inflated: bytes, limit: int, *, is_complete: bool, codec: st
 
 _ZSTD_OPTIONS: Any = None if zstd is None else {zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW_LOG}
 _CODECS: dict[str, Callable[[bytes, int], bytes]] = {
-    "null": _null,
-    "deflate": _zlib,
-    "snappy": _snappy,
-    "zstandard": _zstandard,
-    "bzip2": _bzip2,
-    "xz": _xz,
+    "null": _inflate_null,
+    "deflate": _inflate_zlib,
+    "snappy": _inflate_snappy,
+    "zstandard": _inflate_zstandard,
+    "bzip2": _inflate_bzip2,
+    "xz": _inflate_xz,
 }
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------
 
 
-def codec_named(compression: str) -> str:
+def to_avro_codec(compression: str) -> str:
     """Return the Avro codec of a compression option: `zstd` is `zstandard`. Raises `Unsupported`."""
     name = compression.lower()
     name = "zstandard" if name == "zstd" else name
@@ -496,7 +498,7 @@ def codec_named(compression: str) -> str:
 
 
 @lru_cache(maxsize=32)
-def _zstd(level: int) -> Callable[[bytes], bytes]:
+def _zstd_compressor(level: int) -> Callable[[bytes], bytes]:
     """Return a compressor of a level: one for all blocks, as creating it takes longer than a small block."""
     if zstd is not None:
         with suppress(ValueError):  # a level that it has not
@@ -516,7 +518,7 @@ def compress_block(data: bytes, codec: str, level: int = ZSTD_LEVEL) -> bytes:
             packed: bytes = pa.Codec("snappy").compress(data, asbytes=True)
             return packed + zlib.crc32(data).to_bytes(4, "big")
         case "zstandard":
-            return _zstd(level)(data)
+            return _zstd_compressor(level)(data)
         case "bzip2":
             return bz2.compress(data)
         case "xz":
@@ -524,7 +526,7 @@ def compress_block(data: bytes, codec: str, level: int = ZSTD_LEVEL) -> bytes:
     raise Unsupported(f"Avro codec {codec!r}; known are {', '.join(_CODECS)}", feature=f"avro.codec.{codec}")
 
 
-def write(
+def write_container(
     schema: bytes,
     values: Iterable[bytes],
     *,
@@ -539,16 +541,18 @@ def write(
     inflate beyond the limits of metadata is packed less tightly, whatever `codec` says: a writer must be able to read
     its own files.
     """
-    return _encode_file(schema, _bodies(((1, value) for value in values), interval), codec, level, sync)
+    return _encode_file(schema, _group_into_bodies(((1, value) for value in values), interval), codec, level, sync)
 
 
-def join(containers: Sequence[Container], *, codec: str = "zstandard", level: int = ZSTD_LEVEL) -> bytes:
+def join_containers(containers: Sequence[Container], *, codec: str = "zstandard", level: int = ZSTD_LEVEL) -> bytes:
     """Return one container of the values of several, which have one schema text, without decoding them."""
     values = ((block.count, block.data) for container in containers for block in container.blocks)
-    return _encode_file(containers[0].metadata["avro.schema"], _bodies(values, SYNC_INTERVAL_BYTES), codec, level, None)
+    return _encode_file(
+        containers[0].metadata["avro.schema"], _group_into_bodies(values, SYNC_INTERVAL_BYTES), codec, level, None
+    )
 
 
-def _bodies(values: Iterable[tuple[int, bytes]], interval: int) -> list[tuple[int, bytes]]:
+def _group_into_bodies(values: Iterable[tuple[int, bytes]], interval: int) -> list[tuple[int, bytes]]:
     """Group encoded values, each with a count, into the bodies of blocks."""
     bodies: list[tuple[int, bytes]] = []
     body, count = bytearray(), 0
@@ -568,10 +572,10 @@ def _header_bytes(schema: bytes, codec: str) -> bytes:
     """Return a header up to its sync marker."""
     out = bytearray(MAGIC)
     metadata = {b"avro.schema": schema, b"avro.codec": codec.encode()}
-    put_long(out, len(metadata))
+    append_long(out, len(metadata))
     for key, text in metadata.items():
         for part in (key, text):
-            put_long(out, len(part))
+            append_long(out, len(part))
             out += part
     return bytes(out + b"\0")
 
@@ -589,9 +593,9 @@ def _encode_file(
     out += sync
     for number, part in bodies:
         packed = compress_block(part, codec, level)
-        put_long(out, number)
-        put_long(out, len(packed))
+        append_long(out, number)
+        append_long(out, len(packed))
         out += packed + sync
-    if codec != _FALLBACK_CODEC and sum(len(part) for _, part in bodies) > METADATA.inflated_bytes(len(out)):
+    if codec != _FALLBACK_CODEC and sum(len(part) for _, part in bodies) > METADATA_LIMITS.max_inflated_bytes(len(out)):
         return _encode_file(schema, bodies, _FALLBACK_CODEC, level, sync)
     return bytes(out)

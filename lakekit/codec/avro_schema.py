@@ -28,7 +28,7 @@ PRIMITIVES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double"
 class AvroNode:
     """One type of a schema.
 
-    `names` are a record's field names or an enum's symbols. `parts` are the types of a record's fields or a union's
+    `names` are a record's field names or an enum's symbols. `children` are the types of a record's fields or a union's
     branches, or the one type of an array's items or a map's values. `size` belongs to `fixed`. `declaration` is its
     JSON declaration. `min_bytes` is the least that a value takes. `depth` counts the types below this one with all
     names resolved: decoders recurse so deep, however flat the schema text is.
@@ -37,34 +37,34 @@ class AvroNode:
     kind: str
     name: str = ""
     names: tuple[str, ...] = ()
-    parts: tuple[AvroNode, ...] = ()
+    children: tuple[AvroNode, ...] = ()
     size: int = 0
-    logical: str = ""
+    logical_type: str = ""
     precision: int = 0
     scale: int = 0
     min_bytes: int = 0
-    nodes: int = 1
+    node_count: int = 1
     depth: int = 0
     declaration: Any = field(default=None, compare=False, repr=False)
 
-    def part(self, name: str) -> AvroNode | None:
+    def find_field(self, name: str) -> AvroNode | None:
         """Return the type of a record's field of that name; None without one."""
-        return self.parts[self.names.index(name)] if name in self.names else None
+        return self.children[self.names.index(name)] if name in self.names else None
 
     @property
-    def value(self) -> AvroNode:
+    def non_null_type(self) -> AvroNode:
         """The type of non-null values: X of `["null", X]` (in either order), else the type itself."""
-        branches = [part for part in self.parts if part.kind != "null"]
+        branches = [part for part in self.children if part.kind != "null"]
         return branches[0] if self.kind == "union" and len(branches) == 1 else self
 
     @property
-    def nullable(self) -> bool:
+    def is_nullable(self) -> bool:
         """Whether a value may be null."""
-        return self.kind == "null" or (self.kind == "union" and any(part.kind == "null" for part in self.parts))
+        return self.kind == "null" or (self.kind == "union" and any(part.kind == "null" for part in self.children))
 
 
 @lru_cache(maxsize=256)
-def parse(text: bytes) -> AvroNode:
+def parse_schema(text: bytes) -> AvroNode:
     """Parse schema text to its tree. Raises `Corrupt`, `LimitExceeded` or `Unsupported`."""
     try:
         declared = json.loads(text)
@@ -75,12 +75,12 @@ def parse(text: bytes) -> AvroNode:
     return _SchemaNames().node(declared, "", 0)
 
 
-def record_of(node: AvroNode) -> AvroNode:
+def unwrap_record(node: AvroNode) -> AvroNode:
     """Return the record type of a file's values. Raises `Corrupt` if they are no records.
 
     Old files wrap it as `["null", record]`; none of their values may be null.
     """
-    record = node.value
+    record = node.non_null_type
     if record.kind != "record":
         raise Corrupt(f"the values of the file are of type {node.kind}, not a record", field="avro.schema")
     return record
@@ -121,7 +121,7 @@ class _SchemaNames:
                 logical = declared.get("logicalType")
                 return AvroNode(
                     kind=kind,
-                    logical=logical if isinstance(logical, str) else "",
+                    logical_type=logical if isinstance(logical, str) else "",
                     precision=_check_integer(declared.get("precision", 0), "precision"),
                     scale=_check_integer(declared.get("scale", 0), "scale"),
                     min_bytes=PRIMITIVES[kind],
@@ -174,10 +174,10 @@ class _SchemaNames:
             kind="record",
             name=full,
             names=tuple(names),
-            parts=tuple(parts),
-            logical=logical if isinstance(logical, str) else "",
+            children=tuple(parts),
+            logical_type=logical if isinstance(logical, str) else "",
             min_bytes=sum(part.min_bytes for part in parts),
-            nodes=_count_nodes(parts),
+            node_count=_count_nodes(parts),
             depth=_depth_above(parts),
             declaration=declared,
         )
@@ -198,7 +198,7 @@ class _SchemaNames:
                 kind="fixed",
                 name=full,
                 size=size,
-                logical=logical,
+                logical_type=logical,
                 precision=precision,
                 scale=scale,
                 min_bytes=size,
@@ -221,9 +221,9 @@ class _SchemaNames:
         least = 1 + min(part.min_bytes for part in parts)
         return AvroNode(
             kind="union",
-            parts=tuple(parts),
+            children=tuple(parts),
             min_bytes=least,
-            nodes=_count_nodes(parts),
+            node_count=_count_nodes(parts),
             depth=_depth_above(parts),
             declaration=declared,
         )
@@ -237,17 +237,17 @@ def _part(kind: str, part: AvroNode, declared: dict[str, Any]) -> AvroNode:
     logical = logical if isinstance(logical, str) else ""
     return AvroNode(
         kind=kind,
-        parts=(part,),
-        logical=logical,
+        children=(part,),
+        logical_type=logical,
         min_bytes=1,
-        nodes=_count_nodes([part]),
+        node_count=_count_nodes([part]),
         depth=_depth_above([part]),
         declaration=declared,
     )
 
 
 def _count_nodes(parts: list[AvroNode]) -> int:
-    count = 1 + sum(part.nodes for part in parts)
+    count = 1 + sum(part.node_count for part in parts)
     if count > MAX_NODES:
         raise LimitExceeded(f"avro.schema has more than {MAX_NODES} types", field="avro.schema")
     return count

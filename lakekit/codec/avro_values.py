@@ -19,7 +19,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any
 
-from lakekit.codec.avro_container import put_long, read_long
+from lakekit.codec.avro_container import append_long, read_long
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _invalid_value(why: str, at: int, field: str) -> Corrupt:
 # ---- reading ---------------------------------------------------------------------------------------------------------
 
 
-def reader(node: AvroNode, field: str = "") -> Read:
+def build_reader(node: AvroNode, field: str = "") -> Read:
     """Return a function `read(data, at)` that returns a value of that type and the offset after it.
 
     It raises `Corrupt` with the offset and the name of the field.
@@ -126,7 +126,7 @@ def _fixed_reader(node: AvroNode, field: str) -> Read:
 
 def _record_reader(node: AvroNode, field: str) -> Read:
     prefix = field + "." if field else ""
-    fields = [(name, reader(part, prefix + name)) for name, part in zip(node.names, node.parts, strict=True)]
+    fields = [(name, build_reader(part, prefix + name)) for name, part in zip(node.names, node.children, strict=True)]
 
     def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         record = {}
@@ -138,7 +138,7 @@ def _record_reader(node: AvroNode, field: str) -> Read:
 
 
 def _union_reader(node: AvroNode, field: str) -> Read:
-    branches = [reader(part, field) for part in node.parts]
+    branches = [build_reader(part, field) for part in node.children]
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
         number, after = read_long(data, at, field)
@@ -166,9 +166,9 @@ def _check_blocks(block_count: int, item_count: int, at: int, field: str) -> Non
 
 
 def _array_reader(node: AvroNode, field: str) -> Read:
-    value = reader(node.parts[0], field)
+    value = build_reader(node.children[0], field)
     key = _bytes_reader(field, text=True) if node.kind == "map" else None
-    least = max(1, node.parts[0].min_bytes + (key is not None))
+    least = max(1, node.children[0].min_bytes + (key is not None))
 
     def read(data: bytes, at: int) -> tuple[list[Any], int]:
         items: list[Any] = []
@@ -198,10 +198,10 @@ def _array_reader(node: AvroNode, field: str) -> Read:
 # ---- reading with spans ----------------------------------------------------------------------------------------------
 
 
-def span_reader(node: AvroNode, field: str = "") -> ReadSpans:
-    """Return a function `read(cursor)` that returns what `reader` returns; the cursor records each part of a value.
+def build_span_reader(node: AvroNode, field: str = "") -> ReadSpans:
+    """Return a function `read(cursor)` that returns a value of that type and records the span of each part.
 
-    Those are values, lengths, branches and counts.
+    Parts are values, lengths, branches and counts.
     """
     match node.kind:
         case "null":
@@ -230,18 +230,20 @@ def _leaf_span_reader(read: Read, field: str, *, prefixed: bool) -> ReadSpans:
 
 def _record_span_reader(node: AvroNode, field: str) -> ReadSpans:
     prefix = field + "." if field else ""
-    fields = [(name, span_reader(part, prefix + name)) for name, part in zip(node.names, node.parts, strict=True)]
+    fields = [
+        (name, build_span_reader(part, prefix + name)) for name, part in zip(node.names, node.children, strict=True)
+    ]
     return lambda cursor: {name: read(cursor) for name, read in fields}
 
 
 def _union_span_reader(node: AvroNode, field: str) -> ReadSpans:
-    branches = [span_reader(part, field) for part in node.parts]
+    branches = [build_span_reader(part, field) for part in node.children]
 
     def read_spans(cursor: Cursor) -> Any:
         number, after = read_long(cursor.data, cursor.at, field)
         if not 0 <= number < len(branches):
             raise _invalid_value(f"branch {number} of a union of {len(branches)}", cursor.at, field)
-        cursor.advance(after, f"{field} branch", node.parts[number].kind)
+        cursor.advance(after, f"{field} branch", node.children[number].kind)
         return branches[number](cursor)
 
     return read_spans
@@ -250,11 +252,11 @@ def _union_span_reader(node: AvroNode, field: str) -> ReadSpans:
 def _array_span_reader(node: AvroNode, field: str) -> ReadSpans:
     """Return an array reader that gives each item its index in its name."""
     item = f"{field}[]"
-    value = span_reader(node.parts[0], item)
+    value = build_span_reader(node.children[0], item)
     key = None
     if node.kind == "map":
         key = _leaf_span_reader(_bytes_reader(item, text=True), f"{item} key", prefixed=True)
-    least = max(1, node.parts[0].min_bytes + (key is not None))
+    least = max(1, node.children[0].min_bytes + (key is not None))
 
     def number(cursor: Cursor, name: str) -> int:
         integer, after = read_long(cursor.data, cursor.at, field)
@@ -274,10 +276,10 @@ def _array_span_reader(node: AvroNode, field: str) -> ReadSpans:
                 number(cursor, "size")
             if count == 0:
                 return items
-            if count > cursor.left // least:
-                raise _invalid_value(f"{count} items do not fit into {cursor.left} bytes", start, field)
+            if count > cursor.remaining // least:
+                raise _invalid_value(f"{count} items do not fit into {cursor.remaining} bytes", start, field)
             for _ in range(count):
-                with cursor.renaming(item, f"{field}[{len(items)}]"):
+                with cursor.renaming_spans(item, f"{field}[{len(items)}]"):
                     name = None if key is None else key(cursor)
                     element = value(cursor)
                 items.append(element if key is None else (name, element))
@@ -290,7 +292,7 @@ def _array_span_reader(node: AvroNode, field: str) -> ReadSpans:
 _VARINT, _BYTES, _CALL = -1, -2, -3
 
 
-def skipper(node: AvroNode) -> Skip:
+def build_skipper(node: AvroNode) -> Skip:
     """Return a function `skip(data, at)` that returns the offset after a value.
 
     It trusts the bytes: a value may end behind the data, or IndexError is raised where they are broken.
@@ -338,7 +340,7 @@ def _long_length(data: bytes, at: int) -> tuple[int, int]:
 def _flatten(node: AvroNode, steps: list[tuple[int, Skip | None]]) -> None:
     match node.kind:
         case "record":
-            for part in node.parts:
+            for part in node.children:
                 _flatten(part, steps)
         case "int" | "long" | "enum":
             steps.append((_VARINT, None))
@@ -353,7 +355,7 @@ def _flatten(node: AvroNode, steps: list[tuple[int, Skip | None]]) -> None:
 
 
 def _union_skipper(node: AvroNode) -> Skip:
-    branches = [None if part.kind == "null" else skipper(part) for part in node.parts]
+    branches = [None if part.kind == "null" else build_skipper(part) for part in node.children]
 
     def skip(data: bytes, at: int) -> int:
         number = data[at]
@@ -369,7 +371,7 @@ def _union_skipper(node: AvroNode) -> Skip:
 
 
 def _array_skipper(node: AvroNode) -> Skip:
-    value, is_map = skipper(node.parts[0]), node.kind == "map"
+    value, is_map = build_skipper(node.children[0]), node.kind == "map"
 
     def skip(data: bytes, at: int) -> int:
         block_count = item_count = 0
@@ -398,7 +400,7 @@ def _array_skipper(node: AvroNode) -> Skip:
 # ---- writing ---------------------------------------------------------------------------------------------------------
 
 
-def writer(node: AvroNode) -> Write:
+def build_writer(node: AvroNode) -> Write:
     """Return a function `write(out, value)` that appends a value of that type.
 
     Of a union, None goes to its null branch and anything else to its one other branch.
@@ -407,7 +409,7 @@ def writer(node: AvroNode) -> Write:
         case "null":
             return lambda _out, _value: None
         case "int" | "long":
-            return put_long
+            return append_long
         case "bytes":
             return _put_bytes
         case "string":
@@ -424,17 +426,17 @@ def writer(node: AvroNode) -> Write:
         case "array" | "map":
             return _array_writer(node)
         case "enum":
-            return lambda out, value: put_long(out, node.names.index(value))
+            return lambda out, value: append_long(out, node.names.index(value))
     return lambda out, value: out.extend(value)
 
 
 def _put_bytes(out: bytearray, value: bytes) -> None:
-    put_long(out, len(value))
+    append_long(out, len(value))
     out += value
 
 
 def _record_writer(node: AvroNode) -> Write:
-    fields = [(name, writer(part)) for name, part in zip(node.names, node.parts, strict=True)]
+    fields = [(name, build_writer(part)) for name, part in zip(node.names, node.children, strict=True)]
 
     def write(out: bytearray, value: dict[str, Any]) -> None:
         for name, part in fields:
@@ -444,13 +446,13 @@ def _record_writer(node: AvroNode) -> Write:
 
 
 def _union_writer(node: AvroNode) -> Write:
-    non_null = [number for number, part in enumerate(node.parts) if part.kind != "null"]
+    non_null = [number for number, part in enumerate(node.children) if part.kind != "null"]
     if len(non_null) != 1:
         raise Unsupported("writing an Avro union of several types", feature="avro.union")
-    null_branch, branch, write_value = not non_null[0], 2 * non_null[0], writer(node.parts[non_null[0]])
+    null_branch, branch, write_value = not non_null[0], 2 * non_null[0], build_writer(node.children[non_null[0]])
 
     def write(out: bytearray, value: Any) -> None:
-        if value is None and node.nullable:
+        if value is None and node.is_nullable:
             out.append(2 * null_branch)
         else:
             out.append(branch)
@@ -460,11 +462,11 @@ def _union_writer(node: AvroNode) -> Write:
 
 
 def _array_writer(node: AvroNode) -> Write:
-    write_item, is_map = writer(node.parts[0]), node.kind == "map"
+    write_item, is_map = build_writer(node.children[0]), node.kind == "map"
 
     def write(out: bytearray, value: list[Any]) -> None:
         if value:
-            put_long(out, len(value))
+            append_long(out, len(value))
             for item in value:
                 if is_map:
                     _put_bytes(out, item[0].encode())

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lakekit.codec.avro_schema import AvroNode
-from lakekit.codec.avro_values import FREE_BLOCKS, has_tiny_blocks, skipper
+from lakekit.codec.avro_values import FREE_BLOCKS, build_skipper, has_tiny_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,14 +38,14 @@ FEW_LANES = 64
 """With fewer lanes than this a Python loop over values is faster than numpy steps over lanes."""
 _PADDING = bytes(16)
 _ZIGZAG = np.array([(n >> 1) ^ -(n & 1) for n in range(256)], np.int64)
-_STOPS, _BITS = np.uint64(0x8080808080808080), np.uint64(0x7F7F7F7F7F7F7F7F)
+_VARINT_STOPS, _VARINT_BITS = np.uint64(0x8080808080808080), np.uint64(0x7F7F7F7F7F7F7F7F)
 _SQUEEZE = (  # three steps that drop the top bit of each of 8 bytes
     (np.uint64(0x007F007F007F007F), np.uint64(0x7F007F007F007F00), np.uint64(1)),
     (np.uint64(0x00003FFF00003FFF), np.uint64(0x3FFF00003FFF0000), np.uint64(2)),
     (np.uint64(0x000000000FFFFFFF), np.uint64(0x0FFFFFFF00000000), np.uint64(4)),
 )
 _ONE = np.uint64(1)
-KEY = AvroNode(kind="string", min_bytes=1)
+MAP_KEY_TYPE = AvroNode(kind="string", min_bytes=1)
 """The keys of maps."""
 
 
@@ -54,8 +54,9 @@ class VectorColumn:
     """What `walk` read of one type in `size` lanes, still as numbers and positions.
 
     int, long, enum, boolean: `values`. bytes, string, fixed, float, double: `starts` and `lengths` in the buffer.
-    record: `parts` of the same size. union: `values` is the branch of each lane, `parts[i]` holds the lanes `rows[i]`.
-    array, map: `lengths` counts the items, `parts` are items one after the other. A part that was not requested is
+    record: `children` of the same size. union: `values` is the branch of each lane, `children[i]` holds the lanes
+    `rows[i]`.
+    array, map: `lengths` counts the items, `children` are items one after the other. A part that was not requested is
     None.
     """
 
@@ -64,7 +65,7 @@ class VectorColumn:
     values: NDArray[Any] | None = None
     starts: Ints | None = None
     lengths: Ints | None = None
-    parts: list[VectorColumn | None] = field(default_factory=list)
+    children: list[VectorColumn | None] = field(default_factory=list)
     rows: list[Ints] = field(default_factory=list)
 
 
@@ -84,15 +85,15 @@ class VectorReader:
         self.last_word = len(self.data) - 8
         self.words: NDArray[np.uint64] = np.ndarray((self.last_word + 1,), "<u8", self.data, strides=(1,))
 
-    def longs(self, pos: Ints) -> tuple[Ints, Ints]:
+    def read_longs(self, pos: Ints) -> tuple[Ints, Ints]:
         """Return the zig-zag varint of each lane, and the positions after them."""
         first = self.bytes.take(pos, mode="clip")
         if first.size == 0 or first.max() < 128:
             return _ZIGZAG.take(first), pos + 1
         word = self.words[np.minimum(pos, self.last_word)]
-        stop = ~word & _STOPS
+        stop = ~word & _VARINT_STOPS
         low = stop & (~stop + _ONE)  # the lowest bit that ends a number
-        raw = word & (low | (low - _ONE)) & _BITS
+        raw = word & (low | (low - _ONE)) & _VARINT_BITS
         for keep, move, by in _SQUEEZE:
             raw = (raw & keep) | ((raw & move) >> by)
         width = (np.frexp(low.astype(np.float64))[1] >> 3).astype(np.int64)
@@ -113,19 +114,19 @@ class VectorReader:
 
     # ---- one value of every lane
 
-    def walk(self, node: AvroNode, pos: Ints, end: Ints, keep: bool = True) -> tuple[VectorColumn | None, Ints]:
+    def read_values(self, node: AvroNode, pos: Ints, end: Ints, keep: bool = True) -> tuple[VectorColumn | None, Ints]:
         """Read one value of type `node` at every position; return it if `keep`, and the positions after it.
 
         Positions after a broken value are far behind every end.
         """
         match node.kind:
             case "int" | "long":
-                values, pos = self.longs(pos)
+                values, pos = self.read_longs(pos)
                 if node.kind == "int" and values.size and not -(2**31) <= values.min() <= values.max() < 2**31:
                     pos = np.where((values < -(2**31)) | (values >= 2**31), OUT_OF_BOUNDS, pos)
                 return (VectorColumn(node=node, size=len(pos), values=values) if keep else None), pos
             case "bytes" | "string":
-                lengths, pos = self.longs(pos)
+                lengths, pos = self.read_longs(pos)
                 after = pos + lengths
                 fits = (lengths >= 0) & (after <= end) & (lengths <= end)
                 if not fits.all():
@@ -133,17 +134,17 @@ class VectorReader:
                 return (VectorColumn(node=node, size=len(pos), starts=pos, lengths=lengths) if keep else None), after
             case "record":
                 parts = []
-                for part in node.parts:
-                    column, pos = self.walk(part, pos, end, keep)
+                for part in node.children:
+                    column, pos = self.read_values(part, pos, end, keep)
                     parts.append(column)
-                return (VectorColumn(node=node, size=len(pos), parts=parts) if keep else None), pos
+                return (VectorColumn(node=node, size=len(pos), children=parts) if keep else None), pos
             case "union":
-                return self._union(node, pos, end, keep)
+                return self._read_union(node, pos, end, keep)
             case "array" | "map":
-                return self._runs(node, pos, end, keep)
-        return self._fixed(node, pos, keep)
+                return self._read_runs(node, pos, end, keep)
+        return self._read_fixed(node, pos, keep)
 
-    def _fixed(self, node: AvroNode, pos: Ints, keep: bool) -> tuple[VectorColumn | None, Ints]:
+    def _read_fixed(self, node: AvroNode, pos: Ints, keep: bool) -> tuple[VectorColumn | None, Ints]:
         """Read a null, boolean, enum, float, double or fixed in every lane."""
         match node.kind:
             case "null":
@@ -153,48 +154,48 @@ class VectorReader:
                 pos = np.where(flags > 1, OUT_OF_BOUNDS, pos + 1)
                 return (VectorColumn(node=node, size=len(pos), values=flags) if keep else None), pos
             case "enum":
-                values, pos = self.longs(pos)
+                values, pos = self.read_longs(pos)
                 pos = np.where((values < 0) | (values >= len(node.names)), OUT_OF_BOUNDS, pos)
                 return (VectorColumn(node=node, size=len(pos), values=values) if keep else None), pos
         return (VectorColumn(node=node, size=len(pos), starts=pos) if keep else None), pos + node.min_bytes
 
-    def _union(self, node: AvroNode, pos: Ints, end: Ints, keep: bool) -> tuple[VectorColumn | None, Ints]:
-        branches, pos = self.longs(pos)
+    def _read_union(self, node: AvroNode, pos: Ints, end: Ints, keep: bool) -> tuple[VectorColumn | None, Ints]:
+        branches, pos = self.read_longs(pos)
         parts: list[VectorColumn | None] = []
         rows: list[Ints] = []
         size = len(pos)
         low, high = (int(branches.min()), int(branches.max())) if size else (0, 0)
-        if low < 0 or high >= len(node.parts):
-            pos = np.where((branches < 0) | (branches >= len(node.parts)), OUT_OF_BOUNDS, pos)
+        if low < 0 or high >= len(node.children):
+            pos = np.where((branches < 0) | (branches >= len(node.children)), OUT_OF_BOUNDS, pos)
             branches = np.where(pos >= OUT_OF_BOUNDS, 0, branches)
             low, high = int(branches.min()), int(branches.max())
         if low == high:
-            part, after = self.walk(node.parts[low], pos, end, keep)
+            part, after = self.read_values(node.children[low], pos, end, keep)
             if not keep:
                 return None, after
-            parts, rows = [None] * len(node.parts), [np.empty(0, np.int64)] * len(node.parts)
+            parts, rows = [None] * len(node.children), [np.empty(0, np.int64)] * len(node.children)
             parts[low], rows[low] = part, np.arange(size)
-            return VectorColumn(node=node, size=size, values=branches, parts=parts, rows=rows), after
+            return VectorColumn(node=node, size=size, values=branches, children=parts, rows=rows), after
         after = pos
-        for number, branch in enumerate(node.parts):
+        for number, branch in enumerate(node.children):
             lanes = np.flatnonzero(branches == number)
             part = None
             if len(lanes) and branch.kind != "null":
-                part, moved = self.walk(branch, pos[lanes], end[lanes], keep)
+                part, moved = self.read_values(branch, pos[lanes], end[lanes], keep)
                 after = after.copy() if after is pos else after
                 after[lanes] = moved
             parts.append(part)
             rows.append(lanes)
-        return (VectorColumn(node=node, size=size, values=branches, parts=parts, rows=rows) if keep else None), after
+        return (VectorColumn(node=node, size=size, values=branches, children=parts, rows=rows) if keep else None), after
 
     # ---- runs of values
 
-    def _runs(self, node: AvroNode, pos: Ints, end: Ints, keep: bool) -> tuple[VectorColumn | None, Ints]:
+    def _read_runs(self, node: AvroNode, pos: Ints, end: Ints, keep: bool) -> tuple[VectorColumn | None, Ints]:
         """Read an array or a map in every lane.
 
         It is blocks of `count | (bytes, if the count is negative) | items`, up to a count of 0.
         """
-        item = item_of(node)
+        item = item_type(node)
         total = np.zeros(len(pos), np.int64)
         starts, owners = [], []
         pos = pos.copy()
@@ -205,11 +206,11 @@ class VectorReader:
                 pos[active] = OUT_OF_BOUNDS
                 break
             block_count += 1
-            counts, at = self.longs(pos[active])
+            counts, at = self.read_longs(pos[active])
             negative = counts < 0
             if negative.any():
                 counts = np.abs(counts)
-                at = np.where(negative, self.longs(at)[1], at)
+                at = np.where(negative, self.read_longs(at)[1], at)
             fits = (counts >= 0) & (counts <= (end[active] - at) // item.min_bytes)
             if not fits.all():
                 at, counts = np.where(fits, at, OUT_OF_BOUNDS), np.where(fits, counts, 0)
@@ -218,7 +219,7 @@ class VectorReader:
             active, at, counts = active[has_items], at[has_items], counts[has_items]
             if not len(active):
                 break
-            first, pos[active] = self.starts(item, at, end[active], counts)
+            first, pos[active] = self.item_starts(item, at, end[active], counts)
             starts.append(first)
             owners.append(np.repeat(active, counts))
             total[active] += counts
@@ -228,10 +229,10 @@ class VectorReader:
         if len(starts) > 1:
             order = np.argsort(owner, kind="stable")
             first, owner = first[order], owner[order]
-        items, _ = self.walk(item, first, end[owner])
-        return VectorColumn(node=node, size=len(total), lengths=total, parts=[items]), pos
+        items, _ = self.read_values(item, first, end[owner])
+        return VectorColumn(node=node, size=len(total), lengths=total, children=[items]), pos
 
-    def starts(self, node: AvroNode, pos: Ints, end: Ints, counts: Ints) -> tuple[Ints, Ints]:
+    def item_starts(self, node: AvroNode, pos: Ints, end: Ints, counts: Ints) -> tuple[Ints, Ints]:
         """Return where each value of each run starts, run after run, and where each run ends.
 
         A run is `counts` values of type `node` that follow each other from `pos`. Values must take bytes, and `counts`
@@ -252,11 +253,11 @@ class VectorReader:
             if active < FEW_LANES:
                 break
             value_starts[offsets[:active] + step] = at[:active]
-            at[:active] = self.walk(node, at[:active], end[:active], keep=False)[1]
+            at[:active] = self.read_values(node, at[:active], end[:active], keep=False)[1]
             step += 1
         skip = self._skippers.get(id(node))
         if active and skip is None:
-            skip = self._skippers[id(node)] = skipper(node)
+            skip = self._skippers[id(node)] = build_skipper(node)
         for lane in range(active):
             assert skip is not None
             lane_slots = slice(offsets[lane] + step, offsets[lane] + left[lane])
@@ -280,12 +281,14 @@ class VectorReader:
         return at
 
 
-def item_of(node: AvroNode) -> AvroNode:
+def item_type(node: AvroNode) -> AvroNode:
     """Return the type of an array's items; of a map's, a record of its key and value."""
-    value = node.parts[0]
+    value = node.children[0]
     if node.kind == "array":
         return value
-    return AvroNode(kind="record", names=("key", "value"), parts=(KEY, value), min_bytes=1 + value.min_bytes)
+    return AvroNode(
+        kind="record", names=("key", "value"), children=(MAP_KEY_TYPE, value), min_bytes=1 + value.min_bytes
+    )
 
 
 def fixed_width(node: AvroNode) -> int:
@@ -297,5 +300,5 @@ def fixed_width(node: AvroNode) -> int:
         return node.min_bytes
     if node.kind != "record":
         return 0
-    widths = [fixed_width(part) for part in node.parts]
+    widths = [fixed_width(part) for part in node.children]
     return sum(widths) if all(widths) else 0

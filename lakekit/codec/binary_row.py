@@ -58,7 +58,7 @@ _WORDS_AT_ONCE = 16
 _MAX_BYTES = 2**31 - 1
 
 
-def spans(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+def expand_ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the indices starts[0] … starts[0]+lengths[0]-1, starts[1] … in one array."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
@@ -70,7 +70,7 @@ def words_at_any_byte(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
     return np.ndarray((max(0, len(data) - 7),), np.dtype("<u8"), data.data, strides=(1,))
 
 
-def integers_at(data: NDArray[np.uint8], positions: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+def read_integers_at(data: NDArray[np.uint8], positions: NDArray[np.int64], width: int) -> NDArray[np.int64]:
     """Return the signed big endian integers of `width` bytes at those positions, all within the data."""
     integers: NDArray[np.int64] = np.ndarray(
         (max(0, len(data) - width + 1),), np.dtype(f">i{width}"), data.data, strides=(1,)
@@ -89,7 +89,7 @@ def binary_buffers(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int6
     offsets = np.frombuffer(offset_buffer, np.int32, len(column) + 1, column.offset * 4).astype(np.int64)
     lengths = np.diff(offsets)
     if column.null_count:
-        lengths[nulls_of(column)] = 0
+        lengths[null_mask(column)] = 0
     return offsets[:-1] - offsets[0], lengths, binary_data(column)
 
 
@@ -102,7 +102,7 @@ def binary_data(column: pa.Array) -> NDArray[np.uint8]:
     return np.frombuffer(data_buffer, np.uint8)[first:last]
 
 
-def nulls_of(column: pa.Array) -> NDArray[np.bool_]:
+def null_mask(column: pa.Array) -> NDArray[np.bool_]:
     """Return a mask of the nulls of a column."""
     if not column.null_count:
         return np.zeros(len(column), np.bool_)
@@ -122,7 +122,7 @@ def fixed_array(values: NDArray[Any], ok: NDArray[np.bool_], arrow: pa.DataType)
 # ---- reading ---------------------------------------------------------------------------------------------------------
 
 
-class _Rows:
+class _RowBytes:
     """Many rows in one buffer: where each begins, how long it is, how many fields it has."""
 
     def __init__(self, rows: pa.BinaryArray, path: str | None) -> None:
@@ -130,7 +130,7 @@ class _Rows:
         starts, lengths, self.data = binary_buffers(rows)
         self.count = len(rows)
         self.words = words_at_any_byte(self.data)
-        self.is_present = ~nulls_of(rows)
+        self.is_present = ~null_mask(rows)
         self.remaining_bytes = int(lengths.sum())
         self.check(self.is_present & (lengths < 12), "a row of less than 12 bytes", "arity")
         heads = np.where(self.is_present, starts, 0)
@@ -155,7 +155,7 @@ class _Rows:
             msg = f"{where}row {int(np.argmax(is_wrong))} of {self.count}, {field}: {why}"
             raise Corrupt(msg, path=self.path, field=field)
 
-    def spend(self, length: int, field: str) -> None:
+    def count_part_bytes(self, length: int, field: str) -> None:
         """Count the bytes of parts of rows, which never overlap; raise `Corrupt` if they exceed the rows."""
         self.remaining_bytes -= length
         if self.remaining_bytes < 0:
@@ -179,7 +179,7 @@ def decode_columns(
         rows = rows.combine_chunks()
     if not rows.type.equals(pa.binary()):
         rows = rows.cast(pa.binary())
-    row_buffer = _Rows(rows, path)
+    row_buffer = _RowBytes(rows, path)
     if arity_exact:
         row_buffer.check(
             row_buffer.is_present & (row_buffer.arity != len(types)), f"{len(types)} fields wanted", "arity"
@@ -187,7 +187,7 @@ def decode_columns(
     return [_decode_column(row_buffer, i, types[i]) for i in (range(len(types)) if only is None else only)]
 
 
-def _decode_column(rows: _Rows, i: int, t: DataType) -> pa.Array:
+def _decode_column(rows: _RowBytes, i: int, t: DataType) -> pa.Array:
     ok = rows.is_present & (rows.arity > i)
     if not ok.any():
         return pa.nulls(rows.count, to_arrow(t))
@@ -208,12 +208,12 @@ def _decode_column(rows: _Rows, i: int, t: DataType) -> pa.Array:
         return _decode_timestamp(rows, slots, ok, t, name)
     if t.root == "DECIMAL":
         return _decode_decimal(rows, slots, ok, t, name)
-    rows.spend(int((slots[ok] & np.uint64(0xFFFFFFFF)).sum()), name)
+    rows.count_part_bytes(int((slots[ok] & np.uint64(0xFFFFFFFF)).sum()), name)
     return _decode_nested(rows, at, ok, t, name)
 
 
-def _part(
-    rows: _Rows, slots: NDArray[np.uint64], lengths: NDArray[np.int64], ok: NDArray[np.bool_], name: str
+def _part_starts(
+    rows: _RowBytes, slots: NDArray[np.uint64], lengths: NDArray[np.int64], ok: NDArray[np.bool_], name: str
 ) -> NDArray[np.int64]:
     """Return where each row's part starts in the data; checked where `ok`."""
     begins = (slots >> np.uint64(32)).astype(np.int64)
@@ -222,20 +222,20 @@ def _part(
 
 
 def _decode_text(
-    rows: _Rows, slots: NDArray[np.uint64], at: NDArray[np.int64], ok: NDArray[np.bool_], t: DataType, name: str
+    rows: _RowBytes, slots: NDArray[np.uint64], at: NDArray[np.int64], ok: NDArray[np.bool_], t: DataType, name: str
 ) -> pa.Array:
     inline = slots >> np.uint64(63) == 1
     lengths = np.where(inline, slots >> np.uint64(56) & np.uint64(0x7F), slots & np.uint64(0xFFFFFFFF)).astype(np.int64)
     lengths[~ok] = 0
     rows.check(inline & (lengths > 7), "more than 7 bytes inside a slot", name)
-    begins = np.where(inline, at, _part(rows, slots, lengths, ok & ~inline, name))
-    rows.spend(int(lengths[~inline].sum()), name)
+    begins = np.where(inline, at, _part_starts(rows, slots, lengths, ok & ~inline, name))
+    rows.count_part_bytes(int(lengths[~inline].sum()), name)
     offsets = np.zeros(rows.count + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     if offsets[-1] > _MAX_BYTES:
         msg = f"{name}: {offsets[-1]} bytes of text in one column of metadata"
         raise LimitExceeded(msg, path=rows.path, field=name)
-    body = rows.data[spans(begins, lengths)]
+    body = rows.data[expand_ranges(begins, lengths)]
     texts = pa.Array.from_buffers(
         to_arrow(t), rows.count, [_validity(ok), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(body)]
     )
@@ -249,14 +249,14 @@ def _decode_text(
 
 
 def _decode_timestamp(
-    rows: _Rows, slots: NDArray[np.uint64], ok: NDArray[np.bool_], t: DataType, name: str
+    rows: _RowBytes, slots: NDArray[np.uint64], ok: NDArray[np.bool_], t: DataType, name: str
 ) -> pa.Array:
     if is_compact(t):
         return fixed_array(slots.view(np.int64), ok, to_arrow(t))
     nanos = (slots & np.uint64(0xFFFFFFFF)).astype(np.int64)
     rows.check(ok & (nanos > 999_999), "more than 999999 nanoseconds within a millisecond", name)
-    begins = _part(rows, slots, np.full(rows.count, 8), ok, name)
-    rows.spend(8 * int(ok.sum()), name)
+    begins = _part_starts(rows, slots, np.full(rows.count, 8), ok, name)
+    rows.count_part_bytes(8 * int(ok.sum()), name)
     millis = rows.words[np.where(ok, begins, 0)].view(np.int64)
     per = _SUB_MILLI[timestamp_unit(t.precision)]
     sub_millis = nanos * per // 1_000_000
@@ -269,27 +269,29 @@ def _decode_timestamp(
     return fixed_array(millis * per + sub_millis, ok, to_arrow(t))
 
 
-def _decode_decimal(rows: _Rows, slots: NDArray[np.uint64], ok: NDArray[np.bool_], t: DataType, name: str) -> pa.Array:
+def _decode_decimal(
+    rows: _RowBytes, slots: NDArray[np.uint64], ok: NDArray[np.bool_], t: DataType, name: str
+) -> pa.Array:
     if is_compact(t):
         low = slots.view(np.int64)
         return fixed_array(np.stack([low, low >> 63], axis=1), ok, to_arrow(t))
     lengths = (slots & np.uint64(0xFFFFFFFF)).astype(np.int64)
     rows.check(ok & ((lengths < 1) | (lengths > 16)), "a decimal of no bytes or more than 16", name)
     lengths = np.where(ok, lengths, 1)
-    begins = np.where(ok, _part(rows, slots, lengths, ok, name), 0)
-    rows.spend(int(lengths[ok].sum()), name)
+    begins = np.where(ok, _part_starts(rows, slots, lengths, ok, name), 0)
+    rows.count_part_bytes(int(lengths[ok].sum()), name)
     back = np.arange(16)
     bodies = rows.data[np.maximum((begins + lengths - 1)[:, None] - back, begins[:, None])]
     sign = np.where(rows.data[begins] > 127, 255, 0).astype(np.uint8)
     return fixed_array(np.where(back < lengths[:, None], bodies, sign[:, None]), ok, to_arrow(t))
 
 
-def _decode_nested(rows: _Rows, at: NDArray[np.int64], ok: NDArray[np.bool_], t: DataType, name: str) -> pa.Array:
+def _decode_nested(rows: _RowBytes, at: NDArray[np.int64], ok: NDArray[np.bool_], t: DataType, name: str) -> pa.Array:
     data, values = rows.data.tobytes(), [None] * rows.count
     for i in np.flatnonzero(ok).tolist():  # scalar: nested columns carry no statistics and are no partition
         start = int(rows.starts[i])
         space = binary_value.BoundedSlice(data, start, start + int(rows.lengths[i]), rows.path)
-        values[i] = binary_value.get(space, int(at[i]), t, name)
+        values[i] = binary_value.read_slot(space, int(at[i]), t, name)
     return array_of(values, t)
 
 
@@ -316,7 +318,7 @@ class _VariablePart(NamedTuple):
     data: NDArray[np.uint8]
 
 
-def pack(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]) -> PackedRows:
+def pack_rows(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]) -> PackedRows:
     """Encode columns to rows of words.
 
     Raises:
@@ -332,7 +334,7 @@ def pack(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType
     least = width + 8 * len(types)
     sizes: NDArray[np.int64] = np.zeros(0, np.int64)
     for i, (column, t) in enumerate(zip(arrays, types, strict=True)):
-        nulls = nulls_of(column)
+        nulls = null_mask(column)
         if column.null_count:
             heads[(i + 8) >> 6] |= nulls.astype(np.uint64) << np.uint64((i + 8) & 63)
         slot, part = _encode_column(column, t, nulls)
@@ -357,11 +359,11 @@ def pack(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType
         else:
             words[(offsets[:-1] >> 3) + j] = item
     for part, begins in parts:
-        _copy(words, offsets[:-1] + begins, part)
+        _copy_parts(words, offsets[:-1] + begins, part)
     return PackedRows(words, offsets, size)
 
 
-def _copy(words: NDArray[np.uint64], begins: NDArray[np.int64], part: _VariablePart) -> None:
+def _copy_parts(words: NDArray[np.uint64], begins: NDArray[np.int64], part: _VariablePart) -> None:
     """Copy each row's part to `begins` (whole words) of the rows.
 
     The first 128 bytes are copied word by word, all rows at once, the rest byte by byte.
@@ -378,15 +380,17 @@ def _copy(words: NDArray[np.uint64], begins: NDArray[np.int64], part: _VariableP
     copied = 8 * _WORDS_AT_ONCE
     rows = rows[part.lengths[rows] > copied]
     lengths = part.lengths[rows] - copied
-    words.view(np.uint8)[spans(begins[rows] + copied, lengths)] = part.data[spans(part.begins[rows] + copied, lengths)]
+    words.view(np.uint8)[expand_ranges(begins[rows] + copied, lengths)] = part.data[
+        expand_ranges(part.begins[rows] + copied, lengths)
+    ]
 
 
 def encode_columns(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]) -> pa.BinaryArray:
     """Return row bytes *without* arity, one a row, byte for byte those of `binary_row.encode`.
 
-    Errors as `pack`.
+    Errors as `pack_rows`.
     """
-    packed = pack(columns, types)
+    packed = pack_rows(columns, types)
     offsets = pa.py_buffer(packed.offsets.astype(np.int32))
     return pa.Array.from_buffers(pa.binary(), len(packed.offsets) - 1, [None, offsets, pa.py_buffer(packed.words)])
 
@@ -432,7 +436,7 @@ def _encode_text(column: pa.Array) -> tuple[NDArray[np.uint64], _VariablePart | 
         short, slot | (short_lengths.astype(np.uint64) | np.uint64(0x80)) << np.uint64(56), lengths.astype(np.uint64)
     )
     if column.null_count:
-        slot[nulls_of(column)] = 0
+        slot[null_mask(column)] = 0
     if short.all():
         return slot, None
     part_lengths = np.where(short, 0, lengths)
@@ -481,9 +485,9 @@ def _encode_nested(column: pa.Array, t: DataType) -> tuple[NDArray[np.uint64], _
 # ---- binary row ------------------------------------------------------------
 
 
-EMPTY = bytes(8)
+EMPTY_ROW = bytes(8)
 """The row without fields."""
-EMPTY_WITH_ARITY = bytes(12)
+EMPTY_ROW_WITH_ARITY = bytes(12)
 
 
 def encode(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
@@ -518,8 +522,8 @@ def read_arity(cursor: Cursor) -> int:
     """
     arity = cursor.i32be("arity")
     least = binary_value.header_width(arity) + 8 * arity
-    if arity < 0 or cursor.left < least:
-        raise cursor.wrong(f"{arity} fields in {cursor.left} bytes", "arity", at=0)
+    if arity < 0 or cursor.remaining < least:
+        raise cursor.make_error(f"{arity} fields in {cursor.remaining} bytes", "arity", at=0)
     return arity
 
 
@@ -544,8 +548,8 @@ def decode_map(data: bytes, t: DataType, *, path: str | None = None) -> list[tup
 
 
 __all__ = [
-    "EMPTY",
-    "EMPTY_WITH_ARITY",
+    "EMPTY_ROW",
+    "EMPTY_ROW_WITH_ARITY",
     "decode",
     "decode_array",
     "decode_columns",

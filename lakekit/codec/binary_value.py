@@ -94,20 +94,20 @@ def encode_row(values: Sequence[Any], types: Sequence[DataType], kind: int = 0) 
                 _U64.pack_into(out, at, len(out) << 32)
                 out += bytes(hole)
         else:
-            put(out, at, value, t)
+            write_slot(out, at, value, t)
     return bytes(out)
 
 
-def put(out: bytearray, at: int, value: Any, t: DataType) -> None:
+def write_slot(out: bytearray, at: int, value: Any, t: DataType) -> None:
     """Write a non-null value into the slot at `at`, and its part, if it has one, at the end of `out`."""
     try:
-        _put(out, at, value, t)
+        _write_slot_value(out, at, value, t)
     except (struct.error, TypeError, AttributeError, OverflowError, UnicodeEncodeError) as error:
         msg = f"{value!r:.100} is not a value of {t}: {error}"
         raise ValueOutOfRange(msg) from None
 
 
-def _put(out: bytearray, at: int, value: Any, t: DataType) -> None:
+def _write_slot_value(out: bytearray, at: int, value: Any, t: DataType) -> None:
     form = FIXED_FORMATS.get(t.root)
     if form is not None:
         form.pack_into(out, at, value)
@@ -117,7 +117,7 @@ def _put(out: bytearray, at: int, value: Any, t: DataType) -> None:
             out[at : at + len(body)] = body
             out[at + 7] = 0x80 | len(body)
         else:
-            _append(out, at, len(body), body)
+            _append_part(out, at, len(body), body)
     elif t.root == "DECIMAL":
         number = to_unscaled(value, t.scale or 0)
         if is_compact(t):
@@ -127,7 +127,7 @@ def _put(out: bytearray, at: int, value: Any, t: DataType) -> None:
             if length > 16:
                 msg = f"{value} needs more than 16 bytes"
                 raise ValueOutOfRange(msg)
-            _append(out, at, length, number.to_bytes(length, "big", signed=True).ljust(16, b"\0"))
+            _append_part(out, at, length, number.to_bytes(length, "big", signed=True).ljust(16, b"\0"))
     elif t.root in TIMESTAMPS:
         millis, nanos = value
         if is_compact(t):
@@ -136,13 +136,13 @@ def _put(out: bytearray, at: int, value: Any, t: DataType) -> None:
             if not 0 <= nanos <= 999_999:
                 msg = f"{nanos} nanoseconds within a millisecond"
                 raise ValueOutOfRange(msg)
-            _append(out, at, nanos, _I64.pack(millis))
+            _append_part(out, at, nanos, _I64.pack(millis))
     else:
         body = encode_part(value, t)
-        _append(out, at, len(body), body)
+        _append_part(out, at, len(body), body)
 
 
-def _append(out: bytearray, at: int, low: int, body: bytes) -> None:
+def _append_part(out: bytearray, at: int, low: int, body: bytes) -> None:
     if len(out) >= 2**31 or low >= 2**31:
         msg = "a binary row of 2 GiB or more"
         raise ValueOutOfRange(msg)
@@ -184,7 +184,7 @@ def encode_array(values: Sequence[Any], element: DataType) -> bytes:
         elif nan is not None and value != value:  # noqa: PLR0124 - NaN
             out[at : at + width] = nan
         else:
-            put(out, at, value, element)
+            write_slot(out, at, value, element)
     return bytes(out)
 
 
@@ -218,19 +218,19 @@ class BoundedSlice:
         start, cursor.at = cursor.at, cursor.end
         return cls(bytes(cursor.data), start, cursor.end, cursor.path, cursor.spans)
 
-    def wrong(self, why: str, field: str, at: int) -> Corrupt:
+    def make_error(self, why: str, field: str, at: int) -> Corrupt:
         """Return the error for the bytes at `at`."""
         where = "" if self.path is None else f"{self.path}: "
         return Corrupt(f"{where}{field} at offset {at}: {why}", path=self.path, offset=at, field=field)
 
-    def part(self, slot: int, length: int, field: str, at: int) -> int:
+    def part_start(self, slot: int, length: int, field: str, at: int) -> int:
         """Return where the part of a slot begins in `data`, checked."""
         begin = self.start + (slot >> 32)
         if length < 0 or begin + length > self.end:
-            raise self.wrong(f"a part of {length} bytes at {slot >> 32} of {self.end - self.start}", field, at)
+            raise self.make_error(f"a part of {length} bytes at {slot >> 32} of {self.end - self.start}", field, at)
         self.remaining_bytes -= length
         if self.remaining_bytes < 0:
-            raise self.wrong("its parts overlap", field, at)
+            raise self.make_error("its parts overlap", field, at)
         if self.spans is not None:
             self.spans.add(at, 4, f"{field} length", slot & 0xFFFFFFFF, section=SLOTS)
             self.spans.add(at + 4, 4, f"{field} offset", slot >> 32, section=SLOTS)
@@ -244,13 +244,13 @@ def decode_row(space: BoundedSlice, types: Sequence[DataType], names: Sequence[s
         return _decode_recorded_row(space, types, names)
     data, start, width = space.data, space.start, header_width(len(types))
     if space.end - start < width + 8 * len(types):
-        raise space.wrong(
+        raise space.make_error(
             f"{width + 8 * len(types)} bytes wanted for {len(types)} fields, {space.end - start} there", "row", start
         )
     return tuple(
         None
         if data[start + ((i + 8) >> 3)] >> ((i + 8) & 7) & 1
-        else get(space, start + width + 8 * i, t, f"field {i}")
+        else read_slot(space, start + width + 8 * i, t, f"field {i}")
         for i, t in enumerate(types)
     )
 
@@ -263,7 +263,7 @@ def _decode_recorded_row(
     assert spans is not None
     data, start, width, since = space.data, space.start, header_width(len(types)), len(spans.spans)
     if space.end - start < width + 8 * len(types):
-        raise space.wrong(
+        raise space.make_error(
             f"{width + 8 * len(types)} bytes wanted for {len(types)} fields, {space.end - start} there", "row", start
         )
     nulls = [i for i in range(len(types)) if data[start + ((i + 8) >> 3)] >> ((i + 8) & 7) & 1]
@@ -274,21 +274,21 @@ def _decode_recorded_row(
         at, field = start + width + 8 * i, names[i] if names else f"field {i}"
         if i in nulls:
             spans.add(at, 8, field, None, section="FORMAT 5.3")
-        values.append(None if i in nulls else get(space, at, t, field))
+        values.append(None if i in nulls else read_slot(space, at, t, field))
     spans.fill(start, space.end, since=since)
     return tuple(values)
 
 
-def get(space: BoundedSlice, at: int, t: DataType, field: str) -> Any:
+def read_slot(space: BoundedSlice, at: int, t: DataType, field: str) -> Any:
     """Return the value of the slot at `at`, which is not null."""
     if space.spans is None:
-        return _get(space, at, t, field)
+        return _read_slot_value(space, at, t, field)
     since = len(space.spans.spans)
-    value = _get(space, at, t, field)
+    value = _read_slot_value(space, at, t, field)
     if t.root in NESTED_TYPES or t.root == "VARIANT":
         return value
     if len(space.spans.spans) > since:
-        space.spans.means(value)  # the part, which was marked last
+        space.spans.set_meaning(value)  # the part, which was marked last
     elif t.root in STRINGS or t.root in BINARIES:
         length = space.data[at + 7] & 0x7F
         space.spans.add(at, length, field, value, section=SLOTS)
@@ -298,7 +298,7 @@ def get(space: BoundedSlice, at: int, t: DataType, field: str) -> Any:
     return value
 
 
-def _get(space: BoundedSlice, at: int, t: DataType, field: str) -> Any:
+def _read_slot_value(space: BoundedSlice, at: int, t: DataType, field: str) -> Any:
     form = FIXED_FORMATS.get(t.root)
     if form is not None:
         return form.unpack_from(space.data, at)[0]
@@ -310,25 +310,25 @@ def _get(space: BoundedSlice, at: int, t: DataType, field: str) -> Any:
         try:
             return body.decode()
         except UnicodeDecodeError:
-            raise space.wrong(f"{body[:40]!r} is not UTF-8", field, at) from None
+            raise space.make_error(f"{body[:40]!r} is not UTF-8", field, at) from None
     if t.root == "DECIMAL":
         if is_compact(t):
             return from_unscaled(_I64.unpack_from(space.data, at)[0], t.scale or 0)
         length = slot & 0xFFFFFFFF
         if not 1 <= length <= 16:
-            raise space.wrong(f"a decimal of {length} bytes", field, at)
-        begin = space.part(slot, length, field, at)
+            raise space.make_error(f"a decimal of {length} bytes", field, at)
+        begin = space.part_start(slot, length, field, at)
         return from_unscaled(int.from_bytes(space.data[begin : begin + length], "big", signed=True), t.scale or 0)
     if t.root in TIMESTAMPS:
         if is_compact(t):
             return Instant(_I64.unpack_from(space.data, at)[0], 0)
         nanos = slot & 0xFFFFFFFF
         if nanos > 999_999:
-            raise space.wrong(f"{nanos} nanoseconds within a millisecond", field, at)
-        return Instant(_I64.unpack_from(space.data, space.part(slot, 8, field, at))[0], nanos)
+            raise space.make_error(f"{nanos} nanoseconds within a millisecond", field, at)
+        return Instant(_I64.unpack_from(space.data, space.part_start(slot, 8, field, at))[0], nanos)
     if t.root in NESTED_TYPES or t.root == "VARIANT":
         length = slot & 0xFFFFFFFF
-        begin = space.part(slot, length, field, at)
+        begin = space.part_start(slot, length, field, at)
         inner = BoundedSlice(space.data, begin, begin + length, space.path, space.spans)
         if space.spans is None:
             return _decode_part(inner, t)
@@ -342,10 +342,10 @@ def _text(space: BoundedSlice, slot: int, at: int, field: str) -> bytes:
     if slot >> 63:
         length = slot >> 56 & 0x7F
         if length > 7:
-            raise space.wrong(f"{length} bytes inside a slot of 7", field, at)
+            raise space.make_error(f"{length} bytes inside a slot of 7", field, at)
         return space.data[at : at + length]
     length = slot & 0xFFFFFFFF
-    begin = space.part(slot, length, field, at)
+    begin = space.part_start(slot, length, field, at)
     return space.data[begin : begin + length]
 
 
@@ -360,7 +360,7 @@ def _decode_part(space: BoundedSlice, t: DataType) -> Any:
     data, start, end = space.data, space.start, space.end
     length = _I32.unpack_from(data, start)[0] if end - start >= 4 else -1
     if not 0 <= length <= end - start - 4:
-        raise space.wrong(f"a value of {length} bytes in {end - start}", "variant", start)
+        raise space.make_error(f"a value of {length} bytes in {end - start}", "variant", start)
     if space.spans is not None:
         space.spans.add(start, 4, "value length", length, section=SLOTS)
         space.spans.add(start + 4, length, "value", data[start + 4 : start + 4 + length], section=SLOTS)
@@ -376,14 +376,16 @@ def decode_array(space: BoundedSlice, element: DataType) -> list[Any]:
     count = _I32.unpack_from(data, start)[0] if size >= 4 else -1
     first = start + 4 + (count + 31) // 32 * 4
     if count < 0 or first + count * width > space.end:
-        raise space.wrong(f"{count} elements of {width} bytes in {size} bytes", "array", start)
+        raise space.make_error(f"{count} elements of {width} bytes in {size} bytes", "array", start)
     if space.spans is not None:
         return _decode_recorded_array(space, element, count, first)
     form = FIXED_FORMATS.get(element.root)
     if form is not None and not any(data[start + 4 : first]):
         return [value for (value,) in form.iter_unpack(data[first : first + count * width])]
     return [
-        None if data[start + 4 + (i >> 3)] >> (i & 7) & 1 else get(space, first + width * i, element, f"element {i}")
+        None
+        if data[start + 4 + (i >> 3)] >> (i & 7) & 1
+        else read_slot(space, first + width * i, element, f"element {i}")
         for i in range(count)
     ]
 
@@ -400,7 +402,7 @@ def _decode_recorded_array(space: BoundedSlice, element: DataType, count: int, f
     for i in range(count):
         if i in nulls:
             spans.add(first + width * i, width, f"element {i}", None, section=ARRAYS)
-        values.append(None if i in nulls else get(space, first + width * i, element, f"element {i}"))
+        values.append(None if i in nulls else read_slot(space, first + width * i, element, f"element {i}"))
     spans.fill(start, space.end, since=since)
     return values
 
@@ -410,7 +412,7 @@ def decode_map(space: BoundedSlice, t: DataType) -> list[tuple[Any, Any]]:
     data, start, size = space.data, space.start, space.end - space.start
     length = _I32.unpack_from(data, start)[0] if size >= 4 else -1
     if not 0 <= length <= size - 4:
-        raise space.wrong(f"keys of {length} bytes in {size}", "map", start)
+        raise space.make_error(f"keys of {length} bytes in {size}", "map", start)
     key, value = map_types(t)
     spans = space.spans
     if spans is not None:
@@ -420,5 +422,5 @@ def decode_map(space: BoundedSlice, t: DataType) -> list[tuple[Any, Any]]:
     with nullcontext() if spans is None else spans.within("values"):
         values = decode_array(BoundedSlice(data, start + 4 + length, space.end, space.path, spans), value)
     if len(keys) != len(values):
-        raise space.wrong(f"{len(keys)} keys and {len(values)} values", "map", start)
+        raise space.make_error(f"{len(keys)} keys and {len(values)} values", "map", start)
     return list(zip(keys, values, strict=True))

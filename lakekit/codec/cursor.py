@@ -10,7 +10,7 @@
 
 Every read is named, so an error says which field broke at which offset. A cursor records spans itself where a hex view
 gives it a `SpanRecorder`; decoders take a cursor, and know nothing of it. A value decoded from bytes that were recorded
-before lies inside their span; `leaves` keeps the innermost spans, so that each byte has one.
+before lies inside their span; `innermost_spans` keeps the innermost spans, so that each byte has one.
 
 Varints have seven bits a byte, low bits first, the high bit set on all bytes but the last:
 
@@ -76,7 +76,7 @@ class SpanRecorder:
         name = f"{self.name}.{field}" if self.name and field else self.name or field
         self.spans.append(FieldSpan(self.shift + offset, length, name, value, section or self.section))
 
-    def means(self, value: object) -> None:
+    def set_meaning(self, value: object) -> None:
         """Set the value of the span recorded last, if the plain value of its bytes does not say it."""
         self.spans[-1] = self.spans[-1]._replace(value=value)
 
@@ -111,7 +111,7 @@ class SpanRecorder:
             self.add(at - self.shift, end + self.shift - at, PADDING_LABEL, None)
 
 
-def leaves(marks: Sequence[FieldSpan], size: int) -> list[FieldSpan]:
+def innermost_spans(marks: Sequence[FieldSpan], size: int) -> list[FieldSpan]:
     """Return the innermost spans in the order of their bytes, each byte from 0 to `size` in exactly one.
 
     Bytes without any are called `UNREAD_LABEL`. Of two spans over the same bytes the later one stays; where damaged
@@ -180,7 +180,7 @@ class Cursor:
         self.end = len(data) if end is None else end
         self.spans = spans
         if not 0 <= self.at <= self.end <= len(data):
-            raise self.wrong(f"bytes {at} to {self.end} wanted, {len(data)} there", "range")
+            raise self.make_error(f"bytes {at} to {self.end} wanted, {len(data)} there", "range")
 
     def region(self, at: int, end: int | None = None) -> Cursor:
         """Return a cursor over other bytes of the same data, which records where this one does."""
@@ -199,11 +199,11 @@ class Cursor:
         return self.at
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         """The number of bytes that are left."""
         return self.end - self.at
 
-    def wrong(self, why: str, field: str, *, at: int | None = None) -> Corrupt:
+    def make_error(self, why: str, field: str, *, at: int | None = None) -> Corrupt:
         """Return the error for the bytes here (or at `at`), to be raised by the caller."""
         offset = self.at if at is None else at
         where = "" if self.path is None else f"{self.path}: "
@@ -212,9 +212,9 @@ class Cursor:
     def _take(self, length: int, field: str) -> int:
         start = self.at
         if length < 0:
-            raise self.wrong(f"a length of {length}", field)
+            raise self.make_error(f"a length of {length}", field)
         if length > self.end - start:
-            raise self.wrong(f"{length} bytes wanted, {self.end - start} left", field)
+            raise self.make_error(f"{length} bytes wanted, {self.end - start} left", field)
         self.at = start + length
         return start
 
@@ -222,7 +222,7 @@ class Cursor:
         start = self._take(form.size, field)
         value: int = form.unpack_from(self.data, start)[0]
         if self.spans is not None:
-            self.spans.add(start, form.size, part_of(field, part), value)
+            self.spans.add(start, form.size, part_name(field, part), value)
         return value
 
     def u8(self, field: str) -> int:
@@ -237,15 +237,15 @@ class Cursor:
         """Read one signed byte."""
         value = self.u8(field)
         value = value - 256 if value > 127 else value
-        self.means(value)
+        self.set_meaning(value)
         return value
 
     def flag(self, field: str) -> bool:
         """Read one byte that is 0 or 1."""
         value = self.u8(field)
         if value > 1:
-            raise self.wrong(f"0 or 1 wanted, {value} found", field, at=self.at - 1)
-        self.means(value == 1)
+            raise self.make_error(f"0 or 1 wanted, {value} found", field, at=self.at - 1)
+        self.set_meaning(value == 1)
         return value == 1
 
     def u16le(self, field: str, part: str = "") -> int:
@@ -285,7 +285,7 @@ class Cursor:
         start = self._take(length, field)
         value = bytes(self.data[start : start + length])
         if self.spans is not None:
-            self.spans.add(start, length, part_of(field, part), value)
+            self.spans.add(start, length, part_name(field, part), value)
         return value
 
     def view(self, length: int, field: str) -> memoryview:
@@ -300,18 +300,20 @@ class Cursor:
         """Skip `length` bytes without copying them and return where they begin."""
         start = self._take(length, field)
         if self.spans is not None:
-            self.spans.add(start, length, part_of(field, part), None)
+            self.spans.add(start, length, part_name(field, part), None)
         return start
 
     def count(self, field: str, *, each: int) -> int:
         """Read a big endian i32 that counts items of at least `each` bytes, all of which must still fit."""
         start = self.at
         value = self.i32be(field)
-        if value < 0 or value * each > self.left:
-            raise self.wrong(f"{value} items of at least {each} bytes wanted, {self.left} bytes left", field, at=start)
+        if value < 0 or value * each > self.remaining:
+            raise self.make_error(
+                f"{value} items of at least {each} bytes wanted, {self.remaining} bytes left", field, at=start
+            )
         return value
 
-    def jutf(self, field: str) -> str:
+    def java_utf(self, field: str) -> str:
         """Read J-UTF: i16 BE byte count, then Java's modified UTF-8.
 
         In it NUL is `c0 80`, a supplementary character two surrogates of 3 bytes.
@@ -327,14 +329,14 @@ class Cursor:
                 .decode("utf-16-le")
             )
         except UnicodeDecodeError as error:
-            raise self.wrong(f"not modified UTF-8: {error.reason}", field, at=start) from None
-        self.means(text)
+            raise self.make_error(f"not modified UTF-8: {error.reason}", field, at=start) from None
+        self.set_meaning(text)
         return text
 
-    def means(self, value: object) -> None:
+    def set_meaning(self, value: object) -> None:
         """Record what the bytes read last mean, if their plain value does not say it."""
         if self.spans is not None:
-            self.spans.means(value)
+            self.spans.set_meaning(value)
 
     def record(self, offset: int, length: int, field: str, value: object, *, section: str = "") -> None:
         """Record the span of bytes that were decoded without a read of their own."""
@@ -348,7 +350,7 @@ class Cursor:
         self.at = to
 
     @contextmanager
-    def renaming(self, old: str, new: str) -> Iterator[None]:
+    def renaming_spans(self, old: str, new: str) -> Iterator[None]:
         """Replace `old` by `new` in the names of spans recorded inside."""
         since = 0 if self.spans is None else len(self.spans.spans)
         yield
@@ -359,18 +361,18 @@ class Cursor:
         """Prefix spans recorded inside by `name.`, count their offsets from `at`, and set their section."""
         return _UNRECORDED if self.spans is None else self.spans.within(name, at=at, section=section)
 
-    def finish(self, what: str) -> None:
+    def expect_end(self, what: str) -> None:
         """Raise `Corrupt` unless everything was read."""
-        if self.left:
-            raise self.wrong(f"{self.left} bytes after the end", what)
+        if self.remaining:
+            raise self.make_error(f"{self.remaining} bytes after the end", what)
 
 
-def part_of(field: str, part: str) -> str:
+def part_name(field: str, part: str) -> str:
     """Return the name of a part of a field: `positions`, `positions cookie`."""
     return f"{field} {part}" if part else field
 
 
-def jutf(text: str) -> bytes:
+def encode_java_utf(text: str) -> bytes:
     """Return a string as Java writes it with `writeUTF` (see `Cursor.jutf`). At most 65535 bytes."""
     units = text.encode("utf-16-be", "surrogatepass")
     if any(0xD8 <= unit <= 0xDF for unit in units[::2]):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from lakekit.codec.binary_row import binary_buffers, fixed_values, nulls_of, pack, words_at_any_byte
+from lakekit.codec.binary_row import binary_buffers, fixed_values, null_mask, pack_rows, words_at_any_byte
 from lakekit.errors import Corrupt, InvalidOption, Unsupported
 from lakekit.types import BINARIES, INTEGERS, STRINGS
 from lakekit.types.arrow import to_contiguous
@@ -148,7 +148,7 @@ def hash_columns(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[
     count = len(arrays[0]) if arrays else 0
     hashes = np.empty(count, np.int32)
     for start in range(0, count, _STEP):
-        packed = pack([array.slice(start, _STEP) for array in arrays], types)
+        packed = pack_rows([array.slice(start, _STEP) for array in arrays], types)
         words = packed.words.view(np.uint32)
         if packed.size is not None:
             piece = _hash_table(words.reshape(-1, packed.size // 4))
@@ -161,7 +161,7 @@ def hash_columns(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[
 # ---- buckets ---------------------------------------------------------------------------------------------------------
 
 
-def buckets(
+def assign_buckets(
     function: str, columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType], n: int
 ) -> NDArray[np.int32]:
     """Return the bucket of each row by `bucket-function.type` (default, mod, hive) and the bucket key."""
@@ -208,7 +208,7 @@ def default_bucket(hashes: NDArray[np.int32], n: int) -> NDArray[np.int32]:
 
 def mod_bucket(column: pa.Array, n: int) -> NDArray[np.int32]:
     """Return the remainder of an INT or BIGINT column, 0 ≤ bucket < n; a null counts as 0."""
-    values = np.where(nulls_of(column), 0, fixed_values(column, np.dtype(column.type.to_pandas_dtype())))
+    values = np.where(null_mask(column), 0, fixed_values(column, np.dtype(column.type.to_pandas_dtype())))
     return np.mod(values.astype(np.int64), n).astype(np.int32)
 
 
@@ -217,7 +217,7 @@ def hive_bucket(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[D
     h: NDArray[np.uint32] | None = None
     for column, t in zip(columns, types, strict=True):
         array = to_contiguous(column, t)
-        value = np.where(nulls_of(array), np.uint32(0), _hive_hash(array, t))
+        value = np.where(null_mask(array), np.uint32(0), _hive_hash(array, t))
         h = value if h is None else h * np.uint32(31) + value
     if h is None:
         return np.zeros(0, np.int32)
@@ -383,13 +383,15 @@ def _rounds(lanes: NDArray[np.uint64] | np.uint64, words: NDArray[np.uint64]) ->
     return _rotate_left_array(lanes + words * np.uint64(_P2), 31) * np.uint64(_P1)
 
 
-def xx64_column(column: pa.Array) -> NDArray[np.uint64]:
+def xxhash64_column(column: pa.Array) -> NDArray[np.uint64]:
     """Return xxHash64 of each value of a string or binary array; a null has the hash of the empty string."""
     starts, lengths, data = binary_buffers(column)
-    return xx64_at(data, starts, lengths)
+    return xxhash64_slices(data, starts, lengths)
 
 
-def xx64_at(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
+def xxhash64_slices(
+    data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]
+) -> NDArray[np.uint64]:
     """Return xxHash64 of `data[starts[i]:starts[i] + lengths[i]]` for each i; all slices lie within the data."""
     hashes = np.empty(len(starts), np.uint64)
     beyond = int((starts + lengths).max(initial=0)) + 8 - len(data)
@@ -401,11 +403,11 @@ def xx64_at(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray
     )
     for piece in range(0, len(order), _STEP):
         rows = order[piece : piece + _STEP]
-        hashes[rows] = _xx64_rows(words, starts[rows], lengths[rows])
+        hashes[rows] = _xxhash64_rows(words, starts[rows], lengths[rows])
     return hashes
 
 
-def _xx64_rows(words: NDArray[np.uint64], at: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
+def _xxhash64_rows(words: NDArray[np.uint64], at: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Return xxHash64 of rows that are sorted by their number of whole 32-byte stripes, most first.
 
     `words[i]` is the u64 at byte i.

@@ -38,7 +38,7 @@ VERSION, VERSION_BYTES = 1, 1
 """The version of a file of deletion vectors, and the length of what says it."""
 MAGIC_32 = bytes.fromhex("5e43f2d0")
 MAGIC_64 = bytes.fromhex("d1d33964")
-ENTRY_EXTRA = 8
+ENTRY_OVERHEAD_BYTES = 8
 """Bytes of an entry besides its data: length and checksum."""
 
 
@@ -65,27 +65,27 @@ def _read_positions(cursor: Cursor, limit: int | None) -> NDArray[np.uint32] | N
     if magic == MAGIC_32:
         with cursor.within(section="FORMAT 0.2"):
             layout = roaring.read_layout(cursor, "positions")
-        cursor.finish("deletion vector")
-        return roaring.positions_of(layout, limit=limit)
+        cursor.expect_end("deletion vector")
+        return roaring.layout_positions(layout, limit=limit)
     if magic != MAGIC_64:
-        raise cursor.wrong(f"5e43f2d0 (32 bit) or d1d33964 (64 bit) wanted, {magic.hex()} found", "magic", at=0)
+        raise cursor.make_error(f"5e43f2d0 (32 bit) or d1d33964 (64 bit) wanted, {magic.hex()} found", "magic", at=0)
     count = cursor.i64le("bitmaps")
-    if not 0 <= count * 12 <= cursor.left:
-        raise cursor.wrong(f"{count} bitmaps in {cursor.left} bytes", "bitmaps", at=4)
+    if not 0 <= count * 12 <= cursor.remaining:
+        raise cursor.make_error(f"{count} bitmaps in {cursor.remaining} bytes", "bitmaps", at=4)
     layouts: list[tuple[int, roaring.RoaringLayout]] = []
     for _ in range(count):
         at = cursor.tell
         high = cursor.i32le("key")
         if (layouts and high <= layouts[-1][0]) or high < 0:
-            raise cursor.wrong(f"key {high} out of order", "key", at=at)
+            raise cursor.make_error(f"key {high} out of order", "key", at=at)
         with cursor.within(f"bitmap {len(layouts)}", section="FORMAT 0.2"):
             layouts.append((high, roaring.read_layout(cursor, "positions", above=high << 32)))
-    cursor.finish("deletion vector")
+    cursor.expect_end("deletion vector")
     sizes = [sum(layout.cards) for _, layout in layouts]
-    roaring.check_count(sum(sizes), len(cursor.data), limit, width=8, path=cursor.path)
+    roaring.check_position_count(sum(sizes), len(cursor.data), limit, width=8, path=cursor.path)
     out, at = np.empty(sum(sizes), np.uint64), 0
     for (high, layout), size in zip(layouts, sizes, strict=True):
-        out[at : at + size] = roaring.positions_of(layout, limit=size)
+        out[at : at + size] = roaring.layout_positions(layout, limit=size)
         out[at : at + size] |= np.uint64(high << 32)
         at += size
     return out
@@ -101,25 +101,25 @@ def encode_deletion_vector(positions: NDArray[np.unsignedinteger], bits: int = 3
         if top >= 2**32:
             msg = f"row position {top} needs deletion-vectors.bitmap64"
             raise ValueOutOfRange(msg)
-        return MAGIC_32 + roaring.encode(positions)
+        return MAGIC_32 + roaring.encode_positions(positions)
     out = [MAGIC_64, ((top >> 32) + 1).to_bytes(8, "little")]
     wide = positions.astype(np.uint64)
     for high in range((top >> 32) + 1):  # every key up to the last, as Java writes: gaps are empty bitmaps
         begin, end = np.searchsorted(wide, np.array([high << 32, high + 1 << 32], np.uint64))
-        out += [high.to_bytes(4, "little"), roaring.encode(wide[begin:end] & np.uint64(0xFFFFFFFF))]
+        out += [high.to_bytes(4, "little"), roaring.encode_positions(wide[begin:end] & np.uint64(0xFFFFFFFF))]
     return b"".join(out)
 
 
-def read_entry(cursor: Cursor, *, limit: int | None = None) -> NDArray[np.uint32] | NDArray[np.uint64]:
+def read_vector_entry(cursor: Cursor, *, limit: int | None = None) -> NDArray[np.uint32] | NDArray[np.uint64]:
     """Return the positions of the entry at the cursor."""
     start = cursor.tell
     length = cursor.i32be("length")
     data = cursor.raw(length, "data")
     stored = cursor.i32be("crc") & 0xFFFFFFFF
-    cursor.means(f"{stored:08x}")
+    cursor.set_meaning(f"{stored:08x}")
     computed = zlib.crc32(data)
     if stored != computed:
-        raise cursor.wrong(
+        raise cursor.make_error(
             f"checksum {stored:08x} stored, {computed:08x} computed: the vector is damaged",
             "crc",
             at=start + 4 + length,
@@ -128,24 +128,24 @@ def read_entry(cursor: Cursor, *, limit: int | None = None) -> NDArray[np.uint32
         return _read_positions(cursor.nested(data), limit)
 
 
-def decode_entry(
+def decode_vector_entry(
     data: bytes, *, limit: int | None = None, path: str | None = None
 ) -> NDArray[np.uint32] | NDArray[np.uint64]:
     """Return the positions of an entry `length | data | crc`; bytes after it are ignored.
 
     Raises `Corrupt`.
     """
-    return read_entry(Cursor(data, path=path), limit=limit)
+    return read_vector_entry(Cursor(data, path=path), limit=limit)
 
 
-def encode_many(vectors: Sequence[NDArray[np.unsignedinteger]], bits: int = 32) -> list[bytes]:
+def encode_deletion_vectors(vectors: Sequence[NDArray[np.unsignedinteger]], bits: int = 32) -> list[bytes]:
     """Return `encode_deletion_vector` of each vector.
 
     Vectors of files with fewer than 2^32 rows are encoded at once, which costs about as much as one.
     """
     if not vectors or any(len(positions) and int(positions[-1]) >= 2**32 for positions in vectors):
         return [encode_deletion_vector(positions, bits) for positions in vectors]
-    encoded, ends = roaring.encode_many(np.concatenate(vectors), np.cumsum([0, *map(len, vectors)]))
+    encoded, ends = roaring.encode_bitmaps(np.concatenate(vectors), np.cumsum([0, *map(len, vectors)]))
     heads = [MAGIC_32 if bits == 32 else _ONE_BITMAP if len(positions) else _NO_BITMAP for positions in vectors]
     bodies = [encoded[start:end].tobytes() for start, end in pairwise(ends.tolist())]
     return [head if head is _NO_BITMAP else head + body for head, body in zip(heads, bodies, strict=True)]
@@ -156,7 +156,7 @@ _ONE_BITMAP = MAGIC_64 + (1).to_bytes(8, "little") + bytes(4)
 """The first bytes of a 64 bit vector whose positions all fit into 32 bits: the number of bitmaps, and the first key."""
 
 
-def encode_entry(positions: NDArray[np.unsignedinteger], bits: int = 32) -> bytes:
+def encode_vector_entry(positions: NDArray[np.unsignedinteger], bits: int = 32) -> bytes:
     """Return `length | data | crc`."""
     return _entry(encode_deletion_vector(positions, bits))
 
@@ -165,7 +165,7 @@ def _entry(data: bytes) -> bytes:
     return len(data).to_bytes(4, "big") + data + zlib.crc32(data).to_bytes(4, "big")
 
 
-def read_file(data: bytes, *, path: str | None = None) -> list[NDArray[np.uint32] | NDArray[np.uint64]]:
+def decode_vector_file(data: bytes, *, path: str | None = None) -> list[NDArray[np.uint32] | NDArray[np.uint64]]:
     """Return every vector of an index file, as `read_vectors`."""
     return read_vectors(Cursor(data, path=path))
 
@@ -183,13 +183,13 @@ def read_vectors(cursor: Cursor) -> list[NDArray[np.uint32] | NDArray[np.uint64]
         msg = f"{where}deletion vector files of version {version} are newer than lakekit; version 1 is known"
         raise Unsupported(msg, feature="file.deletion-vectors", path=cursor.path)
     vectors: list[NDArray[np.uint32] | NDArray[np.uint64]] = []
-    while cursor.left:
+    while cursor.remaining:
         with cursor.within(f"vector {len(vectors)}"):
-            vectors.append(read_entry(cursor))
+            vectors.append(read_vector_entry(cursor))
     return vectors
 
 
-def write_file(
+def encode_vector_file(
     vectors: Sequence[NDArray[np.unsignedinteger]], bits: int = 32
 ) -> tuple[bytes, list[DeletionVectorRange]]:
     """Return an index file and the range of each vector, as `_DELETIONS_VECTORS_RANGES` lists it.
@@ -197,10 +197,12 @@ def write_file(
     The length in a range differs between 32 and 64 bit.
     """
     out, ranges = bytearray([VERSION]), []
-    for positions, data in zip(vectors, encode_many(vectors, bits), strict=True):
+    for positions, data in zip(vectors, encode_deletion_vectors(vectors, bits), strict=True):
         entry = _entry(data)
         ranges.append(
-            DeletionVectorRange(len(out), len(entry) - ENTRY_EXTRA if bits == 32 else len(entry), len(positions))
+            DeletionVectorRange(
+                len(out), len(entry) - ENTRY_OVERHEAD_BYTES if bits == 32 else len(entry), len(positions)
+            )
         )
         out += entry
     return bytes(out), ranges

@@ -27,18 +27,18 @@ from lakekit.errors import Corrupt
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
-    from lakekit.codec.orc_tail import Column, Part, Stripe, Tail
+    from lakekit.codec.orc_tail import OrcColumn, OrcTail, ProtobufField, StripeRange
 
 
 _MAGIC_BYTES = 3
-_LONGEST_BLOCK = 1 << 23
+_MAX_BLOCK_BYTES = 1 << 23
 _PRESENT, _DATA, _LENGTH, _DICTIONARY, _SECONDARY = 0, 1, 2, 3, 5
 _LAST_DATA_KIND = 5
 _DICTIONARIES, _SECOND = (1, 3), (2, 3)
 _BOOLEAN, _BYTE, _FLOAT, _DOUBLE, _LIST, _MAP, _STRUCT, _DECIMAL = 0, 1, 5, 6, 10, 11, 12, 14
 _TEXTS = (7, 8, 16, 17)
 """STRING, BINARY, VARCHAR, CHAR."""
-_MOST_DIGITS = 38
+_MAX_DIGITS = 38
 _FEW_BYTES = 2048
 """Streams of no more stored bytes are inflated to learn how much they hold."""
 _FEW_CHUNK_BYTES = 64
@@ -68,22 +68,22 @@ class _Stream(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Contents:
+class _StripeStreams:
     """The streams of a stripe, and the encodings of its columns."""
 
-    tail: Tail
+    tail: OrcTail
     streams: tuple[_Stream, ...]
-    encodings: tuple[list[Part], ...]
+    encodings: tuple[list[ProtobufField], ...]
 
-    def of_column(self, column: int) -> list[_Stream]:
+    def streams_of(self, column: int) -> list[_Stream]:
         """Return the streams of a column that hold something."""
         return [stream for stream in self.streams if stream.column == column and stream.length]
 
-    def find(self, column: int, kind: int) -> _Stream | None:
+    def find_stream(self, column: int, kind: int) -> _Stream | None:
         """Return the stream of a kind of a column; None where there is none."""
-        return next((stream for stream in self.of_column(column) if stream.kind == kind), None)
+        return next((stream for stream in self.streams_of(column) if stream.kind == kind), None)
 
-    def encoding(self, column: int) -> tuple[int, int]:
+    def encoding_of(self, column: int) -> tuple[int, int]:
         """Return the encoding of a column, and the size of its dictionary."""
         parts = self.encodings[column] if column < len(self.encodings) else []
         return orc_tail.integer_member(parts, 1), orc_tail.integer_member(parts, 2)
@@ -94,16 +94,16 @@ class _Contents:
         return orc_tail.inflate(data, self.tail.codec, self.tail.block_bytes)
 
 
-def check(path: str, data: bytes | memoryview, columns: Container[str] | None = None) -> Tail:
+def check_file_bounds(path: str, data: bytes | memoryview, columns: Container[str] | None = None) -> OrcTail:
     """Check the tail of a whole file and the streams of some columns, None for all; return the tail.
 
     Of `data` no more is read than these. Raises `Corrupt`, `LimitExceeded` or `Unsupported`, with the path.
     """
     try:
-        tail = orc_tail.parse(data)
+        tail = orc_tail.parse_tail(data)
         _check_tail(tail)
         columns_by_number = {
-            column.number: column for child in _children(tail.root, columns) for column in child.walk()
+            column.number: column for child in _children(tail.root, columns) for column in child.preorder()
         }
         for stripe in tail.stripes:
             _check_stripe(tail, stripe, columns_by_number)
@@ -112,23 +112,23 @@ def check(path: str, data: bytes | memoryview, columns: Container[str] | None = 
     return tail
 
 
-def _children(root: Column, columns: Container[str] | None) -> Iterator[Column]:
+def _children(root: OrcColumn, columns: Container[str] | None) -> Iterator[OrcColumn]:
     for name, child in zip(root.names, root.children, strict=False):
         if columns is None or name.decode("utf-8", "replace") in columns:
             yield child
 
 
-def _check_tail(tail: Tail) -> None:
-    if tail.codec != "none" and not 0 < tail.block_bytes <= _LONGEST_BLOCK:
+def _check_tail(tail: OrcTail) -> None:
+    if tail.codec != "none" and not 0 < tail.block_bytes <= _MAX_BLOCK_BYTES:
         raise Corrupt(
-            f"blocks of {tail.block_bytes} bytes, where {_LONGEST_BLOCK} are the most", field="compression block size"
+            f"blocks of {tail.block_bytes} bytes, where {_MAX_BLOCK_BYTES} are the most", field="compression block size"
         )
     rows = sum(stripe.row_count for stripe in tail.stripes)
     if rows != orc_tail.integer_member(tail.footer, 6):
         raise Corrupt(
             f"its stripes have {rows} rows, the footer says {orc_tail.integer_member(tail.footer, 6)}", field="rows"
         )
-    for column in tail.root.walk():
+    for column in tail.root.preorder():
         count = len(column.children)
         if count != {_LIST: 1, _MAP: 2}.get(column.kind, count) or (
             column.kind == _STRUCT and count != len(column.names)
@@ -138,19 +138,19 @@ def _check_tail(tail: Tail) -> None:
                 field="types",
             )
         if column.kind == _DECIMAL:
-            digits, scale = orc_tail.integer_member(column.parts, 5), orc_tail.integer_member(column.parts, 6)
-            if not 0 < digits <= _MOST_DIGITS or not 0 <= scale <= digits:
+            digits, scale = orc_tail.integer_member(column.members, 5), orc_tail.integer_member(column.members, 6)
+            if not 0 < digits <= _MAX_DIGITS or not 0 <= scale <= digits:
                 raise Corrupt(
                     f"column {column.number} is a decimal of {digits} digits, {scale} of them after the point",
                     field="types",
                 )
 
 
-def _check_stripe(tail: Tail, stripe: Stripe, columns_by_number: dict[int, Column]) -> None:
+def _check_stripe(tail: OrcTail, stripe: StripeRange, columns_by_number: dict[int, OrcColumn]) -> None:
     end = stripe.offset + stripe.index_bytes + stripe.data_bytes
     if stripe.offset < _MAGIC_BYTES:
         raise Corrupt(f"a stripe at byte {stripe.offset}", offset=stripe.offset, field="stripe")
-    footer = orc_tail.footer_of(tail, stripe)
+    footer = orc_tail.read_stripe_footer(tail, stripe)
     encodings = tuple(orc_tail.parse_members(stream) for stream in orc_tail.bytes_members(footer, 2))
     streams = [
         stream
@@ -160,25 +160,25 @@ def _check_stripe(tail: Tail, stripe: Stripe, columns_by_number: dict[int, Colum
     if tail.codec != "none":
         for stream in streams:
             _check_chunks(tail, stream)
-    contents = _Contents(tail=tail, streams=tuple(streams), encodings=encodings)
+    contents = _StripeStreams(tail=tail, streams=tuple(streams), encodings=encodings)
     for child in tail.root.children:
         if child.number in columns_by_number:
             _check_column(contents, child, stripe.row_count)
 
 
-def _check_column(contents: _Contents, column: Column, count: int) -> None:
+def _check_column(contents: _StripeStreams, column: OrcColumn, count: int) -> None:
     """Check the streams of a column, which has at most `count` values, and of all below it."""
-    kind, size = contents.encoding(column.number)
+    kind, size = contents.encoding_of(column.number)
     if kind in _DICTIONARIES and size > count:
         raise Corrupt(
             f"a dictionary of {size} values in column {column.number}, which has at most {count}",
-            offset=next((stream.begin for stream in contents.of_column(column.number)), None),
+            offset=next((stream.begin for stream in contents.streams_of(column.number)), None),
             field="dictionary size",
         )
-    scales = contents.find(column.number, _SECONDARY) if column.kind == _DECIMAL else None
+    scales = contents.find_stream(column.number, _SECONDARY) if column.kind == _DECIMAL else None
     if scales is not None:
         _check_scales(contents, scales, second=kind in _SECOND)
-    lengths = contents.find(column.number, _LENGTH)
+    lengths = contents.find_stream(column.number, _LENGTH)
     if column.kind in (_LIST, _MAP):
         count = 0 if lengths is None else _check_values(contents, column, lengths)
     elif lengths is not None:
@@ -187,14 +187,14 @@ def _check_column(contents: _Contents, column: Column, count: int) -> None:
         _check_column(contents, child, count)
 
 
-def _check_scales(contents: _Contents, stream: _Stream, *, second: bool) -> None:
+def _check_scales(contents: _StripeStreams, stream: _Stream, *, second: bool) -> None:
     """Raise `Corrupt` where a decimal has a scale out of range.
 
     Arrow would multiply by ten as often, without end.
     """
     data = contents.inflate(stream)
     scale_range = orc_runs.signed_range(data[:_EXACT_SCALES_BYTES], second=second)
-    if scale_range is not None and not 0 <= scale_range[0] <= scale_range[1] <= _MOST_DIGITS:
+    if scale_range is not None and not 0 <= scale_range[0] <= scale_range[1] <= _MAX_DIGITS:
         raise Corrupt(
             f"column {stream.column} has decimals of scales {scale_range[0]} to {scale_range[1]}",
             offset=stream.begin,
@@ -202,7 +202,7 @@ def _check_scales(contents: _Contents, stream: _Stream, *, second: bool) -> None
         )
     if len(data) > _EXACT_SCALES_BYTES:
         try:
-            orc_runs.check_signed(data, second=second, low=0, high=_MOST_DIGITS)
+            orc_runs.check_signed(data, second=second, low=0, high=_MAX_DIGITS)
         except Corrupt as error:
             raise Corrupt(
                 f"column {stream.column} has decimals of scales that are {error.message}",
@@ -211,10 +211,10 @@ def _check_scales(contents: _Contents, stream: _Stream, *, second: bool) -> None
             ) from None
 
 
-def _check_texts(contents: _Contents, lengths: _Stream) -> None:
+def _check_texts(contents: _StripeStreams, lengths: _Stream) -> None:
     """Check the lengths of texts, which Arrow adds up and allocates by before it reads the texts."""
-    kind, _ = contents.encoding(lengths.column)
-    data = contents.find(lengths.column, _DICTIONARY if kind in _DICTIONARIES else _DATA)
+    kind, _ = contents.encoding_of(lengths.column)
+    data = contents.find_stream(lengths.column, _DICTIONARY if kind in _DICTIONARIES else _DATA)
     held = 0 if data is None else _inflated_bytes(contents, data)
     most = held * _DATA_FACTOR + _SLACK_BYTES
     total = orc_runs.bound_sum(contents.inflate(lengths), second=kind in _SECOND, most=most)
@@ -226,15 +226,15 @@ def _check_texts(contents: _Contents, lengths: _Stream) -> None:
         )
 
 
-def _check_values(contents: _Contents, column: Column, lengths: _Stream) -> int:
+def _check_values(contents: _StripeStreams, column: OrcColumn, lengths: _Stream) -> int:
     """Check the lengths of lists or maps, and return how many values they have at most together.
 
     Arrow would allocate by them, and read beyond its buffers.
     """
-    held = [_most_values(contents, child) for child in column.children]
+    held = [_bound_values(contents, child) for child in column.children]
     likely = [most // _VALUES_OF_BYTE * _VALUES_FACTOR + _SLACK_VALUES for most in held]
     enough = max(_FEW_VALUES, min([*held, *likely], default=0))
-    kind, _ = contents.encoding(column.number)
+    kind, _ = contents.encoding_of(column.number)
     total = orc_runs.bound_sum(contents.inflate(lengths), second=kind in _SECOND, most=enough)
     if total <= enough:
         return total
@@ -249,27 +249,27 @@ def _check_values(contents: _Contents, column: Column, lengths: _Stream) -> int:
     return total
 
 
-def _most_values(contents: _Contents, column: Column) -> int:
+def _bound_values(contents: _StripeStreams, column: OrcColumn) -> int:
     """Return an upper bound of a column's values, by the bytes of its streams.
 
     A STRUCT without a stream has as many as its parts.
     """
-    own = contents.of_column(column.number)
+    own = contents.streams_of(column.number)
     if not own and column.kind == _STRUCT:
-        return max((_most_values(contents, child) for child in column.children), default=0)
+        return max((_bound_values(contents, child) for child in column.children), default=0)
     return max((_inflated_bytes(contents, stream) for stream in own), default=0) * _VALUES_OF_BYTE
 
 
-def _count_values(contents: _Contents, column: Column) -> int:
+def _count_values(contents: _StripeStreams, column: OrcColumn) -> int:
     """Return how many values a column has at most, by the runs of its streams: up to seven more than it has."""
-    present = contents.find(column.number, _PRESENT)
+    present = contents.find_stream(column.number, _PRESENT)
     if present is not None:
         return orc_runs.count_bytes(contents.inflate(present)) * 8
     if column.kind == _STRUCT:
         return max((_count_values(contents, child) for child in column.children), default=0)
-    kind, _ = contents.encoding(column.number)
+    kind, _ = contents.encoding_of(column.number)
     of_lengths = column.kind in (_LIST, _MAP) or (column.kind in _TEXTS and kind not in _DICTIONARIES)
-    stream = contents.find(column.number, _LENGTH if of_lengths else _DATA)
+    stream = contents.find_stream(column.number, _LENGTH if of_lengths else _DATA)
     data = b"" if stream is None else contents.inflate(stream)
     match column.kind:
         case 0 | 1:
@@ -282,7 +282,7 @@ def _count_values(contents: _Contents, column: Column) -> int:
             return orc_runs.count_numbers(data, second=kind in _SECOND)
 
 
-def _inflated_bytes(contents: _Contents, stream: _Stream) -> int:
+def _inflated_bytes(contents: _StripeStreams, stream: _Stream) -> int:
     """Return an upper bound of the inflated bytes of a stream."""
     tail = contents.tail
     if tail.codec == "none":
@@ -294,7 +294,7 @@ def _inflated_bytes(contents: _Contents, stream: _Stream) -> int:
     return chunk_count * tail.block_bytes
 
 
-def _streams(footer: list[Part], begin: int, end: int) -> Iterator[_Stream]:
+def _streams(footer: list[ProtobufField], begin: int, end: int) -> Iterator[_Stream]:
     """Yield the streams of a stripe, in the order of their bytes."""
     for stream in orc_tail.bytes_members(footer, 1):
         members = orc_tail.parse_members(stream)
@@ -307,7 +307,7 @@ def _streams(footer: list[Part], begin: int, end: int) -> Iterator[_Stream]:
         begin += length
 
 
-def _check_chunks(tail: Tail, stream: _Stream) -> int:
+def _check_chunks(tail: OrcTail, stream: _Stream) -> int:
     """Check the headers of a stream's chunks and return how many there are."""
     at, end, count = stream.begin, stream.begin + stream.length, 0
     while at < end:

@@ -43,7 +43,7 @@ _CODECS = {0: "none", 1: "zlib", 2: "snappy", 3: "lzo", 4: "lz4", 5: "zstd", 6: 
 _MAX_TAIL_BYTES = 64 << 20
 _TAIL_BYTES = 1 << 16
 _MAX_CHUNK = (1 << 23) - 1
-_MOST_VALUES = 1 << 31
+_MAX_VALUES = 1 << 31
 _ZSTD_MAGIC = bytes.fromhex("28b52ffd")
 _LZ4_HEAD = bytes.fromhex("04224d18 6070 73")
 """A frame of LZ4 with blocks of up to 4 MiB: chunks are such blocks without a frame, and Arrow inflates frames."""
@@ -54,7 +54,7 @@ _ZEROS_V1 = b"\x7f\x00\x00"
 """130 zeros as a run: length - 3, delta 0, base 0."""
 
 
-class Part(NamedTuple):
+class ProtobufField(NamedTuple):
     """A member of a protobuf message: its number, and an integer or bytes."""
 
     number: int
@@ -62,7 +62,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stripe:
+class StripeRange:
     """The location of a stripe."""
 
     offset: int
@@ -73,39 +73,39 @@ class Stripe:
 
 
 @dataclass(slots=True)
-class Column:
+class OrcColumn:
     """A node of the type tree.
 
-    `parts` is its message, `number` the column number it had (-1: new), `takes` the streams it takes from another
+    `members` is its message, `number` the column number it had (-1: new), `takes` the streams it takes from another
     column, `children` its subtypes.
     """
 
     kind: int
     number: int
-    parts: list[Part]
-    children: list[Column] = field(default_factory=list)
+    members: list[ProtobufField]
+    children: list[OrcColumn] = field(default_factory=list)
     names: list[bytes] = field(default_factory=list)
     takes: dict[tuple[int, int], int] = field(default_factory=dict)
     zeros: bool = False
 
-    def walk(self) -> Iterator[Column]:
+    def preorder(self) -> Iterator[OrcColumn]:
         """Yield this column and all below it, in preorder."""
         yield self
         for child in self.children:
-            yield from child.walk()
+            yield from child.preorder()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tail:
+class OrcTail:
     """A file's tail: `root` is the type tree, `counts[i]` the number of non-null values of column i."""
 
     data: bytes | memoryview
     codec: str
     block_bytes: int
-    footer: tuple[Part, ...]
-    postscript: tuple[Part, ...]
-    stripes: tuple[Stripe, ...]
-    root: Column
+    footer: tuple[ProtobufField, ...]
+    postscript: tuple[ProtobufField, ...]
+    stripes: tuple[StripeRange, ...]
+    root: OrcColumn
     counts: tuple[int, ...]
 
 
@@ -120,9 +120,9 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
         raise Corrupt("a number in the file's tail does not end", field="tail") from None
 
 
-def parse_members(data: bytes) -> list[Part]:
+def parse_members(data: bytes) -> list[ProtobufField]:
     """Return the members of a message, in order; without those of a fixed width, which a tail does not have."""
-    members: list[Part] = []
+    members: list[ProtobufField] = []
     at = 0
     while at < len(data):
         part, at, has_fixed_width = _read_member(data, at)
@@ -131,28 +131,28 @@ def parse_members(data: bytes) -> list[Part]:
     return members
 
 
-def _read_member(data: bytes, at: int) -> tuple[Part, int, bool]:
+def _read_member(data: bytes, at: int) -> tuple[ProtobufField, int, bool]:
     """Return the member at an offset, the offset after it, and whether its value has a fixed width."""
     tag, at = _number(data, at)
     wire = tag & 7
     if wire == 0:
         value, at = _number(data, at)
-        return Part(tag >> 3, value), at, False
+        return ProtobufField(tag >> 3, value), at, False
     length, at = _number(data, at) if wire == 2 else ({1: 8, 5: 4}.get(wire, -1), at)
     if not 0 <= length <= len(data) - at:
         raise Corrupt(f"member {tag >> 3} of the file's tail does not fit", field="tail")
-    return Part(tag >> 3, data[at : at + length]), at + length, wire != 2
+    return ProtobufField(tag >> 3, data[at : at + length]), at + length, wire != 2
 
 
 def _record_members(cursor: Cursor, names: Mapping[int, str]) -> None:
     """Read the members of the message that is the cursor's data; `names` are theirs in spans."""
     data = bytes(cursor.data)
-    while cursor.left:
+    while cursor.remaining:
         part, after, _ = _read_member(data, cursor.at)
         cursor.advance(after, names.get(part.number, f"member {part.number}"), part.value)
 
 
-def build_message(parts: list[Part]) -> bytes:
+def build_message(parts: list[ProtobufField]) -> bytes:
     """Return the bytes of a message of these members."""
     out = bytearray()
     for number, value in parts:
@@ -165,7 +165,7 @@ def build_message(parts: list[Part]) -> bytes:
     return bytes(out)
 
 
-def integer_member(parts: list[Part] | tuple[Part, ...], number: int, default: int = 0) -> int:
+def integer_member(parts: list[ProtobufField] | tuple[ProtobufField, ...], number: int, default: int = 0) -> int:
     """Return the first member of that number that is an integer."""
     for part in parts:
         if part.number == number and isinstance(part.value, int):
@@ -173,7 +173,7 @@ def integer_member(parts: list[Part] | tuple[Part, ...], number: int, default: i
     return default
 
 
-def bytes_members(parts: list[Part] | tuple[Part, ...], number: int) -> list[bytes]:
+def bytes_members(parts: list[ProtobufField] | tuple[ProtobufField, ...], number: int) -> list[bytes]:
     """Return the members of that number that are bytes."""
     return [part.value for part in parts if part.number == number and isinstance(part.value, bytes)]
 
@@ -284,7 +284,7 @@ def _lz4_length(chunk: bytes, at: int, length: int) -> tuple[int, int]:
     return length, at
 
 
-def store_chunks(data: bytes, tail: Tail) -> bytes:
+def store_chunks(data: bytes, tail: OrcTail) -> bytes:
     """Return the same bytes as uncompressed chunks."""
     if tail.codec == "none":
         return data
@@ -296,7 +296,7 @@ def store_chunks(data: bytes, tail: Tail) -> bytes:
 # ---- the tail --------------------------------------------------------------------------------------------------------
 
 
-def parse(data: bytes | memoryview) -> Tail:
+def parse_tail(data: bytes | memoryview) -> OrcTail:
     """Parse the tail of a whole file, of which only the end is read.
 
     Raises `Corrupt`, `LimitExceeded` or `Unsupported`.
@@ -314,7 +314,7 @@ def parse(data: bytes | memoryview) -> Tail:
     stripes = []
     for stripe in bytes_members(footer, 3):
         members = parse_members(stripe)
-        parsed = Stripe(
+        parsed = StripeRange(
             offset=integer_member(members, 1),
             index_bytes=integer_member(members, 2),
             data_bytes=integer_member(members, 3),
@@ -325,14 +325,14 @@ def parse(data: bytes | memoryview) -> Tail:
             raise Corrupt("a stripe lies outside of the file", field="stripe")
         stripes.append(parsed)
     statistics = [parse_members(s) for s in bytes_members(footer, 7)]
-    return Tail(
+    return OrcTail(
         data=data,
         codec=codec,
         block_bytes=block,
         footer=tuple(footer),
         postscript=tuple(postscript),
         stripes=tuple(stripes),
-        root=_tree(types, 0, 0),
+        root=_build_type_tree(types, 0, 0),
         counts=tuple(integer_member(s, 1) for s in statistics) + (0,) * max(0, len(types) - len(statistics)),
     )
 
@@ -360,7 +360,7 @@ def row_count(read: Callable[[int, int], bytes], size_bytes: int) -> int:
     return integer_member(parse_members(inflate(footer, codec, min(block, _MAX_TAIL_BYTES))), 6)
 
 
-def _tree(types: list[list[Part]], number: int, depth: int) -> Column:
+def _build_type_tree(types: list[list[ProtobufField]], number: int, depth: int) -> OrcColumn:
     if not 0 <= number < len(types) or depth > MAX_DEPTH:
         raise Corrupt(f"column {number} of {len(types)} in the type tree", field="types")
     parts = types[number]
@@ -374,26 +374,26 @@ def _tree(types: list[list[Part]], number: int, depth: int) -> Column:
             below += [part.value] if isinstance(part.value, int) else []
     if any(child <= number for child in below):
         raise Corrupt(f"column {number} holds a column before it", field="types")
-    children = [_tree(types, child, depth + 1) for child in below]
-    return Column(integer_member(parts, 1), number, parts, children, bytes_members(parts, 3))
+    children = [_build_type_tree(types, child, depth + 1) for child in below]
+    return OrcColumn(integer_member(parts, 1), number, parts, children, bytes_members(parts, 3))
 
 
-def has_null_keys(tail: Tail) -> bool:
+def has_null_keys(tail: OrcTail) -> bool:
     """Return whether some map may have a null key.
 
     Decided by the streams of the file, not by its statistics, which a damaged file may have wrong.
     """
-    keys = {column.children[0].number for column in tail.root.walk() if column.kind == MAP and column.children}
+    keys = {column.children[0].number for column in tail.root.preorder() if column.kind == MAP and column.children}
     return bool(keys) and any(keys & _columns_with_nulls(tail, stripe) for stripe in tail.stripes)
 
 
-def _columns_with_nulls(tail: Tail, stripe: Stripe) -> set[int]:
+def _columns_with_nulls(tail: OrcTail, stripe: StripeRange) -> set[int]:
     """Return the columns with a stream that says which values are null."""
-    streams = [parse_members(stream) for stream in bytes_members(footer_of(tail, stripe), 1)]
+    streams = [parse_members(stream) for stream in bytes_members(read_stripe_footer(tail, stripe), 1)]
     return {integer_member(members, 2) for members in streams if integer_member(members, 1) == PRESENT}
 
 
-def footer_of(tail: Tail, stripe: Stripe) -> list[Part]:
+def read_stripe_footer(tail: OrcTail, stripe: StripeRange) -> list[ProtobufField]:
     """Return the members of a stripe's footer. Raises as `inflate`."""
     begin = stripe.offset + stripe.index_bytes + stripe.data_bytes
     return parse_members(inflate(bytes(tail.data[begin : begin + stripe.footer_bytes]), tail.codec, tail.block_bytes))
@@ -433,10 +433,10 @@ _STREAMS = (
 )
 
 
-def mark(cursor: Cursor) -> Tail:
+def record_tail(cursor: Cursor) -> OrcTail:
     """Parse the tail of the file that is the cursor's data, which records streams of stripes, and the tail.
 
-    Raises as `parse`.
+    Raises as `parse_tail`.
     """
     data = bytes(cursor.data)
     size = len(data)
@@ -444,7 +444,7 @@ def mark(cursor: Cursor) -> Tail:
         cursor.record(size - 1, 1, "postscript length", data[-1])
         with cursor.within("postscript", at=size - 1 - data[-1]):
             _record_members(cursor.nested(data[size - 1 - data[-1] : -1]), _POSTSCRIPT)
-    tail = parse(data)
+    tail = parse_tail(data)
     end = size - 1 - data[-1]
     length, metadata = integer_member(tail.postscript, 1), integer_member(tail.postscript, 5)
     cursor.record(end - length, length, "footer", f"{len(tail.stripes)} stripes, {integer_member(tail.footer, 6)} rows")
@@ -460,11 +460,11 @@ def mark(cursor: Cursor) -> Tail:
     return tail
 
 
-def _record_stripe(cursor: Cursor, tail: Tail, stripe: Stripe) -> None:
+def _record_stripe(cursor: Cursor, tail: OrcTail, stripe: StripeRange) -> None:
     begin, end = stripe.offset, stripe.offset + stripe.index_bytes + stripe.data_bytes
     cursor.record(end, stripe.footer_bytes, "footer", f"{stripe.row_count} rows")
     at = begin
-    for stream in bytes_members(footer_of(tail, stripe), 1):
+    for stream in bytes_members(read_stripe_footer(tail, stripe), 1):
         members = parse_members(stream)
         kind, column, length = integer_member(members, 1), integer_member(members, 2), integer_member(members, 3)
         if at + length > end:
@@ -478,14 +478,14 @@ def _record_stripe(cursor: Cursor, tail: Tail, stripe: Stripe) -> None:
 # ---- the same streams under other types ------------------------------------------------------------------------------
 
 
-def rewrite_types(tail: Tail, *, maps: bool = True, timestamps: bool = False) -> bytes:
+def rewrite_types(tail: OrcTail, *, maps: bool = True, timestamps: bool = False) -> bytes:
     """Return the file with MAPs as lists of key and value, and, with `timestamps`, timestamps as STRUCTs.
 
     Such a STRUCT has `seconds`, LONG, which count from 2015-01-01 in the writer's time zone, and `nanos`, which come as
     timestamps after 2015-01-01T00:00Z.
     """
     root = _change_column(tail.root, maps=maps, timestamps=timestamps)
-    columns = list(root.walk())
+    columns = list(root.preorder())
     moved: dict[tuple[int, int], int] = {}
     for at, column in enumerate(columns):
         moved |= dict.fromkeys(column.takes, at)
@@ -495,84 +495,104 @@ def rewrite_types(tail: Tail, *, maps: bool = True, timestamps: bool = False) ->
     for stripe in tail.stripes:
         begin = stripe.offset
         body = tail.data[begin : begin + stripe.index_bytes + stripe.data_bytes]
-        footer, zeros = _stripe_footer(footer_of(tail, stripe), columns, numbers, moved, tail)
+        footer, zeros = _stripe_footer(read_stripe_footer(tail, stripe), columns, numbers, moved, tail)
         packed = store_chunks(footer, tail)
         sizes = (len(out), stripe.index_bytes, stripe.data_bytes + len(zeros), len(packed), stripe.row_count)
-        stripes.append(build_message([Part(i + 1, size) for i, size in enumerate(sizes)]))
+        stripes.append(build_message([ProtobufField(i + 1, size) for i, size in enumerate(sizes)]))
         for piece in (body, zeros, packed):
             out += piece
     unchanged = [part for part in tail.footer if part.number not in (2, 3, 4, 7)]
     added = [
-        Part(2, len(out)),
-        *(Part(3, stripe_message) for stripe_message in stripes),
-        *(Part(4, t) for t in type_messages(root)),
+        ProtobufField(2, len(out)),
+        *(ProtobufField(3, stripe_message) for stripe_message in stripes),
+        *(ProtobufField(4, t) for t in type_messages(root)),
     ]
     packed = store_chunks(build_message([*added, *unchanged]), tail)
     replaced = {1: len(packed), 5: 0, 7: 0}
-    postscript = build_message([Part(p.number, replaced.get(p.number, p.value)) for p in tail.postscript])
+    postscript = build_message([ProtobufField(p.number, replaced.get(p.number, p.value)) for p in tail.postscript])
     return bytes(out) + packed + postscript + bytes([len(postscript)])
 
 
-def writer_zone(tail: Tail, number: int) -> str:
+def writer_zone(tail: OrcTail, number: int) -> str:
     """Return the time zone of a stripe's writer, as its footer names it; empty where it does not."""
-    footer = footer_of(tail, tail.stripes[number])
+    footer = read_stripe_footer(tail, tail.stripes[number])
     return next(iter(bytes_members(footer, 3)), b"").decode("utf-8", "replace")
 
 
-def _change_column(column: Column, *, maps: bool, timestamps: bool) -> Column:
+def _change_column(column: OrcColumn, *, maps: bool, timestamps: bool) -> OrcColumn:
     children = [_change_column(child, maps=maps, timestamps=timestamps) for child in column.children]
     if column.kind == MAP and maps and len(children) == 2:
-        entry = Column(STRUCT, -1, [], children, [b"key", b"value"])
-        return Column(LIST, column.number, [], [entry])
+        entry = OrcColumn(STRUCT, -1, [], children, [b"key", b"value"])
+        return OrcColumn(LIST, column.number, [], [entry])
     if column.kind in (TIMESTAMP, TIMESTAMP_INSTANT) and timestamps:
-        seconds = Column(LONG, -1, [], takes={(column.number, DATA): 0})
-        nanos = Column(TIMESTAMP_INSTANT, -1, [], takes={(column.number, SECONDARY): 0}, zeros=True)
-        return Column(STRUCT, column.number, [], [seconds, nanos], [b"seconds", b"nanos"])
-    return Column(column.kind, column.number, column.parts, children, column.names)
+        seconds = OrcColumn(LONG, -1, [], takes={(column.number, DATA): 0})
+        nanos = OrcColumn(TIMESTAMP_INSTANT, -1, [], takes={(column.number, SECONDARY): 0}, zeros=True)
+        return OrcColumn(STRUCT, column.number, [], [seconds, nanos], [b"seconds", b"nanos"])
+    return OrcColumn(column.kind, column.number, column.members, children, column.names)
 
 
-def type_messages(root: Column) -> Iterator[bytes]:
+def type_messages(root: OrcColumn) -> Iterator[bytes]:
     """Yield the message of each type of a tree, in preorder."""
-    numbers = {id(column): at for at, column in enumerate(root.walk())}
-    for column in root.walk():
+    numbers = {id(column): at for at, column in enumerate(root.preorder())}
+    for column in root.preorder():
         below = bytearray()
         for child in column.children:
             append_varint(below, numbers[id(child)])
-        own = [part for part in column.parts if part.number not in (1, 2, 3)]
+        own = [part for part in column.members if part.number not in (1, 2, 3)]
         yield build_message(
-            [Part(1, column.kind), Part(2, bytes(below)), *(Part(3, name) for name in column.names), *own]
+            [
+                ProtobufField(1, column.kind),
+                ProtobufField(2, bytes(below)),
+                *(ProtobufField(3, name) for name in column.names),
+                *own,
+            ]
         )
 
 
 def _stripe_footer(
-    footer: list[Part], columns: list[Column], numbers: dict[int, int], moved: dict[tuple[int, int], int], tail: Tail
+    footer: list[ProtobufField],
+    columns: list[OrcColumn],
+    numbers: dict[int, int],
+    moved: dict[tuple[int, int], int],
+    tail: OrcTail,
 ) -> tuple[bytes, bytes]:
     """Return the footer with streams and encodings under their new columns, and streams of zeros to add."""
-    streams: list[Part] = []
+    streams: list[ProtobufField] = []
     for stream in bytes_members(footer, 1):
         members = parse_members(stream)
         kind, number = integer_member(members, 1), integer_member(members, 2)
         at = moved.get((number, kind), numbers.get(number, 0))
-        streams.append(Part(1, build_message([Part(1, kind), Part(2, at), Part(3, integer_member(members, 3))])))
+        streams.append(
+            ProtobufField(
+                1,
+                build_message(
+                    [ProtobufField(1, kind), ProtobufField(2, at), ProtobufField(3, integer_member(members, 3))]
+                ),
+            )
+        )
     encodings = bytes_members(footer, 2)
     added = bytearray()
     kinds = []
     for at, column in enumerate(columns):
         old = next(iter(column.takes), (column.number, 0))[0]
         encoding = encodings[old] if 0 <= old < len(encodings) else b""
-        kinds.append(Part(2, b"" if column.kind == STRUCT else encoding))
+        kinds.append(ProtobufField(2, b"" if column.kind == STRUCT else encoding))
         if column.zeros:
             zeros = store_chunks(_zeros(encoding, tail.counts[old]), tail)
             added += zeros
-            streams.append(Part(1, build_message([Part(1, DATA), Part(2, at), Part(3, len(zeros))])))
+            streams.append(
+                ProtobufField(
+                    1, build_message([ProtobufField(1, DATA), ProtobufField(2, at), ProtobufField(3, len(zeros))])
+                )
+            )
     other_members = [part for part in footer if part.number not in (1, 2, 3)]
     # Arrow may not have the rules of the writer's zone
-    return build_message([*streams, *kinds, Part(3, b"UTC"), *other_members]), bytes(added)
+    return build_message([*streams, *kinds, ProtobufField(3, b"UTC"), *other_members]), bytes(added)
 
 
 def _zeros(encoding: bytes, count: int) -> bytes:
     """Return at least `count` zeros in the integer encoding of a column."""
-    if count > _MOST_VALUES:
+    if count > _MAX_VALUES:
         raise LimitExceeded(f"a column of {count} timestamps", field="statistics")
     run, step = (_ZEROS_V2, 512) if integer_member(parse_members(encoding), 1) >= 2 else (_ZEROS_V1, 130)
     return run * (count // step + 1)

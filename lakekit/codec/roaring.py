@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 from pyroaring import BitMap
 
-from lakekit.codec.binary_row import spans
+from lakekit.codec.binary_row import expand_ranges
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import LimitExceeded
 
@@ -62,11 +62,11 @@ class RoaringLayout(NamedTuple):
     starts: list[int]
 
 
-def layout(data: bytes, *, path: str | None = None) -> RoaringLayout:
+def parse_layout(data: bytes, *, path: str | None = None) -> RoaringLayout:
     """Return the containers of a bitmap that fills `data`, checked. Raises `Corrupt`."""
     cursor = Cursor(data, path=path)
     containers = read_layout(cursor, "bitmap")
-    cursor.finish("bitmap")
+    cursor.expect_end("bitmap")
     return containers
 
 
@@ -86,12 +86,12 @@ def read_layout(cursor: Cursor, field: str, *, above: int = 0) -> RoaringLayout:
     else:
         count = cursor.i32le(field, "containers") if cookie == COOKIE_NO_RUNS else -1
         if not 0 <= count <= 65536:
-            raise cursor.wrong(f"no roaring bitmap: cookie {cookie}, {count} containers", field, at=begin)
+            raise cursor.make_error(f"no roaring bitmap: cookie {cookie}, {count} containers", field, at=begin)
     heads = cursor.tell
     head = np.frombuffer(cursor.raw(4 * count, field, "keys"), "<u2").astype(np.int64)
     highs, cards = head[::2], head[1::2] + 1
     if np.count_nonzero(highs[1:] <= highs[:-1]):
-        raise cursor.wrong("containers out of order", field, at=begin)
+        raise cursor.make_error("containers out of order", field, at=begin)
     offsets = np.frombuffer(cursor.raw(4 * count, field, "offsets"), "<u4") if runs is None or count >= 4 else None
     small = cards <= ARRAY_MAX
     kinds = np.where(small, ARRAY, BITMAP)
@@ -99,11 +99,11 @@ def read_layout(cursor: Cursor, field: str, *, above: int = 0) -> RoaringLayout:
         kinds[runs[:count] == 1] = RUN
     starts = _starts(cursor, kinds.tolist(), np.where(small, 2 * cards, 8192), field)
     if offsets is not None and np.count_nonzero(offsets != starts - begin):
-        raise cursor.wrong("offsets that do not fit the containers", field, at=begin)
+        raise cursor.make_error("offsets that do not fit the containers", field, at=begin)
     containers = RoaringLayout(cursor.data, highs.tolist(), cards.tolist(), kinds.tolist(), starts.tolist())
     unsound = _find_unsound(containers)
     if unsound is not None:
-        raise cursor.wrong(
+        raise cursor.make_error(
             f"container {unsound} is out of order or does not hold {containers.cards[unsound]} positions",
             field,
             at=containers.starts[unsound],
@@ -120,7 +120,7 @@ def read_layout(cursor: Cursor, field: str, *, above: int = 0) -> RoaringLayout:
     return containers
 
 
-def read_many(cursor: Cursor, count: int, field: str) -> tuple[list[int], list[int]]:
+def read_bitmap_ends(cursor: Cursor, count: int, field: str) -> tuple[list[int], list[int]]:
     """Check `count` consecutive bitmaps from the cursor on.
 
     Returns where each begins and the last ends, and how many positions each has.
@@ -156,10 +156,10 @@ def read_dense(cursor: Cursor, most: int) -> NDArray[np.int64]:
     `read_layout` says what it is.
     """
     begin = cursor.tell
-    count = int.from_bytes(cursor.data[begin + 4 : begin + 8], "little") if cursor.left >= 8 else 0
+    count = int.from_bytes(cursor.data[begin + 4 : begin + 8], "little") if cursor.remaining >= 8 else 0
     head = 8 + 8 * count
     size = head + 8192 * count
-    many = min(most, cursor.left // size)
+    many = min(most, cursor.remaining // size)
     if cursor.spans is not None or not 0 < count <= 65536 or many < 2:
         return np.zeros(0, np.int64)
     bitmaps = np.frombuffer(cursor.data, np.uint8, many * size, begin).reshape(many, size)
@@ -216,7 +216,7 @@ def _record_containers(
             if offsets is not None:
                 cursor.record(heads + 4 * (count + i), 4, "offset", offsets[i])
             positions = (
-                positions_of(RoaringLayout(containers.data, [high], [card], [kind], [start]), limit=card).astype(
+                layout_positions(RoaringLayout(containers.data, [high], [card], [kind], [start]), limit=card).astype(
                     np.uint64
                 )
                 + np.uint64(above)
@@ -237,9 +237,11 @@ def _record_containers(
 def _starts(cursor: Cursor, kinds: list[int], sizes: NDArray[np.int64], field: str) -> NDArray[np.int64]:
     """Skip every container and return where each starts; only a run container stores its own length."""
     ends = np.cumsum(sizes)
-    if cursor.spans is None and RUN not in kinds and len(sizes) and ends[-1] <= cursor.left:  # all at once
+    if cursor.spans is None and RUN not in kinds and len(sizes) and ends[-1] <= cursor.remaining:  # all at once
         return ends - sizes + cursor.skip(int(ends[-1]), field, "container")
-    if cursor.spans is None and set(kinds) == {RUN} and 6 * len(kinds) <= cursor.left:  # all rows, mostly: one run each
+    if (
+        cursor.spans is None and set(kinds) == {RUN} and 6 * len(kinds) <= cursor.remaining
+    ):  # all rows, mostly: one run each
         heads = np.frombuffer(cursor.data, np.uint8, 6 * len(kinds), cursor.tell).reshape(-1, 6)[:, :2]
         if (heads == (1, 0)).all():
             return np.arange(len(kinds)) * 6 + cursor.skip(6 * len(kinds), field, "container")
@@ -307,14 +309,14 @@ def _runs(data: bytes | memoryview, start: int) -> tuple[NDArray[np.int64], NDAr
     return table[:, 0], table[:, 1] + 1
 
 
-def positions_of(containers: RoaringLayout, *, limit: int | None = None) -> NDArray[np.uint32]:
+def layout_positions(containers: RoaringLayout, *, limit: int | None = None) -> NDArray[np.uint32]:
     """Return the positions of a checked bitmap, ascending.
 
     Raises:
         LimitExceeded: there are more than `limit` (default: see `FREE_BYTES`).
     """
     total = sum(containers.cards)
-    check_count(total, len(containers.data), limit, width=4)
+    check_position_count(total, len(containers.data), limit, width=4)
     out = np.empty(total, np.uint32)
     at = 0
     for high, card, kind, start in zip(
@@ -327,14 +329,14 @@ def positions_of(containers: RoaringLayout, *, limit: int | None = None) -> NDAr
                 np.unpackbits(np.frombuffer(containers.data, np.uint8, 8192, start), bitorder="little").view(np.bool_)
             )
         else:
-            low = spans(*_runs(containers.data, start))
+            low = expand_ranges(*_runs(containers.data, start))
         out[at : at + card] = low
         out[at : at + card] |= np.uint32(high << 16)
         at += card
     return out
 
 
-def check_count(total: int, size: int, limit: int | None, *, width: int, path: str | None = None) -> None:
+def check_position_count(total: int, size: int, limit: int | None, *, width: int, path: str | None = None) -> None:
     """Raise `LimitExceeded` where `size` bytes claim more positions than `limit`.
 
     Positions take `width` bytes each. Without a limit, the most is what is reasonable (see `FREE_BYTES`).
@@ -346,21 +348,22 @@ def check_count(total: int, size: int, limit: int | None, *, width: int, path: s
         raise LimitExceeded(msg, path=path, field="bitmap")
 
 
-def decode(data: bytes, *, limit: int | None = None, path: str | None = None) -> NDArray[np.uint32]:
+def decode_positions(data: bytes, *, limit: int | None = None, path: str | None = None) -> NDArray[np.uint32]:
     """Return the positions of a bitmap, ascending.
 
-    `limit` is the number of rows, if the caller knows it. Raises `Corrupt`, and `LimitExceeded` (see `positions_of`).
+    `limit` is the number of rows, if the caller knows it. Raises `Corrupt`, and `LimitExceeded` (see
+    `layout_positions`).
     """
-    return positions_of(layout(data, path=path), limit=limit)
+    return layout_positions(parse_layout(data, path=path), limit=limit)
 
 
-def roaring(data: bytes, *, path: str | None = None) -> BitMap:
+def decode_bitmap(data: bytes, *, path: str | None = None) -> BitMap:
     """Return the bitmap as a set with fast unions and intersections. Raises `Corrupt`."""
-    layout(data, path=path)
-    return as_set(data)
+    parse_layout(data, path=path)
+    return layout_to_bitmap(data)
 
 
-def as_set(data: bytes) -> BitMap:
+def layout_to_bitmap(data: bytes) -> BitMap:
     """Return a checked bitmap as a set.
 
     CRoaring refuses adjacent runs, which all other readers accept as one run; those are decoded here.
@@ -368,17 +371,17 @@ def as_set(data: bytes) -> BitMap:
     try:
         return BitMap.deserialize(data)
     except ValueError:
-        return BitMap(positions_of(layout(data)))
+        return BitMap(layout_positions(parse_layout(data)))
 
 
-def read_roaring(cursor: Cursor, field: str) -> BitMap:
+def read_bitmap(cursor: Cursor, field: str) -> BitMap:
     """Return the bitmap at the cursor as a set."""
     begin = cursor.tell
     read_layout(cursor, field)
-    return as_set(bytes(cursor.data[begin : cursor.tell]))
+    return layout_to_bitmap(bytes(cursor.data[begin : cursor.tell]))
 
 
-def read_all(cursor: Cursor, row_count: int) -> BitMap | None:
+def read_full_bitmap(cursor: Cursor, row_count: int) -> BitMap | None:
     """Return the set of all rows, if the bytes at the cursor are the usual ones of that set.
 
     Else return None and read nothing.
@@ -386,7 +389,7 @@ def read_all(cursor: Cursor, row_count: int) -> BitMap | None:
     if cursor.spans is not None or row_count <= 0:
         return None
     serialized, bitmap = _every_row(row_count)
-    if cursor.data[cursor.tell : cursor.tell + len(serialized)] != serialized or len(serialized) > cursor.left:
+    if cursor.data[cursor.tell : cursor.tell + len(serialized)] != serialized or len(serialized) > cursor.remaining:
         return None
     cursor.skip(len(serialized), "all rows")
     return bitmap.copy()
@@ -395,22 +398,22 @@ def read_all(cursor: Cursor, row_count: int) -> BitMap | None:
 @lru_cache(16)
 def _every_row(count: int) -> tuple[bytes, BitMap]:
     """Return the set of all rows of a file, serialized and as a set."""
-    bitmap = rows(count)
+    bitmap = full_bitmap(count)
     bitmap.run_optimize()
     return bitmap.serialize(), bitmap
 
 
-def roaring_of(positions: NDArray[np.integer]) -> BitMap:
+def bitmap_of(positions: NDArray[np.integer]) -> BitMap:
     """Return the set of some positions, ascending."""
-    return BitMap.deserialize(encode(positions))
+    return BitMap.deserialize(encode_positions(positions))
 
 
-def positions_in(bitmap: BitMap) -> NDArray[np.uint32]:
+def bitmap_positions(bitmap: BitMap) -> NDArray[np.uint32]:
     """Return the positions of a set, ascending."""
     return np.array(bitmap.to_array(), np.uint32)
 
 
-def rows(count: int) -> BitMap:
+def full_bitmap(count: int) -> BitMap:
     """Return the set of positions 0 … count - 1."""
     return BitMap(range(count))
 
@@ -418,12 +421,12 @@ def rows(count: int) -> BitMap:
 # ---- writing ---------------------------------------------------------------------------------------------------------
 
 
-def encode(positions: NDArray[np.integer]) -> bytes:
+def encode_positions(positions: NDArray[np.integer]) -> bytes:
     """Return the bytes of a bitmap of ascending positions, equal to those of Java's run-optimized bitmap."""
-    return encode_many(positions, np.array([0, len(positions)]))[0].tobytes()
+    return encode_bitmaps(positions, np.array([0, len(positions)]))[0].tobytes()
 
 
-def encode_many(
+def encode_bitmaps(
     positions: NDArray[np.integer], offsets: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Encode many bitmaps at once and return their bytes, concatenated, and their offsets.
@@ -502,14 +505,14 @@ def _write_bodies(
     big = parts.card > _BIG_CONTAINER_ROWS
     arrays = np.flatnonzero(~parts.is_run & ~big)
     cards = parts.card[arrays]
-    u16[2 * spans(np.zeros(len(arrays), np.int64), cards) + np.repeat(body[arrays], cards)] = low[
-        spans(parts.first[arrays], cards)
+    u16[2 * expand_ranges(np.zeros(len(arrays), np.int64), cards) + np.repeat(body[arrays], cards)] = low[
+        expand_ranges(parts.first[arrays], cards)
     ]
     runs = np.flatnonzero(parts.is_run)
     u16[body[runs]] = parts.run_count[runs]
     counts = parts.run_count[runs]
-    which = spans((np.cumsum(parts.run_count) - parts.run_count)[runs], counts)
-    at = 4 * spans(np.zeros(len(runs), np.int64), counts) + np.repeat(body[runs] + 2, counts)
+    which = expand_ranges((np.cumsum(parts.run_count) - parts.run_count)[runs], counts)
+    at = 4 * expand_ranges(np.zeros(len(runs), np.int64), counts) + np.repeat(body[runs] + 2, counts)
     u16[at] = low[parts.run_first[which]]
     u16[at + 2] = np.diff(np.append(parts.run_first, len(low)))[which] - 1
     for i in np.flatnonzero(~parts.is_run & big).tolist():  # scalar: a container of many rows a step
@@ -535,10 +538,10 @@ class Slices(Protocol):
 
 def encode_slices(rows: NDArray[np.int64], values: NDArray[np.uint64], count: int) -> list[bytes]:
     """Return the bytes of `count` slices of the values ≥ 0 that ascending rows have."""
-    return [encode(rows[(values >> np.uint64(i) & np.uint64(1)) == 1]) for i in range(count)]
+    return [encode_positions(rows[(values >> np.uint64(i) & np.uint64(1)) == 1]) for i in range(count)]
 
 
-def equal(existence: BitMap, slices: Slices, value: int) -> BitMap:
+def rows_equal(existence: BitMap, slices: Slices, value: int) -> BitMap:
     """Return the rows whose value is `value`.
 
     Begins at the highest bit, which most rows differ in: once no row is left, no other slice is accessed.
@@ -553,7 +556,7 @@ def equal(existence: BitMap, slices: Slices, value: int) -> BitMap:
     return rows if rows is not existence else existence.copy()
 
 
-def greater_than(existence: BitMap, slices: Slices, value: int) -> BitMap:
+def rows_greater(existence: BitMap, slices: Slices, value: int) -> BitMap:
     """Return the rows whose value is greater than `value`.
 
     Begins at the highest bit: `alike` are the rows that have the same bits so far.
@@ -576,6 +579,6 @@ def greater_than(existence: BitMap, slices: Slices, value: int) -> BitMap:
     return rows
 
 
-def between(existence: BitMap, slices: Slices, low: int, high: int) -> BitMap:
+def rows_between(existence: BitMap, slices: Slices, low: int, high: int) -> BitMap:
     """Return the rows whose value is at least `low` and at most `high`."""
-    return greater_than(existence, slices, low - 1) - greater_than(existence, slices, high)
+    return rows_greater(existence, slices, low - 1) - rows_greater(existence, slices, high)

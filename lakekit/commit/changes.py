@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnownHashes:
+class KnownHashIndexes:
     """The hash index files of a partition that a writer started from."""
 
     partition: bytes
@@ -45,23 +45,23 @@ class Delta:
     Most commits add a few files to a table of many, and need no columns.
     """
 
-    read: ManifestEntries | None = None
-    rows: tuple[Row, ...] = ()
+    stored_entries: ManifestEntries | None = None
+    message_rows: tuple[Row, ...] = ()
 
     def __len__(self) -> int:
-        return len(self.rows) + (0 if self.read is None else len(self.read))
+        return len(self.message_rows) + (0 if self.stored_entries is None else len(self.stored_entries))
 
     @cached_property
     def entries(self) -> ManifestEntries:
         """Return all entries as columns."""
-        rows = columns_of.of_rows(self.rows) if self.rows else columns_of.empty()
-        return rows if self.read is None else columns_of.concat([self.read, rows])
+        rows = columns_of.of_rows(self.message_rows) if self.message_rows else columns_of.empty()
+        return rows if self.stored_entries is None else columns_of.concat([self.stored_entries, rows])
 
     @cached_property
     def partitions(self) -> frozenset[bytes]:
         """Return the serialized partitions of the entries."""
-        read = () if self.read is None else self.read.column("partition").unique().to_pylist()
-        return frozenset([*(row[1] for row in self.rows), *read])
+        read = () if self.stored_entries is None else self.stored_entries.column("partition").unique().to_pylist()
+        return frozenset([*(row[1] for row in self.message_rows), *read])
 
     def count(self, kind: int) -> int:
         """Return how many entries are of the kind, ADD or DELETE."""
@@ -79,10 +79,10 @@ class Delta:
         def amount(file: DataFileMeta) -> int:
             return 1 if column is None else file.row_count if column == "row_count" else file.size_bytes
 
-        total = sum(amount(row[4]) for row in self.rows if row[0] == kind)
-        if self.read is not None:
-            mask = self.read.numbers("kind") == kind
-            total += int(mask.sum() if column is None else self.read.numbers(column)[mask].sum())
+        total = sum(amount(row[4]) for row in self.message_rows if row[0] == kind)
+        if self.stored_entries is not None:
+            mask = self.stored_entries.numbers("kind") == kind
+            total += int(mask.sum() if column is None else self.stored_entries.numbers(column)[mask].sum())
         return total
 
 
@@ -95,7 +95,7 @@ class CommitChanges:
 
     Attributes:
         hash_bases: the hash index files that the writers of dynamic buckets started from.
-        keys_known_at: the oldest snapshot by which a writer knows in which partition each key is.
+        known_keys_snapshot_id: the oldest snapshot by which a writer knows in which partition each key is.
         statistics: name of a new statistics file.
     """
 
@@ -103,8 +103,8 @@ class CommitChanges:
     delta: Delta
     changelog: Delta
     index: tuple[IndexManifestEntry, ...] = ()
-    hash_bases: tuple[KnownHashes, ...] = ()
-    keys_known_at: int | None = None
+    hash_bases: tuple[KnownHashIndexes, ...] = ()
+    known_keys_snapshot_id: int | None = None
     statistics: str | None = None
 
     @property
@@ -118,17 +118,17 @@ def collect_appended(ctx: TableContext, messages: Sequence[CommitMessage]) -> Co
     entries, changelog = _EntryCollector(ctx), _EntryCollector(ctx)
     index: list[IndexManifestEntry] = []
     for message in messages:
-        entries.put(message, ADD, message.new_files)
-        entries.put(message, DELETE, message.deleted_files)
-        changelog.put(message, ADD, message.changelog_files)
-        index += _index(message, message.deleted_index_files, DELETE)
-        index += _index(message, message.new_index_files, ADD)
+        entries.add_files(message, ADD, message.new_files)
+        entries.add_files(message, DELETE, message.deleted_files)
+        changelog.add_files(message, ADD, message.changelog_files)
+        index += _index_entries(message, message.deleted_index_files, DELETE)
+        index += _index_entries(message, message.new_index_files, ADD)
     removes_rows = any(message.deleted_files for message in messages) or any(
         entry.index_type == DELETION_VECTORS for entry in index
     )
     new_index_names = {file.file_name for message in messages for file in message.new_index_files}
     bases = tuple(
-        KnownHashes(partition=message.partition, names=frozenset(message.hash_index_base))
+        KnownHashIndexes(partition=message.partition, names=frozenset(message.hash_index_base))
         for message in messages
         # else its base is a new file of these messages
         if message.hash_index_base is not None
@@ -137,11 +137,11 @@ def collect_appended(ctx: TableContext, messages: Sequence[CommitMessage]) -> Co
     )
     return CommitChanges(
         kind="OVERWRITE" if removes_rows else "APPEND",
-        delta=entries.all(),
-        changelog=changelog.all(),
+        delta=entries.to_delta(),
+        changelog=changelog.to_delta(),
         index=tuple(index),
         hash_bases=tuple(dict.fromkeys(bases)),
-        keys_known_at=min(
+        known_keys_snapshot_id=min(
             (message.keys_known_at for message in messages if message.keys_known_at is not None), default=None
         ),
     )
@@ -152,12 +152,12 @@ def collect_compacted(ctx: TableContext, messages: Sequence[CommitMessage]) -> C
     entries, changelog = _EntryCollector(ctx), _EntryCollector(ctx)
     index: list[IndexManifestEntry] = []
     for message in messages:
-        entries.put(message, DELETE, message.compact_before)
-        entries.put(message, ADD, message.compact_after)
-        changelog.put(message, ADD, message.compact_changelog)
-        index += _index(message, message.compact_deleted_index_files, DELETE)
-        index += _index(message, message.compact_new_index_files, ADD)
-    return CommitChanges(kind="COMPACT", delta=entries.all(), changelog=changelog.all(), index=tuple(index))
+        entries.add_files(message, DELETE, message.compact_before)
+        entries.add_files(message, ADD, message.compact_after)
+        changelog.add_files(message, ADD, message.compact_changelog)
+        index += _index_entries(message, message.compact_deleted_index_files, DELETE)
+        index += _index_entries(message, message.compact_new_index_files, ADD)
+    return CommitChanges(kind="COMPACT", delta=entries.to_delta(), changelog=changelog.to_delta(), index=tuple(index))
 
 
 class _EntryCollector:
@@ -167,14 +167,14 @@ class _EntryCollector:
         self.ctx = ctx
         self.rows: list[Row] = []
 
-    def put(self, message: CommitMessage, kind: int, files: Sequence[DataFileMeta]) -> None:
+    def add_files(self, message: CommitMessage, kind: int, files: Sequence[DataFileMeta]) -> None:
         if not files:
             return
         total = total_buckets(self.ctx, message)
         self.rows += [(kind, message.partition, message.bucket, total, file) for file in files]
 
-    def all(self) -> Delta:
-        return Delta(rows=tuple(self.rows))
+    def to_delta(self) -> Delta:
+        return Delta(message_rows=tuple(self.rows))
 
 
 def total_buckets(ctx: TableContext, message: CommitMessage) -> int:
@@ -187,7 +187,7 @@ def total_buckets(ctx: TableContext, message: CommitMessage) -> int:
 _INDEX_FIELDS = tuple(field.name for field in fields(IndexFileMeta))
 
 
-def _index(message: CommitMessage, files: Iterable[IndexFileMeta], kind: int) -> list[IndexManifestEntry]:
+def _index_entries(message: CommitMessage, files: Iterable[IndexFileMeta], kind: int) -> list[IndexManifestEntry]:
     return [
         IndexManifestEntry(
             kind=kind,

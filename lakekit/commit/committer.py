@@ -135,7 +135,7 @@ def commit_changes(
     request = _make_request(ctx, commit_user, identifier, watermark, properties)
     latest = _read_newest(ctx)
     check_append = validation.append_conflicts
-    steps = _steps(request, messages, overwrite, check_append=check_append, ignore_empty=ignore_empty)
+    steps = _plan_steps(request, messages, overwrite, check_append=check_append, ignore_empty=ignore_empty)
     earlier = (
         None if is_new_user or not steps else abort.find_commit_snapshots(ctx, commit_user, request.identifier, latest)
     )
@@ -157,7 +157,7 @@ def commit_changes(
     if len(committed) < len(steps) and is_new_user:
         with suppress(LakekitError):  # never committed again: the compacted files are deleted
             abort.abort_compaction_outputs(ctx, messages)
-    return outcome(request, committed)
+    return build_result(request, committed)
 
 
 def _make_request(
@@ -178,7 +178,7 @@ def _make_request(
 
 
 def _read_newest(ctx: TableContext) -> Snapshot | None:
-    contention.leave_room(ctx)
+    contention.wait_before_commit(ctx)
     return snapshots.latest_from_known(ctx)
 
 
@@ -191,7 +191,7 @@ def find_commit(ctx: TableContext, *, commit_user: str, identifier: int) -> Comm
     earlier = abort.find_commit_snapshots(ctx, commit_user, request.identifier, snapshots.latest_from_known(ctx))
     if earlier is None:
         return None
-    return outcome(request, _load_committed(ctx, earlier))
+    return build_result(request, _load_committed(ctx, earlier))
 
 
 def _commit_step(
@@ -224,7 +224,7 @@ def commit_changes_once(
         raise
 
 
-def _steps(
+def _plan_steps(
     request: CommitRequest,
     messages: Sequence[CommitMessage],
     overwrite: Overwrite | None,
@@ -239,15 +239,15 @@ def _steps(
     appended, compacted = gathered.collect_appended(ctx, messages), gathered.collect_compacted(ctx, messages)
     steps: list[CommitStep] = []
     if overwrite is not None:
-        if not overwrites.does_nothing(ctx, overwrite, appended):
+        if not overwrites.replaces_nothing(ctx, overwrite, appended):
             changes = appended if len(compacted.delta) else overwrites.upgrade_levels(ctx, appended)
-            steps.append(CommitStep(changes=changes, overwrite=overwrite, check=True))
+            steps.append(CommitStep(changes=changes, overwrite=overwrite, checks_live_files=True))
         # an overwrite has no changelog, whatever the messages hold
         compacted = replace(compacted, changelog=EMPTY_DELTA)
     elif not (ignore_empty and appended.is_empty):
-        steps.append(CommitStep(changes=appended, check=check_append or appended.kind != "APPEND"))
+        steps.append(CommitStep(changes=appended, checks_live_files=check_append or appended.kind != "APPEND"))
     if not compacted.is_empty:
-        steps.append(CommitStep(changes=compacted, check=True))
+        steps.append(CommitStep(changes=compacted, checks_live_files=True))
     return steps
 
 
@@ -266,25 +266,26 @@ def _resume_commit(
         with suppress(LakekitError) if len(steps) > 1 else nullcontext():
             abort.check_compaction_outputs(request.ctx, messages)
             committed.append(_commit_step(request, steps[-1], messages, latest))
-    return outcome(request, committed)
+    return build_result(request, committed)
 
 
 def _load_committed(ctx: TableContext, earlier: Sequence[Snapshot]) -> list[CommittedSnapshot]:
     """Return the snapshots of an earlier commit as if they had just been committed."""
     return [
-        CommittedSnapshot(snapshot=snapshot, changes=_changes_of(ctx, snapshot), retry_count=0) for snapshot in earlier
+        CommittedSnapshot(snapshot=snapshot, changes=_read_changes(ctx, snapshot), retry_count=0)
+        for snapshot in earlier
     ]
 
 
-def _changes_of(ctx: TableContext, snapshot: Snapshot) -> CommitChanges:
+def _read_changes(ctx: TableContext, snapshot: Snapshot) -> CommitChanges:
     return CommitChanges(
         kind=snapshot.commit_kind,  # type: ignore[arg-type] # committed by a writer, so no ANALYZE
-        delta=Delta(read=meta.read_entries(ctx, meta.manifest_files(ctx, snapshot, "delta"))),
+        delta=Delta(stored_entries=meta.read_entries(ctx, meta.manifest_files(ctx, snapshot, "delta"))),
         changelog=EMPTY_DELTA,
     )
 
 
-def outcome(request: CommitRequest, committed: Sequence[CommittedSnapshot]) -> Commit:
+def build_result(request: CommitRequest, committed: Sequence[CommittedSnapshot]) -> Commit:
     """Return the result of a commit request from its snapshots."""
     deltas = [step.changes.delta for step in committed]
     written = next(

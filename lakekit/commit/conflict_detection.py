@@ -182,8 +182,8 @@ def check_key_ranges(
     if not len(added):
         return
     leveled = after.filter(after.numbers("level") > 0)
-    combined = columns_of.concat([leveled.select(_RUN), added.select(_RUN)])
-    group = _runs(combined)
+    combined = columns_of.concat([leveled.select(_RUN_COLUMNS), added.select(_RUN_COLUMNS)])
+    group = _run_numbers(combined)
     touched = np.isin(group[: len(leveled)], group[len(leveled) :])
     candidates, groups = leveled.filter(touched), group[: len(leveled)][touched]
     low, high = (decode_columns(candidates.column(name), key_types) for name in ("min_key", "max_key"))
@@ -207,10 +207,10 @@ def check_key_ranges(
         )
 
 
-_RUN = ("partition", "bucket", "level")
+_RUN_COLUMNS = ("partition", "bucket", "level")
 
 
-def _runs(entries: ManifestEntries) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _run_numbers(entries: ManifestEntries) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return a number for each entry, equal where partition, bucket and level are equal."""
     codes = entries.column("partition").dictionary_encode().indices.to_numpy().astype(np.int64)
     for name in ("bucket", "level"):
@@ -222,7 +222,7 @@ def _runs(entries: ManifestEntries) -> np.ndarray[tuple[int], np.dtype[np.int64]
 # ---- deletion vectors of append tables -------------------------------------------------------------------------------
 
 
-def check_vectors(
+def check_deletion_vectors(
     base: ManifestEntries,
     delta: ManifestEntries,
     live: Iterable[IndexManifestEntry],
@@ -327,14 +327,14 @@ def check_partition_bucket_counts(ctx: TableContext, latest: Snapshot, delta: De
     and holds until an overwrite.
     """
     written_totals: dict[bytes, int] = {}
-    for kind, partition, _, total, _ in delta.rows:
+    for kind, partition, _, total, _ in delta.message_rows:
         if kind == ADD and total > 0 and written_totals.setdefault(partition, total) != total:
             raise make_buckets_conflict(written_totals[partition], total, parties)
     if not written_totals:
         return
     cached = _valid_cached_counts(ctx, latest)
     uncached = {partition for partition in written_totals if partition not in cached}
-    totals = {**cached, **_search(ctx, latest, uncached)} if uncached else cached
+    totals = {**cached, **_search_bucket_counts(ctx, latest, uncached)} if uncached else cached
     differing = {partition for partition, total in written_totals.items() if totals.get(partition, total) != total}
     if differing:  # nothing may be left alive of what had that number
         check_bucket_counts(
@@ -345,24 +345,24 @@ def check_partition_bucket_counts(ctx: TableContext, latest: Snapshot, delta: De
             parties,
         )
         totals = {partition: total for partition, total in totals.items() if partition not in differing}
-    key = _key(ctx)
+    key = _cache_key(ctx)
     ctx.runtime.metadata_cache.put({key: _CachedBucketCounts(latest, totals)}, _ROW_BYTES * (len(totals) + 1))
 
 
-def remember(ctx: TableContext, before: Snapshot, snapshot: Snapshot, delta: Delta) -> None:
+def advance_cached_counts(ctx: TableContext, before: Snapshot, snapshot: Snapshot, delta: Delta) -> None:
     """Carry cached bucket counts and sequence numbers on to `snapshot`, the next one after `before`."""
-    if delta.read is None:
-        restore.remember(ctx, before, snapshot, delta.rows)
-    cached: _CachedBucketCounts | None = ctx.runtime.metadata_cache.get(_key(ctx))
+    if delta.stored_entries is None:
+        restore.advance_cached_sequences(ctx, before, snapshot, delta.message_rows)
+    cached: _CachedBucketCounts | None = ctx.runtime.metadata_cache.get(_cache_key(ctx))
     if cached is not None and cached.end == before and snapshot.commit_kind != "OVERWRITE":
-        added = {row[1]: row[3] for row in delta.rows if row[0] == ADD and row[3] > 0}
+        added = {row[1]: row[3] for row in delta.message_rows if row[0] == ADD and row[3] > 0}
         totals = cached.totals if added.keys() <= cached.totals.keys() else {**cached.totals, **added}
         ctx.runtime.metadata_cache.put(
-            {_key(ctx): _CachedBucketCounts(snapshot, totals)}, _ROW_BYTES * (len(totals) + 1)
+            {_cache_key(ctx): _CachedBucketCounts(snapshot, totals)}, _ROW_BYTES * (len(totals) + 1)
         )
 
 
-def _key(ctx: TableContext) -> tuple[object, ...]:
+def _cache_key(ctx: TableContext) -> tuple[object, ...]:
     return "bucket counts", ctx.storage, ctx.paths.snapshot_dir
 
 
@@ -373,7 +373,7 @@ def mask_partitions(column: pa.BinaryArray, partitions: Iterable[bytes]) -> NDAr
 
 def _valid_cached_counts(ctx: TableContext, latest: Snapshot) -> Mapping[bytes, int]:
     """Return the cached bucket counts that still hold at `latest`."""
-    cached: _CachedBucketCounts | None = ctx.runtime.metadata_cache.get(_key(ctx))
+    cached: _CachedBucketCounts | None = ctx.runtime.metadata_cache.get(_cache_key(ctx))
     if cached is None or cached.end.id > latest.id:
         return {}
     if cached.end.id == latest.id:
@@ -387,14 +387,14 @@ def _valid_cached_counts(ctx: TableContext, latest: Snapshot) -> Mapping[bytes, 
     return {} if replaced else cached.totals
 
 
-def _search(ctx: TableContext, latest: Snapshot, partitions: set[bytes]) -> dict[bytes, int]:
+def _search_bucket_counts(ctx: TableContext, latest: Snapshot, partitions: set[bytes]) -> dict[bytes, int]:
     """Return the bucket count under which the newest file of each partition was added."""
     fields = ctx.schema.partition_fields
     missing, totals = set(partitions), dict[bytes, int]()
     for file in reversed(manifest_reader.manifest_files(ctx, latest)):
         if not missing:
             break
-        if not file.num_added_files or not manifest_writer.may_hold(
+        if not file.num_added_files or not manifest_writer.may_contain_partition(
             file, manifest_writer.partition_values_of(missing, fields), fields
         ):
             continue

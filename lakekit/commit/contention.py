@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 _DOUBLINGS = 4
 _WEIGHT = 0.3
 """How much the newest commit counts in what is remembered of all."""
-_FEWEST_RACES = 0.1
+_MIN_LOST_RACES = 0.1
 """Fewer lost races a commit than this need no room for others."""
-_LONGEST_ROOM_MS = 2000
-_MARK_BYTES = 200
+_MAX_WAIT_BEFORE_MS = 2000
+_CACHED_BYTES = 200
 
 
 class Contention(NamedTuple):
@@ -50,7 +50,7 @@ class Contention(NamedTuple):
     lost_races: float
     attempt_ms: float
 
-    def after(self, races: int, attempt_ms: float) -> Contention:
+    def with_commit(self, races: int, attempt_ms: float) -> Contention:
         """Return the averages after a further commit."""
         return Contention((1 - _WEIGHT) * self.lost_races + _WEIGHT * races, attempt_ms)
 
@@ -58,49 +58,49 @@ class Contention(NamedTuple):
 NO_CONTENTION = Contention(0, 0)
 
 
-def longest_retry_wait_ms(lost: int, shortest_ms: float, longest_ms: float) -> float:
+def max_retry_wait_ms(lost: int, shortest_ms: float, longest_ms: float) -> float:
     """Return how long to wait at most after a lost race, before which `lost` were lost."""
     grown = min(shortest_ms * 2 ** min(lost, _DOUBLINGS), longest_ms)
     return grown / 2 ** max(lost - _DOUBLINGS, 0)
 
 
-def longest_room_ms(history: Contention, longest_ms: float) -> float:
+def max_wait_before_commit_ms(history: Contention, longest_ms: float) -> float:
     """Return how long to wait at most before the first attempt of a commit."""
     return (
         0
-        if history.lost_races < _FEWEST_RACES
-        else min(2 * history.lost_races * history.attempt_ms, longest_ms, _LONGEST_ROOM_MS)
+        if history.lost_races < _MIN_LOST_RACES
+        else min(2 * history.lost_races * history.attempt_ms, longest_ms, _MAX_WAIT_BEFORE_MS)
     )
 
 
 def wait_after_race(ctx: TableContext, lost: int) -> None:
     """Wait after a lost race; `lost` is the number of races lost before it."""
     options = ctx.options
-    _wait_within(ctx, longest_retry_wait_ms(lost, options.commit_min_retry_wait_ms, options.commit_max_retry_wait_ms))
+    _wait_within(ctx, max_retry_wait_ms(lost, options.commit_min_retry_wait_ms, options.commit_max_retry_wait_ms))
 
 
-def leave_room(ctx: TableContext) -> None:
+def wait_before_commit(ctx: TableContext) -> None:
     """Wait before a commit's first attempt if the last commits of this process to the table lost races."""
     if not isinstance(ctx.storage, protocol.SupportsCommitQueue):
-        history = ctx.runtime.metadata_cache.get(_key(ctx)) or NO_CONTENTION
-        longest_ms = longest_room_ms(history, ctx.options.commit_max_retry_wait_ms)
+        history = ctx.runtime.metadata_cache.get(_cache_key(ctx)) or NO_CONTENTION
+        longest_ms = max_wait_before_commit_ms(history, ctx.options.commit_max_retry_wait_ms)
         if longest_ms:
             _wait_within(ctx, longest_ms)
 
 
-def remember(ctx: TableContext, races: int, attempt_ms: float) -> None:
+def record_commit(ctx: TableContext, races: int, attempt_ms: float) -> None:
     """Record how many races a commit lost, and how long its last attempt took."""
-    key = _key(ctx)
+    key = _cache_key(ctx)
     history = ctx.runtime.metadata_cache.get(key)
     if races or history is not None:
-        ctx.runtime.metadata_cache.put({key: (history or NO_CONTENTION).after(races, attempt_ms)}, _MARK_BYTES)
+        ctx.runtime.metadata_cache.put({key: (history or NO_CONTENTION).with_commit(races, attempt_ms)}, _CACHED_BYTES)
 
 
 def _wait_within(ctx: TableContext, longest_ms: float) -> None:
     ctx.runtime.wait(longest_ms * int(ctx.runtime.new_id()[:6], 16) / 0xFFFFFF)
 
 
-def _key(ctx: TableContext) -> Hashable:
+def _cache_key(ctx: TableContext) -> Hashable:
     return "contention", ctx.storage, ctx.paths.snapshot_dir
 
 

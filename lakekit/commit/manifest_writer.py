@@ -5,7 +5,8 @@
     manifest-<uuid>-0, manifest-<uuid>-1, manifest-list-<uuid>-0 …    one uuid a commit, one counter a kind (FORMAT 1.3)
 
 Merging decodes only where needed: manifests that only add files are joined byte by byte. `UncommittedFiles` writes the
-files, and deletes them if the commit fails. `may_hold` tells by statistics which manifests may contain a partition:
+files, and deletes them if the commit fails. `may_contain_partition` tells by statistics which manifests may contain a
+partition:
 values compare as Java's do, texts by their bytes, NaN above everything; binary values have no order and so no bounds
 (FORMAT 4.2 and 7.7).
 
@@ -32,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from lakekit.codec import avro_container, binary_row
-from lakekit.codec.avro_container import codec_named
+from lakekit.codec.avro_container import to_avro_codec
 from lakekit.data_file.paths import partition_values
 from lakekit.errors import Conflict, LakekitError
 from lakekit.metadata import manifest_reader as meta
@@ -49,7 +50,7 @@ from lakekit.types import BINARIES
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from lakekit.commit.changes import Delta, KnownHashes
+    from lakekit.commit.changes import Delta, KnownHashIndexes
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.index_manifest import IndexManifestEntry
     from lakekit.model.manifest_entries import ManifestEntries
@@ -71,7 +72,9 @@ def stats_of_partitions(counts: Mapping[bytes, int], fields: Sequence[Field]) ->
     if not fields:
         return Stats()
     counted_rows = zip(partition_values_of(counts, fields), counts.values(), strict=True)
-    return _stats([(row, row, tuple(count * (value is None) for value in row)) for row, count in counted_rows], fields)
+    return _combine_ranges(
+        [(row, row, tuple(count * (value is None) for value in row)) for row, count in counted_rows], fields
+    )
 
 
 def merge_manifest_metas(
@@ -83,7 +86,9 @@ def merge_manifest_metas(
         size_bytes=size_bytes,
         num_added_files=sum(file.num_added_files for file in files),
         num_deleted_files=sum(file.num_deleted_files for file in files),
-        partition_stats=_stats([_range(file, fields) for file in files], fields) if fields else Stats(),
+        partition_stats=_combine_ranges([_partition_range(file, fields) for file in files], fields)
+        if fields
+        else Stats(),
         schema_id=max(file.schema_id for file in files),
         min_bucket=_reduce_if_known(min, [file.min_bucket for file in files]),
         max_bucket=_reduce_if_known(max, [file.max_bucket for file in files]),
@@ -94,11 +99,11 @@ def merge_manifest_metas(
     )
 
 
-def may_hold(file: ManifestFileMeta, partitions: Sequence[Values], fields: Sequence[Field]) -> bool:
+def may_contain_partition(file: ManifestFileMeta, partitions: Sequence[Values], fields: Sequence[Field]) -> bool:
     """Return whether a manifest may have entries of one of the partitions."""
     if not fields:
         return True
-    low, high, nulls = _range(file, fields)
+    low, high, nulls = _partition_range(file, fields)
     return any(
         all(_is_in_range(*value_range) for value_range in zip(values, low, high, nulls, strict=True))
         for values in partitions
@@ -108,7 +113,7 @@ def may_hold(file: ManifestFileMeta, partitions: Sequence[Values], fields: Seque
 def filter_manifests(
     files: Iterable[ManifestFileMeta], partitions: Iterable[Values], fields: Sequence[Field]
 ) -> list[ManifestFileMeta]:
-    """Return the manifests that `may_hold` one of the partitions, in order.
+    """Return the manifests that `may_contain_partition` one of the partitions, in order.
 
     Partitions are looked up by their first value, so many manifests and many partitions stay cheap.
     """
@@ -116,15 +121,15 @@ def filter_manifests(
         return list(files)
     rows = list(partitions)
     nulls = [row for row in rows if row[0] is None]
-    ordered = sorted(((_order(row[0]), row) for row in rows if row[0] is not None), key=itemgetter(0))
+    ordered = sorted(((_java_sort_key(row[0]), row) for row in rows if row[0] is not None), key=itemgetter(0))
     firsts = [first for first, _ in ordered]
 
     def holds(file: ManifestFileMeta) -> bool:
-        low, high, counts = _range(file, fields)
+        low, high, counts = _partition_range(file, fields)
         null_rows = nulls if counts[0] is None or counts[0] > 0 else []
         start, end = 0, len(ordered)
         if low[0] is not None and high[0] is not None:
-            start, end = bisect_left(firsts, _order(low[0])), bisect_right(firsts, _order(high[0]))
+            start, end = bisect_left(firsts, _java_sort_key(low[0])), bisect_right(firsts, _java_sort_key(high[0]))
         if len(fields) == 1:
             return bool(null_rows) or start < end
         other_bounds = list(zip(low, high, counts, strict=True))[1:]
@@ -141,16 +146,16 @@ def _is_in_range(value: Any, low: Any, high: Any, nulls: int | None) -> bool:
         return nulls is None or nulls > 0
     if low is None or high is None:
         return True  # only nulls, or unknown
-    return bool(_order(low) <= _order(value) <= _order(high))
+    return bool(_java_sort_key(low) <= _java_sort_key(value) <= _java_sort_key(high))
 
 
-def _range(file: ManifestFileMeta, fields: Sequence[Field]) -> tuple[Values, Values, tuple[int | None, ...]]:
+def _partition_range(file: ManifestFileMeta, fields: Sequence[Field]) -> tuple[Values, Values, tuple[int | None, ...]]:
     low, high = partition_values_of((file.partition_stats.min_values, file.partition_stats.max_values), fields)
     nulls = file.partition_stats.null_counts
     return low, high, nulls if nulls is not None and len(nulls) == len(fields) else (None,) * len(fields)
 
 
-def _stats(ranges: Sequence[tuple[Values, Values, tuple[int | None, ...]]], fields: Sequence[Field]) -> Stats:
+def _combine_ranges(ranges: Sequence[tuple[Values, Values, tuple[int | None, ...]]], fields: Sequence[Field]) -> Stats:
     low: list[Any] = []
     high: list[Any] = []
     nulls: list[int | None] = []
@@ -158,8 +163,8 @@ def _stats(ranges: Sequence[tuple[Values, Values, tuple[int | None, ...]]], fiel
         lows = [range_[0][position] for range_ in ranges if range_[0][position] is not None]
         highs = [range_[1][position] for range_ in ranges if range_[1][position] is not None]
         ordered = lows and field.type.root not in BINARIES
-        low.append(min(lows, key=_order) if ordered else None)
-        high.append(max(highs, key=_order) if ordered else None)
+        low.append(min(lows, key=_java_sort_key) if ordered else None)
+        high.append(max(highs, key=_java_sort_key) if ordered else None)
         counts = [range_[2][position] for range_ in ranges]
         nulls.append(None if None in counts else sum(null_count or 0 for null_count in counts))
     types = [field.type for field in fields]
@@ -167,7 +172,7 @@ def _stats(ranges: Sequence[tuple[Values, Values, tuple[int | None, ...]]], fiel
     return Stats(min_values=rows[0], max_values=rows[1], null_counts=tuple(nulls))
 
 
-def _order(value: Any) -> Any:
+def _java_sort_key(value: Any) -> Any:
     """Return a key that orders the value as Java does."""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
@@ -206,29 +211,29 @@ def is_partition_expired(ctx: TableContext, partition: bytes) -> bool:
 # ---- manifest writer ------------------------------------------------------------
 
 
-LEAST_JOINED = 2
+MIN_JOINED_MANIFESTS = 2
 """So many manifests are joined at least."""
 MAX_ROWWISE_ENTRIES = 1000
 """Up to so many entries are written one by one; more as columns."""
 
 
-def write_list(draft: UncommittedFiles, files: Sequence[ManifestFileMeta]) -> tuple[str, int]:
+def write_manifest_list(draft: UncommittedFiles, files: Sequence[ManifestFileMeta]) -> tuple[str, int]:
     """Write a manifest list; return its name and size."""
     data = manifests.encode_list(files, **draft.encode_options)
-    name = draft.write("manifest-list", data)
+    name = draft.add_file("manifest-list", data)
     meta.remember_list(draft.ctx, name, files)
     return name, len(data)
 
 
-def write_delta(draft: UncommittedFiles, delta: Delta) -> list[ManifestFileMeta]:
+def write_delta_manifests(draft: UncommittedFiles, delta: Delta) -> list[ManifestFileMeta]:
     """Write what a commit adds and deletes as manifests; return none if there is nothing."""
-    if delta.read is not None or len(delta.rows) > MAX_ROWWISE_ENTRIES:
-        return write_entries(draft, delta.entries)
-    if not delta.rows:
+    if delta.stored_entries is not None or len(delta.message_rows) > MAX_ROWWISE_ENTRIES:
+        return write_entry_manifests(draft, delta.entries)
+    if not delta.message_rows:
         return []
-    data = entry_files.encode_entry_rows(delta.rows, **draft.encode_options)
-    kinds, partitions, buckets, _, files = zip(*delta.rows, strict=True)
-    name = draft.write("manifest", data)
+    data = entry_files.encode_entry_rows(delta.message_rows, **draft.encode_options)
+    kinds, partitions, buckets, _, files = zip(*delta.message_rows, strict=True)
+    name = draft.add_file("manifest", data)
     meta.remember_entries(draft.ctx, name, delta)
     levels, first = [file.level for file in files], [file.first_row_id for file in files]
     return [
@@ -249,7 +254,7 @@ def write_delta(draft: UncommittedFiles, delta: Delta) -> list[ManifestFileMeta]
     ]
 
 
-def write_entries(draft: UncommittedFiles, entries: ManifestEntries) -> list[ManifestFileMeta]:
+def write_entry_manifests(draft: UncommittedFiles, entries: ManifestEntries) -> list[ManifestFileMeta]:
     """Write entries as manifests of about `manifest.target-file-size`; none without entries."""
     if not len(entries):
         return []
@@ -264,7 +269,7 @@ def write_entries(draft: UncommittedFiles, entries: ManifestEntries) -> list[Man
 
 
 def _write_manifest(draft: UncommittedFiles, data: bytes, entries: ManifestEntries) -> ManifestFileMeta:
-    name = draft.write("manifest", data)
+    name = draft.add_file("manifest", data)
     kinds, buckets, levels = entries.numbers("kind"), entries.numbers("bucket"), entries.numbers("level")
     encoded = entries.column("partition").dictionary_encode()
     counts = np.bincount(encoded.indices.to_numpy(), minlength=len(encoded.dictionary))
@@ -316,13 +321,15 @@ def _try_full_compaction(draft: UncommittedFiles, files: Sequence[ManifestFileMe
     if len(deleted):
         fields = draft.ctx.schema.partition_fields
         partitions = partition_values_of(deleted.column("partition").unique().to_pylist(), fields)
-        others = [file for file in files if file.name not in chosen_names and may_hold(file, partitions, fields)]
+        others = [
+            file for file in files if file.name not in chosen_names and may_contain_partition(file, partitions, fields)
+        ]
         chosen_names |= {file.name for file in others if _names_any(meta.read_entries(draft.ctx, [file]), deleted)}
     rewritten = [file for file in files if file.name in chosen_names]
-    if len(rewritten) < LEAST_JOINED:
+    if len(rewritten) < MIN_JOINED_MANIFESTS:
         return None
     live = columns_of.live_entries([meta.read_entries(draft.ctx, rewritten)])
-    return [file for file in files if file.name not in chosen_names] + write_entries(draft, live)
+    return [file for file in files if file.name not in chosen_names] + write_entry_manifests(draft, live)
 
 
 def _names_any(entries: ManifestEntries, deleted: ManifestEntries) -> bool:
@@ -346,13 +353,13 @@ def _compact_minor(draft: UncommittedFiles, files: Sequence[ManifestFileMeta]) -
 
 
 def _merge_group(draft: UncommittedFiles, group: list[ManifestFileMeta]) -> list[ManifestFileMeta]:
-    if len(group) < LEAST_JOINED:
+    if len(group) < MIN_JOINED_MANIFESTS:
         return group
     if not any(file.num_deleted_files for file in group):
         copied = _copy_avro_records(draft, group)
         if copied is not None:
             return [copied]
-    return write_entries(draft, columns_of.merge([meta.read_entries(draft.ctx, group)]))
+    return write_entry_manifests(draft, columns_of.merge([meta.read_entries(draft.ctx, group)]))
 
 
 def _copy_avro_records(draft: UncommittedFiles, group: list[ManifestFileMeta]) -> ManifestFileMeta | None:
@@ -371,18 +378,20 @@ def _copy_avro_records(draft: UncommittedFiles, group: list[ManifestFileMeta]) -
     counts = [file.num_added_files for file in group]
     if len(containers) < len(group) or len(avro_schemas) > 1 or [container.count for container in containers] != counts:
         return None
-    data = avro_container.join(containers, codec=draft.encode_options["codec"], level=draft.encode_options["level"])
+    data = avro_container.join_containers(
+        containers, codec=draft.encode_options["codec"], level=draft.encode_options["level"]
+    )
     if len(data) > 2 * draft.ctx.options.manifest_target_file_size_bytes:
         return None
     return merge_manifest_metas(
-        group, name=draft.write("manifest", data), size_bytes=len(data), fields=draft.ctx.schema.partition_fields
+        group, name=draft.add_file("manifest", data), size_bytes=len(data), fields=draft.ctx.schema.partition_fields
     )
 
 
 # ---- uncommitted files ------------------------------------------------
 
 
-_MOST_BYTES = 32 << 20
+_MAX_PENDING_BYTES = 32 << 20
 """Bytes that wait to be written together."""
 
 
@@ -402,23 +411,23 @@ class UncommittedFiles:
         self.encode_options: dict[str, Any] = {
             "kind": kind,
             # each format has names of its own
-            "codec": codec_named(compression) if kind == "avro" else compression.lower(),
+            "codec": to_avro_codec(compression) if kind == "avro" else compression.lower(),
             "level": options.file_compression_zstd_level,
         }
 
-    def write(self, prefix: Prefix, data: bytes) -> str:
-        """Add a file to be written and return its name; it is durable after `finish`."""
+    def add_file(self, prefix: Prefix, data: bytes) -> str:
+        """Add a file to be written and return its name; it is durable after `write_pending`."""
         counter = self._numbers.get(prefix, 0)
         self._numbers[prefix] = counter + 1
         name = f"{prefix}-{self._uuid}-{counter}"
         path = self.ctx.paths.manifest(name)
         self._written_paths[path] = None
         self._pending_writes.append((path, data))
-        if sum(len(waiting) for _, waiting in self._pending_writes) > _MOST_BYTES:
-            self.finish()
+        if sum(len(waiting) for _, waiting in self._pending_writes) > _MAX_PENDING_BYTES:
+            self.write_pending()
         return name
 
-    def finish(self) -> None:
+    def write_pending(self) -> None:
         """Write the pending files and sync them. Raises `StorageFailed`."""
         waiting, self._pending_writes = self._pending_writes, []
         write_together(self.ctx.storage, waiting)
@@ -440,7 +449,7 @@ class UncommittedFiles:
 # ---- index files ------------------------------------------------------
 
 
-def combine(
+def combine_index_entries(
     live: Sequence[IndexManifestEntry], changes: Sequence[IndexManifestEntry], *, by_bucket: bool
 ) -> list[IndexManifestEntry]:
     """Return the index files after the changes (ADD and DELETE), in order.
@@ -453,17 +462,17 @@ def combine(
         Conflict: a deleted file is missing, an added file exists already, or deletion vectors replace others than they
             started from.
     """
-    combined = {_key(entry, by_bucket): entry for entry in live}
+    combined = {_entry_key(entry, by_bucket): entry for entry in live}
     removed = [entry for entry in changes if entry.kind == INDEX_DELETE]
     added = [entry for entry in changes if entry.kind != INDEX_DELETE]
-    started_from = {_key(entry, by_bucket): entry.file_name for entry in removed}
+    started_from = {_entry_key(entry, by_bucket): entry.file_name for entry in removed}
     for entry in removed:
-        key = _key(entry, by_bucket)
+        key = _entry_key(entry, by_bucket)
         existing = combined.pop(key, None)
         if existing is None or existing.file_name != entry.file_name:
             raise _make_stale_conflict(entry, entry.file_name, None if existing is None else existing.file_name)
     for entry in added:
-        key = _key(entry, by_bucket)
+        key = _entry_key(entry, by_bucket)
         existing = combined.get(key)
         if existing is not None and entry.index_type != HASH:
             raise _make_stale_conflict(entry, started_from.get(key), existing.file_name)
@@ -471,7 +480,7 @@ def combine(
     return list(combined.values())
 
 
-def _key(entry: IndexManifestEntry, by_bucket: bool) -> Key:
+def _entry_key(entry: IndexManifestEntry, by_bucket: bool) -> Key:
     if entry.index_type == HASH or (entry.index_type == DELETION_VECTORS and by_bucket):
         return entry.partition, entry.bucket, entry.index_type, ""
     return b"", 0, entry.index_type, entry.file_name
@@ -489,7 +498,7 @@ def _make_stale_conflict(entry: IndexManifestEntry, started: str | None, existin
     )
 
 
-def check_hash_bases(live: Iterable[IndexManifestEntry], bases: Sequence[KnownHashes]) -> None:
+def check_hash_bases(live: Iterable[IndexManifestEntry], bases: Sequence[KnownHashIndexes]) -> None:
     """Raise `Conflict` if the hash indexes of a partition are not those by which its writer chose buckets."""
     partitions = {base.partition for base in bases}
     live_names: dict[bytes, set[str]] = {partition: set() for partition in partitions}

@@ -48,12 +48,12 @@ class Overwrite:
     """The partitions to replace.
 
     Those that match one of `specs` (None: all), or, if `is_dynamic`, those of the new files. A spec holds values or
-    partition texts. `rows`: the partitions with these serialized rows, and no others.
+    partition texts. `serialized_partitions`: the partitions with these serialized rows, and no others.
     """
 
     specs: tuple[Spec, ...] | None = None
     is_dynamic: bool = False
-    rows: frozenset[bytes] | None = None
+    serialized_partitions: frozenset[bytes] | None = None
 
     @staticmethod
     def entire_table() -> Overwrite:
@@ -76,23 +76,23 @@ class Overwrite:
         return Overwrite(specs=tuple(FrozenDict(spec) for spec in specs))
 
     @staticmethod
-    def exactly(rows: Iterable[bytes]) -> Overwrite:
+    def serialized(rows: Iterable[bytes]) -> Overwrite:
         """Return an overwrite of the partitions with these serialized rows."""
-        return Overwrite(rows=frozenset(rows))
+        return Overwrite(serialized_partitions=frozenset(rows))
 
 
-class _Filter:
+class _PartitionFilter:
     """Decides by serialized partitions which ones an overwrite replaces."""
 
     def __init__(self, ctx: TableContext, overwrite: Overwrite, changes: CommitChanges) -> None:
         self.fields = ctx.schema.partition_fields
         self.written_partitions = changes.delta.partitions
         self.by_file = overwrite.is_dynamic and bool(self.fields)
-        self.rows = overwrite.rows
+        self.rows = overwrite.serialized_partitions
         self.specs = None if overwrite.specs is None else [partition_spec(ctx, spec) for spec in overwrite.specs]
         self._decisions: dict[bytes, bool] = {}
 
-    def goes(self, partition: bytes) -> bool:
+    def is_replaced(self, partition: bytes) -> bool:
         if partition not in self._decisions:
             self._decisions[partition] = self._decide(partition)
         return self._decisions[partition]
@@ -109,17 +109,17 @@ class _Filter:
 
     def keep_manifest(self, file: ManifestFileMeta) -> bool:
         """Return whether a manifest may have entries of a replaced partition."""
-        return not self.by_file or manifest_writer.may_hold(
+        return not self.by_file or manifest_writer.may_contain_partition(
             file, manifest_writer.partition_values_of(self.written_partitions, self.fields), self.fields
         )
 
 
-def does_nothing(ctx: TableContext, overwrite: Overwrite, changes: CommitChanges) -> bool:
+def replaces_nothing(ctx: TableContext, overwrite: Overwrite, changes: CommitChanges) -> bool:
     """Return whether there is nothing to replace: a dynamic overwrite that wrote no file."""
     return overwrite.is_dynamic and bool(ctx.schema.partition_keys) and not len(changes.delta)
 
 
-def changes_at(
+def resolve_overwrite(
     ctx: TableContext, overwrite: Overwrite, changes: CommitChanges, latest: Snapshot | None
 ) -> CommitChanges:
     """Return the changes of an overwrite at a snapshot: delete live files and index files, add new ones.
@@ -127,8 +127,8 @@ def changes_at(
     Only files of the replaced partitions are deleted. Raises `SchemaMismatch` if a new file lies outside of a static
     overwrite.
     """
-    selection = _Filter(ctx, overwrite, changes)
-    outside = [partition for partition in selection.written_partitions if not selection.goes(partition)]
+    selection = _PartitionFilter(ctx, overwrite, changes)
+    outside = [partition for partition in selection.written_partitions if not selection.is_replaced(partition)]
     if outside:
         values = manifest_writer.partition_values_of(outside[:1], selection.fields)[0]
         raise SchemaMismatch(
@@ -144,7 +144,7 @@ def changes_at(
             keep_manifest=selection.keep_manifest,
             keep_partitions=None
             if replaces_all
-            else lambda column: mask_partitions(column, filter(selection.goes, column.unique().to_pylist())),
+            else lambda column: mask_partitions(column, filter(selection.is_replaced, column.unique().to_pylist())),
         )
         if ctx.options.bucket != POSTPONE_BUCKET:
             live = live.filter(live.numbers("bucket") != POSTPONE_BUCKET)
@@ -154,12 +154,12 @@ def changes_at(
         index = [
             replace(entry, kind=INDEX_DELETE)
             for entry in manifest_reader.index_entries(ctx, latest)
-            if selection.goes(entry.partition)
+            if selection.is_replaced(entry.partition)
         ]
     return replace(
         changes,
         kind="OVERWRITE",
-        delta=replace(changes.delta, read=deletions),
+        delta=replace(changes.delta, stored_entries=deletions),
         changelog=EMPTY_DELTA,
         index=(*index, *changes.index),
         hash_bases=(),
@@ -171,7 +171,7 @@ def upgrade_levels(ctx: TableContext, changes: CommitChanges) -> CommitChanges:
 
     No older file is left to merge them with.
     """
-    rows = changes.delta.rows
+    rows = changes.delta.message_rows
     key_types = [field.type for field in ctx.schema.key_fields]
     if not (ctx.options.overwrite_upgrade and ctx.kind == "key" and rows):
         return changes
@@ -180,7 +180,7 @@ def upgrade_levels(ctx: TableContext, changes: CommitChanges) -> CommitChanges:
     overlapping = _overlapping_buckets(changes.delta.entries, key_types)
     level = ctx.options.level_count - 1
     upgraded = tuple(row if row[1:3] in overlapping else (*row[:4], replace(row[4], level=level)) for row in rows)
-    return replace(changes, delta=replace(changes.delta, rows=upgraded))
+    return replace(changes, delta=replace(changes.delta, message_rows=upgraded))
 
 
 def _overlapping_buckets(entries: ManifestEntries, key_types: Sequence[Any]) -> set[tuple[bytes, int]]:

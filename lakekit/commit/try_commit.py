@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from lakekit.model.index_manifest import IndexManifestEntry
     from lakekit.model.manifests import ManifestFileMeta
 
-_PATIENCE_MS = 1000
+_MAX_QUEUE_WAIT_MS = 1000
 """A commit that holds a turn for longer may be asleep; the others go on without."""
 
 
@@ -54,7 +54,7 @@ class CommitRequest:
     properties: Mapping[str, str] | None
     started_ms: float
 
-    def parties(self, latest: Snapshot | None) -> ConflictUsers:
+    def conflict_users(self, latest: Snapshot | None) -> ConflictUsers:
         """Return the two sides of a conflict with snapshot `latest`, for error messages."""
         user, snapshot_id = (None, None) if latest is None else (latest.commit_user, latest.id)
         is_expired = partial(manifest_writer.is_partition_expired, self.ctx)
@@ -81,11 +81,14 @@ def request_with_new_user(ctx: TableContext, latest: Snapshot | None) -> CommitR
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitStep:
-    """The changes of one snapshot. `check`: check them against live files even though they are an APPEND."""
+    """The changes of one snapshot.
+
+    `checks_live_files`: check them against live files even though they are an APPEND.
+    """
 
     changes: CommitChanges
     overwrite: Overwrite | None = None
-    check: bool = False
+    checks_live_files: bool = False
 
     @property
     def kind(self) -> str:
@@ -164,17 +167,17 @@ def try_commit(
                 own_snapshot = _find_own_snapshot(request, step.kind, seen_id, latest)
             except BaseException:
                 draft.discard()
-                contention.remember(request.ctx, retries, runtime.elapsed_ms() - started_ms)
+                contention.record_commit(request.ctx, retries, runtime.elapsed_ms() - started_ms)
                 raise
             if own_snapshot is not None:  # another writer repeated this commit at the same time
                 draft.discard()
                 own_changes = step.changes if prepared is None else prepared.changes
                 return CommittedSnapshot(snapshot=own_snapshot, changes=own_changes, retry_count=retries)
         changes, snapshot = prepared
-    contention.remember(request.ctx, retries, runtime.elapsed_ms() - started_ms)
+    contention.record_commit(request.ctx, retries, runtime.elapsed_ms() - started_ms)
     _write_hints(request.ctx, snapshot)
     if latest is not None:
-        conflict_detection.remember(request.ctx, latest, snapshot, changes.delta)
+        conflict_detection.advance_cached_counts(request.ctx, latest, snapshot, changes.delta)
     if retries:
         with suppress(LakekitError):
             draft.discard(keep=_referenced_files(request.ctx, snapshot))
@@ -212,24 +215,28 @@ def _prepare(
 ) -> _PreparedSnapshot:
     ctx = request.ctx
     changes = (
-        step.changes if step.overwrite is None else overwrites.changes_at(ctx, step.overwrite, step.changes, latest)
+        step.changes
+        if step.overwrite is None
+        else overwrites.resolve_overwrite(ctx, step.overwrite, step.changes, latest)
     )
-    live_index = [] if latest is None else _index_of(ctx, latest, changes)
+    live_index = [] if latest is None else _live_index_entries(ctx, latest, changes)
     changes = _check_changes(request, step, changes, latest, live_index)
-    base = [] if latest is None else _base(draft, reused, meta.manifest_files(ctx, latest))
-    index_name = _index_name(draft, latest, live_index, changes)
-    base_list = manifest_writer.write_list(draft, base)
+    base = [] if latest is None else _merge_base_manifests(draft, reused, meta.manifest_files(ctx, latest))
+    index_name = _write_index_manifest(draft, latest, live_index, changes)
+    base_list = manifest_writer.write_manifest_list(draft, base)
     if reused.entries is not changes.delta or reused.delta is None:
-        files = manifest_writer.write_delta(draft, changes.delta)
-        changelog = manifest_writer.write_delta(draft, changes.changelog)
+        files = manifest_writer.write_delta_manifests(draft, changes.delta)
+        changelog = manifest_writer.write_delta_manifests(draft, changes.changelog)
         reused.entries = changes.delta
-        reused.delta = manifest_writer.write_list(draft, files), files
-        reused.changelog = manifest_writer.write_list(draft, changelog) if changelog else None
-    draft.finish()
-    return _PreparedSnapshot(changes, _snapshot(request, latest, changes, base_list, reused, index_name))
+        reused.delta = manifest_writer.write_manifest_list(draft, files), files
+        reused.changelog = manifest_writer.write_manifest_list(draft, changelog) if changelog else None
+    draft.write_pending()
+    return _PreparedSnapshot(changes, _build_snapshot(request, latest, changes, base_list, reused, index_name))
 
 
-def _base(draft: UncommittedFiles, reused: _ReusedManifests, files: list[ManifestFileMeta]) -> list[ManifestFileMeta]:
+def _merge_base_manifests(
+    draft: UncommittedFiles, reused: _ReusedManifests, files: list[ManifestFileMeta]
+) -> list[ManifestFileMeta]:
     """Return the base manifests of the new snapshot, merged; earlier merges are reused."""
     count = len(reused.merged_from)
     if count and files[:count] == reused.merged_from:
@@ -238,27 +245,27 @@ def _base(draft: UncommittedFiles, reused: _ReusedManifests, files: list[Manifes
     return reused.merged_manifests
 
 
-def _index_of(ctx: TableContext, latest: Snapshot, changes: CommitChanges) -> list[IndexManifestEntry]:
+def _live_index_entries(ctx: TableContext, latest: Snapshot, changes: CommitChanges) -> list[IndexManifestEntry]:
     """Return the index files of the newest snapshot, or nothing if the changes do not depend on them."""
     matters = changes.index or changes.hash_bases or (ctx.options.deletion_vectors_enabled and changes.kind != "APPEND")
     return meta.index_entries(ctx, latest) if matters else []
 
 
-def _index_name(
+def _write_index_manifest(
     draft: UncommittedFiles, latest: Snapshot | None, live: Sequence[IndexManifestEntry], changes: CommitChanges
 ) -> str | None:
     before = None if latest is None else latest.index_manifest
     if not changes.index:
         return before
-    after = manifest_writer.combine(live, changes.index, by_bucket=draft.ctx.has_buckets)
+    after = manifest_writer.combine_index_entries(live, changes.index, by_bucket=draft.ctx.has_buckets)
     if after == list(live):
         return before
-    name = draft.write("index-manifest", index_manifest.encode(after, **draft.encode_options))
+    name = draft.add_file("index-manifest", index_manifest.encode(after, **draft.encode_options))
     meta.remember_index(draft.ctx, name, after)
     return name
 
 
-def _snapshot(
+def _build_snapshot(
     request: CommitRequest,
     latest: Snapshot | None,
     changes: CommitChanges,
@@ -328,7 +335,7 @@ def _check_changes(
     live_index: Sequence[IndexManifestEntry],
 ) -> CommitChanges:
     """Check the changes (raises `Conflict`); return them without files to be discarded as duplicates."""
-    ctx, parties = request.ctx, request.parties(latest)
+    ctx, parties = request.ctx, request.conflict_users(latest)
     manifest_writer.check_hash_bases(live_index, changes.hash_bases)
     overwrites_all = step.overwrite is not None
     discards_duplicates = changes.kind == "APPEND" and ctx.options.commit_discard_duplicate_files
@@ -338,15 +345,15 @@ def _check_changes(
         )
         return changes
     _check_strict_mode(request, changes, latest)
-    conflict_detection.check_known_keys(ctx, request.commit_user, changes.keys_known_at, latest)
-    if changes.kind == "APPEND" and not (step.check or discards_duplicates):
+    conflict_detection.check_known_keys(ctx, request.commit_user, changes.known_keys_snapshot_id, latest)
+    if changes.kind == "APPEND" and not (step.checks_live_files or discards_duplicates):
         conflict_detection.check_partition_bucket_counts(ctx, latest, changes.delta, parties)
         return changes
     base = _read_touched_entries(ctx, latest, changes)
     if discards_duplicates:
         changes = _drop_live_files(changes, base)
     if ctx.options.deletion_vectors_enabled and not overwrites_all:
-        conflict_detection.check_vectors(base, changes.delta.entries, live_index, changes.index, parties)
+        conflict_detection.check_deletion_vectors(base, changes.delta.entries, live_index, changes.index, parties)
     key_types = [field.type for field in ctx.schema.key_fields] if ctx.kind == "key" else ()
     conflict_detection.check_conflicts(
         base, changes.delta.entries, parties, key_types=key_types, overwrites=overwrites_all
@@ -364,7 +371,7 @@ def _read_touched_entries(ctx: TableContext, latest: Snapshot, changes: CommitCh
     return meta.read_live_entries(
         ctx,
         latest,
-        keep_manifest=lambda file: manifest_writer.may_hold(file, values, fields),
+        keep_manifest=lambda file: manifest_writer.may_contain_partition(file, values, fields),
         keep_partitions=lambda column: conflict_detection.mask_partitions(column, touched),
         columns=conflict_detection.CHECKED_COLUMNS,
     )
@@ -379,7 +386,10 @@ def _drop_live_files(changes: CommitChanges, base: columns_of.ManifestEntries) -
         changes
         if fresh.all()
         else replace(
-            changes, delta=Delta(rows=tuple(row for row, keep in zip(changes.delta.rows, fresh, strict=True) if keep))
+            changes,
+            delta=Delta(
+                message_rows=tuple(row for row, keep in zip(changes.delta.message_rows, fresh, strict=True) if keep)
+            ),
         )
     )
 
@@ -427,10 +437,10 @@ def _create_snapshot_file(request: CommitRequest, draft: UncommittedFiles, snaps
         except BaseException:
             draft.discard()
             raise
-        return _claim_alone(request, draft, snapshot, table_context.lock_check(lock))
+        return _create_exclusively(request, draft, snapshot, table_context.lock_check(lock))
 
 
-def _claim_alone(
+def _create_exclusively(
     request: CommitRequest, draft: UncommittedFiles, snapshot: Snapshot, check_lock: Callable[[], None] | None
 ) -> bool:
     """Create the snapshot file; act on a failure only where its outcome is certain (D2)."""
@@ -515,7 +525,7 @@ def _yield_turn(request: CommitRequest, turn: ExitStack) -> bool:
         if is_free or not isinstance(storage, protocol.SupportsCommitQueue):
             return False
     return turn.enter_context(
-        protocol.commit_queue(storage, directory, min(_PATIENCE_MS, request.ctx.options.commit_max_retry_wait_ms))
+        protocol.commit_queue(storage, directory, min(_MAX_QUEUE_WAIT_MS, request.ctx.options.commit_max_retry_wait_ms))
     )
 
 
@@ -527,7 +537,9 @@ def _wait_for_retry(request: CommitRequest, lost: int, turn: ExitStack) -> bool:
     """
     ctx, options = request.ctx, request.ctx.options
     if turn.enter_context(
-        protocol.commit_queue(ctx.storage, ctx.paths.snapshot_dir, min(_PATIENCE_MS, options.commit_max_retry_wait_ms))
+        protocol.commit_queue(
+            ctx.storage, ctx.paths.snapshot_dir, min(_MAX_QUEUE_WAIT_MS, options.commit_max_retry_wait_ms)
+        )
     ):
         return True
     contention.wait_after_race(ctx, lost)

@@ -27,7 +27,7 @@ import polars as pl
 from pyroaring import BitMap
 
 from lakekit.codec import index_files
-from lakekit.codec.index_files import ENTRY_EXTRA, MAGIC_64
+from lakekit.codec.index_files import ENTRY_OVERHEAD_BYTES, MAGIC_64
 from lakekit.columns import col
 from lakekit.data_file.paths import partition_path
 from lakekit.data_file.verification import make_file_missing
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 
 
 _VERSION = b"\x01"
-_HEAD_BYTES = 8
+_RANGE_OVERHEAD_BYTES = 8
 """An entry's length field and magic."""
 
 
-def load(ctx: TableContext, vectors: Mapping[str, IndexManifestEntry]) -> dict[str, Positions]:
+def load_positions(ctx: TableContext, vectors: Mapping[str, IndexManifestEntry]) -> dict[str, Positions]:
     """Return the positions of the deleted rows of each data file, ascending.
 
     `vectors` maps the name of each data file to the index file that holds its vector.
@@ -95,7 +95,7 @@ def _load_index_file(
             field="_DELETIONS_VECTORS_RANGES",
         )
     first = min(part.offset for part in ranges)
-    end = max(part.offset + part.length + ENTRY_EXTRA for part in ranges)
+    end = max(part.offset + part.length + ENTRY_OVERHEAD_BYTES for part in ranges)
     size = entry.file_size_bytes
     if any(part.offset + part.length > size for part in ranges):
         raise Corrupt(
@@ -109,16 +109,16 @@ def _load_index_file(
         raise Corrupt(
             f"{path} is {first + len(data)} bytes, the index manifest says {size}", path=path, field="_FILE_SIZE"
         )
-    return {part.file_name: _vector(data[part.offset - first :], part, path) for part in ranges}
+    return {part.file_name: _decode_vector(data[part.offset - first :], part, path) for part in ranges}
 
 
-def _vector(data: bytes, vector_range: DeletionRange, path: str) -> Positions:
+def _decode_vector(data: bytes, vector_range: DeletionRange, path: str) -> Positions:
     """Decode one vector and check it against its range in the index manifest."""
     where = f"{path}: the deletion vector of {vector_range.file_name} at offset {vector_range.offset}"
-    if len(data) < _HEAD_BYTES:
+    if len(data) < _RANGE_OVERHEAD_BYTES:
         raise Corrupt(f"{where} is cut off", path=path, offset=vector_range.offset, field="length")
     length, wide = int.from_bytes(data[:4], "big"), data[4:8] == MAGIC_64
-    if length + (ENTRY_EXTRA if wide else 0) != vector_range.length:
+    if length + (ENTRY_OVERHEAD_BYTES if wide else 0) != vector_range.length:
         raise Corrupt(
             f"{where} has a length of {length}, the index manifest says {vector_range.length}",
             path=path,
@@ -126,7 +126,9 @@ def _vector(data: bytes, vector_range: DeletionRange, path: str) -> Positions:
             field="length",
         )
     try:
-        positions = index_files.decode_entry(data[: length + ENTRY_EXTRA], limit=vector_range.cardinality)
+        positions = index_files.decode_vector_entry(
+            data[: length + ENTRY_OVERHEAD_BYTES], limit=vector_range.cardinality
+        )
     except Corrupt as damaged:
         offset = None if damaged.offset is None else damaged.offset + vector_range.offset
         raise type(damaged)(f"{where}: {damaged.message}", path=path, offset=offset, field=damaged.field) from None

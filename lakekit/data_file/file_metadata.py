@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from lakekit.types import DataType, Field
 
 
-NONE, COUNTS, FULL = "none", "counts", "full"
+STATS_NONE, STATS_COUNTS, STATS_FULL = "none", "counts", "full"
 SYSTEM_MODE = "truncate(128)"
 """The stats mode of key columns in formats whose footers hold bounds (all but Avro)."""
 _TRUNCATE = re.compile(r"TRUNCATE\(([0-9]{1,9})\)")
@@ -91,7 +91,7 @@ class StatsCollector:
         stats = self._columns[name]
         return *_convert_bounds(stats, self._types[name]), stats.nulls
 
-    def tells_all(self, field: Field, mode: str) -> bool:
+    def has_exact_bounds(self, field: Field, mode: str) -> bool:
         """Return whether a mode keeps the bounds of a column exactly as its rows have them.
 
         False for real numbers, whose zero has two signs, for columns with nulls, and where a text is cut.
@@ -108,7 +108,8 @@ class StatsCollector:
         """
         types = _nullable_types(tuple(fields))
         columns = [
-            _NO_STATS if mode == NONE else self.column(field.name) for field, mode in zip(fields, modes, strict=True)
+            _NO_STATS if mode == STATS_NONE else self.column(field.name)
+            for field, mode in zip(fields, modes, strict=True)
         ]
         bounds = [
             truncate_bounds(low, high, t, mode) for (low, high, _), t, mode in zip(columns, types, modes, strict=True)
@@ -117,7 +118,7 @@ class StatsCollector:
             min_values=binary_row.with_arity(binary_row.encode([low for low, _ in bounds], types), len(types)),
             max_values=binary_row.with_arity(binary_row.encode([high for _, high in bounds], types), len(types)),
             null_counts=tuple(
-                None if mode == NONE else nulls for (_, _, nulls), mode in zip(columns, modes, strict=True)
+                None if mode == STATS_NONE else nulls for (_, _, nulls), mode in zip(columns, modes, strict=True)
             ),
         )
 
@@ -159,7 +160,7 @@ def _convert_bounds(stats: ColumnStats, t: DataType) -> tuple[Any, Any]:
 
 def truncate_bounds(low: Any, high: Any, t: DataType, mode: str) -> tuple[Any, Any]:
     """Return the bounds that a mode stores of a column's minimum and maximum."""
-    if mode in (NONE, COUNTS) or low is None or high is None:
+    if mode in (STATS_NONE, STATS_COUNTS) or low is None or high is None:
         return None, None
     length = _truncate_length(mode)
     if length is None or t.root not in STRINGS:
@@ -200,7 +201,7 @@ class IndexDefinition:
     options: Mapping[str, str]
 
 
-def indexes_of(schema: TableSchema, options: TableOptions) -> tuple[IndexDefinition, ...]:
+def index_definitions(schema: TableSchema, options: TableOptions) -> tuple[IndexDefinition, ...]:
     """Return the indexes that a table's options configure.
 
     Raises:
@@ -216,7 +217,7 @@ def indexes_of(schema: TableSchema, options: TableOptions) -> tuple[IndexDefinit
     )
 
 
-def unread_options(indexes: Sequence[IndexDefinition], options: TableOptions) -> Iterator[str]:
+def ignored_index_options(indexes: Sequence[IndexDefinition], options: TableOptions) -> Iterator[str]:
     """Yield a warning for each index option that neither lakekit nor the reference reads."""
     for index in indexes:
         known_options: tuple[str, ...] = getattr(
@@ -304,7 +305,7 @@ class IndexBuilder:
         if self._indexes:
             self._parts.append(frame.select(expr.alias(str(i)) for i, (_, expr) in enumerate(self._columns)))
 
-    def container(self) -> bytes:
+    def build_container(self) -> bytes:
         """Return all indexes of the file, encoded as a container."""
         table = pl.concat(self._parts)
         arrays = {
@@ -318,16 +319,16 @@ class IndexBuilder:
             payload = module.build(values, index.type, index.options)
             is_empty = values.null_count == len(values) and getattr(module, "NEEDS_VALUES", False)
             payloads.setdefault(index.name, {})[index.kind] = None if is_empty else payload
-        return index_container.encode(payloads)
+        return index_container.encode_container(payloads)
 
-    def put(self, ctx: TableContext, path: str) -> tuple[bytes | None, tuple[str, ...]]:
+    def store(self, ctx: TableContext, path: str) -> tuple[bytes | None, tuple[str, ...]]:
         """Return (bytes for the manifest entry, names of extra files).
 
         Writes the file at `path` where the indexes are too big for a manifest.
         """
         if not self._indexes:
             return None, ()
-        data = self.container()
+        data = self.build_container()
         if len(data) <= ctx.options.file_index_in_manifest_threshold_bytes:
             return data, ()
         with ctx.storage.open_write(path) as sink:

@@ -88,7 +88,9 @@ def data_file_path(ctx: TableContext, partition: bytes, bucket: int, file: DataF
     return ctx.paths.data_file(partition_path(ctx, partition), bucket, file.name, file.external_path)
 
 
-def every_path(ctx: TableContext, partition: bytes, bucket: int, files: Iterable[DataFileMeta]) -> list[str]:
+def paths_with_extra_files(
+    ctx: TableContext, partition: bytes, bucket: int, files: Iterable[DataFileMeta]
+) -> list[str]:
     """Return the full paths of data files of a bucket and of their extra files."""
     paths = []
     for file in files:
@@ -147,7 +149,7 @@ def data_file_paths(ctx: TableContext, entries: ManifestEntries) -> list[str]:
 
 
 _PLAIN = r"^[ -.0-\[\]-~]+$"
-_LONGEST = 255
+_MAX_NAME_BYTES = 255
 _MAX_ROWWISE_PATHS = 8
 """Up to so many names, a loop in Python is as fast as Arrow."""
 _DOTS = pa.array([".", ".."])
@@ -156,7 +158,7 @@ _DOTS = pa.array([".", ".."])
 def _are_plain(names: pa.StringArray) -> bool:
     """Return whether all names are plain ones of printable ASCII; if not, check each by `table_paths.is_plain`."""
     fits = pc.and_not(pc.match_substring_regex(names, _PLAIN), pc.is_in(names, value_set=_DOTS))
-    fits = pc.and_(fits, pc.less_equal(pc.binary_length(names), _LONGEST))
+    fits = pc.and_(fits, pc.less_equal(pc.binary_length(names), _MAX_NAME_BYTES))
     return bool(pc.all(fits).as_py())  # scalar: one answer
 
 
@@ -172,21 +174,21 @@ class FileNames:
         self.prefix, self.uuid = prefix, uuid
         self._numbers, self._round_robin = itertools.count(), itertools.count()  # next() is one step of the interpreter
 
-    def next(self, extension: str, *, prefix: str | None = None) -> str:
-        """Return the next name, with `extension` after the dot; `prefix` replaces that of data files."""
+    def next_name(self, extension: str, *, prefix: str | None = None) -> str:
+        """Return the next name, with `file_extension` after the dot; `prefix` replaces that of data files."""
         return f"{self.prefix if prefix is None else prefix}{self.uuid}-{next(self._numbers)}.{extension}"
 
-    def turn(self, count: int) -> int:
+    def next_turn(self, count: int) -> int:
         """Return the next number below `count`, round robin."""
         return next(self._round_robin) % count
 
 
-def file_names(ctx: TableContext) -> FileNames:
+def make_file_names(ctx: TableContext) -> FileNames:
     """Return the names of a new writer of one bucket of a table."""
     return FileNames(ctx.options.data_file_prefix, ctx.runtime.new_id())
 
 
-def extension(options: TableOptions, format_name: str, compression: str) -> str:
+def file_extension(options: TableOptions, format_name: str, compression: str) -> str:
     """Return the extension of a data file: its format, after its compression if the table says so."""
     codec = EXTENSIONS.get(compression.lower(), compression.lower())
     return f"{codec}.{format_name}" if codec and options.file_suffix_include_compression else format_name

@@ -25,7 +25,7 @@ import polars as pl
 
 from lakekit.columns import FILE, KIND, LEVEL, PATH, ROW, SEQUENCE, col, cols
 from lakekit.data_file import deletion_vector_reader, schema_evolution
-from lakekit.data_file.schema_evolution import SchemaEvolution, evolution
+from lakekit.data_file.schema_evolution import SchemaEvolution, build_evolution
 from lakekit.data_file.verification import (
     FILES_PER_TASK,
     make_file_missing,
@@ -66,7 +66,7 @@ _WRITER_VERSION = "parquet.writer.version"
 _TAIL_BYTES = 1 << 16
 _AROUND_BYTES = 12
 """The least bytes of a Parquet file around its footer: the magic at both ends, and the footer's length."""
-_MARK_BYTES = 200
+_CACHED_BYTES = 200
 """Approximate memory of one cached result, in bytes."""
 _SCHEMA_BYTES = 256
 """Bytes of a Parquet footer that suffice for the name and type of nearly every column."""
@@ -157,9 +157,11 @@ def scan_files(
     }
     verified = verify_files(ctx, files, paths, snapshot_id, columns=columns)
     groups = list(_groups(request, [files[i] for i in verified], [paths[i] for i in verified], by_schema))
-    frames = [_frame(request, group, counted=len(groups) > 1) for group in groups]
+    frames = [_scan_group(request, group, counted=len(groups) > 1) for group in groups]
     if not frames:
-        schema = polars_schema((*fields, *(SYSTEM_FIELDS[name] for name in system)), timestamp_unit=_unit(ctx))
+        schema = polars_schema(
+            (*fields, *(SYSTEM_FIELDS[name] for name in system)), timestamp_unit=_timestamp_unit(ctx)
+        )
         index = {} if row_index is None else {row_index: pl.get_index_type()}
         frames = [pl.LazyFrame(schema={**index, **schema})]
     frame = frames[0] if len(frames) == 1 else pl.concat(frames, how="vertical")
@@ -168,7 +170,7 @@ def scan_files(
     return frame
 
 
-def _unit(ctx: TableContext) -> str | None:
+def _timestamp_unit(ctx: TableContext) -> str | None:
     return ctx.options.lakekit_timestamp_unit
 
 
@@ -255,13 +257,15 @@ def _evolution(request: ScanRequest, schema: TableSchema) -> SchemaEvolution:
     ctx = request.ctx
     physical = tuple(SYSTEM_FIELDS[name] for name in request.system if name in (SEQUENCE, KIND) and request.is_keyed)
     zone = ctx.options.lakekit_java_time_zone
-    return evolution((*request.fields, *physical), (*schema.fields, *physical), timestamp_unit=_unit(ctx), zone=zone)
+    return build_evolution(
+        (*request.fields, *physical), (*schema.fields, *physical), timestamp_unit=_timestamp_unit(ctx), zone=zone
+    )
 
 
 # ---- one scan --------------------------------------------------------------------------------------------------------
 
 
-def _frame(request: ScanRequest, group: SchemaGroup, *, counted: bool) -> pl.LazyFrame:
+def _scan_group(request: ScanRequest, group: SchemaGroup, *, counted: bool) -> pl.LazyFrame:
     positional = any(request.is_positional(file) for file in group.files)
     numbered = SEQUENCE in request.system and not request.is_keyed
     if group.native and positional and (counted or len(group.files) > 1):
@@ -291,8 +295,8 @@ def _frame(request: ScanRequest, group: SchemaGroup, *, counted: bool) -> pl.Laz
     )
     columns = [
         *index,
-        *_whole_columns(request, group, values[: len(request.fields)]),
-        *(_system(request, group, name, row, start) for name in request.system),
+        *_fill_partition_columns(request, group, values[: len(request.fields)]),
+        *(_system_column(request, group, name, row, start) for name in request.system),
     ]
     if evolved.file_fields:
         return frame.select(columns)
@@ -300,7 +304,7 @@ def _frame(request: ScanRequest, group: SchemaGroup, *, counted: bool) -> pl.Laz
     return frame.with_columns(columns).select(col(column.meta.output_name()) for column in columns)
 
 
-def _whole_columns(request: ScanRequest, group: SchemaGroup, values: Sequence[pl.Expr]) -> Sequence[pl.Expr]:
+def _fill_partition_columns(request: ScanRequest, group: SchemaGroup, values: Sequence[pl.Expr]) -> Sequence[pl.Expr]:
     """Return the columns, with partition columns that files may lack filled from the directory names."""
     if not group.partition_constants:
         return values
@@ -325,7 +329,7 @@ def _scan(request: ScanRequest, group: SchemaGroup, row_index: tuple[str, int] |
             sources,
             fields,
             paths=group.paths,
-            timestamp_unit=_unit(ctx),
+            timestamp_unit=_timestamp_unit(ctx),
             row_index=row_index,
             file_column=named,
             opening=opening,
@@ -338,7 +342,9 @@ def _scan(request: ScanRequest, group: SchemaGroup, row_index: tuple[str, int] |
 
     match group.format_name:
         case "parquet":
-            frame = parquet.scan_bytes(group.paths, fields, read=read, counts=counts, timestamp_unit=_unit(ctx))
+            frame = parquet.scan_bytes(
+                group.paths, fields, read=read, counts=counts, timestamp_unit=_timestamp_unit(ctx)
+            )
         case "orc":
             zone = ctx.options.lakekit_java_time_zone
             frame = orc.scan(
@@ -346,11 +352,11 @@ def _scan(request: ScanRequest, group: SchemaGroup, row_index: tuple[str, int] |
                 fields,
                 read=_bytes_or_path(ctx, read),
                 counts=counts,
-                timestamp_unit=_unit(ctx),
+                timestamp_unit=_timestamp_unit(ctx),
                 ltz_zone=zone,
             )
         case "avro":
-            frame = avro.scan(group.paths, fields, read=read, counts=counts, timestamp_unit=_unit(ctx))
+            frame = avro.scan(group.paths, fields, read=read, counts=counts, timestamp_unit=_timestamp_unit(ctx))
         case other:
             path = group.paths[0]
             msg = f"{path}: data files of format {other!r} are not supported by lakekit"
@@ -414,7 +420,7 @@ def _is_shredded(ctx: TableContext, file: DataFileMeta, path: str, fields: Seque
     shredded: bool | None = ctx.runtime.metadata_cache.get(key)
     if shredded is None:
         shredded = bool(parquet.find_shredded(footer_source(ctx, file, path), fields, path))
-        ctx.runtime.metadata_cache.put({key: shredded}, _MARK_BYTES)
+        ctx.runtime.metadata_cache.put({key: shredded}, _CACHED_BYTES)
     return shredded
 
 
@@ -451,7 +457,7 @@ def _row_count(ctx: TableContext, file: DataFileMeta, path: str) -> int:
         raise damaged.at(path) from None
 
 
-def _system(request: ScanRequest, group: SchemaGroup, name: str, row: str, start: int) -> pl.Expr:
+def _system_column(request: ScanRequest, group: SchemaGroup, name: str, row: str, start: int) -> pl.Expr:
     if name == LEVEL:
         return pl.lit(group.files[0].level, pl.Int32).alias(name)
     if name == FILE:
@@ -492,7 +498,7 @@ def _locate_bad_value(request: ScanRequest, group: SchemaGroup, error: ValueOutO
     ]
     file_errors = []
     for file, path in zip(group.files, group.paths, strict=True):
-        alone = _frame(
+        alone = _scan_group(
             replace(request, system=(), row_index=None), replace(group, files=(file,), paths=(path,)), counted=False
         )
         try:
@@ -515,11 +521,11 @@ def translate_polars_errors(ctx: TableContext, paths: Sequence[str]) -> Iterator
     except LakekitError:
         raise
     except external_reader.FOREIGN_FAILURES as error:
-        raise_damage(ctx, paths, error)
+        raise_file_damage(ctx, paths, error)
         raise
 
 
-def raise_damage(ctx: TableContext, paths: Sequence[str], error: BaseException) -> None:
+def raise_file_damage(ctx: TableContext, paths: Sequence[str], error: BaseException) -> None:
     """Raise the error that names the file for which Polars raised `error` while it read `paths`.
 
     Returns if none of them is to blame.
@@ -537,7 +543,7 @@ def raise_damage(ctx: TableContext, paths: Sequence[str], error: BaseException) 
         msg = f"{paths[0]}, or one of {len(paths)} files read with it, could not be read"
         raise StorageFailed(f"{msg}: {external_reader.describe_refusal(error)}", path=paths[0]) from error
     for path in paths if external_reader.may_be_of_file(error) else ():
-        _blame(ctx, path, error)
+        _check_single_file(ctx, path, error)
 
 
 def _diagnose_storage(ctx: TableContext, paths: Sequence[str], error: OSError) -> LakekitError:
@@ -555,7 +561,7 @@ def _diagnose_storage(ctx: TableContext, paths: Sequence[str], error: OSError) -
     return StorageFailed(f"{msg}; now all of them can: {str(error)[:200]}", path=paths[0])
 
 
-def _blame(ctx: TableContext, path: str, error: BaseException) -> None:
+def _check_single_file(ctx: TableContext, path: str, error: BaseException) -> None:
     """Raise an error if that Parquet file alone cannot be read either."""
     if not path.endswith(".parquet"):
         return

@@ -26,8 +26,8 @@ import polars as pl
 from lakekit.codec import binary_row
 from lakekit.columns import KIND, SEQUENCE
 from lakekit.data_file import file_metadata
-from lakekit.data_file.file_metadata import IndexBuilder, IndexDefinition, StatsCollector, indexes_of
-from lakekit.data_file.paths import extension, partition_path
+from lakekit.data_file.file_metadata import IndexBuilder, IndexDefinition, StatsCollector, index_definitions
+from lakekit.data_file.paths import file_extension, partition_path
 from lakekit.data_file.reader import SYSTEM_FIELDS
 from lakekit.errors import StorageFailed, Unsupported
 from lakekit.format import text_casts
@@ -58,27 +58,30 @@ SYSTEM = (SYSTEM_FIELDS[SEQUENCE], SYSTEM_FIELDS[KIND])
 class FileSpec:
     """The specification of new data files of one level, or of new changelog files.
 
-    `physical`: the columns of a file. `column_names`: for each column of a file, the pair (name in the frame, name in
-    the file). `bounds_fields`: the columns whose statistics are collected. `key`: the columns of the key statistics,
+    `physical_fields`: the columns of a file. `column_names`: for each column of a file, the pair (name in the frame,
+    name in
+    the file). `bounds_fields`: the columns whose statistics are collected. `key_fields`: the columns of the key
+    statistics,
     with one mode each in `key_modes`. `value_fields`: the columns of the value statistics, with one mode each in
     `value_modes`. `value_stats_cols`: the names of `value_fields` for the manifest; None: all columns of the table.
-    `prefix`: the prefix of file names; empty: the table's data file prefix. `indexes`: the file indexes to build. A
+    `name_prefix`: the prefix of file names; empty: the table's data file prefix. `index_definitions`: the file
+    indexes to build. A
     file is complete at `rolling_bytes` bytes or `rolling_rows` rows.
     """
 
     format_name: str
     encoding: Encoding
     extension: str
-    prefix: str
-    physical: tuple[Field, ...]
+    name_prefix: str
+    physical_fields: tuple[Field, ...]
     column_names: tuple[tuple[str, str], ...]
     bounds_fields: tuple[Field, ...]
-    key: tuple[Field, ...]
+    key_fields: tuple[Field, ...]
     key_modes: tuple[str, ...]
     value_fields: tuple[Field, ...]
     value_modes: tuple[str, ...]
     value_stats_cols: tuple[str, ...] | None
-    indexes: tuple[IndexDefinition, ...]
+    index_definitions: tuple[IndexDefinition, ...]
     rolling_bytes: int
     rolling_rows: int
 
@@ -88,21 +91,23 @@ def file_spec(ctx: TableContext, *, bucket: int, level: int, keyed: bool, kind: 
 
     `kind`: "data" or "changelog". `keyed`: whether the files hold keys, sequence numbers and row kinds.
     """
-    return _shape(ctx.schema, ctx.options, bucket == POSTPONE_BUCKET, (level, keyed, kind == "changelog"))
+    return _build_file_spec(ctx.schema, ctx.options, bucket == POSTPONE_BUCKET, (level, keyed, kind == "changelog"))
 
 
 @lru_cache(maxsize=256)
-def _shape(schema: TableSchema, options: TableOptions, postponed: bool, role: tuple[int, bool, bool]) -> FileSpec:
+def _build_file_spec(
+    schema: TableSchema, options: TableOptions, postponed: bool, role: tuple[int, bool, bool]
+) -> FileSpec:
     level, keyed, changelog = role
-    format_name, compression, mode = _choices(options, level if keyed else None, changelog=changelog)
+    format_name, compression, mode = _format_choices(options, level if keyed else None, changelog=changelog)
     if postponed:
-        format_name, mode = _postponed_format(schema, format_name), file_metadata.NONE
+        format_name, mode = _postponed_format(schema, format_name), file_metadata.STATS_NONE
     key = schema.key_fields if keyed else ()
     stored_key = tuple(Field(KEY_PREFIX + f.name, f.type, id=f.id + SYSTEM_FIELD_ID_START) for f in key)
     thin = keyed and options.data_file_thin_mode
     system = SYSTEM if keyed else ()
     physical = (*(() if thin else stored_key), *system, *schema.fields)
-    modes = _modes(
+    modes = _stats_modes(
         options,
         [f.name for f in physical],
         mode,
@@ -111,23 +116,25 @@ def _shape(schema: TableSchema, options: TableOptions, postponed: bool, role: tu
     )
     value_modes = tuple(_limit_stats_mode(f, modes[f.name], format_name) for f in schema.fields)
     dense = options.metadata_stats_dense_store
-    valued = [(f, m) for f, m in zip(schema.fields, value_modes, strict=True) if not dense or m != file_metadata.NONE]
+    valued = [
+        (f, m) for f, m in zip(schema.fields, value_modes, strict=True) if not dense or m != file_metadata.STATS_NONE
+    ]
     key_modes = tuple(modes[f.name if thin else KEY_PREFIX + f.name] for f in key)
-    stats_columns = {f.name for f, m in (*valued, *zip(key, key_modes, strict=True)) if m != file_metadata.NONE}
+    stats_columns = {f.name for f, m in (*valued, *zip(key, key_modes, strict=True)) if m != file_metadata.STATS_NONE}
     return FileSpec(
         format_name=format_name,
         encoding=encoding(options, compression),
-        extension=extension(options, format_name, compression),
-        prefix=options.changelog_file_prefix if changelog else "",
-        physical=physical,
+        extension=file_extension(options, format_name, compression),
+        name_prefix=options.changelog_file_prefix if changelog else "",
+        physical_fields=physical,
         column_names=tuple((f.name.removeprefix(KEY_PREFIX) if f in stored_key else f.name, f.name) for f in physical),
         bounds_fields=tuple(f for f in schema.fields if f.name in stats_columns),
-        key=key,
+        key_fields=key,
         key_modes=key_modes,
         value_fields=tuple(f for f, _ in valued),
         value_modes=tuple(m for _, m in valued),
         value_stats_cols=tuple(f.name for f, _ in valued) if len(valued) < len(schema.fields) else None,
-        indexes=() if changelog or postponed else indexes_of(schema, options),
+        index_definitions=() if changelog or postponed else index_definitions(schema, options),
         rolling_bytes=options.rolling_size_bytes,
         rolling_rows=options.target_file_row_num,
     )
@@ -157,7 +164,7 @@ def _postponed_format(schema: TableSchema, other: str) -> str:
     return "avro"
 
 
-def _choices(options: TableOptions, level: int | None, *, changelog: bool) -> tuple[str, str, str]:
+def _format_choices(options: TableOptions, level: int | None, *, changelog: bool) -> tuple[str, str, str]:
     """Return the format, compression and statistics mode of the files of a level, or of changelog files.
 
     `level`: None for append tables.
@@ -193,7 +200,7 @@ def encoding(options: TableOptions, compression: str) -> Encoding:
 # ---- statistics ------------------------------------------------------------------------------------------------------
 
 
-def _modes(
+def _stats_modes(
     options: TableOptions, names: Sequence[str], mode: str, *, avro: bool, thin_key: Sequence[str]
 ) -> dict[str, str]:
     """Return the mode of each physical column; the first rule that applies counts (FORMAT 7.7)."""
@@ -208,7 +215,7 @@ def _modes(
             modes[name] = file_metadata.SYSTEM_MODE
             continue
         else:
-            modes[name] = file_metadata.NONE if 0 <= first <= counted else mode
+            modes[name] = file_metadata.STATS_NONE if 0 <= first <= counted else mode
         counted += 1
     return modes
 
@@ -218,9 +225,9 @@ def _limit_stats_mode(field: Field, mode: str, format_name: str) -> str:
 
     For a type without order the mode is null counts; in Parquet, which has no null counts for it, the mode is none.
     """
-    if has_bounds(field.type) or field.type.root in BINARIES or mode == file_metadata.NONE:
+    if has_bounds(field.type) or field.type.root in BINARIES or mode == file_metadata.STATS_NONE:
         return mode
-    return file_metadata.NONE if format_name == "parquet" else file_metadata.COUNTS
+    return file_metadata.STATS_NONE if format_name == "parquet" else file_metadata.STATS_COUNTS
 
 
 # ---- locations -------------------------------------------------------------------------------------------------------
@@ -235,12 +242,12 @@ def allocate_path(
         LocationNotAllowed: an external root is not allowed.
         Unsupported: lakekit does not follow the strategy of external paths.
     """
-    name = names.next(shape.extension, prefix=shape.prefix or None)
+    name = names.next_name(shape.extension, prefix=shape.name_prefix or None)
     directory = partition_path(ctx, partition)
     roots = checked_external_roots(ctx)
     if not roots:
         return name, ctx.paths.data_file(directory, bucket, name), None
-    root = roots[names.turn(len(roots))]
+    root = roots[names.next_turn(len(roots))]
     external = f"{replace(ctx.paths, root=root.rstrip('/')).bucket_dir(directory, bucket, directory='')}/{name}"
     return name, ctx.paths.data_file(directory, bucket, name, external), external
 
@@ -285,7 +292,7 @@ def _scheme(root: str) -> str:
 # ---- rolling writer ------------------------------------------------------------
 
 
-LEAST_ROWS = 1000
+MIN_CHECKED_ROWS = 1000
 """The least number of rows between two checks of a file's size, as in the reference."""
 _SIZE_MARGIN = 1.02
 """Factor on the bytes that a file still lacks, so that a file seldom ends just below the target size."""
@@ -323,7 +330,7 @@ def write_run(target: WriteTarget, frames: Iterable[pl.DataFrame]) -> list[DataF
             run.write(frame)
         run.roll()
     except BaseException as why:
-        failed = run.drop(why)
+        failed = run.abort(why)
         if failed is not why:
             raise failed from why
         raise
@@ -347,7 +354,7 @@ class _SortedRunWriter:
             if self.open is None:
                 self.open = _OpenDataFile(self.target, self.spec, self.next_sequence)
                 self.paths += self.open.paths
-            rows = self.open.room(frame)
+            rows = self.open.rows_until_check(frame)
             self.open.write(frame if rows == frame.height else frame.head(rows))
             frame = frame.slice(rows)
             if self.open.is_full():
@@ -359,7 +366,7 @@ class _SortedRunWriter:
             self.files.append(meta)
             self.next_sequence = meta.max_sequence_number + 1
 
-    def drop(self, why: BaseException) -> BaseException:
+    def abort(self, why: BaseException) -> BaseException:
         """Delete the files of the run, and return the error to raise: `why`, or the storage error that caused it."""
         failed = why if self.open is None else self.open.abandon(why)
         with suppress(StorageFailed):
@@ -376,16 +383,16 @@ class _OpenDataFile:
             target.ctx, target.names, shape, target.partition, target.bucket
         )
         self.index_path = target.ctx.paths.extra_file(self.path, f"{self.name}.index")
-        self.paths = [self.path, self.index_path] if shape.indexes else [self.path]
+        self.paths = [self.path, self.index_path] if shape.index_definitions else [self.path]
         self.rows = self.raw_bytes = self.deletes = 0
         self.sequences: tuple[int, int] | None = None
         self.first_row: pl.DataFrame | None = None
         self.last_row: pl.DataFrame | None = None
-        self.indexing = IndexBuilder(shape.indexes)
+        self.indexing = IndexBuilder(shape.index_definitions)
         self.exit_stack = ExitStack()
         self.sink = self.exit_stack.enter_context(target.ctx.storage.open_write(self.path))
         try:
-            self.encoder = open_writer(self.sink, shape.format_name, shape.physical, shape.encoding)
+            self.encoder = open_writer(self.sink, shape.format_name, shape.physical_fields, shape.encoding)
         except BaseException as why:
             failed = self.abandon(why)
             if failed is not why:
@@ -398,12 +405,12 @@ class _OpenDataFile:
         """Return whether these rows may be added to this file."""
         return self.encoder.can_add(frame)
 
-    def room(self, frame: pl.DataFrame) -> int:
+    def rows_until_check(self, frame: pl.DataFrame) -> int:
         """Return how many of these rows to write before the size is checked again."""
         left = self.spec.rolling_bytes - self.encoder.size_bytes
         ratio = self.encoder.size_bytes / self.raw_bytes if self.raw_bytes else 1.0
         rows = left * _SIZE_MARGIN / max(ratio, 0.001) / max(1.0, frame.estimated_size() / frame.height)
-        return min(frame.height, max(LEAST_ROWS, int(rows)), self.spec.rolling_rows - self.rows)
+        return min(frame.height, max(MIN_CHECKED_ROWS, int(rows)), self.spec.rolling_rows - self.rows)
 
     def is_full(self) -> bool:
         """Return whether the next row belongs into another file.
@@ -447,10 +454,10 @@ class _OpenDataFile:
         self.encoder.close()
         size = self.encoder.size_bytes
         self.exit_stack.close()
-        embedded, extra = self.indexing.put(ctx, self.index_path)
+        embedded, extra = self.indexing.store(ctx, self.index_path)
         assert self.sequences is not None
         keyed = self.target.keyed
-        key_stats = self.stats_collector.stats(shape.key, shape.key_modes) if keyed else NO_STATS
+        key_stats = self.stats_collector.stats(shape.key_fields, shape.key_modes) if keyed else NO_STATS
         min_key, max_key = self._keys(key_stats) if keyed else (EMPTY_ROW, EMPTY_ROW)
         return DataFileMeta(
             name=self.name,
@@ -479,12 +486,12 @@ class _OpenDataFile:
         For rows that are sorted by one column, the statistics of this column are used if they are not truncated.
         """
         if (
-            len(self.spec.key) == 1
+            len(self.spec.key_fields) == 1
             and self.target.bucket != POSTPONE_BUCKET
-            and self.stats_collector.tells_all(self.spec.key[0], self.spec.key_modes[0])
+            and self.stats_collector.has_exact_bounds(self.spec.key_fields[0], self.spec.key_modes[0])
         ):
             return key_stats.min_values, key_stats.max_values
-        return _keys(self.first_row, self.last_row, self.spec.key)
+        return _keys(self.first_row, self.last_row, self.spec.key_fields)
 
     def abandon(self, why: BaseException) -> BaseException:
         """Discard the file, which then never appears, and return the error to raise.

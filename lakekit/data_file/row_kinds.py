@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 _PATH_COLUMNS = ("partition", "bucket", "file_name", "external_path")
-_MARK_BYTES = 200
+_CACHED_BYTES = 200
 """Approximate memory of one cached answer, its path included."""
 _ADD_ONLY_RANGES = frozenset(
     {(int(RowKind.INSERT), int(RowKind.INSERT)), (int(RowKind.UPDATE_AFTER), int(RowKind.UPDATE_AFTER))}
@@ -50,7 +50,7 @@ _ADD_ONLY_RANGES = frozenset(
 """Bounds of `_VALUE_KIND` between which no retracting kind lies."""
 
 
-def is_counted(file: DataFileMeta) -> bool:
+def is_proved_add_only(file: DataFileMeta) -> bool:
     """Return whether the manifest proves that no row of a file retracts."""
     return file.delete_row_count == 0 and file.level > 0
 
@@ -69,19 +69,21 @@ def may_retract(
         paths = data_file_paths(ctx, doubtful)
         answers = [ctx.runtime.metadata_cache.get(_key(ctx, path)) for path in paths]
         if None in answers:
-            answers = _by_footers(ctx, entries.take(rows[doubts]).files_to_read(), paths, reads_remote=reads_remote)
+            answers = _may_retract_by_footers(
+                ctx, entries.take(rows[doubts]).files_to_read(), paths, reads_remote=reads_remote
+            )
         mask[doubts] = answers
     return mask
 
 
-def retracts(ctx: TableContext, file: DataFileMeta, path: str) -> bool:
+def has_retractions(ctx: TableContext, file: DataFileMeta, path: str) -> bool:
     """Return whether a row of a file retracts, or the manifest says so.
 
     Where no bounds tell, the kinds are read. Raises what reading a file raises.
     """
-    if file.delete_row_count != 0 or is_counted(file):
+    if file.delete_row_count != 0 or is_proved_add_only(file):
         return file.delete_row_count != 0
-    [doubt] = _by_footers(ctx, [file], [path], reads_remote=True)
+    [doubt] = _may_retract_by_footers(ctx, [file], [path], reads_remote=True)
     if not doubt:
         return False
     with translate_polars_errors(ctx, [path]):
@@ -93,7 +95,7 @@ def _key(ctx: TableContext, path: str) -> Hashable:
     return "kinds", ctx.storage, path
 
 
-def _by_footers(
+def _may_retract_by_footers(
     ctx: TableContext, files: Sequence[DataFileMeta], paths: Sequence[str], *, reads_remote: bool
 ) -> list[bool]:
     """Return which files may hold rows that retract, of files of level 0 whose count is 0."""
@@ -105,7 +107,7 @@ def _by_footers(
         step = 1 if storage.is_remote else FILES_PER_TASK
         tasks = [unknown[first : first + step] for first in range(0, len(unknown), step)]
         footer_answers = parallel_map(
-            lambda task: [_by_footer(ctx, files[i], paths[i]) for i in task], tasks, waiting=storage.is_remote
+            lambda task: [_retracts_by_footer(ctx, files[i], paths[i]) for i in task], tasks, waiting=storage.is_remote
         )
         for i, answer in zip(
             unknown, (answer for task_answers in footer_answers for answer in task_answers), strict=True
@@ -113,11 +115,11 @@ def _by_footers(
             answers[i] = answer
         new_answers: dict[Hashable, bool | None] = {keys[i]: answers[i] for i in unknown if answers[i] is not None}
         if new_answers:
-            cache.put(new_answers, _MARK_BYTES * len(new_answers))
+            cache.put(new_answers, _CACHED_BYTES * len(new_answers))
     return [answer is not False for answer in answers]
 
 
-def _by_footer(ctx: TableContext, file: DataFileMeta, path: str) -> bool | None:
+def _retracts_by_footer(ctx: TableContext, file: DataFileMeta, path: str) -> bool | None:
     """Return whether the bounds of a file's kinds allow one that retracts.
 
     None where it has no bounds, or cannot be read; reading its rows reports why.

@@ -69,7 +69,7 @@ class SchemaEvolution:
     variants: tuple[Field, ...] = ()
 
 
-def evolution(
+def build_evolution(
     wanted: Sequence[Field], schema: Sequence[Field], *, timestamp_unit: str | None = None, zone: str = "UTC"
 ) -> SchemaEvolution:
     """Return the evolution from a file's columns `schema` to the columns `wanted`.
@@ -90,7 +90,9 @@ def _evolution(
     # a column no file of this schema has is read all the same, and comes as nulls, unless its name is that of another,
     # older column
     candidates = ((want, by_id.get(want.id) or (None if want.name in names else want)) for want in wanted)
-    pairs = tuple((want, None if have is None or is_lost(have.type, want.type) else have) for want, have in candidates)
+    pairs = tuple(
+        (want, None if have is None or is_dropped_part(have.type, want.type) else have) for want, have in candidates
+    )
     file_columns = {have.name: have for _, have in pairs if have is not None}
     casts_some = any(have is not None and not is_same_type(have.type, want.type) for want, have in pairs)
     make = partial(_columns, pairs, timestamp_unit, zone)
@@ -125,7 +127,7 @@ def evolve_column(column: pl.Expr, file_type: DataType, result_type: DataType, t
     """Convert `column` of type `file_type` to `result_type`."""
     if is_same_type(file_type, result_type):
         return column
-    if is_lost(file_type, result_type):
+    if is_dropped_part(file_type, result_type):
         dtype = polars_type(result_type, timestamp_unit=target.timestamp_unit)
         return column.map_batches(partial(_nulls, dtype=dtype), return_dtype=dtype, is_elementwise=True)
     match file_type.root, result_type.root:
@@ -133,7 +135,7 @@ def evolve_column(column: pl.Expr, file_type: DataType, result_type: DataType, t
             by_id, parts = {f.id: f for f in file_type.fields}, []
             for f in result_type.fields:
                 have = by_id.get(f.id)
-                if have is None or is_lost(have.type, f.type):
+                if have is None or is_dropped_part(have.type, f.type):
                     value = pl.lit(None, polars_type(f.type, timestamp_unit=target.timestamp_unit))
                 else:
                     value = evolve_column(struct_field(column, have.name), have.type, f.type, target)
@@ -156,7 +158,7 @@ def evolve_column(column: pl.Expr, file_type: DataType, result_type: DataType, t
     return casts.cast(column, file_type, result_type, target)
 
 
-def is_lost(file_type: DataType, result_type: DataType) -> bool:
+def is_dropped_part(file_type: DataType, result_type: DataType) -> bool:
     """Return whether no part of what a file holds is wanted, so that the column is null.
 
     So it is where none of the parts of a ROW, or of the ROWs in a list or a map, is still a part of it. The engine
@@ -166,12 +168,12 @@ def is_lost(file_type: DataType, result_type: DataType) -> bool:
         case "ROW", "ROW":
             by_id = {f.id: f for f in file_type.fields}
             return bool(file_type.fields) and not any(
-                f.id in by_id and not is_lost(by_id[f.id].type, f.type) for f in result_type.fields
+                f.id in by_id and not is_dropped_part(by_id[f.id].type, f.type) for f in result_type.fields
             )
         case "ARRAY", "ARRAY":
-            return is_lost(part(file_type.element), part(result_type.element))
+            return is_dropped_part(part(file_type.element), part(result_type.element))
         case "MAP", "MAP":
-            return is_lost(part(file_type.value), part(result_type.value))
+            return is_dropped_part(part(file_type.value), part(result_type.value))
     return False
 
 

@@ -36,16 +36,16 @@ if TYPE_CHECKING:
     from lakekit.types import DataType
 
 
-WHOLE_BYTES = 1 << 18
+MAX_WHOLE_READ_BYTES = 1 << 18
 """A file of no more bytes is read in one call."""
-_REMEMBERED_BYTES = 400
+_CACHED_BYTES = 400
 _KEY = "parquet headers"
 
 
 class PageHeaderChecks:
     """Checks of files for some columns; thread-safe.
 
-    Checks are remembered in the process once `remember` is called.
+    Checks are remembered in the process once `cache_checked` is called.
     """
 
     __slots__ = ("_checked_columns", "_columns", "_names", "_runtime", "_storage")
@@ -55,11 +55,11 @@ class PageHeaderChecks:
         self._names = frozenset(columns)
         self._checked_columns: dict[Hashable, frozenset[str]] = {}
 
-    def is_wanted(self, path: str) -> bool:
+    def must_check(self, path: str) -> bool:
         """Return whether Polars opens that file itself; others are not checked."""
         return self._storage.polars(path) is not None
 
-    def is_known(self, stat: Stat) -> bool:
+    def is_checked(self, stat: Stat) -> bool:
         """Return whether that content of a file was checked before, for all of the columns."""
         checked: frozenset[str] | None = (
             None if stat.tag is None else self._runtime.metadata_cache.get((_KEY, stat.path, stat.tag))
@@ -78,7 +78,7 @@ class PageHeaderChecks:
         native = self._storage.polars(stat.path)
         if native is None:
             return
-        if data is None and stat.size_bytes <= WHOLE_BYTES:
+        if data is None and stat.size_bytes <= MAX_WHOLE_READ_BYTES:
             data = self._storage.read(stat.path)
         if data is not None:
             parquet_bounds.check(stat.path, partial(_part, data), len(data), self._columns)
@@ -90,11 +90,11 @@ class PageHeaderChecks:
             checked: frozenset[str] | None = self._runtime.metadata_cache.get(key)
             self._checked_columns[key] = self._names if checked is None else checked | self._names
 
-    def remember(self) -> None:
+    def cache_checked(self) -> None:
         """Cache which files were checked."""
         marks, self._checked_columns = self._checked_columns, {}
         if marks:
-            self._runtime.metadata_cache.put(marks, _REMEMBERED_BYTES * len(marks))
+            self._runtime.metadata_cache.put(marks, _CACHED_BYTES * len(marks))
 
 
 def _part(data: bytes, offset: int, length: int) -> bytes:
@@ -162,7 +162,7 @@ def verify_files(
 
     verified = [at for part in parallel_map(look, range(0, len(files), step), waiting=remote) for at in part]
     for check in checks.values():
-        check.remember()
+        check.cache_checked()
     return verified
 
 
@@ -200,9 +200,9 @@ def _verify_file(
         _verify_tail(ctx, file, path, snapshot_id)
         return
     stat = ctx.storage.stat(path)
-    if stat is not None and stat.size_bytes == file.size_bytes and checks.is_known(stat):
+    if stat is not None and stat.size_bytes == file.size_bytes and checks.is_checked(stat):
         return
-    is_whole = file.size_bytes <= WHOLE_BYTES and checks.is_wanted(path)
+    is_whole = file.size_bytes <= MAX_WHOLE_READ_BYTES and checks.must_check(path)
     data = _verify_tail(ctx, file, path, snapshot_id, is_whole=is_whole)
     if stat is not None:
         checks.check(stat, data if is_whole else None)

@@ -84,7 +84,7 @@ _EXPLICIT_CASTS: Mapping[str, frozenset[str]] = {
 """By the new type: what may become it too, unless `disable-explicit-type-casting` is on."""
 
 
-def is_allowed(current: DataType, want: DataType, *, explicit: bool) -> bool:
+def is_cast_allowed(current: DataType, want: DataType, *, explicit: bool) -> bool:
     """Return whether Paimon casts the one type to the other, whatever their nullability."""
     if not (
         current.root == want.root
@@ -92,10 +92,10 @@ def is_allowed(current: DataType, want: DataType, *, explicit: bool) -> bool:
         or (explicit and current.root in _EXPLICIT_CASTS.get(want.root, ()))
     ):
         return False
-    return is_supported(current, want)
+    return is_cast_supported(current, want)
 
 
-def is_supported(current: DataType, want: DataType) -> bool:
+def is_cast_supported(current: DataType, want: DataType) -> bool:
     """Return whether the cast is implemented."""
     try:
         casts.cast(pl.col("a"), current, want, casts.CastTarget(column="a"))
@@ -104,7 +104,7 @@ def is_supported(current: DataType, want: DataType) -> bool:
     return True
 
 
-def lossy_refused(current: DataType, want: DataType, column: str, *, explicit: bool) -> SchemaMismatch:
+def make_cast_error(current: DataType, want: DataType, column: str, *, explicit: bool) -> SchemaMismatch:
     """Return the error for a type that values cannot be cast to."""
     how = "" if explicit else "; disable-explicit-type-casting allows only types that hold every value"
     return SchemaMismatch(
@@ -114,7 +114,7 @@ def lossy_refused(current: DataType, want: DataType, column: str, *, explicit: b
     )
 
 
-def not_null_refused(column: str) -> SchemaMismatch:
+def make_not_null_error(column: str) -> SchemaMismatch:
     """Return the error for a nullable column that cannot become NOT NULL."""
     return SchemaMismatch(
         f"Cannot update column type from nullable to non nullable for {column}. You can set table configuration option "  # noqa: S608 - no SQL
@@ -142,7 +142,7 @@ def change_fields_at(fields: Fields, path: Path, change: Callable[[Fields, str],
 def _change_part_fields(t: DataType, path: Path, change: Callable[[Fields, str], Fields], prefix: Path) -> DataType:
     if t.root == "ROW":
         return replace(t, fields=change_fields_at(t.fields, path, change, prefix))
-    side = _side(t, path[0], prefix)
+    side = _child_attribute(t, path[0], prefix)
     if len(path) == 1:
         raise SchemaMismatch(
             f"{join_path((*prefix, path[0]))} is the {path[0]} of a {t.root}, no field: it has a type and takes nulls "
@@ -167,11 +167,11 @@ def _change_part_type(t: DataType, path: Path, change: Callable[[DataType], Data
         return change(t)
     if t.root == "ROW":
         return replace(t, fields=change_type_at(t.fields, path, change, prefix))
-    side = _side(t, path[0], prefix)
+    side = _child_attribute(t, path[0], prefix)
     return replace(t, **{side: _change_part_type(part(getattr(t, side)), path[1:], change, (*prefix, path[0]))})  # type: ignore[arg-type]
 
 
-def _side(t: DataType, name: str, prefix: Path) -> str:
+def _child_attribute(t: DataType, name: str, prefix: Path) -> str:
     """Return the attribute of an ARRAY or MAP type that a part of a path names."""
     sides = {"ARRAY": "element", "MAP": "value"}
     if sides.get(t.root) == name:
@@ -221,19 +221,19 @@ class TypeChangeRules:
     forbid_not_null: bool
     highest_field_id: int
 
-    def of(self, current: DataType, want: DataType, column: str) -> DataType:
+    def evolve_type(self, current: DataType, want: DataType, column: str) -> DataType:
         """Return the type that a column of type `current` has afterwards. Raises `SchemaMismatch`."""
         nullable = current.nullable and want.nullable
         if self.forbid_not_null and current.nullable and not nullable:
-            raise not_null_refused(column)
+            raise make_not_null_error(column)
         match current.root, want.root:
             case "ROW", "ROW":
-                return replace(current, nullable=nullable, fields=self._parts(current, want, column))
+                return replace(current, nullable=nullable, fields=self._evolve_fields(current, want, column))
             case "ARRAY", "ARRAY":
                 return replace(
                     current,
                     nullable=nullable,
-                    element=self.of(part(current.element), part(want.element), f"{column}.element"),
+                    element=self.evolve_type(part(current.element), part(want.element), f"{column}.element"),
                 )
             case "MAP", "MAP":
                 if part(current.key).as_nullable() != part(want.key).as_nullable():
@@ -242,13 +242,15 @@ class TypeChangeRules:
                         column=column,
                     )
                 return replace(
-                    current, nullable=nullable, value=self.of(part(current.value), part(want.value), f"{column}.value")
+                    current,
+                    nullable=nullable,
+                    value=self.evolve_type(part(current.value), part(want.value), f"{column}.value"),
                 )
-        if not is_allowed(current, want, explicit=self.allows_explicit_casts):
-            raise lossy_refused(current, want, column, explicit=self.allows_explicit_casts)
+        if not is_cast_allowed(current, want, explicit=self.allows_explicit_casts):
+            raise make_cast_error(current, want, column, explicit=self.allows_explicit_casts)
         return replace(want, nullable=nullable)
 
-    def _parts(self, current: DataType, want: DataType, column: str) -> tuple[Field, ...]:
+    def _evolve_fields(self, current: DataType, want: DataType, column: str) -> tuple[Field, ...]:
         old = {field.name: (at, field) for at, field in enumerate(current.fields)}
         fields: list[Field] = []
         last = -1
@@ -275,7 +277,7 @@ class TypeChangeRules:
             fields.append(
                 replace(
                     own,
-                    type=self.of(own.type, field.type, name),
+                    type=self.evolve_type(own.type, field.type, name),
                     comment=own.comment if field.comment is None else field.comment,
                 )
             )
@@ -320,7 +322,7 @@ def apply_changes(
         comment=schema.comment,
     )
     for change in changes:
-        _apply(work, change)
+        _apply_change(work, change)
     draft = define_table(work.fields, schema.partition_keys, work.primary_keys, work.options)
     return TableSchema(
         version=CURRENT_VERSION,
@@ -335,18 +337,18 @@ def apply_changes(
     )
 
 
-def _apply(work: _SchemaDraft, change: TableChange) -> None:
+def _apply_change(work: _SchemaDraft, change: TableChange) -> None:
     match change:
         case schema_changes.AddColumn():
-            _add(work, change)
+            _add_column(work, change)
         case schema_changes.RenameColumn():
-            _rename(work, change)
+            _rename_column(work, change)
         case schema_changes.DropColumn():
-            _drop(work, change)
+            _drop_column(work, change)
         case schema_changes.UpdateType():
-            _retype(work, change)
+            _change_type(work, change)
         case schema_changes.UpdateNullability():
-            _renull(work, change)
+            _change_nullability(work, change)
         case schema_changes.UpdateComment():
             work.fields = change_fields_at(
                 work.fields, change.path, partial(_with_comment, comment=change.comment, path=change.path)
@@ -373,7 +375,7 @@ def _apply(work: _SchemaDraft, change: TableChange) -> None:
 # ---- adding and dropping columns -----------------------------------------------------------------
 
 
-def _add(work: _SchemaDraft, change: schema_changes.AddColumn) -> None:
+def _add_column(work: _SchemaDraft, change: schema_changes.AddColumn) -> None:
     name = join_path(change.path)
     if not change.type.nullable:
         raise SchemaMismatch(
@@ -393,7 +395,7 @@ def _add(work: _SchemaDraft, change: schema_changes.AddColumn) -> None:
     def add(fields: Fields, last: str) -> Fields:
         if any(existing.name == last for existing in fields):
             raise ColumnAlreadyExists(f"Column {name} already exists in the table", name=name)
-        at = _index(fields, change.position, change.path[:-1])
+        at = _insertion_index(fields, change.position, change.path[:-1])
         if at is None:
             at = next((i for i, existing in enumerate(fields) if existing.name in partitions), len(fields))
         return (*fields[:at], field, *fields[at:])
@@ -401,16 +403,16 @@ def _add(work: _SchemaDraft, change: schema_changes.AddColumn) -> None:
     work.fields = change_fields_at(work.fields, change.path, add)
 
 
-def _index(fields: Fields, position: ColumnPosition | None, above: Path) -> int | None:
+def _insertion_index(fields: Fields, position: ColumnPosition | None, above: Path) -> int | None:
     """Return where in a list a new field goes; None where no position is given."""
     if position is None:
         return None
     if position.column is None:
-        return 0 if position.where == "first" else len(fields)
-    return field_index(fields, position.column, (*above, position.column)) + (position.where == "after")
+        return 0 if position.relation == "first" else len(fields)
+    return field_index(fields, position.column, (*above, position.column)) + (position.relation == "after")
 
 
-def _rename(work: _SchemaDraft, change: schema_changes.RenameColumn) -> None:
+def _rename_column(work: _SchemaDraft, change: schema_changes.RenameColumn) -> None:
     path, new = change.path, change.new_name
     if len(path) == 1:
         _refuse_partition(work, path[0], "rename")
@@ -436,7 +438,7 @@ def _refuse_partition(work: _SchemaDraft, name: str, what: str) -> None:
         )
 
 
-def _drop(work: _SchemaDraft, change: schema_changes.DropColumn) -> None:
+def _drop_column(work: _SchemaDraft, change: schema_changes.DropColumn) -> None:
     path = change.path
     if len(path) == 1 and path[0] in (*work.old_schema.partition_keys, *work.primary_keys):
         raise SchemaMismatch(
@@ -458,19 +460,21 @@ def _move_field(fields: Fields, change: schema_changes.MoveColumn) -> Fields:
     at = field_index(fields, change.name, (change.name,))
     position = change.position
     ends = {"first": 0, "last": len(fields) - 1}
-    to = ends[position.where] if position.column is None else field_index(fields, position.column, (position.column,))
+    to = (
+        ends[position.relation] if position.column is None else field_index(fields, position.column, (position.column,))
+    )
     if to == at:
         raise SchemaMismatch(f"Cannot move itself for column {change.name}: it is there already", column=change.name)
     left = (*fields[:at], *fields[at + 1 :])
     if position.column is not None:
-        to = field_index(left, position.column, (position.column,)) + (position.where == "after")
+        to = field_index(left, position.column, (position.column,)) + (position.relation == "after")
     return (*left[:to], fields[at], *left[to:])
 
 
 # ---- changing columns ----------------------------------------------------------------------------
 
 
-def _retype(work: _SchemaDraft, change: schema_changes.UpdateType) -> None:
+def _change_type(work: _SchemaDraft, change: schema_changes.UpdateType) -> None:
     path = change.path
     if len(path) == 1:
         _refuse_partition(work, path[0], "update")
@@ -483,13 +487,13 @@ def _retype(work: _SchemaDraft, change: schema_changes.UpdateType) -> None:
         forbid_not_null=work.old_options.alter_column_null_to_not_null_disabled,
         highest_field_id=work.highest_field_id,
     )
-    work.fields = change_type_at(work.fields, path, lambda held: rules.of(held, change.type, join_path(path)))
+    work.fields = change_type_at(work.fields, path, lambda held: rules.evolve_type(held, change.type, join_path(path)))
     work.highest_field_id = rules.highest_field_id
     if len(path) == 1 or path[-1] not in ("element", "value"):
         change_fields_at(work.fields, path, partial(_with_default_kept, path=path))
 
 
-def _renull(work: _SchemaDraft, change: schema_changes.UpdateNullability) -> None:
+def _change_nullability(work: _SchemaDraft, change: schema_changes.UpdateNullability) -> None:
     path = change.path
     if change.nullable and len(path) == 1 and path[0] in work.primary_keys:
         raise SchemaMismatch(
@@ -498,7 +502,7 @@ def _renull(work: _SchemaDraft, change: schema_changes.UpdateNullability) -> Non
 
     def renull(current: DataType) -> DataType:
         if work.old_options.alter_column_null_to_not_null_disabled and current.nullable and not change.nullable:
-            raise not_null_refused(join_path(path))
+            raise make_not_null_error(join_path(path))
         return replace(current, nullable=change.nullable)
 
     work.fields = change_type_at(work.fields, path, renull)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakekit.codec.avro_container import codec_named
+from lakekit.codec.avro_container import to_avro_codec
 from lakekit.data_file.file_metadata import parse_stats_mode
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.format import orc_write, parquet_writer
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from lakekit.model.table_schema import TableSchema
     from lakekit.options.table_options import TableOptions
 
-MOST_LEVELS = 1 << 20
+MAX_LEVELS = 1 << 20
 """Levels that an engine holds an object of each for; more than these do not fit its memory."""
-MOST_BATCH_ROWS = 1 << 24
+MAX_BATCH_ROWS = 1 << 24
 """Rows that an engine makes arrays for at once; more do not fit its memory."""
 _MANIFEST_FORMATS = ("avro", "orc", "parquet")
 _SPILL_CODECS = ("none", "lz4", "lzo", "zstd")
@@ -34,14 +34,14 @@ _TAG_MODES = ("none", "process-time", "watermark", "batch")
 _PREFIXES = ("data-file.prefix", "changelog-file.prefix")
 
 
-def check_values(schema: TableSchema, options: TableOptions) -> None:
+def check_option_values(schema: TableSchema, options: TableOptions) -> None:
     """Raise for the first option whose value no engine can write or read with.
 
     Raises: `InvalidOption` naming the option, `Unsupported` for a codec that lakekit does not write.
     """
     for rule in (_check_levels, _check_statistics, _check_codecs):
         rule(schema, options)
-    for key, (is_usable, requirement) in RULES.items():
+    for key, (is_usable, requirement) in VALUE_RULES.items():
         text = options.texts.get(key)
         if text is not None and not is_usable(text.strip()):
             raise _refuse(key, text, requirement)
@@ -68,9 +68,9 @@ def _refuse(key: str, text: str, requirement: str) -> InvalidOption:
 
 
 def _check_levels(schema: TableSchema, options: TableOptions) -> None:
-    if schema.primary_keys and not 2 <= options.level_count <= MOST_LEVELS:
+    if schema.primary_keys and not 2 <= options.level_count <= MAX_LEVELS:
         key = "num-levels" if "num-levels" in options.texts else "num-sorted-run.compaction-trigger"
-        what = f"number of levels must be at least 2, and at most {MOST_LEVELS}: it is {options.level_count}"
+        what = f"number of levels must be at least 2, and at most {MAX_LEVELS}: it is {options.level_count}"
         raise _refuse(
             key,
             options.texts.get(key, ""),
@@ -123,7 +123,7 @@ def _check_codec(key: str, format_name: str, compression: str) -> None:
         format_name.strip().lower()
     )
     if codecs is None:
-        codec_named(compression)
+        to_avro_codec(compression)
     elif compression.lower() not in codecs:
         names = ", ".join(codecs)
         raise Unsupported(
@@ -135,11 +135,11 @@ def _is_size_above_zero(text: str) -> bool:
     return text.lower().rstrip("abcdefghijklmnopqrstuvwxyz ").strip("0") != ""
 
 
-def _is_share(text: str) -> bool:
+def _is_fraction(text: str) -> bool:
     return 0 <= float(text) < 1
 
 
-def _are_numbers(text: str) -> bool:
+def _are_integers(text: str) -> bool:
     return all(part.strip().isdecimal() for part in text.split(","))
 
 
@@ -163,24 +163,24 @@ def _is_snapshot(text: str) -> bool:
     return 0 <= int(text) < 2**63 - 1
 
 
-RULES: Mapping[str, tuple[Callable[[str], bool], str]] = {
+VALUE_RULES: Mapping[str, tuple[Callable[[str], bool], str]] = {
     "branch": (
         lambda text: text in ("", "main"),
         "a branch is made by t.create_branch and opened by lk.open(path, branch=…), no option of the table",
     ),
     "commit.strict-mode.last-safe-snapshot": (_is_snapshot, "it is the number of a snapshot"),
     "consumer-id": (lambda text: text != "", "consumer id cannot be empty string"),
-    "data-file.external-paths.weights": (_are_numbers, "it is whole numbers with commas between them"),
+    "data-file.external-paths.weights": (_are_integers, "it is whole numbers with commas between them"),
     "data-file.path-directory": (_is_inner_path, "it is a directory inside that of the table, as data"),
     "global-index.external-path": (_has_scheme, "it is a path with a scheme, as s3://bucket/indexes"),
-    "lookup.cache.high-priority-pool-ratio": (_is_share, "it is in the range [0, 1)"),
+    "lookup.cache.high-priority-pool-ratio": (_is_fraction, "it is in the range [0, 1)"),
     "manifest.format": (lambda text: text.lower() in _MANIFEST_FORMATS, f"there are {', '.join(_MANIFEST_FORMATS)}"),
     "manifest.full-compaction-threshold-size": (_is_size_above_zero, "it is more than 0"),
     "metastore.tag-to-partition.preview": (
         lambda text: text.lower() in _TAG_MODES,
         f"there are {', '.join(_TAG_MODES)}",
     ),
-    "read.batch-size": (lambda text: 1 <= int(text) <= MOST_BATCH_ROWS, f"it is between 1 and {MOST_BATCH_ROWS} rows"),
+    "read.batch-size": (lambda text: 1 <= int(text) <= MAX_BATCH_ROWS, f"it is between 1 and {MAX_BATCH_ROWS} rows"),
     "scan.manifest.parallelism": (lambda text: int(text) >= 1, "it is 1 or more"),
     "sort-spill-threshold": (lambda text: int(text) >= 2, "it cannot be smaller than 2"),
     "spill-compression": (lambda text: text.lower() in _SPILL_CODECS, f"there are {', '.join(_SPILL_CODECS)}"),

@@ -32,7 +32,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from lakekit.ddl.table_definition import type_of
+from lakekit.ddl.table_definition import to_paimon_type
 from lakekit.errors import HIDDEN, InvalidOption, SchemaMismatch, is_secret
 from lakekit.model.table_paths import ALLOWED_LOCATIONS
 from lakekit.options import table_options
@@ -52,14 +52,14 @@ if TYPE_CHECKING:
 
 
 Path: TypeAlias = tuple[str, ...]
-_PART = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
+_PATH_PART = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnPosition:
     """The position of a column: "first", "last", or "after" or "before" `column`."""
 
-    where: str
+    relation: str
     column: str | None = None
 
 
@@ -166,7 +166,7 @@ TableChange: TypeAlias = (
 )
 
 
-def path_of(name: str) -> Path:
+def parse_path(name: str) -> Path:
     """Return the parts of a name: between points, or between backquotes.
 
     Raises: `InvalidOption`, and `SchemaMismatch` for what is no text.
@@ -176,7 +176,7 @@ def path_of(name: str) -> Path:
         raise SchemaMismatch(msg)
     parts, at = [], 0
     while at <= len(name):
-        part = _PART.match(name, at)
+        part = _PATH_PART.match(name, at)
         if part is None or (part.end() < len(name) and name[part.end()] != "."):
             msg = (
                 f"{name!r} names no column: parts stand between points, those that hold a point or a backquote "
@@ -198,15 +198,15 @@ def _column_position(after: str | None, before: str | None, *, first: bool, last
         position
         for position, is_given in (
             (
-                ColumnPosition(where="after", column=None if after is None else join_path(path_of(after))),
+                ColumnPosition(relation="after", column=None if after is None else join_path(parse_path(after))),
                 after is not None,
             ),
             (
-                ColumnPosition(where="before", column=None if before is None else join_path(path_of(before))),
+                ColumnPosition(relation="before", column=None if before is None else join_path(parse_path(before))),
                 before is not None,
             ),
-            (ColumnPosition(where="first"), first),
-            (ColumnPosition(where="last"), last),
+            (ColumnPosition(relation="first"), first),
+            (ColumnPosition(relation="last"), last),
         )
         if is_given
     ]
@@ -238,7 +238,9 @@ def add_column(
     Raises: `SchemaMismatch` for a text that names no type, `TypeError` for two positions.
     """
     position = _column_position(after, before, first=first, last=last)
-    return AddColumn(path=path_of(name), type=type_of(type, name), position=position, default=default, comment=comment)
+    return AddColumn(
+        path=parse_path(name), type=to_paimon_type(type, name), position=position, default=default, comment=comment
+    )
 
 
 def rename_column(name: str, new_name: str) -> RenameColumn:
@@ -249,12 +251,12 @@ def rename_column(name: str, new_name: str) -> RenameColumn:
     if not new_name:
         msg = "a column's new name is a text that is not empty"
         raise InvalidOption(msg, key="new_name", value="")
-    return RenameColumn(path=path_of(name), new_name=new_name)
+    return RenameColumn(path=parse_path(name), new_name=new_name)
 
 
 def drop_column(name: str) -> DropColumn:
     """Drop a column, for `t.alter`. A column added later under its name is another one."""
-    return DropColumn(path=path_of(name))
+    return DropColumn(path=parse_path(name))
 
 
 def update_type(name: str, type: str | DataType | pl.DataType | type[pl.DataType]) -> UpdateType:  # noqa: A002 - what users call it
@@ -262,7 +264,7 @@ def update_type(name: str, type: str | DataType | pl.DataType | type[pl.DataType
 
     Whether it takes nulls stays as it is, unless the type says NOT NULL.
     """
-    return UpdateType(path=path_of(name), type=type_of(type, name))
+    return UpdateType(path=parse_path(name), type=to_paimon_type(type, name))
 
 
 def update_nullability(name: str, *, nullable: bool) -> UpdateNullability:
@@ -270,17 +272,17 @@ def update_nullability(name: str, *, nullable: bool) -> UpdateNullability:
 
     The option `alter-column-null-to-not-null.disabled` forbids the latter by default.
     """
-    return UpdateNullability(path=path_of(name), nullable=nullable)
+    return UpdateNullability(path=parse_path(name), nullable=nullable)
 
 
 def update_comment(name: str, comment: str | None) -> UpdateComment:
     """Change the comment of a column, for `t.alter`; None removes it."""
-    return UpdateComment(path=path_of(name), comment=comment)
+    return UpdateComment(path=parse_path(name), comment=comment)
 
 
 def update_default(name: str, default: str | None) -> UpdateDefault:
     """Change the value of rows written without the column, as text, for `t.alter`; None for null."""
-    return UpdateDefault(path=path_of(name), default=default)
+    return UpdateDefault(path=parse_path(name), default=default)
 
 
 def move_column(
@@ -294,7 +296,7 @@ def move_column(
     if position is None:
         msg = "a column is moved to a place: give one of after=, before=, first=True, last=True"
         raise TypeError(msg)
-    return MoveColumn(name=join_path(path_of(name)), position=position)
+    return MoveColumn(name=join_path(parse_path(name)), position=position)
 
 
 def set_option(key: str, value: Any) -> SetOption:
@@ -318,7 +320,7 @@ def set_comment(comment: str | None) -> SetComment:
 # ---- options as texts ---------------------------------------------------------
 
 
-FIELDS = "fields."
+FIELD_OPTION_PREFIX = "fields."
 _FORMER_KEYS = {"deletion-vectors": "deletion-vectors.enabled"}
 """What older documents called an option that no release ever read under that name."""
 _FORMER_FUNCTIONS = {"first_not_null_value": "first_non_null_value"}
@@ -331,7 +333,7 @@ _MIN_SIMILARITY = 0.8
 _STRIPPED_TYPES = ("boolean", "integer", "long", "number")
 
 
-def texts_of(options: Mapping[str, Any] | None) -> dict[str, str]:
+def normalize_options(options: Mapping[str, Any] | None) -> dict[str, str]:
     """Return checked texts by today's keys.
 
     Raises: `InvalidOption` for an invalid value, or two values for one option under different names.
@@ -354,7 +356,7 @@ def texts_of(options: Mapping[str, Any] | None) -> dict[str, str]:
 
 def normalize_option(name: str, value: Any) -> tuple[str, str]:
     """Return today's key of one option, and its checked text."""
-    key = key_of(name)
+    key = normalize_key(name)
     if key == ALLOWED_LOCATIONS:
         msg = (
             f"{ALLOWED_LOCATIONS} is the caller's, and is kept in no table: give it to lk.open(options=) or "
@@ -390,19 +392,20 @@ def _canonical_text(option: Option, text: str, key: str) -> str:
     return text.strip() if option.type in _STRIPPED_TYPES else text
 
 
-def key_of(name: str) -> str:
+def normalize_key(name: str) -> str:
     """Return today's key of an option, with no blanks in the column list of a sequence group."""
     if not isinstance(name, str):
         msg = f"an option's key is a text; found {type(name).__name__}"
         raise TypeError(msg)
     key = own_key(name.strip())
     key = _FORMER_KEYS.get(key, key)
-    if key.startswith(FIELDS) and key.endswith("." + SEQUENCE_GROUP):
-        return f"{FIELDS}{strip_name_list(key[len(FIELDS) : -len(SEQUENCE_GROUP) - 1])}.{SEQUENCE_GROUP}"
+    if key.startswith(FIELD_OPTION_PREFIX) and key.endswith("." + SEQUENCE_GROUP):
+        names = key[len(FIELD_OPTION_PREFIX) : -len(SEQUENCE_GROUP) - 1]
+        return f"{FIELD_OPTION_PREFIX}{strip_name_list(names)}.{SEQUENCE_GROUP}"
     return key
 
 
-def names_of(key: str) -> tuple[str, ...]:
+def stored_keys(key: str) -> tuple[str, ...]:
     """Return every key under which a schema file may hold an option: its own and older ones."""
     return (key, *(old for old, now in OLDER_KEYS.items() if now == key))
 
@@ -413,7 +416,7 @@ def strip_name_list(text: str) -> str:
 
 
 def _field_option(key: str) -> str | None:
-    return key.rpartition(".")[2] if key.startswith(FIELDS) else None
+    return key.rpartition(".")[2] if key.startswith(FIELD_OPTION_PREFIX) else None
 
 
 def _value_text(key: str, value: object) -> str:
@@ -429,7 +432,7 @@ def _value_text(key: str, value: object) -> str:
 def _warn_near(key: str) -> None:
     """Warn of an unknown option that resembles a known one."""
     candidates = [*BY_KEY, *OLDER_KEYS, *IGNORED_KEYS]
-    if key.startswith(FIELDS) and key.count(".") >= 2:
+    if key.startswith(FIELD_OPTION_PREFIX) and key.count(".") >= 2:
         column, _, option = key.rpartition(".")
         candidates = [f"{column}.{name}" for name in (*FIELD_KEYS, SEQUENCE_GROUP)]
         near = [
@@ -489,8 +492,8 @@ def apply_option_change(
     old = _find_option(before.texts, key)
     _check_fixed(before, key, old, text, has_snapshots)
     if old != text and has_snapshots():
-        _check_mode(before, key, text)
-    for name in names_of(key):
+        _check_scan_mode_change(before, key, text)
+    for name in stored_keys(key):
         options.pop(name, None)
     options[key] = text
 
@@ -499,7 +502,7 @@ def apply_option_reset(
     options: dict[str, str], before: TableOptions, key: str, *, has_snapshots: Callable[[], bool]
 ) -> None:
     """Remove an option from `options`, if it is set. Raises `InvalidOption` where it is fixed."""
-    key = key_of(key)
+    key = normalize_key(key)
     old = _find_option(before.texts, key)
     _check_fixed(before, key, old, None, has_snapshots)
     if old is not None and has_snapshots():
@@ -507,13 +510,13 @@ def apply_option_reset(
             raise InvalidOption(
                 "Cannot reset bucket. Files lie in buckets by that number; t.rescale changes it", key=key
             )
-        _check_mode(before, key, None)
-    for name in names_of(key):
+        _check_scan_mode_change(before, key, None)
+    for name in stored_keys(key):
         options.pop(name, None)
 
 
 def _find_option(options: dict[str, str] | Any, key: str) -> str | None:
-    return next((options[name] for name in names_of(key) if name in options), None)
+    return next((options[name] for name in stored_keys(key) if name in options), None)
 
 
 def _value(key: str, text: str | None) -> Any:
@@ -551,7 +554,7 @@ def _is_same_value(key: str, old: str | None, new: str | None) -> bool:
         return False
 
 
-def _check_mode(before: TableOptions, key: str, text: str | None) -> None:
+def _check_scan_mode_change(before: TableOptions, key: str, text: str | None) -> None:
     why = table_options.immutable_reason(before, key, _value(key, text)) if key in BY_KEY else None
     if why is not None:
         raise InvalidOption(why, key=key, value=text)

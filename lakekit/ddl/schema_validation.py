@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakekit.data_file.file_metadata import indexes_of, unread_options
+from lakekit.data_file.file_metadata import ignored_index_options, index_definitions
 from lakekit.ddl import table_definition
-from lakekit.ddl.option_values import check_values
-from lakekit.ddl.table_definition import format_list, parts_of
+from lakekit.ddl.option_values import check_option_values
+from lakekit.ddl.table_definition import format_list, iter_nested_types
 from lakekit.errors import ColumnNotFound, InvalidOption, LakekitError, SchemaMismatch, Unsupported
 from lakekit.format.avro_writer import name_problem
 from lakekit.lsm import aggregates, merge
@@ -48,7 +48,7 @@ def check_formats(schema: TableSchema, options: TableOptions) -> None:
         schema, (name, *(level_format.strip().lower() for level_format in options.file_format_per_level.values()))
     )
     for column in schema.fields:
-        if (wrong := _refuses(name, column)) is not None:
+        if (wrong := _format_problem(name, column)) is not None:
             raise SchemaMismatch(f"{wrong}. Change the type, or use another file.format", column=column.name)
     for level, named in options.file_format_per_level.items():
         _check_format_name(named.strip().lower())
@@ -75,7 +75,7 @@ def _check_names(schema: TableSchema, formats: Sequence[str]) -> None:
     names = [
         (column.name, part)
         for column in schema.fields
-        for part in (column.name, *(f.name for t in parts_of(column.type) for f in t.fields))
+        for part in (column.name, *(f.name for t in iter_nested_types(column.type) for f in t.fields))
     ]
     for column, name in names:
         if "avro" in formats and name == column and (wrong := name_problem(name)) is not None:
@@ -103,16 +103,16 @@ def _check_format_name(name: str) -> None:
         )
 
 
-def _refuses(name: str, column: Field) -> str | None:
-    for t in parts_of(column.type):
-        if name == "avro" and (wrong := _avro(t)) is not None:
+def _format_problem(name: str, column: Field) -> str | None:
+    for t in iter_nested_types(column.type):
+        if name == "avro" and (wrong := _avro_problem(t)) is not None:
             return f"column {column.name}: {wrong}"
-        if name == "orc" and (wrong := _orc(t)) is not None:
+        if name == "orc" and (wrong := _orc_problem(t)) is not None:
             return f"column {column.name}: {wrong}"
     return None
 
 
-def _avro(t: DataType) -> str | None:
+def _avro_problem(t: DataType) -> str | None:
     if t.root in TIMESTAMPS and (t.precision or 0) > 6:
         return f"Avro does not support TIMESTAMP type with precision: {t.precision}, it holds 6 digits at most"
     if t.root == "TIME" and (t.precision or 0) > 3:
@@ -122,7 +122,7 @@ def _avro(t: DataType) -> str | None:
     return f"Avro: Unsupported to derive Schema for type: {t}" if t.root == "VARIANT" else None
 
 
-def _orc(t: DataType) -> str | None:
+def _orc_problem(t: DataType) -> str | None:
     return f"ORC: Unsupported type: {t}" if t.root == "VARIANT" else None
 
 
@@ -312,7 +312,7 @@ def _find_first_key(keys: Sequence[str], texts: Mapping[str, str]) -> str | None
 # ---- schema validation ------------------------------------------------------------
 
 
-_TIMES = ("INT", "BIGINT", "TIMESTAMP", "TIMESTAMP_LTZ")
+_TIME_FIELD_TYPES = ("INT", "BIGINT", "TIMESTAMP", "TIMESTAMP_LTZ")
 
 
 def check_schema(schema: TableSchema, where: str, *, has_branch: Callable[[str], bool] = lambda _: False) -> None:
@@ -405,7 +405,7 @@ def _check_expiry(schema: TableSchema, options: TableOptions) -> None:
         raise ColumnNotFound(
             f"Can not find time field {name} for record level expire; columns are {', '.join(schema.names)}", name=name
         )
-    if schema.field(name).type.root not in _TIMES:
+    if schema.field(name).type.root not in _TIME_FIELD_TYPES:
         raise SchemaMismatch(
             "The record level time field type should be one of INT, BIGINT, or TIMESTAMP, but field type is "
             f"{schema.field(name).type}.",
@@ -543,8 +543,8 @@ def _find_write_problem(schema: TableSchema) -> LakekitError | None:
                 continue  # of a function that is not there, or not installed, other checks speak
     options = TableOptions.parse(schema.options, kind="key" if schema.primary_keys else "append")
     try:
-        indexes_of(schema, options)
-        check_values(schema, options)
+        index_definitions(schema, options)
+        check_option_values(schema, options)
     except (InvalidOption, Unsupported) as error:
         return error
     return None
@@ -564,7 +564,7 @@ def ignored_options(schema: TableSchema) -> Iterator[str]:
                 )
     options = TableOptions.parse(schema.options)
     try:
-        indexes = indexes_of(schema, options)
+        indexes = index_definitions(schema, options)
     except LakekitError:
         return
-    yield from unread_options(indexes, options)
+    yield from ignored_index_options(indexes, options)

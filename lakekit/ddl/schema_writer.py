@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lakekit.ddl.apply_changes import apply_changes
-from lakekit.ddl.schema_changes import SetOption, texts_of
+from lakekit.ddl.schema_changes import SetOption, normalize_options
 from lakekit.ddl.schema_validation import check_reference_can_write, check_schema, ignored_options
 from lakekit.ddl.table_definition import check_default, define_table
 from lakekit.errors import Corrupt, InvalidOption, RetriesExhausted, SchemaMismatch, TableAlreadyExists, Unsupported
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from lakekit.metadata.table_context import HeldLock, TableContext, TableLocation
     from lakekit.types import Field
 
-MADE_BY_CATALOGS = {OBJECTS: "cat.create_object_table", "format-table": "cat.create_format_table"}
+CATALOG_ONLY_TYPES = {OBJECTS: "cat.create_object_table", "format-table": "cat.create_format_table"}
 """Kinds of tables that folders are, and what begins one."""
-MOST_RACES = 200
+MAX_RACES = 200
 """Races that one change of a schema may lose; each is a change by another writer meanwhile."""
 
 
-def create(
+def create_table_schema(
     location: TableLocation,
     fields: Iterable[Field],
     *,
@@ -60,8 +60,8 @@ def create(
     schema = make_first_schema(
         location, fields, primary_keys=primary_keys, partition_keys=partition_keys, options=options, comment=comment
     )
-    put_first(location, schema)
-    warn(schema)
+    write_first_schema(location, schema)
+    warn_ignored_options(schema)
     return schema
 
 
@@ -74,18 +74,18 @@ def make_first_schema(
     options: Mapping[str, Any] | None = None,
     comment: str | None = None,
 ) -> TableSchema:
-    """Return the first schema of a table, checked as a whole; nothing is written. Raises as `create`."""
+    """Return the first schema of a table, checked as a whole; nothing is written. Raises as `create_table_schema`."""
     numbered, highest = assign_ids(fields)
-    texts = texts_of(options)
+    texts = normalize_options(options)
     if texts.get("auto-create", "false").strip().lower() == "true":
         raise InvalidOption(
             "The value of auto-create property should be false. lk.create makes the table itself",
             key="auto-create",
             value="true",
         )
-    if (kind := texts.get("type", "")) in MADE_BY_CATALOGS:
+    if (kind := texts.get("type", "")) in CATALOG_ONLY_TYPES:
         raise Unsupported(
-            f"{location.name} would be of type {kind}, whose rows no manifest lists: {MADE_BY_CATALOGS[kind]} makes "
+            f"{location.name} would be of type {kind}, whose rows no manifest lists: {CATALOG_ONLY_TYPES[kind]} makes "
             "such tables",
             feature=kind,
         )
@@ -106,11 +106,11 @@ def make_first_schema(
     check_schema(schema, location.name)
     check_reference_can_write(schema)
     check_supported(texts)
-    _bytes(schema)
+    _encode_checked(schema)
     return schema
 
 
-def put_first(location: TableLocation, schema: TableSchema) -> None:
+def write_first_schema(location: TableLocation, schema: TableSchema) -> None:
     """Write the first schema of a table, where there is none.
 
     Raises: `TableAlreadyExists`, `CommitStateUnknown`.
@@ -120,13 +120,13 @@ def put_first(location: TableLocation, schema: TableSchema) -> None:
         if not create_exclusive(
             location.storage,
             location.paths.schema(schema.id),
-            _bytes(schema),
+            _encode_checked(schema),
             check_lock=table_context.lock_check(claim),
         ):
             raise table_already_exists(location)
 
 
-def alter(ctx: TableContext, changes: Sequence[TableChange]) -> TableSchema:
+def alter_schema(ctx: TableContext, changes: Sequence[TableChange]) -> TableSchema:
     """Write the next schema with all of the changes, and return it.
 
     Raises what `apply_changes` and `check_schema` raise, `RetriesExhausted` if other writers keep writing schemas
@@ -136,12 +136,12 @@ def alter(ctx: TableContext, changes: Sequence[TableChange]) -> TableSchema:
         made = _write_next_schema(ctx.location, changes, claim)
     table_context.schema_changed(ctx, made)
     if any(isinstance(change, SetOption) for change in changes):
-        warn(made)
+        warn_ignored_options(made)
     return made
 
 
 def plan_next_schema(location: TableLocation, changes: Sequence[TableChange]) -> TableSchema:
-    """Return the next schema as `alter` would write it now; nothing is written.
+    """Return the next schema as `alter_schema` would write it now; nothing is written.
 
     Raises what `apply_changes` and `check_schema` raise.
     """
@@ -163,22 +163,22 @@ def plan_next_schema(location: TableLocation, changes: Sequence[TableChange]) ->
 
 
 def _write_next_schema(location: TableLocation, changes: Sequence[TableChange], claim: HeldLock) -> TableSchema:
-    for _ in range(MOST_RACES):
+    for _ in range(MAX_RACES):
         schema = plan_next_schema(location, changes)
         claim.check()
         if create_exclusive(
             location.storage,
             location.paths.schema(schema.id),
-            _bytes(schema),
+            _encode_checked(schema),
             check_lock=table_context.lock_check(claim),
         ):
             return schema
     raise RetriesExhausted(
-        f"{location.name}: {MOST_RACES} times another writer made the next schema first; nothing was changed, try again"
+        f"{location.name}: {MAX_RACES} times another writer made the next schema first; nothing was changed, try again"
     )
 
 
-def _bytes(schema: TableSchema) -> bytes:
+def _encode_checked(schema: TableSchema) -> bytes:
     """Return the bytes of the schema file, read back: `SchemaMismatch` for what no file can hold."""
     try:
         data = schema.to_json()
@@ -202,7 +202,7 @@ def table_already_exists(location: TableLocation) -> TableAlreadyExists:
     )
 
 
-def warn(schema: TableSchema) -> None:
+def warn_ignored_options(schema: TableSchema) -> None:
     """Warn of what the reference passes over without a word."""
     for doubt in ignored_options(schema):
         warn_user(doubt)

@@ -192,7 +192,7 @@ def check_names(schema: TableSchema) -> None:
                 column=name,
             )
     for part in schema.fields:
-        for row in (t for t in parts_of(part.type) if t.root == "ROW"):
+        for row in (t for t in iter_nested_types(part.type) if t.root == "ROW"):
             _check_fields(part.name, [inner.name for inner in row.fields])
 
 
@@ -214,19 +214,19 @@ def _check_fields(column: str, names: Sequence[str]) -> None:
 def check_types(schema: TableSchema) -> None:
     """Check that lakekit has every type. Raises `Unsupported`."""
     for part in schema.fields:
-        for t in parts_of(part.type):
+        for t in iter_nested_types(part.type):
             if t.root == "BLOB":
                 raise refuse(
                     "type.blob", f"column {part.name}", instead="Use BYTES, or make the table with the Java engine"
                 )
 
 
-def parts_of(t: DataType) -> Iterable[DataType]:
+def iter_nested_types(t: DataType) -> Iterable[DataType]:
     """Yield a type and every type inside it."""
     yield t
     for inner in (t.element, t.key, t.value, *(part.type for part in t.fields)):
         if inner is not None:
-            yield from parts_of(inner)
+            yield from iter_nested_types(inner)
 
 
 def check_bucket(schema: TableSchema, bucket: int, full_compaction: int | None) -> None:
@@ -297,7 +297,7 @@ def check_bucket(schema: TableSchema, bucket: int, full_compaction: int | None) 
 _SCHEMA_HINT = "a schema is a dict of Paimon types by column, a pl.Schema, a pa.Schema or a list of lk.Field"
 
 
-def fields_of(schema: Any) -> tuple[Field, ...]:
+def to_fields(schema: Any) -> tuple[Field, ...]:
     """Return the columns of `schema` as fields without ids.
 
     Raises: `SchemaMismatch` for an invalid type text, `Unsupported` for a type that Paimon has not, `TypeError` for
@@ -306,7 +306,7 @@ def fields_of(schema: Any) -> tuple[Field, ...]:
     if isinstance(schema, pa.Schema):
         return tuple(_field_from_arrow(part) for part in schema)
     if isinstance(schema, Mapping):
-        return tuple(Field(_name(name), type_of(t, name)) for name, t in schema.items())
+        return tuple(Field(_check_column_name(name), to_paimon_type(t, name)) for name, t in schema.items())
     if hasattr(schema, "__arrow_c_stream__") or isinstance(schema, pl.LazyFrame):
         schema_text = "pl.Schema(frame.collect_schema())" if isinstance(schema, pl.LazyFrame) else "frame.schema"
         msg = f"{_SCHEMA_HINT}; found rows, a {type(schema).__name__}: give {schema_text}, then t.append(frame)"
@@ -322,7 +322,7 @@ def fields_of(schema: Any) -> tuple[Field, ...]:
     return fields
 
 
-def type_of(value: Any, column: str) -> DataType:
+def to_paimon_type(value: Any, column: str) -> DataType:
     """Return the Paimon type of a type text, or of a type of Polars or Arrow."""
     if isinstance(value, DataType):
         return value
@@ -351,7 +351,7 @@ def _field_from_arrow(part: pa.Field) -> Field:
     )
 
 
-def _name(name: object) -> str:
+def _check_column_name(name: object) -> str:
     if not isinstance(name, str):
         msg = f"a column's name is a text; found {type(name).__name__}"
         raise TypeError(msg)

@@ -31,7 +31,7 @@ from pyroaring import BitMap
 from lakekit.columns import KIND, ROW, SEQUENCE, col, cols, internal, without_empty_chunks
 from lakekit.commit.overwrite import Overwrite
 from lakekit.dml.matching_rows import TargetRows
-from lakekit.dml.row_change import RowChange, RowChangeSpec, delete_rows, drop, mark
+from lakekit.dml.row_change import RowChange, RowChangeSpec, delete_files, delete_rows, write_deletion_vectors
 from lakekit.errors import InvalidOption, SchemaMismatch
 from lakekit.lsm import merge
 from lakekit.model.data_file import RowKind
@@ -77,7 +77,7 @@ def delete_spec(ctx: TableContext, where: pl.Expr | str) -> RowChangeSpec:
     replaces = Overwrite.entire_table() if everything and target.snapshot is not None and not row_by_row else None
     partitions = [] if everything is False else None if row_by_row or replaces is not None else target.partitions(expr)
     if partitions:
-        replaces = Overwrite.exactly(partitions)
+        replaces = Overwrite.serialized(partitions)
     by_rows = ctx.kind == "key" and merge_applies_deletes(ctx)
     return RowChangeSpec(
         ctx=ctx,
@@ -101,8 +101,8 @@ def _delete_by_rows(change: RowChange, target: TargetRows, *, expr: pl.Expr) -> 
 
 
 def _delete_stored_rows(change: RowChange, target: TargetRows, *, expr: pl.Expr) -> None:
-    stored = target.stored(expr)
-    delete_rows(change, stored, stored.marked(expr))
+    stored = target.file_rows(expr)
+    delete_rows(change, stored, stored.matching_positions(expr))
 
 
 def merge_applies_deletes(ctx: TableContext) -> bool:
@@ -355,24 +355,24 @@ def apply_assignments(rows: pl.DataFrame, values: list[pl.Expr], ctx: TableConte
 
 def _update_by_vectors(change: RowChange, target: TargetRows, expr: pl.Expr, values: list[pl.Expr]) -> None:
     """Mark old rows by deletion vectors, and append new ones."""
-    stored, marked = target.stored(expr), BitMap()
+    stored, marked = target.file_rows(expr), BitMap()
     for batch in stored.batches(stored.rows(expr)):
         marked |= BitMap(batch[ROW].to_numpy())
         change.write(apply_assignments(batch, values, change.ctx))
-    mark(change, stored, marked)
+    write_deletion_vectors(change, stored, marked)
 
 
 def _rewrite_files(change: RowChange, target: TargetRows, expr: pl.Expr, values: list[pl.Expr]) -> None:
     """Rewrite the files with marked rows, each row in its place."""
-    stored = target.stored(expr)
-    marked = stored.marked(expr)
-    touched = stored.touched(marked)
+    stored = target.file_rows(expr)
+    marked = stored.matching_positions(expr)
+    touched = stored.files_with_marks(marked)
     for at in touched:
-        file_rows, positions = stored.narrowed([at]), stored.positions(at, marked)
+        file_rows, positions = stored.select_files([at]), stored.positions(at, marked)
         for batch in file_rows.batches(file_rows.rows(masked=False)):
             hit = pl.Series(np.isin(batch[ROW].to_numpy(), positions))
             change.write(_update_batch(batch, hit, values, change.ctx))
-    drop(change, stored, touched)
+    delete_files(change, stored, touched)
 
 
 def _update_batch(batch: pl.DataFrame, hit: pl.Series, values: list[pl.Expr], ctx: TableContext) -> pl.DataFrame:

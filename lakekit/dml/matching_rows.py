@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     Positions = NDArray[np.unsignedinteger]
 
 
-def check_places(plan: Plan, expr: pl.Expr | None) -> None:
+def check_row_buckets(plan: Plan, expr: pl.Expr | None) -> None:
     """Raise `Corrupt` where a matching row of a key table lies in another bucket than that of its key.
 
     pypaimon 2.1.0 places rows by the default function whatever `bucket-function.type` says. A delete or a new version
@@ -82,7 +82,7 @@ def _check_bucket(plan: Plan, expr: pl.Expr | None, number: int) -> None:
     ):
         for batch in collect_batches(matching.select(cols([field.name for field in fields]))):
             columns, types = bucket_assigners.key_columns(batch, fields)
-            right = hashing.buckets(ctx.options.bucket_function_type, columns, types, ctx.options.bucket)
+            right = hashing.assign_buckets(ctx.options.bucket_function_type, columns, types, ctx.options.bucket)
             if (right != number).any():
                 raise _misplaced_rows(ctx, plan, number, int(right[right != number][0]))
 
@@ -106,7 +106,7 @@ def _misplaced_rows(ctx: TableContext, plan: Plan, number: int, right: int) -> C
 
 _LOSSY_READ_OPTIONS = ("scan.ignore-lost-files", "scan.ignore-corrupt-files", "lakekit.timestamp-unit", "scan.bucket")
 """A caller's options of reading: what they hide or round must not decide what is kept."""
-_MOST_ROWS = 2**32 - 2
+_MAX_ROWS = 2**32 - 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +139,7 @@ class TargetRows:
 
     def plan(self, expr: pl.Expr | None = None) -> Plan:
         """Return the plan that reads the rows that satisfy a condition."""
-        condition = ScanFilter() if expr is None else self._condition(expr)
+        condition = ScanFilter() if expr is None else self._scan_filter(expr)
         plan = plans.plan_read(self.ctx, Position(snapshot=self.snapshot), condition)
         if self.part is not None:
             number, count = self.part
@@ -166,7 +166,7 @@ class TargetRows:
         be computed, `Corrupt` where such rows lie in another bucket than that of their keys.
         """
         plan = self.plan(expr)
-        check_places(plan, expr)
+        check_row_buckets(plan, expr)
         frame = lazy_frames.scan_merged([plan], self.ctx.schema.fields)
         matching = then(frame if expr is None else polars_pushdown.filter_rows(frame, expr, self.schema))
         with (
@@ -175,7 +175,7 @@ class TargetRows:
         ):
             yield from collect_batches(matching)
 
-    def stored(self, expr: pl.Expr | None = None) -> FileRows:
+    def file_rows(self, expr: pl.Expr | None = None) -> FileRows:
         """Return the files that may hold matching rows, each row the only one of its key.
 
         Raises: `InvalidOption` where rows are merged from several files.
@@ -190,9 +190,9 @@ class TargetRows:
                 key="merge-engine",
                 value=engine,
             )
-        return FileRows.of(plan, plan.raw)
+        return FileRows.from_plan(plan, plan.raw)
 
-    def _condition(self, expr: pl.Expr) -> ScanFilter:
+    def _scan_filter(self, expr: pl.Expr) -> ScanFilter:
         schema = self.ctx.schema
         return polars_pushdown.condition_of(polars_pushdown.filters_of(expr, self.schema), schema)[0]
 
@@ -248,14 +248,14 @@ class FileRows:
     deleted_positions: Mapping[str, Positions]
 
     @staticmethod
-    def of(plan: Plan, at: NDArray[np.int64]) -> FileRows:
+    def from_plan(plan: Plan, at: NDArray[np.int64]) -> FileRows:
         """Return the files of a plan. Raises `LimitExceeded` for too many rows."""
         entries = plan.entries.take(at)
         files = entries.files()
         names = {file.name: plan.vectors[file.name] for file in files if file.name in plan.vectors}
-        if sum(file.row_count for file in files) > _MOST_ROWS:
+        if sum(file.row_count for file in files) > _MAX_ROWS:
             raise LimitExceeded(
-                f"{plan.ctx.name}: this change would look through more than {_MOST_ROWS} rows. Make it a partition at "
+                f"{plan.ctx.name}: this change would look through more than {_MAX_ROWS} rows. Make it a partition at "
                 "a time"
             )
         return FileRows(
@@ -263,7 +263,7 @@ class FileRows:
             entries=entries,
             files=tuple(files),
             paths=tuple(data_file_paths(plan.ctx, entries)),
-            deleted_positions=deletion_vector_reader.load(plan.ctx, names) if names else {},
+            deleted_positions=deletion_vector_reader.load_positions(plan.ctx, names) if names else {},
         )
 
     @cached_property
@@ -272,7 +272,7 @@ class FileRows:
         return np.cumsum([0, *(file.row_count for file in self.files)])
 
     @cached_property
-    def places(self) -> list[tuple[bytes, int, int]]:
+    def bucket_ids(self) -> list[tuple[bytes, int, int]]:
         """Partition, bucket and number of buckets of each file."""
         columns = (
             self.entries.column(name).to_pylist() for name in ("partition", "bucket", "total_buckets")
@@ -297,14 +297,14 @@ class FileRows:
         )
         return frame if expr is None else polars_pushdown.filter_rows(frame, expr, polars_schema(fields))
 
-    def marked(self, expr: pl.Expr) -> BitMap:
+    def matching_positions(self, expr: pl.Expr) -> BitMap:
         """Return the numbers of the rows that satisfy a condition."""
         matching = BitMap()
         for batch in self.batches(self.rows(expr).select(ROW)):
             matching |= BitMap(batch[ROW].to_numpy())
         return matching
 
-    def without(self, at: int, marked: BitMap, system: Sequence[str] = ()) -> pl.LazyFrame:
+    def unmarked_rows(self, at: int, marked: BitMap, system: Sequence[str] = ()) -> pl.LazyFrame:
         """Return the rows of one file that are not marked, in the file's order."""
         ctx, file = self.plan.ctx, self.files[at]
         deletions = {file.name: self.positions(at, marked, also_deleted=True)}
@@ -318,7 +318,7 @@ class FileRows:
             snapshot_id=self._snapshot_id,
         )
 
-    def touched(self, marked: BitMap) -> list[int]:
+    def files_with_marks(self, marked: BitMap) -> list[int]:
         """Return the indices of the files that hold marked rows."""
         counts = [
             marked.range_cardinality(int(start), int(end))
@@ -336,7 +336,7 @@ class FileRows:
         before = self.deleted_positions.get(self.files[at].name) if also_deleted else None
         return own if before is None else np.union1d(own, before.astype(np.uint64))
 
-    def narrowed(self, at: Sequence[int]) -> FileRows:
+    def select_files(self, at: Sequence[int]) -> FileRows:
         """Return some of the files, with their rows numbered again from 0."""
         files, paths = tuple(self.files[index] for index in at), tuple(self.paths[index] for index in at)
         return FileRows(

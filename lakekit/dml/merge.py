@@ -86,9 +86,9 @@ def fill(change: RowChange, plan: MergePlan, target: TargetRows) -> None:
     """
     merging = _MergeRun(change=change, plan=plan, target=target)
     if target.ctx.kind == "key":
-        merging.keyed()
+        merging.merge_by_key()
     else:
-        merging.stored()
+        merging.merge_by_position()
 
 
 def _check_key_deletes(ctx: TableContext) -> None:
@@ -116,36 +116,36 @@ class _MergeRun:
         return self.change.ctx
 
     @property
-    def _near(self) -> pl.Expr | None:
+    def _rows_to_read(self) -> pl.Expr | None:
         """Return the condition of the target rows to read; None for all, where unmatched ones matter too."""
         return None if self.plan.not_matched_by_source else self.plan.target_filter
 
     # ---- key tables
 
-    def keyed(self) -> None:
+    def merge_by_key(self) -> None:
         """Write rows with row kinds; a target row is identified by its key."""
         keys = list(dict.fromkeys((*self.ctx.schema.partition_keys, *self.ctx.schema.primary_keys)))
         seen: list[pl.DataFrame] = [pl.DataFrame(schema={name: self.target.schema[name] for name in keys})]
-        for batch in self.target.batches(self._near, self._paired):
+        for batch in self.target.batches(self._rows_to_read, self._join_source):
             self.matched |= BitMap(batch[SOURCE_ROW].to_numpy())
             seen.append(batch.select(cols(keys)))
-            self._write(batch, self.plan.matched)
+            self._write_by_kind(batch, self.plan.matched)
         matched_keys = pl.concat(seen, rechunk=True)
         if self.plan.matched and matched_keys.is_duplicated().any():
-            raise self._twice(matched_keys.filter(matched_keys.is_duplicated()).row(0, named=True))
+            raise self._make_conflict(matched_keys.filter(matched_keys.is_duplicated()).row(0, named=True))
         if self.plan.not_matched_by_source:
             alone = matched_keys.unique()
             for batch in self.target.batches(
                 None,
                 lambda rows: _with_action_number(
-                    rows.join(alone.lazy(), on=cols(keys), how="anti", nulls_equal=True), self._by_source
+                    rows.join(alone.lazy(), on=cols(keys), how="anti", nulls_equal=True), self._actions_without_source
                 ),
             ):
-                self._write(batch, self._by_source)
-        self._insert()
+                self._write_by_kind(batch, self._actions_without_source)
+        self._insert_unmatched()
 
-    def _write(self, batch: pl.DataFrame, actions: Sequence[MergeAction]) -> None:
-        for action, rows in _parts(batch, actions):
+    def _write_by_kind(self, batch: pl.DataFrame, actions: Sequence[MergeAction]) -> None:
+        for action, rows in _split_batch_by_action(batch, actions):
             old = rows.select(cols(self.ctx.schema.names))
             if action.action == "delete":
                 self.change.write(as_deletes(old, self.ctx))
@@ -158,29 +158,31 @@ class _MergeRun:
 
     # ---- append tables
 
-    def stored(self) -> None:
+    def merge_by_position(self) -> None:
         """Change rows of files, which are identified by their positions."""
         if self.target.snapshot is None:
-            self._insert()
+            self._insert_unmatched()
             return
-        stored, removed, seen = self.target.stored(self._near), BitMap(), BitMap()
-        for batch in stored.batches(self._paired(stored.rows())):
+        stored, removed, seen = self.target.file_rows(self._rows_to_read), BitMap(), BitMap()
+        for batch in stored.batches(self._join_source(stored.rows())):
             self.matched |= BitMap(batch[SOURCE_ROW].to_numpy())
             mine = BitMap(batch[ROW].to_numpy())
             if self.plan.matched and (len(mine) < batch.height or mine.intersect(seen)):
-                raise self._twice(_find_duplicate_row(batch, mine & seen, self.ctx))
+                raise self._make_conflict(_find_duplicate_row(batch, mine & seen, self.ctx))
             seen |= mine
-            removed |= self._move(batch, self.plan.matched)
+            removed |= self._append_new_rows(batch, self.plan.matched)
         if self.plan.not_matched_by_source:
             unmatched = _without_rows(stored, seen)
-            for batch in stored.batches(_with_action_number(unmatched.rows(masked=False), self._by_source)):
-                removed |= self._move(batch, self._by_source)
-        self._insert()
+            for batch in stored.batches(
+                _with_action_number(unmatched.rows(masked=False), self._actions_without_source)
+            ):
+                removed |= self._append_new_rows(batch, self._actions_without_source)
+        self._insert_unmatched()
         delete_rows(self.change, stored, removed)
 
-    def _move(self, batch: pl.DataFrame, actions: Sequence[MergeAction]) -> BitMap:
+    def _append_new_rows(self, batch: pl.DataFrame, actions: Sequence[MergeAction]) -> BitMap:
         """Append the new rows of a batch, and return which old rows are removed."""
-        for action, rows in _parts(batch, actions):
+        for action, rows in _split_batch_by_action(batch, actions):
             if action.action == "update":
                 self.change.write(apply_assignments(rows, list(action.columns), self.ctx))
         acted = batch.filter(pl.col(_ACTION).is_not_null())
@@ -189,10 +191,10 @@ class _MergeRun:
     # ---- both
 
     @property
-    def _by_source(self) -> Sequence[MergeAction]:
+    def _actions_without_source(self) -> Sequence[MergeAction]:
         return self.plan.not_matched_by_source
 
-    def _paired(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+    def _join_source(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """Return each target row with each source row that it matches, and the clause that acts on it."""
         schema = {**self.target.schema, **self.plan.source.schema}
         return _with_action_number(
@@ -202,7 +204,7 @@ class _MergeRun:
             self.plan.matched,
         )
 
-    def _insert(self) -> None:
+    def _insert_unmatched(self) -> None:
         """Insert the unmatched source rows; last in key tables, where one replaces a deleted row of its key."""
         if not self.plan.not_matched:
             return
@@ -217,7 +219,7 @@ class _MergeRun:
             for batch in row_conversion.batches(frame, self.ctx, remedies=COMPUTED_VALUE_HINTS):
                 self.change.write(batch)
 
-    def _twice(self, row: dict[str, object]) -> MergeConflict:
+    def _make_conflict(self, row: dict[str, object]) -> MergeConflict:
         shown = ", ".join(f"{name}={value!r}" for name, value in row.items())
         return MergeConflict(
             "Can't execute this MergeInto when there are some target rows that each of them match more than one "
@@ -229,7 +231,9 @@ class _MergeRun:
 
 def split_by_action(rows: pl.DataFrame, actions: Sequence[MergeAction]) -> list[tuple[MergeAction, pl.DataFrame]]:
     """Return the rows that each clause acts on, without those of no clause."""
-    return list(_parts(_with_action_number(without_empty_chunks(rows).lazy(), actions).collect(), actions))
+    return list(
+        _split_batch_by_action(_with_action_number(without_empty_chunks(rows).lazy(), actions).collect(), actions)
+    )
 
 
 def _with_action_number(rows: pl.LazyFrame, actions: Sequence[MergeAction]) -> pl.LazyFrame:
@@ -240,7 +244,9 @@ def _with_action_number(rows: pl.LazyFrame, actions: Sequence[MergeAction]) -> p
     return rows.with_columns(number.alias(_ACTION))
 
 
-def _parts(batch: pl.DataFrame, actions: Sequence[MergeAction]) -> Iterator[tuple[MergeAction, pl.DataFrame]]:
+def _split_batch_by_action(
+    batch: pl.DataFrame, actions: Sequence[MergeAction]
+) -> Iterator[tuple[MergeAction, pl.DataFrame]]:
     """Yield the rows that each clause acts on."""
     for number, action in enumerate(actions):
         rows = without_empty_chunks(batch.filter(pl.col(_ACTION) == number))

@@ -241,7 +241,8 @@ class MergePlan:
 
     `source` are the source rows, with the column `SOURCE_ROW` and with the prefix `MERGE_SOURCE_PREFIX` before each
     column name.
-    `match` is the condition under which two rows match. `target_filter` is a necessary condition on target rows that
+    `match` is the condition under which two rows match. `target_filter` is a necessary condition on target
+    rows that
     match any source row; None: no such condition is known.
     """
 
@@ -274,10 +275,10 @@ def build_merge_plan(
             "lk.when_not_matched_by_source"
         )
         raise TypeError(msg)
-    rows = _source(source, ctx)
+    rows = _read_source(source, ctx)
     target = polars_schema(ctx.schema.fields)
-    sides = _MergeColumns(ctx, target, _columns(rows))
-    match = sides.match(on)
+    sides = _MergeColumns(ctx, target, _source_schema(rows))
+    match = sides.match_condition(on)
     return MergePlan(
         source=rows,
         match=match,
@@ -294,7 +295,9 @@ def source_frame(plan: MergePlan, ctx: TableContext, rows: pl.DataFrame) -> Merg
     """Return the same plan with other source rows, whose column names have the prefix `MERGE_SOURCE_PREFIX` already."""
     source = rows.with_row_index(SOURCE_ROW)
     return replace(
-        plan, source=source, target_filter=_target_filter(plan.match, polars_schema(ctx.schema.fields), source)
+        plan,
+        source=source,
+        target_filter=_target_filter(plan.match, polars_schema(ctx.schema.fields), source),
     )
 
 
@@ -303,7 +306,7 @@ def target_only_condition(plan: MergePlan, ctx: TableContext) -> pl.Expr | None:
 
     It does not depend on the rows of the source.
     """
-    return _target_filter(plan.match, polars_schema(ctx.schema.fields), None, theirs=_columns(plan.source))
+    return _target_filter(plan.match, polars_schema(ctx.schema.fields), None, theirs=_source_schema(plan.source))
 
 
 def equi_join_columns(plan: MergePlan, ctx: TableContext) -> dict[str, str]:
@@ -319,11 +322,11 @@ def equi_join_columns(plan: MergePlan, ctx: TableContext) -> dict[str, str]:
     )
 
 
-def _columns(rows: pl.DataFrame) -> Schema:
+def _source_schema(rows: pl.DataFrame) -> Schema:
     return {name: rows.schema[name] for name in rows.columns if name != SOURCE_ROW}
 
 
-def _source(source: object, ctx: TableContext) -> pl.DataFrame:
+def _read_source(source: object, ctx: TableContext) -> pl.DataFrame:
     """Return all rows of the source; a source without rows and columns gets the table's columns."""
     frames = input_frames.open_input(source, ctx)
     pieces = list(frames.pieces(ctx))
@@ -348,15 +351,15 @@ class _MergeColumns:
     source: Schema
 
     @property
-    def both(self) -> Schema:
+    def combined_schema(self) -> Schema:
         return {**self.target, **self.source}
 
-    def match(self, on: Sequence[str] | pl.Expr | str) -> pl.Expr:
+    def match_condition(self, on: Sequence[str] | pl.Expr | str) -> pl.Expr:
         """Return the condition under which two rows match: equal columns, or a given condition."""
         if isinstance(on, str) and on in self.target and MERGE_SOURCE_PREFIX + on in self.source:
             on = [on]
         if isinstance(on, (str, pl.Expr)):
-            return self._joinable(self.condition(on, self.both, "on"))
+            return self._joinable(self.condition(on, self.combined_schema, "on"))
         columns: object = on
         names = list(columns) if isinstance(columns, Iterable) else []  # an iterator gives them once
         if not names or not all(isinstance(name, str) for name in names):
@@ -369,7 +372,7 @@ class _MergeColumns:
             if MERGE_SOURCE_PREFIX + name not in self.source:
                 raise self._no_source_column(name, "on")
             equal.append(self._equal(name))
-        return self._joinable(self.condition(reduce(and_, equal), self.both, "on"))
+        return self._joinable(self.condition(reduce(and_, equal), self.combined_schema, "on"))
 
     def _joinable(self, expr: pl.Expr) -> pl.Expr:
         """Return the expression, if Polars compares its columns without loss. Raises `SchemaMismatch`."""
@@ -401,7 +404,7 @@ class _MergeColumns:
             if isinstance(value, str)
             else self._expand_selectors(parse_expression(value, self.ctx.name, argument), argument)
         )
-        self._look(expr, schema, argument)
+        self._check_columns(expr, schema, argument)
         expr = resolve_condition(expr, schema, self.ctx.name, argument)
         if (beyond := non_elementwise_reason(expr, schema)) is not None:
             raise SchemaMismatch(
@@ -415,7 +418,7 @@ class _MergeColumns:
             WhenNotMatched: "when_not_matched",
             WhenNotMatchedBySource: "when_not_matched_by_source",
         }[type(clause)]
-        schema = {WhenMatched: self.both, WhenNotMatched: self.source, WhenNotMatchedBySource: self.target}[
+        schema = {WhenMatched: self.combined_schema, WhenNotMatched: self.source, WhenNotMatchedBySource: self.target}[
             type(clause)
         ]
         condition = (
@@ -456,7 +459,7 @@ class _MergeColumns:
             if isinstance(value, str)
             else self._expand_selectors(parsed, argument)
         )
-        self._look(expr, schema, argument)
+        self._check_columns(expr, schema, argument)
         return expr
 
     def _expand_selectors(self, expr: pl.Expr, argument: str) -> pl.Expr:
@@ -464,7 +467,7 @@ class _MergeColumns:
         if not expr.meta.has_multiple_outputs():
             return expr
         try:
-            if not set(used_columns(expr, self.both)) <= self.target.keys():
+            if not set(used_columns(expr, self.combined_schema)) <= self.target.keys():
                 if not is_picklable(expr):
                     why = (
                         "has a selector, a column of the source and a function of Python that does not pickle: write "
@@ -486,7 +489,7 @@ class _MergeColumns:
             )
         return expanded[0]
 
-    def _look(self, expr: pl.Expr, schema: Schema, argument: str) -> None:
+    def _check_columns(self, expr: pl.Expr, schema: Schema, argument: str) -> None:
         """Raise `ColumnNotFound` for an unknown column, or a column of a side that has no row in this clause."""
         for name in used_columns(expr, schema):
             if name in schema:

@@ -28,7 +28,7 @@ from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
 from lakekit.columns import KIND, SEQUENCE
 from lakekit.commit import abort
 from lakekit.commit.committer import commit_changes_once
-from lakekit.data_file.paths import file_names
+from lakekit.data_file.paths import make_file_names
 from lakekit.data_file.rolling_writer import WriteTarget, write_run
 from lakekit.metadata import manifest_reader
 from lakekit.model.commit_message import CommitMessage
@@ -114,8 +114,10 @@ class RowChange:
 class RowChangeSpec:
     """What a statement does to the rows that satisfy its condition, in some buckets as in all.
 
-    `fill` writes the change of the found rows. `only_adds` is that of `RowChange.of`. `by_bucket`: what happens in one
-    bucket, (partition, bucket), does not depend on the others. `replaces`: nothing is read, these partitions are
+    `fill` writes the change of the found rows. `only_adds` is that of `RowChange.of`. `by_bucket`: what happens
+    in one
+    bucket, (partition, bucket), does not depend on the others. `replaces`: nothing is read, these
+    partitions are
     dropped.
     """
 
@@ -130,13 +132,13 @@ class RowChangeSpec:
     def commit(self) -> RowChangeResult:
         """Commit all of it at once; nothing where there are no such rows."""
         if self.replaces is not None:
-            return RowChangeResult(commit=replace(self.ctx, self.replaces))
+            return RowChangeResult(commit=delete_partitions(self.ctx, self.replaces))
         with RowChange.of(self.ctx, only_adds=self.only_adds) as change:
             self.fill(change, self.target)
             return change.commit()
 
 
-def replace(ctx: TableContext, overwrite: Overwrite) -> Commit:
+def delete_partitions(ctx: TableContext, overwrite: Overwrite) -> Commit:
     """Commit the removal of partitions, or of everything: only metadata is read."""
     return commit_changes_once(ctx, (), commit_user=ctx.new_commit_user(), overwrite=overwrite)
 
@@ -149,7 +151,7 @@ def delete_rows(change: RowChange, stored: FileRows, marked: BitMap) -> None:
     if not marked:
         return
     if change.ctx.options.deletion_vectors_enabled:
-        mark(change, stored, marked)
+        write_deletion_vectors(change, stored, marked)
     elif change.ctx.kind == "append":
         rewrite_append_files(change, stored, marked)
     else:
@@ -161,21 +163,21 @@ def delete_rows(change: RowChange, stored: FileRows, marked: BitMap) -> None:
 
 def rewrite_append_files(change: RowChange, stored: FileRows, marked: BitMap) -> None:
     """Append tables: what stays of the touched files is written by the table's writer, in order."""
-    touched = stored.touched(marked)
+    touched = stored.files_with_marks(marked)
     for at in touched:
-        if not _is_whole(stored, at, marked):
-            for batch in stored.batches(stored.without(at, marked)):
+        if not _is_fully_marked(stored, at, marked):
+            for batch in stored.batches(stored.unmarked_rows(at, marked)):
                 change.write(batch)
-    drop(change, stored, touched)
+    delete_files(change, stored, touched)
 
 
 def rewrite_key_files(change: RowChange, stored: FileRows, marked: BitMap) -> None:
     """Rewrite files of a key table without the marked rows, in their level, with their sequence numbers."""
     ctx = stored.plan.ctx
-    touched = stored.touched(marked)
-    names = {bucket_key[:2]: file_names(ctx) for bucket_key in {stored.places[at] for at in touched}}
+    touched = stored.files_with_marks(marked)
+    names = {bucket_key[:2]: make_file_names(ctx) for bucket_key in {stored.bucket_ids[at] for at in touched}}
     for at in touched:
-        (partition, bucket, total), file = stored.places[at], stored.files[at]
+        (partition, bucket, total), file = stored.bucket_ids[at], stored.files[at]
         source = APPEND_SOURCE if file.source is None else file.source
         target = WriteTarget(
             ctx=ctx,
@@ -188,16 +190,16 @@ def rewrite_key_files(change: RowChange, stored: FileRows, marked: BitMap) -> No
         )
         new = (
             ()
-            if _is_whole(stored, at, marked)
-            else write_run(target, stored.batches(stored.without(at, marked, (SEQUENCE, KIND))))
+            if _is_fully_marked(stored, at, marked)
+            else write_run(target, stored.batches(stored.unmarked_rows(at, marked, (SEQUENCE, KIND))))
         )
         change.messages.append(
             CommitMessage(partition=partition, bucket=bucket, total_buckets=total, new_files=tuple(new))
         )
-    drop(change, stored, touched)
+    delete_files(change, stored, touched)
 
 
-def drop(change: RowChange, stored: FileRows, touched: Sequence[int]) -> None:
+def delete_files(change: RowChange, stored: FileRows, touched: Sequence[int]) -> None:
     """Delete files, and with them their deletion vectors."""
     for bucket_key, indices in _files_by_bucket(stored, touched):
         partition, bucket, total = bucket_key
@@ -205,10 +207,10 @@ def drop(change: RowChange, stored: FileRows, touched: Sequence[int]) -> None:
         change.messages.append(
             CommitMessage(partition=partition, bucket=bucket, total_buckets=total, deleted_files=files)
         )
-    _write(change, stored, touched, {}, {stored.files[at].name for at in touched})
+    _write_vectors(change, stored, touched, {}, {stored.files[at].name for at in touched})
 
 
-def _is_whole(stored: FileRows, at: int, marked: BitMap) -> bool:
+def _is_fully_marked(stored: FileRows, at: int, marked: BitMap) -> bool:
     """Return whether nothing of a file stays."""
     return len(stored.positions(at, marked, also_deleted=True)) == stored.files[at].row_count
 
@@ -216,13 +218,15 @@ def _is_whole(stored: FileRows, at: int, marked: BitMap) -> bool:
 # ---- deletion vectors ----------------------------------------------------------------------------
 
 
-def mark(change: RowChange, stored: FileRows, marked: BitMap) -> None:
+def write_deletion_vectors(change: RowChange, stored: FileRows, marked: BitMap) -> None:
     """Write new deletion vectors, merged with the existing ones, to new index files."""
-    touched = stored.touched(marked)
-    _write(change, stored, touched, {stored.files[at].name: stored.positions(at, marked) for at in touched}, set())
+    touched = stored.files_with_marks(marked)
+    _write_vectors(
+        change, stored, touched, {stored.files[at].name: stored.positions(at, marked) for at in touched}, set()
+    )
 
 
-def _write(
+def _write_vectors(
     change: RowChange, stored: FileRows, touched: Sequence[int], marked: Mapping[str, Positions], removed: set[str]
 ) -> None:
     """Write index files with more rows marked, and without the vectors of removed files."""
@@ -232,11 +236,11 @@ def _write(
         entries = [entry for entry in live if (entry.partition, entry.bucket) == (partition, bucket)]
         if not ctx.has_buckets:
             entries = [entry for entry in entries if any(part.file_name in own for part in entry.ranges)]
-        vectors = BucketDeletionVectors.restored(ctx, partition, bucket, entries)
+        vectors = BucketDeletionVectors.restore(ctx, partition, bucket, entries)
         vectors.mark({name: marked[name].astype(np.int64) for name in own & marked.keys()})
-        vectors.forget(removed & own)
-        if vectors.changed:
-            new, old = vectors.write() if ctx.has_buckets else vectors.write_rolled()
+        vectors.remove_files(removed & own)
+        if vectors.is_changed:
+            new, old = vectors.write() if ctx.has_buckets else vectors.write_rolling()
             change.messages.append(
                 CommitMessage(
                     partition=partition,
@@ -258,5 +262,5 @@ def _files_by_bucket(stored: FileRows, touched: Sequence[int]) -> Iterator[tuple
     """Yield the indices of files by partition, bucket and number of buckets."""
     groups: dict[tuple[bytes, int, int], list[int]] = {}
     for at in touched:
-        groups.setdefault(stored.places[at], []).append(at)
+        groups.setdefault(stored.bucket_ids[at], []).append(at)
     yield from groups.items()

@@ -27,7 +27,7 @@ from lakekit.draw.humanize import (
     plural,
     truncate,
 )
-from lakekit.draw.level_layout import axis_of
+from lakekit.draw.level_layout import build_axis
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,13 +52,13 @@ def card(title: str, facts: Sequence[tuple[str, object]], *, width: int = WIDTH)
     return "\n".join(truncate(line, width) for line in lines)
 
 
-def rows_of(table: pa.Table) -> tuple[list[str], list[tuple[Any, ...]]]:
+def arrow_rows(table: pa.Table) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Return names and rows of a small Arrow table."""
     columns = [column.to_pylist() for column in table.columns]
     return list(table.column_names), [tuple(column[at] for column in columns) for at in range(table.num_rows)]
 
 
-def table(names: Sequence[str], rows: Sequence[Sequence[object]], *, width: int = WIDTH, limit: int = 50) -> str:
+def table_text(names: Sequence[str], rows: Sequence[Sequence[object]], *, width: int = WIDTH, limit: int = 50) -> str:
     """Return rows under their names: numbers aligned right, at most `limit` rows and `width` columns.
 
     Omitted rows and columns are noted at the end.
@@ -68,7 +68,7 @@ def table(names: Sequence[str], rows: Sequence[Sequence[object]], *, width: int 
     cells = [[format_cell(value) for value in row] for row in visible]
     heads = [escape_controls(name) for name in names]
     wide = [max([display_width(head), *(display_width(line[at]) for line in cells)]) for at, head in enumerate(heads)]
-    wide = _fit(wide, [display_width(head) for head in heads], width)
+    wide = _fit_widths(wide, [display_width(head) for head in heads], width)
     count = len(wide)
     lines = [
         _GAP.join(pad(truncate(line[at], wide[at]), wide[at], right=right[at]) for at in range(count)).rstrip()
@@ -82,7 +82,7 @@ def table(names: Sequence[str], rows: Sequence[Sequence[object]], *, width: int 
     return "\n".join(lines)
 
 
-def _fit(wide: list[int], heads: list[int], width: int) -> list[int]:
+def _fit_widths(wide: list[int], heads: list[int], width: int) -> list[int]:
     """Return column widths that fit: the widest shrink first, to their heads, then the last are dropped."""
     wide = list(wide)
     floors = [min(column_width, max(head, _READABLE)) for column_width, head in zip(wide, heads, strict=True)]
@@ -103,7 +103,7 @@ def _fit(wide: list[int], heads: list[int], width: int) -> list[int]:
     return wide
 
 
-def funnel(title: str, steps: Sequence[tuple[str, int, int, str]], *, width: int = WIDTH) -> str:
+def funnel_text(title: str, steps: Sequence[tuple[str, int, int, str]], *, width: int = WIDTH) -> str:
     """Return what a scan need not read: one line a step, (what, before, after, why)."""
     names = max((display_width(escape_controls(what)) for what, *_ in steps), default=0)
     before = max((len(format_count(step[1])) for step in steps), default=0)
@@ -145,7 +145,7 @@ _ROUNDED = 1e-9
 """The rounding error of positions on the axis."""
 
 
-def levels(
+def levels_text(
     title: str, boxes: Sequence[FileCard], *, width: int = WIDTH, probe: Key | None = None, is_append: bool = False
 ) -> str:
     """Return the sorted runs of one bucket on one key axis, with totals on the right.
@@ -165,7 +165,7 @@ def levels(
     }
     right = max(len(total) for total in totals.values())
     wide = max(20, width - right - 9)
-    axis = axis_of(key for box in boxes for key in (_key(box.low), _key(box.high)) if key)
+    axis = build_axis(key for box in boxes for key in (_to_key(box.low), _to_key(box.high)) if key)
     lines = [escape_controls(title)]
     for depth, (level, level_boxes) in enumerate(sorted(by_level.items())):
         spans = [_column_span(box, axis, wide) for box in level_boxes]
@@ -188,14 +188,14 @@ def levels(
     return "\n".join(truncate(line, width) for line in lines)
 
 
-def _key(bound: Any) -> Key:
+def _to_key(bound: Any) -> Key:
     """Return a bound as a key; empty where it is unknown."""
     return () if bound is None else tuple(bound) if isinstance(bound, (list, tuple)) else (bound,)
 
 
 def _column_span(box: FileCard, axis: KeyAxis, wide: int) -> tuple[int, int]:
     """Return the first and last column of a file; one with unknown keys takes the whole width."""
-    low, high = _key(box.low), _key(box.high)
+    low, high = _to_key(box.low), _to_key(box.high)
     start = int(axis.start(low) * wide + _ROUNDED) if low else 0
     end = ceil(axis.end(high) * wide - _ROUNDED) - 1 if high else wide - 1
     return min(start, wide - 1), min(max(start, end), wide - 1)

@@ -22,30 +22,30 @@ if TYPE_CHECKING:
     from lakekit.codec.cursor import FieldSpan
     from lakekit.draw.shapes import Shape
 
-LINE = 16
+BYTES_PER_LINE = 16
 """Bytes of a line."""
-LINES = 48
+DEFAULT_LINES = 48
 """Lines of a repr."""
 WIDTH = 160
-HTML_BYTES = 60_000
+MAX_HTML_BYTES = 60_000
 """A table for a page grows no longer than about this."""
 _HTML_LINES = 24
 COLORS = ("#3b82c4", "#d95f02", "#1b9e77", "#7570b3", "#b58900", "#c2407f", "#5c9a1b", "#a6761d")
 """Colours with a contrast of 3 to white and to black background, for lines under bytes, never for text."""
 QUIET_COLOR = "#8c8c8c"
-NAME_OF = "name of "
+NAME_PREFIX = "name of "
 """The prefix of the field of a JSON member's name; its value is in the field after it."""
 _QUIET_KINDS = frozenset({UNREAD_LABEL, PADDING_LABEL, "punctuation"})
-_MAX_SHOWN, _LIST = 40, 12
+_MAX_VALUE_CHARS, _MAX_LIST_ITEMS = 40, 12
 
 
-def color(field: str) -> str:
+def field_color(field: str) -> str:
     """Return the colour of a field's kind: the same for every record's `_FILE_NAME`.
 
     It is grey for fields without meaning.
     """
     kind = field.rpartition(".")[2]
-    if kind in _QUIET_KINDS or field.startswith(NAME_OF):
+    if kind in _QUIET_KINDS or field.startswith(NAME_PREFIX):
         return QUIET_COLOR
     kind = kind.partition(" ")[0].rstrip("0123456789[]")
     return COLORS[crc32(kind.encode("utf-8", "replace")) % len(COLORS)]
@@ -64,17 +64,18 @@ def abbreviate_value(value: object) -> str:
     """Return a value in a few characters, "" for None."""
     if value is None:
         return ""
-    if isinstance(value, bytes) and len(value) > _MAX_SHOWN // 2:
-        return f"{value[: _MAX_SHOWN // 2].hex()}… {format_count(len(value))} bytes"
-    if isinstance(value, (list, tuple)) and len(value) > _LIST:
+    if isinstance(value, bytes) and len(value) > _MAX_VALUE_CHARS // 2:
+        return f"{value[: _MAX_VALUE_CHARS // 2].hex()}… {format_count(len(value))} bytes"
+    if isinstance(value, (list, tuple)) and len(value) > _MAX_LIST_ITEMS:
         return (
-            f"[{', '.join(format_cell(element) for element in value[:_LIST])}, … {format_count(len(value) - _LIST)} "
+            f"[{', '.join(format_cell(element) for element in value[:_MAX_LIST_ITEMS])}, … "
+            f"{format_count(len(value) - _MAX_LIST_ITEMS)} "
             "more]"
         )
-    return truncate(format_value(value) or "", _MAX_SHOWN)
+    return truncate(format_value(value) or "", _MAX_VALUE_CHARS)
 
 
-def title(name: str, form: str, size: int, fields: int) -> str:
+def hexdump_title(name: str, form: str, size: int, fields: int) -> str:
     """Return the heading: name, format, and how many bytes and fields, in one line."""
     return f"{escape_controls(name)} · {form} · {plural(size, 'byte')} · {plural(fields, 'field')}"
 
@@ -93,7 +94,7 @@ def format_span(mark: FieldSpan, outer: str = "") -> str:
     return f"{name} {value}" if value else name
 
 
-def place_of(marks: Sequence[FieldSpan], offset: int) -> int:
+def span_index_at(marks: Sequence[FieldSpan], offset: int) -> int:
     """Return the index of the first of disjoint marks in order that ends behind a byte."""
     low, high = 0, len(marks)
     while low < high:
@@ -104,39 +105,39 @@ def place_of(marks: Sequence[FieldSpan], offset: int) -> int:
 
 def find_overlapping(marks: Sequence[FieldSpan], start: int, end: int) -> list[FieldSpan]:
     """Return the marks over the bytes from `start` to `end`; marks are disjoint and in order."""
-    low, spans = place_of(marks, start), []
+    low, spans = span_index_at(marks, start), []
     while low < len(marks) and marks[low].offset < end:
         spans.append(marks[low])
         low += 1
     return spans
 
 
-def rows(data: bytes, marks: Sequence[FieldSpan], limit: int, start: int = 0) -> list[tuple[int, int]]:
+def line_ranges(data: bytes, marks: Sequence[FieldSpan], limit: int, start: int = 0) -> list[tuple[int, int]]:
     """Return (start, end) of at most `limit` lines, from the one of byte `start` on.
 
     One of more than 16 bytes stands for lines in the midst of a long field.
     """
     lines: list[tuple[int, int]] = []
-    at = first = max(0, start) // LINE * LINE
+    at = first = max(0, start) // BYTES_PER_LINE * BYTES_PER_LINE
     while at < len(data) and len(lines) < limit:
-        end = min(at + LINE, len(data))
+        end = min(at + BYTES_PER_LINE, len(data))
         inside = find_overlapping(marks, at, at + 1)
-        if inside and max(inside[0].offset, first) <= at - LINE:
-            last = inside[0].end // LINE * LINE - LINE
-            end = max(end, last) if last - at > LINE else end
+        if inside and max(inside[0].offset, first) <= at - BYTES_PER_LINE:
+            last = inside[0].end // BYTES_PER_LINE * BYTES_PER_LINE - BYTES_PER_LINE
+            end = max(end, last) if last - at > BYTES_PER_LINE else end
         lines.append((at, end))
         at = end
     return lines
 
 
-def text(
+def hexdump_text(
     heading: str,
     data: bytes,
     marks: Sequence[FieldSpan],
     *,
     error_text: str = "",
     start: int = 0,
-    lines: int = LINES,
+    lines: int = DEFAULT_LINES,
     width: int = WIDTH,
 ) -> str:
     """Return the bytes in characters: lines of 16, with the fields that begin in each at its right.
@@ -144,9 +145,9 @@ def text(
     There are at most `lines` of them; a last line says what is left out.
     """
     drawn = [truncate(escape_controls(heading), width)]
-    visible, outer = rows(data, marks, lines, start), ""
+    visible, outer = line_ranges(data, marks, lines, start), ""
     for at, end in visible:
-        if end - at > LINE:
+        if end - at > BYTES_PER_LINE:
             drawn.append(
                 truncate(
                     f"{at:08x}  … {plural(end - at, 'more byte')} of "
@@ -157,11 +158,13 @@ def text(
             continue
         names = []
         for mark in find_overlapping(marks, at, end):
-            if mark.offset >= at and color(mark.field) != QUIET_COLOR:
+            if mark.offset >= at and field_color(mark.field) != QUIET_COLOR:
                 names.append(format_span(mark, outer))
                 outer = mark.field
         drawn.append(
-            truncate(f"{at:08x}  {pad(data[at:end].hex(' '), 3 * LINE - 1)}  {' · '.join(names)}".rstrip(), width)
+            truncate(
+                f"{at:08x}  {pad(data[at:end].hex(' '), 3 * BYTES_PER_LINE - 1)}  {' · '.join(names)}".rstrip(), width
+            )
         )
     left = len(data) - visible[-1][1] if visible else 0
     if left:
@@ -171,7 +174,7 @@ def text(
     return "\n".join(drawn)
 
 
-def html(
+def hexdump_html(
     heading: str, data: bytes, marks: Sequence[FieldSpan], *, error_text: str = "", lines: int = _HTML_LINES
 ) -> str:
     """Return the bytes as a table for a page, with a coloured line under each byte that says its field.
@@ -180,9 +183,9 @@ def html(
     """
     parts = [f"<table><caption style='text-align:left'><b>{escape(escape_controls(heading))}</b></caption><tbody>"]
     size, at = len(parts[0]), 0
-    for start, end in rows(data, marks, lines):
-        row = _row(data, marks, start, end)
-        if size + len(row) > HTML_BYTES:
+    for start, end in line_ranges(data, marks, lines):
+        row = _html_row(data, marks, start, end)
+        if size + len(row) > MAX_HTML_BYTES:
             break
         parts.append(row)
         size, at = size + len(row), end
@@ -197,9 +200,9 @@ def html(
 _MONO = "font-family:ui-monospace,monospace;white-space:pre;text-align:left;padding:1px 8px"
 
 
-def _row(data: bytes, marks: Sequence[FieldSpan], start: int, end: int) -> str:
+def _html_row(data: bytes, marks: Sequence[FieldSpan], start: int, end: int) -> str:
     inside = find_overlapping(marks, start, end)
-    if end - start > LINE:
+    if end - start > BYTES_PER_LINE:
         more = f"… {plural(end - start, 'more byte')} of {escape_controls(inside[0].field)}"
         return (
             f"<tr><td style='{_MONO}'>{start:08x}</td><td style='text-align:left' colspan='2'>{escape(more)}</td></tr>"
@@ -209,11 +212,12 @@ def _row(data: bytes, marks: Sequence[FieldSpan], start: int, end: int) -> str:
         piece = data[max(start, mark.offset) : min(end, mark.offset + mark.length)]
         spans.append(
             f"<span title='{escape(escape_controls(mark.field))}' style='border-bottom:3px solid "
-            f"{color(mark.field)}'>{piece.hex(' ')}</span>"
+            f"{field_color(mark.field)}'>{piece.hex(' ')}</span>"
         )
-        if mark.offset >= start and color(mark.field) != QUIET_COLOR:
+        if mark.offset >= start and field_color(mark.field) != QUIET_COLOR:
             names.append(
-                f"<span style='border-bottom:3px solid {color(mark.field)}'>{escape(format_span(mark, outer))}</span>"
+                f"<span style='border-bottom:3px solid "
+                f"{field_color(mark.field)}'>{escape(format_span(mark, outer))}</span>"
             )
             outer = mark.field
     return (
@@ -225,17 +229,19 @@ def _row(data: bytes, marks: Sequence[FieldSpan], start: int, end: int) -> str:
 _HEIGHT, _TOP, _CODES, _NAMES, _STEP = 20, 28, 76, 470, 24
 
 
-def drawing(heading: str, data: bytes, marks: Sequence[FieldSpan], *, start: int = 0, lines: int = LINE) -> Drawing:
+def hexdump_drawing(
+    heading: str, data: bytes, marks: Sequence[FieldSpan], *, start: int = 0, lines: int = BYTES_PER_LINE
+) -> Drawing:
     """Return the bytes from `start` on as a picture: codes over lines in the colours of their fields.
 
     The names of fields stand at the right.
     """
-    shapes: list[Shape] = [TextShape(x=0, y=10, text=truncate(escape_controls(heading), 110), bold=True)]
+    shapes: list[Shape] = [TextShape(x=0, y=10, text=truncate(escape_controls(heading), 110), is_bold=True)]
     y = _TOP
-    for at, after in rows(data, marks, lines, start):
+    for at, after in line_ranges(data, marks, lines, start):
         shapes.append(TextShape(x=0, y=y, text=f"{at:08x}", color="muted"))
         inside = find_overlapping(marks, at, after)
-        if after - at > LINE:
+        if after - at > BYTES_PER_LINE:
             shapes.append(
                 TextShape(
                     x=_CODES,
@@ -254,11 +260,11 @@ def drawing(heading: str, data: bytes, marks: Sequence[FieldSpan], *, start: int
                     y=y + 7,
                     width=(high - low) * _STEP - 5,
                     height=3,
-                    color=color(mark.field),
+                    color=field_color(mark.field),
                     hint=escape_controls(mark.field),
                 )
             )
-            if mark.offset >= at and color(mark.field) != QUIET_COLOR:
+            if mark.offset >= at and field_color(mark.field) != QUIET_COLOR:
                 names.append(format_span(mark, outer))
                 outer = mark.field
         shapes += [
@@ -269,7 +275,7 @@ def drawing(heading: str, data: bytes, marks: Sequence[FieldSpan], *, start: int
     return Drawing(width=WIDE, height=y, shapes=tuple(shapes), description=heading)
 
 
-def detail(mark: FieldSpan) -> list[tuple[str, object]]:
+def span_facts(mark: FieldSpan) -> list[tuple[str, object]]:
     """Return all facts of one field."""
     length = plural(mark.length, "byte")
     value = (

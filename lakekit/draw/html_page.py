@@ -84,28 +84,28 @@ def add_click_targets(drawing: Drawing, boxes: Iterable[Rect]) -> Drawing:
     return replace(drawing, shapes=(*plain, *over))
 
 
-def section(moment: SnapshotView) -> str:
+def snapshot_section(moment: SnapshotView) -> str:
     """Return the part of a page that shows one snapshot."""
     head = f"<h2>{_escape(moment.heading)}</h2><pre>{_escape(moment.code)}</pre>"
-    buckets = "".join(map(_bucket, moment.buckets))
+    buckets = "".join(map(_bucket_section, moment.buckets))
     note = f"<p>{_escape(moment.note)}</p>" if moment.note else ""
-    manifests = f'<div data-view="manifests">{_pane(moment.manifests)}</div>'
+    manifests = f'<div data-view="manifests">{_pane_section(moment.manifests)}</div>'
     return (
         f'<section data-snapshot="{moment.snapshot_id}" data-at="{_escape(moment.at)}">{head}{manifests}<div '
         f'data-view="levels">{buckets}</div>{note}</section>'
     )
 
 
-def _bucket(pane: PagePane) -> str:
-    return f"<details open><summary>{_escape(pane.heading)}</summary>{_pane(pane)}</details>"
+def _bucket_section(pane: PagePane) -> str:
+    return f"<details open><summary>{_escape(pane.heading)}</summary>{_pane_section(pane)}</details>"
 
 
-def _pane(pane: PagePane) -> str:
+def _pane_section(pane: PagePane) -> str:
     drawn = svg(pane.drawing) if pane.drawing is not None else ""
     return drawn + (f"<p>{_escape(pane.note)}</p>" if pane.note else "")
 
 
-def page(content: HtmlPage) -> str:
+def render_page(content: HtmlPage) -> str:
     """Return the whole page as HTML text. Names in it are escaped, whatever they hold."""
     details = {
         key: escape_controls(sentence) for moment in content.snapshots for key, sentence in moment.details.items()
@@ -132,7 +132,7 @@ def page(content: HtmlPage) -> str:
                 "click, or Tab and Enter.</p>"
             ),
             f'<pre id="code">{_escape(content.opening)}</pre></div>',
-            *map(section, content.snapshots),
+            *map(snapshot_section, content.snapshots),
             (
                 '</main><script type="application/json" '
                 f'id="facts">{payload}</script><script>{_SCRIPT}</script></body></html>\n'

@@ -52,7 +52,7 @@ class LevelFile:
     created: str = ""
 
     @property
-    def deleted_fraction(self) -> float:
+    def obsolete_fraction(self) -> float:
         """The fraction of rows that are hidden by the deletion vector or are delete records; at most 1."""
         lost = self.deleted_row_count + self.delete_row_count
         return min(1.0, lost / self.row_count) if self.row_count > 0 and lost > 0 else 0.0
@@ -76,7 +76,7 @@ class BucketState:
     opened_names: frozenset[str] | None = None
 
     @property
-    def marked(self) -> frozenset[str]:
+    def highlighted_names(self) -> frozenset[str]:
         """Names of highlighted files: `opened_names` if there is a query, else `added_names` and `leaving_names`."""
         return self.added_names | self.leaving_names if self.opened_names is None else self.opened_names
 
@@ -119,7 +119,7 @@ def key_range_text(file: LevelFile, *, is_append: bool = False) -> str:
     return f"{'rows' if is_append else 'keys'} {low} .. {high}"
 
 
-def hint(files: Sequence[LevelFile], state: BucketState | None, *, is_append: bool = False) -> str:
+def file_tooltip(files: Sequence[LevelFile], state: BucketState | None, *, is_append: bool = False) -> str:
     """Return the tooltip of a box that stands for some files; `state` None: the files were removed."""
     file = files[0]
     level = "" if is_append else f"L{file.level}  "
@@ -148,10 +148,10 @@ def hint(files: Sequence[LevelFile], state: BucketState | None, *, is_append: bo
     return escape_controls(f"{text}  {word}".rstrip())
 
 
-def detail(file: LevelFile, *, is_append: bool = False) -> str:
+def file_facts_line(file: LevelFile, *, is_append: bool = False) -> str:
     """Return the metadata of a file on one line."""
     parts = [
-        hint([file], EMPTY_STATE, is_append=is_append),
+        file_tooltip([file], EMPTY_STATE, is_append=is_append),
         f"seq {file.min_sequence_number}..{file.max_sequence_number}",
         f"schema {file.schema_id}",
     ]
@@ -203,12 +203,12 @@ class KeyAxis:
         """Return where the line of a key is drawn: the middle of the key's cell."""
         return sum(self._cell(key)) / 2
 
-    def holds(self, key: Key) -> bool:
+    def is_in_range(self, key: Key) -> bool:
         """Return whether the key is between the first and the last bound."""
-        order = order_of(key)
+        order = key_sort_key(key)
         return bool(self.orders) and self.orders[0][: len(order)] <= order <= self.orders[-1]
 
-    def how(self, names: Sequence[str] = ()) -> str:
+    def scale_text(self, names: Sequence[str] = ()) -> str:
         """Return how keys get their positions, as text: `keys by rank`, `keys by value of k`."""
         if self.column is None:
             return "keys by rank"
@@ -217,7 +217,7 @@ class KeyAxis:
         )
 
     def _cell(self, key: Key) -> tuple[float, float]:
-        order = order_of(key)
+        order = key_sort_key(key)
         at = bisect_left(self.orders, order)
         if at < len(self.orders) and self.orders[at] == order:
             return self.starts[at], self.ends[at]
@@ -242,9 +242,9 @@ class KeyAxis:
         return self.starts[at - 1] + (self.starts[at] - self.starts[at - 1]) * min(max(fraction, 0.0), 1.0)
 
 
-def axis_of(bounds: Iterable[Key]) -> KeyAxis:
+def build_axis(bounds: Iterable[Key]) -> KeyAxis:
     """Return the axis of the smallest and largest keys of some files."""
-    by_order = {order_of(key): key for key in bounds}
+    by_order = {key_sort_key(key): key for key in bounds}
     orders = tuple(sorted(by_order))
     keys = tuple(by_order[order] for order in orders)
     column = next((at for at in range(min(map(len, keys), default=0)) if orders[0][at] != orders[-1][at]), None)
@@ -261,7 +261,7 @@ def axis_of(bounds: Iterable[Key]) -> KeyAxis:
     )
 
 
-def order_of(key: Key) -> tuple[Any, ...]:
+def key_sort_key(key: Key) -> tuple[Any, ...]:
     """Return the sort key of a key: nulls first, then values as the format orders them.
 
     Values of different kinds are grouped by kind, so that comparing them never fails.

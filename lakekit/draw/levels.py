@@ -11,7 +11,7 @@ level is one sorted run: its files never overlap. All levels have one key axis (
 
 A box is as high as the square root of the file's size; its lighter upper part is the share of rows that are deleted or
 delete. Files that the snapshot added are outlined, those it removed are empty boxes in lanes of their own. Above
-`LIMIT` boxes neighbours merge, which the picture says. Pure: no table, no clock.
+`MAX_BOXES` boxes neighbours merge, which the picture says. Pure: no table, no clock.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from lakekit.draw.humanize import (
     plural,
     truncate,
 )
-from lakekit.draw.level_layout import EMPTY_QUERY, LevelFile, axis_of, hint, key_range_text
+from lakekit.draw.level_layout import EMPTY_QUERY, LevelFile, build_axis, file_tooltip, key_range_text
 from lakekit.draw.shapes import WIDTH, Drawing, Rect, Stroke, TextShape
 
 if TYPE_CHECKING:
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from lakekit.draw.level_layout import BucketState, KeyAxis, LevelQuery
     from lakekit.draw.shapes import Shape
 
-LIMIT = 1500
+MAX_BOXES = 1500
 """The most boxes of a picture: a browser still answers quickly (measured)."""
-LEFT, RIGHT = 0.05, 0.21
+LEFT_SHARE, RIGHT_SHARE = 0.05, 0.21
 """Fractions of the width beside the axis: names of levels, totals."""
-LANE, GAP, FLAT = 22.0, 3.0, 7.0
+LANE_HEIGHT, LANE_GAP, FLAT_HEIGHT = 22.0, 3.0, 7.0
 """Pixels: a lane, between lanes, the box of an empty file."""
-STACK = 900.0
+MAX_STACK_HEIGHT = 900.0
 """The most pixels of level 0 before its lanes become flatter."""
 _MIN_PITCH = 3.0
 _MIN_BOX_WIDTH = 0.003
@@ -74,7 +74,7 @@ class LevelBox:
     top: float
     height: float
     state: str = ""
-    deleted_fraction: float = 0.0
+    obsolete_fraction: float = 0.0
     hint: str = ""
 
     @property
@@ -111,26 +111,26 @@ class _LevelsDrawing:
     shapes: list[Shape] = field(default_factory=list)
     top: float = 0.0
 
-    def word(self, x: float, text: str, **look: Any) -> None:
+    def add_text(self, x: float, text: str, **look: Any) -> None:
         """Add text at the current height of the sheet."""
         self.shapes.append(TextShape(x=x, y=self.top + _LINE / 2, text=text, **look))
 
 
-def picture(
+def build_picture(
     title: str,
     states: Sequence[BucketState],
     *,
     key_names: Sequence[str] = (),
     is_append: bool = False,
     query: LevelQuery = EMPTY_QUERY,
-    limit: int = LIMIT,
+    limit: int = MAX_BOXES,
 ) -> LevelPicture:
     """Return the states of a bucket above each other on one axis.
 
     Files of append tables have no keys: `low` and `high` are then row numbers in the order of writing.
     """
     every = [file for state in states for file in (*state.files, *state.removed_files)]
-    axis = axis_of(key for file in every for key in (file.low, file.high) if key is not None)
+    axis = build_axis(key for file in every for key in (file.low, file.high) if key is not None)
     places = {id(file): _position_on_axis(file, axis) for file in every}
     sheet = _LevelsDrawing(
         axis=axis,
@@ -139,21 +139,21 @@ def picture(
         biggest=max((file.size_bytes for file in every), default=0),
         is_append=is_append,
     )
-    sheet.word(0.0, escape_controls(title), bold=True)
+    sheet.add_text(0.0, escape_controls(title), is_bold=True)
     sheet.top += _LINE + 2
-    for line in filter(None, (*query.notes, *map(_change, states), _merge_note(len(every), limit))):
-        sheet.word(0.0, escape_controls(line))
+    for line in filter(None, (*query.notes, *map(_change_legend, states), _merge_note(len(every), limit))):
+        sheet.add_text(0.0, escape_controls(line))
         sheet.top += _LINE
     begin = sheet.top
-    rooms = _rooms(states, places, limit)
+    rooms = _group_files(states, places, limit)
     for at, state in enumerate(states):
         if len(states) > 1:
-            sheet.word(0.0, f"snapshot {state.snapshot_id}", color="muted")
+            sheet.add_text(0.0, f"snapshot {state.snapshot_id}", color="muted")
             sheet.top += _LINE
-        _state(sheet, state, rooms[at], f"{at}/" if at else "")
-        sheet.top += GAP * 2
+        _draw_state(sheet, state, rooms[at], f"{at}/" if at else "")
+        sheet.top += LANE_GAP * 2
     if every:
-        _axis(sheet, begin, key_names)
+        _draw_axis(sheet, begin, key_names)
     return LevelPicture(
         boxes=tuple(sheet.boxes),
         shapes=tuple(sheet.shapes),
@@ -167,7 +167,7 @@ def picture(
     )
 
 
-def _change(state: BucketState) -> str:
+def _change_legend(state: BucketState) -> str:
     """Return a text on the meaning of the frames around boxes and of their lighter parts."""
     lost = sum(file.deleted_row_count + file.delete_row_count for file in state.files)
     parts = [f"lighter: {plural(lost, 'deleted row')}"] if lost else []
@@ -212,7 +212,7 @@ def _totals(files: Sequence[LevelFile]) -> str:
 Groups = list[tuple[LevelFile, ...]]
 
 
-def _rooms(states: Sequence[BucketState], places: AxisRanges, limit: int) -> list[dict[tuple[int, bool], Groups]]:
+def _group_files(states: Sequence[BucketState], places: AxisRanges, limit: int) -> list[dict[tuple[int, bool], Groups]]:
     """Return the files that share a box, for each state by level and whether they were removed.
 
     Every file has a box of its own, or runs of neighbours share one where there are too many. Files that differ from
@@ -233,14 +233,14 @@ def _rooms(states: Sequence[BucketState], places: AxisRanges, limit: int) -> lis
         return [
             {room_key: [(file,) for file in level_files] for room_key, level_files in room.items()} for room in rooms
         ]
-    marked = [state.marked for state in states]
+    marked = [state.highlighted_names for state in states]
     special = sum(file.name in names for state, names in zip(states, marked, strict=True) for file in state.files)
     alone = special * 2 + sum(map(len, rooms)) < limit // 2
     spare = limit - sum(map(len, rooms)) - (special * 2 if alone else 0)
     per_box = math.ceil(total / max(1, spare))
     return [
         {
-            room_key: _runs(level_files, per_box, marked[at] if alone and not room_key[1] else frozenset())
+            room_key: _group_neighbours(level_files, per_box, marked[at] if alone and not room_key[1] else frozenset())
             for room_key, level_files in room.items()
         }
         for at, room in enumerate(rooms)
@@ -252,7 +252,7 @@ def _sort_files(level: int, files: list[LevelFile], places: AxisRanges) -> list[
     return files if level == 0 else sorted(files, key=lambda file: (places[id(file)], file.name))
 
 
-def _runs(files: list[LevelFile], per_box: int, special: frozenset[str]) -> Groups:
+def _group_neighbours(files: list[LevelFile], per_box: int, special: frozenset[str]) -> Groups:
     """Return neighbours together, at most `per_box` of them; special ones alone."""
     groups: Groups = []
     for is_special, run in groupby(files, lambda file: file.name in special):
@@ -270,10 +270,12 @@ def _position_on_axis(file: LevelFile, axis: KeyAxis) -> tuple[float, float]:
 # ---- lanes -----------------------------------------------------------------------------------------------------------
 
 
-def _state(sheet: _LevelsDrawing, state: BucketState, room: Mapping[tuple[int, bool], Groups], prefix: str) -> None:
+def _draw_state(
+    sheet: _LevelsDrawing, state: BucketState, room: Mapping[tuple[int, bool], Groups], prefix: str
+) -> None:
     """Draw the levels of one state, from the top."""
     if not room:
-        sheet.word(LEFT, "no files")
+        sheet.add_text(LEFT_SHARE, "no files")
         sheet.top += _LINE
     totals = {level: _totals(level_files) for level, level_files in _levels(state.files)}
     for level in sorted({level for level, _ in room}):
@@ -283,16 +285,16 @@ def _state(sheet: _LevelsDrawing, state: BucketState, room: Mapping[tuple[int, b
         lanes = [(True, lane) for lane in _lanes(sheet.ranges, ghosts, stacked=stacked)] + [
             (False, lane) for lane in _lanes(sheet.ranges, living, stacked=stacked)
         ]
-        pitch = max(_MIN_PITCH, min(LANE + GAP, STACK / len(lanes)))
+        pitch = max(_MIN_PITCH, min(LANE_HEIGHT + LANE_GAP, MAX_STACK_HEIGHT / len(lanes)))
         for is_ghost, lane in lanes:
-            high = pitch * (_GHOST_HEIGHT if is_ghost else 1.0) if pitch > FLAT * 2 else pitch
-            _lane(sheet, lane, high, state=state, prefix=f"{prefix}removed/" if is_ghost else prefix)
+            high = pitch * (_GHOST_HEIGHT if is_ghost else 1.0) if pitch > FLAT_HEIGHT * 2 else pitch
+            _draw_lane(sheet, lane, high, state=state, prefix=f"{prefix}removed/" if is_ghost else prefix)
             sheet.top += high
         middle = (top + sheet.top) / 2 - 1
         text = totals.get(level) or f"{plural(sum(map(len, ghosts)), 'file')} removed"
         sheet.shapes.append(TextShape(x=0.0, y=middle, text="files" if sheet.is_append else f"L{level}"))
         sheet.shapes.append(TextShape(x=1, y=middle, text=text, color="muted", anchor="end"))
-        sheet.top += GAP + 2
+        sheet.top += LANE_GAP + 2
 
 
 def _lanes(places: AxisRanges, groups: Groups, *, stacked: bool) -> list[Groups]:
@@ -316,16 +318,16 @@ def _lanes(places: AxisRanges, groups: Groups, *, stacked: bool) -> list[Groups]
     return lanes
 
 
-def _lane(sheet: _LevelsDrawing, lane: Groups, pitch: float, *, state: BucketState, prefix: str) -> None:
+def _draw_lane(sheet: _LevelsDrawing, lane: Groups, pitch: float, *, state: BucketState, prefix: str) -> None:
     """Draw one lane of boxes, from left to right.
 
     A box is wide enough to be seen where its neighbour leaves room.
     """
-    span = 1 - LEFT - RIGHT
+    span = 1 - LEFT_SHARE - RIGHT_SHARE
     places = [[sheet.ranges[id(file)] for file in group] for group in lane]
     lows = [min(low for low, _ in group_places) for group_places in places]
-    room = pitch - (GAP if pitch > FLAT else 1.0)
-    flat = min(FLAT, room / 2)
+    room = pitch - (LANE_GAP if pitch > FLAT_HEIGHT else 1.0)
+    flat = min(FLAT_HEIGHT, room / 2)
     for at, group in enumerate(lane):
         low, high = lows[at], max(high for _, high in places[at])
         after = lows[at + 1] if at + 1 < len(lane) else 1.0
@@ -339,20 +341,20 @@ def _lane(sheet: _LevelsDrawing, lane: Groups, pitch: float, *, state: BucketSta
                 key=prefix + group[0].name,
                 files=group,
                 level=group[0].level,
-                left=LEFT + low * span,
+                left=LEFT_SHARE + low * span,
                 width=(high - low) * span,
                 top=sheet.top + room - height,
                 height=height,
-                state=_look(state, group, removed=prefix.endswith("removed/")),
-                deleted_fraction=sum(file.deleted_fraction * file.row_count for file in group) / rows
+                state=_box_state(state, group, removed=prefix.endswith("removed/")),
+                obsolete_fraction=sum(file.obsolete_fraction * file.row_count for file in group) / rows
                 if rows > 0
                 else 0.0,
-                hint=hint(group, None if prefix.endswith("removed/") else state, is_append=sheet.is_append),
+                hint=file_tooltip(group, None if prefix.endswith("removed/") else state, is_append=sheet.is_append),
             )
         )
 
 
-def _look(state: BucketState, group: tuple[LevelFile, ...], *, removed: bool) -> str:
+def _box_state(state: BucketState, group: tuple[LevelFile, ...], *, removed: bool) -> str:
     names = {file.name for file in group}
     if removed or names <= state.leaving_names:
         return "removed"
@@ -361,29 +363,29 @@ def _look(state: BucketState, group: tuple[LevelFile, ...], *, removed: bool) ->
     return "added" if names & state.added_names else ""
 
 
-def _axis(sheet: _LevelsDrawing, begin: float, key_names: Sequence[str]) -> None:
+def _draw_axis(sheet: _LevelsDrawing, begin: float, key_names: Sequence[str]) -> None:
     """Draw the axis under all levels, and the line of the probe across them."""
-    span = 1 - LEFT - RIGHT
-    sheet.shapes.append(Stroke(x=LEFT, y=sheet.top, to_x=LEFT + span, to_y=sheet.top))
+    span = 1 - LEFT_SHARE - RIGHT_SHARE
+    sheet.shapes.append(Stroke(x=LEFT_SHARE, y=sheet.top, to_x=LEFT_SHARE + span, to_y=sheet.top))
     probe = sheet.query.probe
     if probe is not None and sheet.axis.keys:
-        x = LEFT + span * sheet.axis.middle(probe)
+        x = LEFT_SHARE + span * sheet.axis.middle(probe)
         sheet.shapes.append(Stroke(x=x, y=begin, to_x=x, to_y=sheet.top, color="probe", thickness=2))
     sheet.top += 2
     if sheet.axis.keys:
         ends = [", ".join(format_cell(part) for part in key) for key in (sheet.axis.keys[0], sheet.axis.keys[-1])]
-        middle = "rows in the order of writing" if sheet.is_append else sheet.axis.how(key_names)
+        middle = "rows in the order of writing" if sheet.is_append else sheet.axis.scale_text(key_names)
         letters = max(8, (int(span * WIDTH / 7) - display_width(middle)) // 2 - 2)
-        sheet.word(LEFT, truncate(ends[0], letters))
-        sheet.word(LEFT + span / 2, middle, anchor="middle", color="muted")
-        sheet.word(LEFT + span, truncate(ends[1], letters), anchor="end")
+        sheet.add_text(LEFT_SHARE, truncate(ends[0], letters))
+        sheet.add_text(LEFT_SHARE + span / 2, middle, anchor="middle", color="muted")
+        sheet.add_text(LEFT_SHARE + span, truncate(ends[1], letters), anchor="end")
         sheet.top += _LINE
 
 
 # ---- drawing, HTML and text ------------------------------------------------------------------------------------------
 
 
-def drawing(view: LevelPicture, *, width: float = WIDTH) -> Drawing:
+def to_drawing(view: LevelPicture, *, width: float = WIDTH) -> Drawing:
     """Return the picture as shapes."""
     shapes: list[Shape] = []
     for box in view.boxes:
@@ -399,16 +401,23 @@ def drawing(view: LevelPicture, *, width: float = WIDTH) -> Drawing:
 def _shapes(box: LevelBox, width: float) -> list[Shape]:
     fill, wide = color.level_color(box.level), max(1.0, box.width * width - 1)
     box_shape = Rect(
-        x=box.left * width, y=box.top, width=wide, height=box.height, color=fill, round=2, hint=box.hint, key=box.key
+        x=box.left * width,
+        y=box.top,
+        width=wide,
+        height=box.height,
+        color=fill,
+        corner_radius=2,
+        hint=box.hint,
+        key=box.key,
     )
     if box.state == "removed":
-        return [replace(box_shape, color="removed", outline=True)]
-    band = 0.0 if box.deleted_fraction <= 0 else min(box.height, max(2.0, box.height * box.deleted_fraction))
-    shapes: list[Shape] = [replace(box_shape, y=box.top + band, height=box.height - band, faint=box.state == "dim")]
+        return [replace(box_shape, color="removed", is_outline=True)]
+    band = 0.0 if box.obsolete_fraction <= 0 else min(box.height, max(2.0, box.height * box.obsolete_fraction))
+    shapes: list[Shape] = [replace(box_shape, y=box.top + band, height=box.height - band, is_faint=box.state == "dim")]
     if band:
-        shapes.append(replace(box_shape, height=band, faint=True))
+        shapes.append(replace(box_shape, height=band, is_faint=True))
     if box.state in ("added", "lit"):
-        shapes.append(replace(box_shape, color="probe" if box.state == "lit" else "added", outline=True))
+        shapes.append(replace(box_shape, color="probe" if box.state == "lit" else "added", is_outline=True))
     return shapes
 
 
@@ -421,7 +430,7 @@ def _scale_shape(mark: Shape, width: float) -> Shape:
     return replace(mark, x=mark.x * width)
 
 
-def as_html(
+def levels_html(
     title: str, states: Sequence[BucketState], *, is_append: bool = False, query: LevelQuery = EMPTY_QUERY
 ) -> str:
     """Return levels and files as two tables: files of the query come first, omitted ones are noted."""
@@ -442,11 +451,11 @@ def as_html(
         marked = [
             (word if file.name not in state.leaving_names else "removed later", file)
             for file in state.files
-            if file.name in state.marked
+            if file.name in state.highlighted_names
         ]
-        unmarked = [("", file) for file in state.files if file.name not in state.marked]
+        unmarked = [("", file) for file in state.files if file.name not in state.highlighted_names]
         rows += [
-            _row(state, file, mark)
+            _table_row(state, file, mark)
             for mark, file in (*marked, *(("removed", file) for file in state.removed_files), *unmarked)
         ]
     files = cards.html_table(
@@ -457,7 +466,7 @@ def as_html(
     return cards.html_table(("snapshot", "level", "files", "size", "rows"), sums, title=title) + files
 
 
-def as_text(
+def levels_text(
     title: str,
     states: Sequence[BucketState],
     *,
@@ -473,7 +482,7 @@ def as_text(
             for f in state.files
         ]
         head = title if len(states) == 1 else f"{title} · snapshot {state.snapshot_id}"
-        parts.append(cards.levels(head, boxes, width=width, probe=query.probe, is_append=is_append))
+        parts.append(cards.levels_text(head, boxes, width=width, probe=query.probe, is_append=is_append))
         for what, names in (
             ("read", state.opened_names or ()),
             ("added", state.added_names),
@@ -487,7 +496,7 @@ def as_text(
     return "\n".join(parts)
 
 
-def _row(state: BucketState, file: LevelFile, mark: str) -> tuple[object, ...]:
+def _table_row(state: BucketState, file: LevelFile, mark: str) -> tuple[object, ...]:
     keys = key_range_text(file).removeprefix("keys ")
     return (
         state.snapshot_id,

@@ -31,13 +31,13 @@ from lakekit.draw.shapes import WIDTH, Drawing, Marker, Rect, Shape, Stroke, Tex
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-FIRST = 24
+FIRST_ROWS = 24
 """Rows of a list that are shown at first."""
 MAX_ROWS = 1500
 """Rows of a list that are shown at most."""
 MORE_PREFIX = "more of "
 """The prefix of the key of a row that stands for omitted ones."""
-ROW = 18.0
+ROW_HEIGHT = 18.0
 """The height of a row, in pixels."""
 _BAR, _NAME, _COUNT, _WHERE, _SIZE, _STATE = 0.03, 0.135, 0.33, 0.45, 0.82, 0.835
 """The positions of the columns: fractions of the width."""
@@ -98,7 +98,7 @@ class IndexFact:
 class ManifestTree:
     """The manifests and index files of a snapshot; `snapshot_id` 0: the table has none.
 
-    `filter` is the filter in force, as it was typed, `files_read` how many files it leaves.
+    `filter_text` is the filter in force, as it was typed, `selected_file_count` how many files it leaves.
     """
 
     table: str
@@ -107,9 +107,9 @@ class ManifestTree:
     kind: str = ""
     index_manifest: str = ""
     indexes: tuple[IndexFact, ...] = ()
-    index_gone: str = ""
-    filter: str = ""
-    files_read: int = 0
+    missing_index_note: str = ""
+    filter_text: str = ""
+    selected_file_count: int = 0
 
     def manifest(self, name: str) -> ManifestFact | None:
         """Return the manifest of that name, None without one."""
@@ -145,7 +145,7 @@ def shorten_name(name: str) -> str:
     return _UUID.sub(r"\1…", escape_controls(name))
 
 
-def title(tree: ManifestTree) -> str:
+def tree_title(tree: ManifestTree) -> str:
     """Return the title: `orders at snapshot 7 (APPEND) · 3 manifests · 430 entries · 92.3 KiB`."""
     if not tree.snapshot_id:
         return f"{truncate_heading(tree.table)} · no snapshot: nothing was written yet"
@@ -160,13 +160,13 @@ def title(tree: ManifestTree) -> str:
 
 def describe_filter(tree: ManifestTree) -> str:
     """Return a sentence on what the filter does to the manifests; "" without one."""
-    if not tree.filter:
+    if not tree.filter_text:
         return ""
     read = [m for listed in tree.lists if listed.kind != "changelog" for m in listed.manifests]
     opened = sum(not m.skip_columns for m in read)
     return (
-        f"filter {escape_controls(tree.filter)}: {format_count(opened)} of {plural(len(read), 'manifest')} opened, "
-        f"{plural(tree.files_read, 'file')} read"
+        f"filter {escape_controls(tree.filter_text)}: {format_count(opened)} of {plural(len(read), 'manifest')} "
+        f"opened, {plural(tree.selected_file_count, 'file')} read"
     )
 
 
@@ -202,16 +202,16 @@ def format_coverage(fact: ManifestFact) -> str:
     return ", ".join(parts)
 
 
-def state(tree: ManifestTree, listed: ListFact, fact: ManifestFact) -> str:
+def scan_outcome(tree: ManifestTree, listed: ListFact, fact: ManifestFact) -> str:
     """Return whether a scan under the filter opens a manifest, as text; "" without a filter."""
-    if not tree.filter:
+    if not tree.filter_text:
         return ""
     if listed.kind == "changelog":
         return "for changes only"
     return f"skipped: {escape_controls(fact.skip_columns)}" if fact.skip_columns else "opened"
 
 
-def hint(fact: ManifestFact) -> str:
+def manifest_tooltip(fact: ManifestFact) -> str:
     """Return a manifest in one line."""
     skipped = f"skipped: {escape_controls(fact.skip_columns)}" if fact.skip_columns else ""
     parts = [
@@ -244,9 +244,9 @@ class TreeRow:
     added_fraction: float = 0.0
     removed_fraction: float = 0.0
     hint: str = ""
-    dim: bool = False
+    is_dimmed: bool = False
     is_last: bool = False
-    index: bool = False
+    is_index: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,9 +267,9 @@ def layout_tree(tree: ManifestTree, *, limits: Mapping[str, int] | None = None, 
     for listed in tree.lists:
         sums = sum(m.added_count + m.removed_count for m in listed.manifests)
         head = listed.error or f"{plural(len(listed.manifests), 'manifest')}, {plural(sums, 'entry', 'entries')}"
-        rows.append(_head(listed.kind, listed.name, head))
+        rows.append(_head_row(listed.kind, listed.name, head))
         visible = _shown_rows([m.name for m in listed.manifests], listed.kind, limits, selected)
-        rows += [_manifest(tree, listed, listed.manifests[at], longest) for at in visible]
+        rows += [_manifest_row(tree, listed, listed.manifests[at], longest) for at in visible]
         if (left := len(listed.manifests) - len(visible)) > 0:
             hidden = set(range(len(listed.manifests))) - set(visible)
             others = sum(listed.manifests[at].added_count + listed.manifests[at].removed_count for at in hidden)
@@ -277,28 +277,30 @@ def layout_tree(tree: ManifestTree, *, limits: Mapping[str, int] | None = None, 
                 _more_row(listed.kind, f"… {plural(left, 'more manifest')}, {plural(others, 'entry', 'entries')}")
             )
     if tree.index_manifest:
-        rows.append(_head("index", tree.index_manifest, tree.index_gone or plural(len(tree.indexes), "index file")))
+        rows.append(
+            _head_row("index", tree.index_manifest, tree.missing_index_note or plural(len(tree.indexes), "index file"))
+        )
         visible = _shown_rows([fact.name for fact in tree.indexes], "index", limits, selected)
-        rows += [_index(tree.indexes[at]) for at in visible]
+        rows += [_index_row(tree.indexes[at]) for at in visible]
         if (left := len(tree.indexes) - len(visible)) > 0:
             rows.append(_more_row("index", f"… {plural(left, 'more index file')}"))
     ends = [row.depth == 1 and (at + 1 == len(rows) or rows[at + 1].depth == 0) for at, row in enumerate(rows)]
     placed = tuple(
-        replace(row, top=at * ROW, is_last=last) for at, (row, last) in enumerate(zip(rows, ends, strict=True))
+        replace(row, top=at * ROW_HEIGHT, is_last=last) for at, (row, last) in enumerate(zip(rows, ends, strict=True))
     )
-    return TreeLayout(rows=placed, height=len(rows) * ROW)
+    return TreeLayout(rows=placed, height=len(rows) * ROW_HEIGHT)
 
 
 def _shown_rows(names: Sequence[str], which: str, limits: Mapping[str, int] | None, selected: str) -> list[int]:
     """Return the indices of the visible rows: the first, and the selected one."""
-    limit = min(MAX_ROWS, (limits or {}).get(which, FIRST))
+    limit = min(MAX_ROWS, (limits or {}).get(which, FIRST_ROWS))
     if limit + 1 >= len(names):
         return list(range(len(names)))
     indices = list(range(limit))
     return indices + [at for at in range(limit, len(names)) if names[at] == selected]
 
 
-def _head(which: str, name: str, note: str) -> TreeRow:
+def _head_row(which: str, name: str, note: str) -> TreeRow:
     return TreeRow(key="", depth=0, cells=((0.0, which), (0.09, shorten_name(name)), (_WHERE, note)), top=0)
 
 
@@ -306,7 +308,7 @@ def _more_row(which: str, note: str) -> TreeRow:
     return TreeRow(key=MORE_PREFIX + which, depth=1, cells=((_NAME, note),), top=0, hint=f"{note}: choose to see more")
 
 
-def _manifest(tree: ManifestTree, listed: ListFact, fact: ManifestFact, longest: int) -> TreeRow:
+def _manifest_row(tree: ManifestTree, listed: ListFact, fact: ManifestFact, longest: int) -> TreeRow:
     total = fact.added_count + fact.removed_count
     bar = (total / longest) ** 0.5 if longest else 0.0
     cells = (
@@ -317,16 +319,20 @@ def _manifest(tree: ManifestTree, listed: ListFact, fact: ManifestFact, longest:
     return TreeRow(
         key=fact.name,
         depth=1,
-        cells=(*cells, (-_SIZE, format_size(fact.size_bytes)), (_STATE, truncate(state(tree, listed, fact), 21))),
+        cells=(
+            *cells,
+            (-_SIZE, format_size(fact.size_bytes)),
+            (_STATE, truncate(scan_outcome(tree, listed, fact), 21)),
+        ),
         top=0,
         added_fraction=bar * fact.added_count / total if total else 0.0,
         removed_fraction=bar * fact.removed_count / total if total else 0.0,
-        hint=hint(fact),
-        dim=bool(fact.skip_columns),
+        hint=manifest_tooltip(fact),
+        is_dimmed=bool(fact.skip_columns),
     )
 
 
-def _index(fact: IndexFact) -> TreeRow:
+def _index_row(fact: IndexFact) -> TreeRow:
     """Return an index file: what it holds, then its bucket and as much of its partition as fits."""
     content, bucket = truncate(describe_index(fact), 36), f"bucket {fact.bucket}"
     start = max(_WHERE, _COUNT + (display_width(content) + 2) * _LETTER)
@@ -340,28 +346,33 @@ def _index(fact: IndexFact) -> TreeRow:
         (-_SIZE, format_size(fact.size_bytes)),
     )
     hint_text = " · ".join(
-        (escape_controls(fact.name), describe_index(fact), _place_of(fact), format_size(fact.size_bytes))
+        (escape_controls(fact.name), describe_index(fact), _index_location(fact), format_size(fact.size_bytes))
     )
-    return TreeRow(key=fact.name, depth=1, cells=cells, top=0, hint=hint_text, index=True)
+    return TreeRow(key=fact.name, depth=1, cells=cells, top=0, hint=hint_text, is_index=True)
 
 
-def _place_of(fact: IndexFact) -> str:
+def _index_location(fact: IndexFact) -> str:
     return ", ".join(filter(None, (escape_controls(fact.partition), f"bucket {fact.bucket}")))
 
 
 # ---- shapes ----------------------------------------------------------------------------------------------------------
 
 
-def shapes(placed: TreeLayout) -> tuple[Shape, ...]:
+def tree_shapes(placed: TreeLayout) -> tuple[Shape, ...]:
     """Return text, tree lines and bars; x and widths are fractions of the width."""
     drawn: list[Shape] = []
     stem = 0.015
     for at, row in enumerate(placed.rows):
-        middle = row.top + ROW / 2
+        middle = row.top + ROW_HEIGHT / 2
         if row.depth:
             before = placed.rows[at - 1]
             drawn.append(
-                Stroke(x=stem, y=before.top + (ROW - 2 if before.depth == 0 else ROW / 2), to_x=stem, to_y=middle)
+                Stroke(
+                    x=stem,
+                    y=before.top + (ROW_HEIGHT - 2 if before.depth == 0 else ROW_HEIGHT / 2),
+                    to_x=stem,
+                    to_y=middle,
+                )
             )
             drawn.append(Stroke(x=stem, y=middle, to_x=_BAR - 0.004, to_y=middle))
         room = _NAME - _BAR - 0.012
@@ -376,12 +387,12 @@ def shapes(placed: TreeLayout) -> tuple[Shape, ...]:
                     width=max(0.003, length * room),
                     height=10,
                     color=color,
-                    faint=row.dim,
+                    is_faint=row.is_dimmed,
                 )
                 drawn.append(replace(bar, key=row.key, hint=row.hint))
-        if row.index:
+        if row.is_index:
             drawn.append(
-                Marker(x=_BAR + 0.006, y=middle, size=9, color="deleted", sign="diamond", key=row.key, hint=row.hint)
+                Marker(x=_BAR + 0.006, y=middle, size=9, color="deleted", symbol="diamond", key=row.key, hint=row.hint)
             )
         for x, cell_text in row.cells:
             if cell_text:
@@ -391,24 +402,24 @@ def shapes(placed: TreeLayout) -> tuple[Shape, ...]:
                         y=middle,
                         text=cell_text,
                         anchor="end" if x < 0 else "start",
-                        bold=row.depth == 0,
+                        is_bold=row.depth == 0,
                         color="text",
                     )
                 )
     return tuple(drawn)
 
 
-def drawing(
+def tree_drawing(
     tree: ManifestTree, placed: TreeLayout, *, selected: str = "", note: str = "", width: float = WIDTH
 ) -> Drawing:
     """Return the picture: title, what the filter does, the tree with a frame around the selected row."""
-    heading = [title(tree), *filter(None, (describe_filter(tree), note))]
+    heading = [tree_title(tree), *filter(None, (describe_filter(tree), note))]
     head: list[Shape] = [
-        TextShape(x=0, y=9 + 16 * at, text=truncate(line, 130), bold=at == 0) for at, line in enumerate(heading)
+        TextShape(x=0, y=9 + 16 * at, text=truncate(line, 130), is_bold=at == 0) for at, line in enumerate(heading)
     ]
     top = 18.0 * len(heading) + 4
     body: list[Shape] = []
-    for shape in shapes(placed):
+    for shape in tree_shapes(placed):
         match shape:
             case Stroke():
                 body.append(
@@ -424,10 +435,10 @@ def drawing(
             x=_BAR * width - 4,
             y=top + row.top,
             width=(1 - _BAR) * width + 2,
-            height=ROW,
+            height=ROW_HEIGHT,
             color="text",
-            outline=True,
-            round=3,
+            is_outline=True,
+            corner_radius=3,
         )
         for row in frames
     ]
@@ -438,7 +449,7 @@ def drawing(
 
 # ---- tables and text -------------------------------------------------------------------------------------------------
 
-ENTRY = ("kind", "partition", "bucket", "level", "file", "size", "rows", "keys", "under the filter")
+ENTRY_COLUMNS = ("kind", "partition", "bucket", "level", "file", "size", "rows", "keys", "under the filter")
 
 
 def entry_rows(entries: Sequence[EntryFact], *, filtered: bool) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
@@ -457,7 +468,7 @@ def entry_rows(entries: Sequence[EntryFact], *, filtered: bool) -> tuple[tuple[s
         )
         for fact in entries
     ]
-    return (ENTRY, list(rows)) if filtered else (ENTRY[:-1], [row[:-1] for row in rows])
+    return (ENTRY_COLUMNS, list(rows)) if filtered else (ENTRY_COLUMNS[:-1], [row[:-1] for row in rows])
 
 
 def _keys(fact: EntryFact) -> str | None:
@@ -512,30 +523,30 @@ def tree_rows(tree: ManifestTree) -> tuple[tuple[str, ...], list[tuple[object, .
             format_entry_counts(m),
             format_coverage(m) or None,
             format_size(m.size_bytes),
-            state(tree, listed, m),
+            scan_outcome(tree, listed, m),
         )
         for listed in tree.lists
         for m in listed.manifests
     ]
     rows += [(listed.kind, listed.name, None, listed.error, None, "") for listed in tree.lists if listed.error]
     rows += [
-        ("index", fact.name, describe_index(fact), _place_of(fact), format_size(fact.size_bytes), "")
+        ("index", fact.name, describe_index(fact), _index_location(fact), format_size(fact.size_bytes), "")
         for fact in tree.indexes
     ]
     names = ("list", "manifest", "entries", "covers", "size", "under the filter")
-    return (names, rows) if tree.filter else (names[:-1], [row[:-1] for row in rows])
+    return (names, rows) if tree.filter_text else (names[:-1], [row[:-1] for row in rows])
 
 
 def tree_html(tree: ManifestTree, *, limit: int = cards.MAX_HTML_ROWS) -> str:
     """Return the tree as a table without style blocks."""
     names, rows = tree_rows(tree)
-    note = f"<p>{cards.escape(describe_filter(tree))}</p>" if tree.filter else ""
-    return cards.html_table(names, rows, title=title(tree), limit=limit) + note
+    note = f"<p>{cards.escape(describe_filter(tree))}</p>" if tree.filter_text else ""
+    return cards.html_table(names, rows, title=tree_title(tree), limit=limit) + note
 
 
-def text(tree: ManifestTree, *, width: int = cards.WIDTH, first: int = 8) -> str:
+def tree_text(tree: ManifestTree, *, width: int = cards.WIDTH, first: int = 8) -> str:
     """Return the tree in characters; of long lists the first rows, and a count of the others."""
-    lines = [title(tree), *filter(None, (describe_filter(tree),))]
+    lines = [tree_title(tree), *filter(None, (describe_filter(tree),))]
     rows = layout_tree(tree, limits=dict.fromkeys(("base", "delta", "changelog", "index"), first)).rows
     names = max((len(row.cells[0][1]) for row in rows if row.depth and not row.key.startswith(MORE_PREFIX)), default=0)
     for row in rows:

@@ -47,14 +47,14 @@ def to_png(drawing: Drawing, *, scale: int = PNG_SCALE) -> bytes:
     for shape in drawing.shapes:
         match shape:
             case Rect():
-                _rect(brush, shape, scale)
+                _draw_rect(brush, shape, scale)
             case Stroke():
                 ends = [shape.x * scale, shape.y * scale, shape.to_x * scale, shape.to_y * scale]
                 brush.line(ends, hex_color(shape.color), max(1, round(shape.thickness * scale)))
             case Marker():
                 _draw_marker(brush, shape, scale)
             case TextShape():
-                _word(brush, shape, scale)
+                _draw_text(brush, shape, scale)
     out = io.BytesIO()
     # an octree keeps the colour of a rare mark, which a median cut gives away; it is smaller and twice as fast too
     # (measured)
@@ -62,18 +62,18 @@ def to_png(drawing: Drawing, *, scale: int = PNG_SCALE) -> bytes:
     return out.getvalue()
 
 
-def _rect(brush: ImageDraw.ImageDraw, shape: Rect, scale: int) -> None:
+def _draw_rect(brush: ImageDraw.ImageDraw, shape: Rect, scale: int) -> None:
     x, y = shape.x * scale, shape.y * scale
     bounds = (x, y, max(x, x + shape.width * scale - 1), max(y, y + shape.height * scale - 1))
-    color = _fade_color(hex_color(shape.color)) if shape.faint else hex_color(shape.color)
-    if shape.outline:
-        brush.rounded_rectangle(bounds, shape.round * scale, outline=color, width=2 * scale)
+    color = _fade_color(hex_color(shape.color)) if shape.is_faint else hex_color(shape.color)
+    if shape.is_outline:
+        brush.rounded_rectangle(bounds, shape.corner_radius * scale, outline=color, width=2 * scale)
     else:
-        brush.rounded_rectangle(bounds, shape.round * scale, fill=color)
+        brush.rounded_rectangle(bounds, shape.corner_radius * scale, fill=color)
 
 
 def _draw_marker(brush: ImageDraw.ImageDraw, shape: Marker, scale: int) -> None:
-    color = _fade_color(hex_color(shape.color)) if shape.faint else hex_color(shape.color)
+    color = _fade_color(hex_color(shape.color)) if shape.is_faint else hex_color(shape.color)
     half = shape.size / 2
     if points := marker_vertices(shape):
         brush.polygon([(x * scale, y * scale) for x, y in points], fill=color)
@@ -84,10 +84,10 @@ def _draw_marker(brush: ImageDraw.ImageDraw, shape: Marker, scale: int) -> None:
         )
 
 
-def _word(brush: ImageDraw.ImageDraw, shape: TextShape, scale: int) -> None:
+def _draw_text(brush: ImageDraw.ImageDraw, shape: TextShape, scale: int) -> None:
     """Draw text on one line; bold is the same text once more, a little to the right."""
     letters, font = _choose_font(escape_controls(shape.text), max(1, round(shape.size * scale)))
-    for aside in (0, scale / 3) if shape.bold else (0,):
+    for aside in (0, scale / 3) if shape.is_bold else (0,):
         brush.text(
             (shape.x * scale + aside, shape.y * scale),
             letters,
@@ -114,18 +114,18 @@ def _choose_font(text: str, size: int) -> tuple[str, ImageFont.FreeTypeFont | Im
         at = min(range(len(_FONTS)), key=lambda at: sum(not _has_glyph(letter, at) for letter in odd))
     return "".join(
         f"\\u{ord(letter):04x}" if letter in odd and not _has_glyph(letter, at) else letter for letter in text
-    ), _font(at, size)
+    ), _load_font(at, size)
 
 
 @lru_cache(maxsize=4096)
 def _has_glyph(letter: str, at: int) -> bool:
     """Return whether a font draws that letter, and not the box of a missing one."""
-    font = _font(at, _PROBE_SIZE)
+    font = _load_font(at, _PROBE_SIZE)
     return font is not None and bytes(font.getmask(letter)) != bytes(font.getmask(_NO_LETTER))
 
 
 @lru_cache(maxsize=64)
-def _font(at: int, size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont | None:
+def _load_font(at: int, size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont | None:
     """Return the font of that name; None where this machine has none."""
     try:
         return ImageFont.truetype(_FONTS[at], round(size * _FONT_SCALE)) if _FONTS[at] else ImageFont.load_default(size)

@@ -25,9 +25,10 @@ WIDTH = 880
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rect:
-    """A filled box, or with `outline` only its border.
+    """A filled box, or with `is_outline` only its border.
 
-    `faint` lets the background shine through; `round` is the radius of the corners. `key` is what the box stands for if
+    `is_faint` lets the background shine through; `corner_radius` is the radius of the corners. `key` is what the box
+    stands for if
     a page makes it clickable: the name of a file, the id of a snapshot. `hint` is the tooltip.
     """
 
@@ -36,9 +37,9 @@ class Rect:
     width: float
     height: float
     color: str
-    outline: bool = False
-    faint: bool = False
-    round: float = 0
+    is_outline: bool = False
+    is_faint: bool = False
+    corner_radius: float = 0
     hint: str = ""
     key: str = ""
 
@@ -68,22 +69,22 @@ class TextShape:
     color: str = "text"
     anchor: str = "start"
     size: float = 11
-    bold: bool = False
+    is_bold: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marker:
     """A small filled sign with its middle at (x, y), as large as a square of `size` a side.
 
-    `sign` is "circle", "square", "diamond" or "triangle".
+    `symbol` is "circle", "square", "diamond" or "triangle".
     """
 
     x: float
     y: float
     size: float
     color: str
-    sign: str = "circle"
-    faint: bool = False
+    symbol: str = "circle"
+    is_faint: bool = False
     hint: str = ""
     key: str = ""
 
@@ -104,7 +105,7 @@ class Drawing:
 def marker_vertices(sign: Marker) -> tuple[tuple[float, float], ...]:
     """Return the corners of a marker; a circle has none."""
     x, y, half = sign.x, sign.y, sign.size / 2
-    match sign.sign:
+    match sign.symbol:
         case "square":
             return (x - half, y - half), (x + half, y - half), (x + half, y + half), (x - half, y + half)
         case "diamond":
@@ -201,14 +202,14 @@ def _element(shape: Shape) -> str:
         case Rect():
             paint = (
                 f'fill="none" stroke="{css_color(shape.color)}" stroke-width="2"'
-                if shape.outline
+                if shape.is_outline
                 else f'fill="{css_color(shape.color)}"'
             )
-            if shape.outline and shape.key:
+            if shape.is_outline and shape.key:
                 paint += ' pointer-events="all"'  # a click inside the border is meant for the box too
             geometry = (
                 f'x="{shape.x:.2f}" y="{shape.y:.2f}" width="{max(shape.width, 1):.2f}" '
-                f'height="{max(shape.height, 1):.2f}" rx="{shape.round:g}"'
+                f'height="{max(shape.height, 1):.2f}" rx="{shape.corner_radius:g}"'
             )
             return f"<rect {geometry} {paint}{_hint_markup(shape)}</rect>"
         case Stroke():
@@ -226,7 +227,7 @@ def _element(shape: Shape) -> str:
             )
         case TextShape():
             geometry = f'x="{shape.x:.2f}" y="{shape.y:.2f}" text-anchor="{shape.anchor}" dominant-baseline="middle"'
-            bold = ' font-weight="600"' if shape.bold else ""
+            bold = ' font-weight="600"' if shape.is_bold else ""
             return (
                 f'<text {geometry} font-size="{shape.size:g}" font-family="ui-monospace,monospace" '
                 f'fill="{css_color(shape.color)}"{bold}>{_escape(shape.text)}</text>'
@@ -235,7 +236,7 @@ def _element(shape: Shape) -> str:
 
 def _hint_markup(shape: Rect | Marker) -> str:
     """Return the end of a box's start tag, and the hint inside the element."""
-    faint = ' opacity="0.35"' if shape.faint else ""
+    faint = ' opacity="0.35"' if shape.is_faint else ""
     button = (
         f' data-key="{_escape(shape.key)}" role="button" tabindex="0" aria-label="{_escape(shape.hint or shape.key)}"'
         if shape.key

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 MAX_MARKS = 1500
 """The most marks that are drawn."""
-SIGNS = {"APPEND": "circle", "COMPACT": "diamond", "OVERWRITE": "square", "ANALYZE": "triangle"}
+MARKER_SIGNS = {"APPEND": "circle", "COMPACT": "diamond", "OVERWRITE": "square", "ANALYZE": "triangle"}
 _PER_LINE, _LANES = 60, 8
 _PITCH = 1 / 12
 """The largest distance of evenly placed marks: a fraction of the width."""
 _SIZE, _STEPS, _LABEL, _LETTER = 12.0, 22.0, 14.0, 6.6
-_SEAM = 1e-6
+_TIE_TOLERANCE = 1e-6
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -41,7 +41,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class SnapshotMark:
     """A snapshot on the timeline; counts are stored rows.
 
-    `kept_by`: "" while the snapshot exists, "tag" or "changelog" where only that of it is kept.
+    `retained_by`: "" while the snapshot exists, "tag" or "changelog" where only that of it is kept.
     """
 
     id: int
@@ -54,7 +54,7 @@ class SnapshotMark:
     watermark: int | None = None
     user: str = ""
     tags: tuple[str, ...] = ()
-    kept_by: str = ""
+    retained_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class FileCounts:
         return format_count(self.live_count) + (f" ({changes})" if changes else "")
 
 
-def moment(time_ms: int | None) -> str:
+def format_time(time_ms: int | None) -> str:
     """Return a time as text, to the second, UTC.
 
     A number that is no time stays a number, None is a dash.
@@ -99,20 +99,20 @@ def moment(time_ms: int | None) -> str:
         return format_count(time_ms)
 
 
-def title(history: History) -> str:
+def timeline_title(history: History) -> str:
     """Return the title: `orders · 7 snapshots · 2024-11-14 09:12:00Z .. 15:40:02Z`."""
     marks = history.marks
     if not marks:
         return f"{truncate_heading(history.table)} · no snapshot: nothing was written yet"
-    first, last = moment(min(mark.time_ms for mark in marks)), moment(max(mark.time_ms for mark in marks))
+    first, last = format_time(min(mark.time_ms for mark in marks)), format_time(max(mark.time_ms for mark in marks))
     day, _, hour = last.partition(" ")
     span = first if first == last else f"{first} .. {hour if hour and first.startswith(day) else last}"
-    live_count = sum(not mark.kept_by for mark in marks)
+    live_count = sum(not mark.retained_by for mark in marks)
     expired = f" and {format_count(len(marks) - live_count)} expired" if live_count < len(marks) else ""
     return f"{truncate_heading(history.table)} · {plural(live_count, 'snapshot')}{expired} · {span}"
 
 
-def notes(history: History, *, limit: int = 8) -> list[str]:
+def history_notes(history: History, *, limit: int = 8) -> list[str]:
     """Return sentences on tags, schema changes and what is kept of expired snapshots."""
     lines = []
     named = [f"{escape_controls(name)} at {mark.id}" for mark in history.marks for name in mark.tags]
@@ -123,7 +123,7 @@ def notes(history: History, *, limit: int = 8) -> list[str]:
         changed.append(f"schema {history.newest_schema_id} waits for its first snapshot")
     if changed:
         lines.append(_join_first(changed, limit))
-    tagged, logged = (sum(mark.kept_by == life for mark in history.marks) for life in ("tag", "changelog"))
+    tagged, logged = (sum(mark.retained_by == life for mark in history.marks) for life in ("tag", "changelog"))
     if tagged:
         lines.append(f"{plural(tagged, 'expired snapshot')} kept by tags")
     if logged:
@@ -140,35 +140,35 @@ def schema_changes(history: History) -> list[SnapshotMark]:
     ]
 
 
-def hint(mark: SnapshotMark) -> str:
+def snapshot_tooltip(mark: SnapshotMark) -> str:
     """Return a snapshot in one line."""
-    parts = [f"{mark.id} {mark.kind}", moment(mark.time_ms)]
+    parts = [f"{mark.id} {mark.kind}", format_time(mark.time_ms)]
     if mark.row_count is not None:
         parts.append(
             f"{plural(mark.row_count, 'row')}"
             + ("" if mark.delta_row_count is None else f" ({mark.delta_row_count:+d})")
         )
     parts += [f"schema {mark.schema_id}", *(f"tag {escape_controls(name)}" for name in mark.tags[:4])]
-    if mark.kept_by:
-        parts.append("expired: a tag keeps it" if mark.kept_by == "tag" else "expired: its changelog is kept")
+    if mark.retained_by:
+        parts.append("expired: a tag keeps it" if mark.retained_by == "tag" else "expired: its changelog is kept")
     return " · ".join(parts)
 
 
-DETAIL = ("id", "kind", "when", "rows", "delta", "changelog", "files", "schema", "watermark", "user", "tags")
+DETAIL_COLUMNS = ("id", "kind", "when", "rows", "delta", "changelog", "files", "schema", "watermark", "user", "tags")
 
 
-def detail(mark: SnapshotMark, files: FileCounts | str | None = None) -> tuple[object, ...]:
-    """Return the row of a snapshot under the names `DETAIL`; `files` may say why they are not known."""
+def detail_row(mark: SnapshotMark, files: FileCounts | str | None = None) -> tuple[object, ...]:
+    """Return the row of a snapshot under the names `DETAIL_COLUMNS`; `files` may say why they are not known."""
     return (
         mark.id,
-        mark.kind + (f" (expired, {mark.kept_by} kept)" if mark.kept_by else ""),
-        moment(mark.time_ms),
+        mark.kind + (f" (expired, {mark.retained_by} kept)" if mark.retained_by else ""),
+        format_time(mark.time_ms),
         _format_optional_count(mark.row_count),
         None if mark.delta_row_count is None else f"{mark.delta_row_count:+,}".replace(",", " "),
         _format_optional_count(mark.changelog_row_count),
         None if files is None else str(files),
         mark.schema_id,
-        moment(mark.watermark) if mark.watermark is not None else None,
+        format_time(mark.watermark) if mark.watermark is not None else None,
         mark.user,
         ", ".join(mark.tags) or None,
     )
@@ -178,7 +178,7 @@ def detail_html(mark: SnapshotMark, files: FileCounts | str | None = None) -> st
     """Return a snapshot as a table of one row; its changelog and its tags only where it has some."""
     cells = [
         (name, value)
-        for name, value in zip(DETAIL, detail(mark, files), strict=True)
+        for name, value in zip(DETAIL_COLUMNS, detail_row(mark, files), strict=True)
         if value is not None or name not in ("changelog", "tags")
     ]
     return cards.html_table([name for name, _ in cells], [[value for _, value in cells]])
@@ -221,12 +221,12 @@ class TimelineLayout:
     note: str
     by_time: bool = False
 
-    def group_of(self, at: int) -> MarkGroup | None:
+    def group_at(self, at: int) -> MarkGroup | None:
         """Return the group of a mark, by its index."""
         return next((group for group in self.groups if at in group.members), None)
 
 
-def lay_out(history: History, *, by_time: bool = False) -> TimelineLayout:
+def lay_out_marks(history: History, *, by_time: bool = False) -> TimelineLayout:
     """Return the positions of marks: evenly in lines of sixty, or by time.
 
     By time, marks of the same moment stand above each other.
@@ -298,7 +298,7 @@ def _grouping_note(marks: int, groups: int, how: str) -> str:
     )
 
 
-def kinds_of(history: History, placed: TimelineLayout) -> list[str]:
+def group_kinds(history: History, placed: TimelineLayout) -> list[str]:
     """Return the kind that each group is drawn as: of its snapshots' kinds the rarest in the table.
 
     So a few compactions are not lost among appends.
@@ -309,17 +309,17 @@ def kinds_of(history: History, placed: TimelineLayout) -> list[str]:
     ]
 
 
-def group_hint(history: History, group: MarkGroup) -> str:
+def group_tooltip(history: History, group: MarkGroup) -> str:
     """Return a drawn mark in one line: its snapshot, or how many of which kind."""
     members = [history.marks[at] for at in group.members]
     if len(members) == 1:
-        return hint(members[0])
-    kinds = {kind: sum(mark.kind == kind for mark in members) for kind in SIGNS}
+        return snapshot_tooltip(members[0])
+    kinds = {kind: sum(mark.kind == kind for mark in members) for kind in MARKER_SIGNS}
     counts = ", ".join(f"{format_count(many)} {kind}" for kind, many in kinds.items() if many)
     low, high = min(mark.id for mark in members), max(mark.id for mark in members)
     return (
-        f"{plural(len(members), 'snapshot')}, {low} to {high}: {counts} · {moment(members[0].time_ms)} .. "
-        f"{moment(members[-1].time_ms)}"
+        f"{plural(len(members), 'snapshot')}, {low} to {high}: {counts} · {format_time(members[0].time_ms)} .. "
+        f"{format_time(members[-1].time_ms)}"
     )
 
 
@@ -332,12 +332,12 @@ def background_shapes(history: History, placed: TimelineLayout) -> tuple[Shape, 
     x and widths are fractions.
     """
     shapes: list[Shape] = [Stroke(x=0, y=y, to_x=1, to_y=y) for y, _ in placed.lines]
-    shapes += _steps(history, placed)
-    shapes += _labels(history, placed)
+    shapes += _row_count_shapes(history, placed)
+    shapes += _label_shapes(history, placed)
     return tuple(shapes)
 
 
-def signs(history: History, placed: TimelineLayout) -> tuple[Marker, ...]:
+def marker_shapes(history: History, placed: TimelineLayout) -> tuple[Marker, ...]:
     """Return the marks themselves, group by group."""
     return tuple(
         Marker(
@@ -345,20 +345,20 @@ def signs(history: History, placed: TimelineLayout) -> tuple[Marker, ...]:
             y=group.y,
             size=_SIZE,
             color=kind,
-            sign=SIGNS[kind],
-            faint=all(history.marks[at].kept_by for at in group.members),
-            hint=group_hint(history, group),
+            symbol=MARKER_SIGNS[kind],
+            is_faint=all(history.marks[at].retained_by for at in group.members),
+            hint=group_tooltip(history, group),
             key=str(history.marks[group.members[-1]].id),
         )
-        for group, kind in zip(placed.groups, kinds_of(history, placed), strict=True)
+        for group, kind in zip(placed.groups, group_kinds(history, placed), strict=True)
     )
 
 
-def drawing(history: History, placed: TimelineLayout, *, selected: int = 0, width: float = WIDTH) -> Drawing:
+def timeline_drawing(history: History, placed: TimelineLayout, *, selected: int = 0, width: float = WIDTH) -> Drawing:
     """Return the picture: title and legend, the marks, the selected one in a frame."""
-    heading = [title(history), *notes(history), *filter(None, (placed.note,))]
-    head: list[Shape] = [TextShape(x=0, y=8, text=truncate(heading[0], 90), bold=True)]
-    head += legend(history, y=24, width=width)
+    heading = [timeline_title(history), *history_notes(history), *filter(None, (placed.note,))]
+    head: list[Shape] = [TextShape(x=0, y=8, text=truncate(heading[0], 90), is_bold=True)]
+    head += legend_shapes(history, y=24, width=width)
     head += [
         TextShape(x=0, y=40 + 15 * at, text=truncate(note, 130), color="muted") for at, note in enumerate(heading[1:])
     ]
@@ -367,14 +367,22 @@ def drawing(history: History, placed: TimelineLayout, *, selected: int = 0, widt
     if history.marks:
         body += [
             _transform_shape(shape, width, top)
-            for shape in (*background_shapes(history, placed), *signs(history, placed))
+            for shape in (*background_shapes(history, placed), *marker_shapes(history, placed))
         ]
         index = next((at for at, mark in enumerate(history.marks) if mark.id == selected), None)
-        if index is not None and (group := placed.group_of(index)) is not None:
+        if index is not None and (group := placed.group_at(index)) is not None:
             side = _SIZE + 8
             left = min(max(0.0, group.x * width - side / 2), width - side)
             body.append(
-                Rect(x=left, y=top + group.y - side / 2, width=side, height=side, color="text", outline=True, round=3)
+                Rect(
+                    x=left,
+                    y=top + group.y - side / 2,
+                    width=side,
+                    height=side,
+                    color="text",
+                    is_outline=True,
+                    corner_radius=3,
+                )
             )
     description = ". ".join(heading) + "."
     return Drawing(
@@ -385,16 +393,16 @@ def drawing(history: History, placed: TimelineLayout, *, selected: int = 0, widt
     )
 
 
-def legend(history: History, *, y: float, width: float = WIDTH) -> list[Shape]:
+def legend_shapes(history: History, *, y: float, width: float = WIDTH) -> list[Shape]:
     """Return the signs that occur, with how many snapshots have each; x in pixels of `width`."""
     shapes: list[Shape] = []
     x = 6.0
-    for kind, sign in SIGNS.items():
+    for kind, sign in MARKER_SIGNS.items():
         many = sum(mark.kind == kind for mark in history.marks)
         if many:
             text = f"{kind} {format_count(many)}"
             shapes += [
-                Marker(x=x, y=y, size=_SIZE - 2, color=kind, sign=sign),
+                Marker(x=x, y=y, size=_SIZE - 2, color=kind, symbol=sign),
                 TextShape(x=x + 10, y=y, text=text, color="muted"),
             ]
             x += 10 + _LETTER * (len(text) + 3)
@@ -425,7 +433,7 @@ def _transform_shape(shape: Shape, width: float, down: float) -> Shape:
     return replace(shape, x=shape.x * width, y=shape.y + down)
 
 
-def _steps(history: History, placed: TimelineLayout) -> list[Shape]:
+def _row_count_shapes(history: History, placed: TimelineLayout) -> list[Shape]:
     """Return the stored rows from each mark to the next, as high as their fraction of the most rows."""
     most = max((mark.row_count or 0 for mark in history.marks), default=0)
     if most <= 0:
@@ -445,15 +453,17 @@ def _steps(history: History, placed: TimelineLayout) -> list[Shape]:
             if (
                 last is not None
                 and (last.y, last.height) == (floor - tall, tall)
-                and abs(last.x + last.width - start) < _SEAM
+                and abs(last.x + last.width - start) < _TIE_TOLERANCE
             ):
                 shapes[-1] = replace(last, width=end - last.x)
             else:
-                shapes.append(Rect(x=start, y=floor - tall, width=end - start, height=tall, color="muted", faint=True))
+                shapes.append(
+                    Rect(x=start, y=floor - tall, width=end - start, height=tall, color="muted", is_faint=True)
+                )
     return list(shapes)
 
 
-def _labels(history: History, placed: TimelineLayout) -> list[Shape]:
+def _label_shapes(history: History, placed: TimelineLayout) -> list[Shape]:
     """Return ids below the marks where there is enough width, tags and schema changes above."""
     changed = {mark.id for mark in schema_changes(history)}
     shapes: list[Shape] = []
@@ -499,15 +509,17 @@ _BARS = "▁▂▃▄▅▆▇█"
 _LINES = 4
 
 
-def text(history: History, *, width: int = 100, selected: int = 0) -> str:
+def timeline_text(history: History, *, width: int = 100, selected: int = 0) -> str:
     """Return the timeline in characters, the newest lines of it; `selected` stands in brackets."""
-    lines = [title(history)]
-    kinds = [f"{_SOLID_SIGNS[kind]} {kind}" for kind in SIGNS if any(mark.kind == kind for mark in history.marks)]
+    lines = [timeline_title(history)]
+    kinds = [
+        f"{_SOLID_SIGNS[kind]} {kind}" for kind in MARKER_SIGNS if any(mark.kind == kind for mark in history.marks)
+    ]
     most = max((mark.row_count or 0 for mark in history.marks), default=0)
     if history.marks:
         lines.append("  ".join([*kinds, *([f"{_BARS[-1]} {format_count(most)} stored rows"] if most else [])]))
         lines += _draw_lines(history.marks, most, width, selected)
-    return "\n".join(truncate(line, width) for line in [*lines, *notes(history)])
+    return "\n".join(truncate(line, width) for line in [*lines, *history_notes(history)])
 
 
 def _draw_lines(marks: Sequence[SnapshotMark], most: int, width: int, selected: int) -> list[str]:
@@ -517,7 +529,7 @@ def _draw_lines(marks: Sequence[SnapshotMark], most: int, width: int, selected: 
     lines = [f"… {format_count(len(marks) - len(visible))} older"] if len(visible) < len(marks) else []
     for start in range(0, len(visible), per_line):
         line_marks = visible[start : start + per_line]
-        marked = [(_HOLLOW_SIGNS if mark.kept_by else _SOLID_SIGNS).get(mark.kind, "?") for mark in line_marks]
+        marked = [(_HOLLOW_SIGNS if mark.retained_by else _SOLID_SIGNS).get(mark.kind, "?") for mark in line_marks]
         lines.append(" " + "".join(sign.ljust(cell, "─") for sign in marked[:-1]) + marked[-1])
         lines.append(
             " "

@@ -77,11 +77,11 @@ def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str,
     if version not in ("1", "2"):
         msg = f"bitmap indexes have version 1 or 2, found {version!r}"
         raise InvalidOption(msg, key="file-index.bitmap.version", value=version)
-    block_size = container.size_option(options, "index-block-size", 16384, NAME)
+    block_size = container.parse_size_option(options, "index-block-size", 16384, NAME)
     distinct = container.distinct_keys(column, t)
     nulls = np.flatnonzero(distinct.codes < 0)
-    null_bitmap = roaring.encode(nulls)
-    bodies = _bodies(distinct.codes, len(distinct.keys), len(null_bitmap) if len(nulls) > 1 else 0)
+    null_bitmap = roaring.encode_positions(nulls)
+    bodies = _encode_bitmaps(distinct.codes, len(distinct.keys), len(null_bitmap) if len(nulls) > 1 else 0)
     head = bytes([int(version)]) + _i32(len(distinct.codes), len(distinct.keys)) + bytes([len(nulls) > 0])
     if len(nulls):
         head += _i32(-1 - int(nulls[0]) if len(nulls) == 1 else 0)
@@ -90,21 +90,21 @@ def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str,
     body = (null_bitmap if len(nulls) > 1 else b"") + bodies.data
     if version == "1":
         return head + container.concat_rowwise(keys, container.encode_i32_rows(bodies.offsets))[0].tobytes() + body
-    return head + _blocks(keys, bodies, block_size) + body
+    return head + _encode_blocks(keys, bodies, block_size) + body
 
 
 def _i32(*numbers: int) -> bytes:
     return b"".join(number.to_bytes(4, "big", signed=True) for number in numbers)
 
 
-def _bodies(codes: NDArray[np.int64], count: int, start: int) -> _BitmapRanges:
+def _encode_bitmaps(codes: NDArray[np.int64], count: int, start: int) -> _BitmapRanges:
     valued = np.flatnonzero(codes >= 0)
     rows = valued[np.argsort(codes[valued], kind="stable")]
     sizes = np.bincount(codes[valued], minlength=count)
     ends = np.cumsum(sizes)
     single = sizes == 1
     many = np.repeat(~single, sizes)
-    data, offsets = roaring.encode_many(rows[many], np.concatenate([[0], np.cumsum(sizes[~single])]))
+    data, offsets = roaring.encode_bitmaps(rows[many], np.concatenate([[0], np.cumsum(sizes[~single])]))
     entry_offsets, lengths = np.empty(count, np.int64), np.full(count, -1, np.int64)
     entry_offsets[single] = -1 - rows[(ends - sizes)[single]]
     entry_offsets[~single] = start + offsets[:-1]
@@ -112,7 +112,7 @@ def _bodies(codes: NDArray[np.int64], count: int, start: int) -> _BitmapRanges:
     return _BitmapRanges(data.tobytes(), entry_offsets, lengths)
 
 
-def _blocks(keys: RaggedBytes, bodies: _BitmapRanges, block_size: int) -> bytes:
+def _encode_blocks(keys: RaggedBytes, bodies: _BitmapRanges, block_size: int) -> bytes:
     data, offsets = keys
     entries, ends = container.concat_rowwise(keys, container.encode_i32_rows(bodies.offsets, bodies.lengths))
     heads, blocks = bytearray(), bytearray()
@@ -128,13 +128,13 @@ def _blocks(keys: RaggedBytes, bodies: _BitmapRanges, block_size: int) -> bytes:
 
 _MAX_UNPACKED_ENTRIES = 64
 """Up to this many entries Python decodes faster than numpy."""
-_LETTERS = {1: "b", 2: "h", 4: "i", 8: "q"}
+_STRUCT_LETTERS = {1: "b", 2: "h", 4: "i", 8: "q"}
 
 
 @lru_cache(16)
-def _form(width: int, numbers: int) -> Struct:
+def _entry_struct(width: int, numbers: int) -> Struct:
     """Return the struct of an entry: a value of that width, then `numbers` i32."""
-    return Struct(f">{_LETTERS[width]}{numbers}i")
+    return Struct(f">{_STRUCT_LETTERS[width]}{numbers}i")
 
 
 # ---- probing ---------------------------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) 
     """
     query = container.key_query_of(leaf, t)
     matching = None if query is None else rows(payload, t, query, row_count)
-    return True if matching is None else container.row_selection(matching, row_count)
+    return True if matching is None else container.to_probe_result(matching, row_count)
 
 
 def rows(payload: bytes | memoryview, t: DataType, query: KeyQuery, row_count: int) -> BitMap | None:
@@ -164,19 +164,19 @@ def rows(payload: bytes | memoryview, t: DataType, query: KeyQuery, row_count: i
     if query.kind == "range":
         return None
     cursor = Cursor(payload)
-    version, count, values, null = _head(cursor, row_count)
+    version, count, values, null = _read_head(cursor, row_count)
     if query.kind in ("null", "not null"):
-        body = (_body_1 if version == 1 else _body_2)(cursor, t, values)
-        matching = BitMap() if null is None else _rows(cursor, body, null, count)
-        return matching if query.kind == "null" else roaring.rows(row_count) - matching
-    entries, body = (_find_1 if version == 1 else _find_2)(cursor, t, values, set(query.keys))
+        body = (_skip_to_body_v1 if version == 1 else _skip_to_body_v2)(cursor, t, values)
+        matching = BitMap() if null is None else _entry_rows(cursor, body, null, count)
+        return matching if query.kind == "null" else roaring.full_bitmap(row_count) - matching
+    entries, body = (_find_entries_v1 if version == 1 else _find_entries_v2)(cursor, t, values, set(query.keys))
     matching = BitMap()
     for entry in entries:
-        matching |= _rows(cursor, body, entry, count)
-    return matching if query.kind == "equal" else roaring.rows(row_count) - matching
+        matching |= _entry_rows(cursor, body, entry, count)
+    return matching if query.kind == "equal" else roaring.full_bitmap(row_count) - matching
 
 
-def _head(cursor: Cursor, row_count: int | None = None) -> tuple[int, int, int, _Entry | None]:
+def _read_head(cursor: Cursor, row_count: int | None = None) -> tuple[int, int, int, _Entry | None]:
     """Return version, rows, distinct values, and the entry of the nulls."""
     version = cursor.u8("version")
     if version not in (1, 2):
@@ -184,7 +184,7 @@ def _head(cursor: Cursor, row_count: int | None = None) -> tuple[int, int, int, 
         raise Unsupported(msg, feature="file-index.bitmap")
     rows = cursor.i32be("rows")
     if row_count is not None and rows != row_count:
-        raise cursor.wrong(f"an index of another file: {row_count} rows wanted", "rows", at=1)
+        raise cursor.make_error(f"an index of another file: {row_count} rows wanted", "rows", at=1)
     values = cursor.i32be("distinct values")
     null = None
     if cursor.flag("has null"):
@@ -197,56 +197,58 @@ def walk(cursor: Cursor, t: DataType | None) -> None:
 
     Raises `Corrupt`, `Unsupported`.
     """
-    version, rows, values, null = _head(cursor)
+    version, rows, values, null = _read_head(cursor)
     if t is None:
-        cursor.raw(cursor.left, "values and bitmaps")
+        cursor.raw(cursor.remaining, "values and bitmaps")
         return
-    entries, body = _all_1(cursor, t, values) if version == 1 else _all_2(cursor, t)
+    entries, body = _read_all_entries_v1(cursor, t, values) if version == 1 else _read_all_entries_v2(cursor, t)
     if null is not None:
         with cursor.within("null"):
-            _rows(cursor, body, null, rows)
+            _entry_rows(cursor, body, null, rows)
     for number, entry in enumerate(entries):
         with cursor.within(f"value {number}"):
-            _rows(cursor, body, entry, rows)
+            _entry_rows(cursor, body, entry, rows)
 
 
-def _all_1(cursor: Cursor, t: DataType, values: int) -> tuple[list[_Entry], int]:
-    return [_Entry(offset, -1) for _, (offset,) in _take(cursor, t, values, 1, None)], cursor.tell
+def _read_all_entries_v1(cursor: Cursor, t: DataType, values: int) -> tuple[list[_Entry], int]:
+    return [_Entry(offset, -1) for _, (offset,) in _read_entries(cursor, t, values, 1, None)], cursor.tell
 
 
-def _all_2(cursor: Cursor, t: DataType) -> tuple[list[_Entry], int]:
+def _read_all_entries_v2(cursor: Cursor, t: DataType) -> tuple[list[_Entry], int]:
     with cursor.within("blocks"):
-        heads = _take(cursor, t, cursor.i32be("blocks"), 1, None)
+        heads = _read_entries(cursor, t, cursor.i32be("blocks"), 1, None)
     length = cursor.i32be("blocks length")
     start = cursor.tell
     cursor.skip(length, "blocks")
     entries = []
     for number, (_, (offset,)) in enumerate(heads):
         with cursor.within(f"block {number}"):
-            entries += _block(cursor, t, start, length, offset, None)
+            entries += _find_in_block(cursor, t, start, length, offset, None)
     return entries, start + length
 
 
-def _rows(cursor: Cursor, body: int, entry: _Entry, row_count: int) -> BitMap:
+def _entry_rows(cursor: Cursor, body: int, entry: _Entry, row_count: int) -> BitMap:
     payload = cursor.data
     if entry.offset < 0:
         positions = BitMap([-1 - entry.offset])
     else:
         at = min(body + entry.offset, len(payload))
         end = len(payload) if entry.length < 0 else min(at + entry.length, len(payload))
-        positions = roaring.read_roaring(cursor.region(at, end), "bitmap")
+        positions = roaring.read_bitmap(cursor.region(at, end), "bitmap")
     if positions and positions.max() >= row_count:
-        raise Cursor(payload).wrong(f"row {positions.max()} of {row_count}", "bitmap", at=max(entry.offset, 0) + body)
+        raise Cursor(payload).make_error(
+            f"row {positions.max()} of {row_count}", "bitmap", at=max(entry.offset, 0) + body
+        )
     return positions
 
 
-def _take(
+def _read_entries(
     cursor: Cursor, t: DataType, count: int, numbers: int, wanted: set[Key] | None
 ) -> list[tuple[Key, tuple[int, ...]]]:
     """Read `count` × (value | `numbers` i32); return those with a wanted value (None: all)."""
     width = STORED_WIDTHS.get(t.root)
-    if count < 0 or count * (4 * numbers + (width or 4)) > cursor.left:
-        raise cursor.wrong(f"{count} entries in {cursor.left} bytes", "entries")
+    if count < 0 or count * (4 * numbers + (width or 4)) > cursor.remaining:
+        raise cursor.make_error(f"{count} entries in {cursor.remaining} bytes", "entries")
     if width is None:
         pairs: list[tuple[Key, tuple[int, ...]]] = []
         if wanted and cursor.spans is None and not _may_hold(cursor, wanted):
@@ -263,7 +265,7 @@ def _take(
     if cursor.spans is None and (
         len(wanted) <= _MAX_SEARCHED_KEYS if wanted is not None else count <= _MAX_UNPACKED_ENTRIES
     ):
-        form = _form(width, numbers)
+        form = _entry_struct(width, numbers)
         return (
             [(container.convert_stored_bits(row[0], t), row[1:]) for row in form.iter_unpack(data)]
             if wanted is None
@@ -289,12 +291,12 @@ def _take(
 
 def _may_hold(cursor: Cursor, wanted: set[Key]) -> bool:
     """Return whether the remaining bytes contain one of those texts: mostly not, and nothing is decoded."""
-    left = memoryview(cursor.data)[cursor.tell : cursor.tell + cursor.left]
+    left = memoryview(cursor.data)[cursor.tell : cursor.tell + cursor.remaining]
     return any(may_contain_length_prefixed(left, key) for key in wanted)
 
 
 def _search_numbers(data: memoryview, form: Struct, t: DataType, wanted: set[Key]) -> list[tuple[Key, tuple[int, ...]]]:
-    """Return what `_take` does, for few numbers: compared as stored, only equal entries are decoded."""
+    """Return what `_read_entries` does, for few numbers: compared as stored, only equal entries are decoded."""
     values = np.ndarray((len(data) // form.size,), _STORED_DTYPES[STORED_WIDTHS[t.root]], data, 0, (form.size,))
     pairs: list[tuple[Key, tuple[int, ...]]] = []
     for key in wanted:
@@ -314,35 +316,35 @@ def _stored_number(key: int, t: DataType) -> int | None:
     return int.from_bytes(container.convert_stored_bits(key, t).to_bytes(width, "big", signed=True), "little")
 
 
-def _find_1(cursor: Cursor, t: DataType, values: int, wanted: set[Key]) -> tuple[list[_Entry], int]:
-    entries = [_Entry(offset, -1) for _, (offset,) in _take(cursor, t, values, 1, wanted)]
+def _find_entries_v1(cursor: Cursor, t: DataType, values: int, wanted: set[Key]) -> tuple[list[_Entry], int]:
+    entries = [_Entry(offset, -1) for _, (offset,) in _read_entries(cursor, t, values, 1, wanted)]
     return entries, cursor.tell
 
 
-def _body_1(cursor: Cursor, t: DataType, values: int) -> int:
-    return _find_1(cursor, t, values, set())[1]
+def _skip_to_body_v1(cursor: Cursor, t: DataType, values: int) -> int:
+    return _find_entries_v1(cursor, t, values, set())[1]
 
 
-def _find_2(cursor: Cursor, t: DataType, values: int, wanted: set[Key]) -> tuple[list[_Entry], int]:  # noqa: ARG001
+def _find_entries_v2(cursor: Cursor, t: DataType, values: int, wanted: set[Key]) -> tuple[list[_Entry], int]:  # noqa: ARG001
     # a block has its own count of entries
-    heads = _take(cursor, t, cursor.i32be("blocks"), 1, None)
+    heads = _read_entries(cursor, t, cursor.i32be("blocks"), 1, None)
     length = cursor.i32be("blocks length")
     start = cursor.tell
     cursor.skip(length, "blocks")
     firsts = [key for key, _ in heads]
     by_block: dict[int, set[Key]] = {}
     for key in wanted:
-        block = container.bisect(firsts, key, right=True) - 1
+        block = container.count_before(firsts, key, right=True) - 1
         if block >= 0:
             by_block.setdefault(block, set()).add(key)
     entries = []
     for block, keys in by_block.items():
         following = heads[block + 1][1][0] if block + 1 < len(heads) else length
-        entries += _block(cursor, t, start, length, heads[block][1][0], keys, following=following)
+        entries += _find_in_block(cursor, t, start, length, heads[block][1][0], keys, following=following)
     return entries, start + length
 
 
-def _block(
+def _find_in_block(
     cursor: Cursor,
     t: DataType,
     start: int,
@@ -357,11 +359,11 @@ def _block(
     `following` is the offset of the next block, if known.
     """
     if not 0 <= offset <= length:
-        raise cursor.wrong(f"a block at {offset} of {length}", "block offset", at=start)
+        raise cursor.make_error(f"a block at {offset} of {length}", "block offset", at=start)
     end = following if following is not None and offset <= following <= length else length
     inside = cursor.region(start + offset, start + end)
-    return [_Entry(*numbers) for _, numbers in _take(inside, t, inside.i32be("entries"), 2, wanted)]
+    return [_Entry(*numbers) for _, numbers in _read_entries(inside, t, inside.i32be("entries"), 2, wanted)]
 
 
-def _body_2(cursor: Cursor, t: DataType, values: int) -> int:
-    return _find_2(cursor, t, values, set())[1]
+def _skip_to_body_v2(cursor: Cursor, t: DataType, values: int) -> int:
+    return _find_entries_v2(cursor, t, values, set())[1]

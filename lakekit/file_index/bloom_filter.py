@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakekit.codec import hashing
-from lakekit.codec.binary_row import integers_at
+from lakekit.codec.binary_row import read_integers_at
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import InvalidOption
 from lakekit.file_index import container
@@ -57,7 +57,7 @@ def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str,
     if isinstance(keys.values, np.ndarray):
         hashes = hashing.wang_mix64(container.stored_bits(keys.values[valued], t)).view(np.uint64)
     else:
-        hashes = hashing.xx64_column(keys.values.filter(pa.array(valued)))
+        hashes = hashing.xxhash64_column(keys.values.filter(pa.array(valued)))
     filled = np.zeros(bits // 8, np.uint8)
     at = _bit_positions(hashes, np.arange(1, k + 1, dtype=np.int32), bits).reshape(-1)
     np.bitwise_or.at(filled, at >> 3, np.left_shift(1, at & 7).astype(np.uint8))
@@ -89,9 +89,9 @@ def _bit_positions(hashes: NDArray[np.uint64], steps: NDArray[np.int32], bits: i
 def _head(cursor: Cursor) -> tuple[int, int]:
     """Return the number of hash functions and of bits."""
     k = cursor.i32be("hash functions")
-    bits = 8 * cursor.left
+    bits = 8 * cursor.remaining
     if not _is_sound(k, bits):
-        raise cursor.wrong(f"{k} hash functions over {bits} bits", "hash functions", at=0)
+        raise cursor.make_error(f"{k} hash functions over {bits} bits", "hash functions", at=0)
     return k, bits
 
 
@@ -102,7 +102,7 @@ def _is_sound(k: int, bits: int) -> bool:
 def walk(cursor: Cursor, t: DataType | None) -> None:  # noqa: ARG001
     """Read the whole payload, to record its spans. Raises `Corrupt`."""
     _head(cursor)
-    cursor.raw(cursor.left, "bits")
+    cursor.raw(cursor.remaining, "bits")
 
 
 def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) -> bool:  # noqa: ARG001
@@ -136,7 +136,7 @@ def _shapes(payloads: Payloads) -> list[tuple[int, int, NDArray[np.int64]]]:
     """Return hash functions and bits (mostly one size), and the payloads with them that are long enough."""
     lengths = payloads.ends - payloads.begins
     members = np.flatnonzero(lengths > 4)
-    every = integers_at(payloads.data, payloads.begins[members], 4) << 32 | lengths[members]
+    every = read_integers_at(payloads.data, payloads.begins[members], 4) << 32 | lengths[members]
     # scalar: few sizes
     return [
         (shape >> 32, 8 * ((shape & 0xFFFFFFFF) - 4), members[every == shape]) for shape in np.unique(every).tolist()

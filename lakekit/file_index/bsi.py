@@ -58,17 +58,20 @@ def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str,
         msg = f"a bsi index cannot hold {-(2**63)}"
         raise ValueOutOfRange(msg)
     return (
-        b"\1" + len(keys.nulls).to_bytes(4, "big") + _part(rows, values, values >= 0) + _part(rows, -values, values < 0)
+        b"\1"
+        + len(keys.nulls).to_bytes(4, "big")
+        + _encode_part(rows, values, values >= 0)
+        + _encode_part(rows, -values, values < 0)
     )
 
 
-def _part(rows: NDArray[np.int64], values: NDArray[np.int64], mine: NDArray[np.bool_]) -> bytes:
+def _encode_part(rows: NDArray[np.int64], values: NDArray[np.int64], mine: NDArray[np.bool_]) -> bytes:
     rows, values = rows[mine], values[mine]
     if not len(rows):
         return b"\0"
     most = int(values.max())
     slices = roaring.encode_slices(rows, values.view(np.uint64), most.bit_length())
-    head = b"\1\1" + bytes(8) + most.to_bytes(8, "big") + roaring.encode(rows)
+    head = b"\1\1" + bytes(8) + most.to_bytes(8, "big") + roaring.encode_positions(rows)
     return b"".join([head, len(slices).to_bytes(4, "big"), *slices])
 
 
@@ -85,7 +88,9 @@ class _BsiSlices:
     def __getitem__(self, i: int) -> BitMap:
         bitmap = self._bitmaps[i]
         if bitmap is None:
-            bitmap = self._bitmaps[i] = roaring.as_set(bytes(self._payload[self._offsets[i] : self._offsets[i + 1]]))
+            bitmap = self._bitmaps[i] = roaring.layout_to_bitmap(
+                bytes(self._payload[self._offsets[i] : self._offsets[i + 1]])
+            )
         return bitmap
 
 
@@ -104,12 +109,12 @@ _EMPTY_PART = _BsiPart(minimum=0, existence=BitMap(), slices=_BsiSlices(b"", [0]
 def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) -> bool | BitMap:
     """Return the rows that match, False for none, True if the index cannot tell. Raises `Corrupt`, `Unsupported`."""
     query = container.key_query_of(leaf, t)
-    return True if query is None else container.row_selection(rows(payload, t, query, row_count), row_count)
+    return True if query is None else container.to_probe_result(rows(payload, t, query, row_count), row_count)
 
 
 def rows(payload: bytes | memoryview, t: DataType, query: KeyQuery, row_count: int) -> BitMap:  # noqa: ARG001
     """Return the rows for which a query is true. Raises `Corrupt`, `Unsupported`."""
-    return _answer(query, *_parts(payload, row_count), row_count)
+    return _query_rows(query, *_parts(payload, row_count), row_count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +125,7 @@ class ColumnTotals:
     """
 
     count: int
-    total: int
+    value_sum: int
     minimum: int | None
     maximum: int | None
 
@@ -135,19 +140,19 @@ def figures(
     positive, negative = _parts(payload, row_count)
     both = positive.existence.intersection_cardinality(negative.existence)
     if both:
-        raise Cursor(payload).wrong(f"{both} rows have a value ≥ 0 and one below", "existence")
+        raise Cursor(payload).make_error(f"{both} rows have a value ≥ 0 and one below", "existence")
     above, below = (part.existence if selected is None else part.existence & selected for part in (positive, negative))
-    total = _total(positive, None if selected is None else above) - _total(
+    total = _sum_values(positive, None if selected is None else above) - _sum_values(
         negative, None if selected is None else below
     )
     if not bounded or not (above or below):
         return ColumnTotals(len(above) + len(below), total, None, None)
-    least = -_extreme(negative, below, most=True) if below else _extreme(positive, above, most=False)
-    greatest = _extreme(positive, above, most=True) if above else -_extreme(negative, below, most=False)
+    least = -_find_extreme(negative, below, most=True) if below else _find_extreme(positive, above, most=False)
+    greatest = _find_extreme(positive, above, most=True) if above else -_find_extreme(negative, below, most=False)
     return ColumnTotals(len(above) + len(below), total, least, greatest)
 
 
-def _total(part: _BsiPart, selected: BitMap | None) -> int:
+def _sum_values(part: _BsiPart, selected: BitMap | None) -> int:
     if selected is None:
         return part.minimum * len(part.existence) + sum(count << i for i, count in enumerate(part.counts))
     return part.minimum * len(selected) + sum(
@@ -155,7 +160,7 @@ def _total(part: _BsiPart, selected: BitMap | None) -> int:
     )
 
 
-def _extreme(part: _BsiPart, candidates: BitMap, *, most: bool) -> int:
+def _find_extreme(part: _BsiPart, candidates: BitMap, *, most: bool) -> int:
     """Return the greatest (`most`) or least value among the candidate rows, found bit by bit from the highest."""
     value = 0
     for i in range(len(part.slices) - 1, -1, -1):
@@ -171,7 +176,7 @@ def _parts(payload: bytes | memoryview, row_count: int) -> tuple[_BsiPart, _BsiP
     cursor = Cursor(payload)
     _check_version(cursor)
     if cursor.i32be("rows") != row_count:
-        raise cursor.wrong(f"an index of another file: {row_count} rows wanted", "rows", at=1)
+        raise cursor.make_error(f"an index of another file: {row_count} rows wanted", "rows", at=1)
     positive = _read_part(cursor, row_count) if cursor.flag("has positive") else _EMPTY_PART
     negative = _read_part(cursor, row_count) if cursor.flag("has negative") else _EMPTY_PART
     return positive, negative
@@ -188,15 +193,17 @@ def _read_part(cursor: Cursor, row_count: int) -> _BsiPart:
     _check_version(cursor)
     least = cursor.i64be("min")
     cursor.i64be("max")
-    existence = roaring.read_all(cursor, row_count) or roaring.read_roaring(cursor, "existence")
+    existence = roaring.read_full_bitmap(cursor, row_count) or roaring.read_bitmap(cursor, "existence")
     if existence and existence.max() >= row_count:
-        raise cursor.wrong(f"row {existence.max()} of {row_count}", "existence")
+        raise cursor.make_error(f"row {existence.max()} of {row_count}", "existence")
     count = cursor.count("slices", each=8)
     if count > 64:
-        raise cursor.wrong(f"{count} slices: a value has 64 bits", "slices")
-    places, counts = roaring.read_many(cursor, count, "slice")
+        raise cursor.make_error(f"{count} slices: a value has 64 bits", "slices")
+    places, counts = roaring.read_bitmap_ends(cursor, count, "slice")
     if counts and max(counts) > len(existence):
-        raise cursor.wrong(f"{max(counts)} rows of {len(existence)}", "slice", at=places[counts.index(max(counts))])
+        raise cursor.make_error(
+            f"{max(counts)} rows of {len(existence)}", "slice", at=places[counts.index(max(counts))]
+        )
     return _BsiPart(minimum=least, existence=existence, slices=_BsiSlices(cursor.data, places), counts=counts)
 
 
@@ -208,36 +215,36 @@ def walk(cursor: Cursor, t: DataType | None) -> None:  # noqa: ARG001
         if cursor.flag(f"has {part}"):
             with cursor.within(part):
                 _read_part(cursor, rows)
-    cursor.finish("bsi index")
+    cursor.expect_end("bsi index")
 
 
-def _answer(query: KeyQuery, positive: _BsiPart, negative: _BsiPart, row_count: int) -> BitMap:
+def _query_rows(query: KeyQuery, positive: _BsiPart, negative: _BsiPart, row_count: int) -> BitMap:
     valued = positive.existence | negative.existence
     match query.kind:
         case "null":
-            return roaring.rows(row_count) - valued
+            return roaring.full_bitmap(row_count) - valued
         case "not null":
             return valued
         case "range":
-            return _range(query, positive, negative)
+            return _range_rows(query, positive, negative)
     matching = BitMap()
     for key in query.keys:
         assert isinstance(key, int)
         part, value = (positive, key) if key >= 0 else (negative, -key)
-        matching |= roaring.equal(part.existence, part.slices, value - part.minimum)
+        matching |= roaring.rows_equal(part.existence, part.slices, value - part.minimum)
     return matching if query.kind == "equal" else valued - matching
 
 
-def _range(query: KeyQuery, positive: _BsiPart, negative: _BsiPart) -> BitMap:
-    low = -(2**64) if query.low is None else int(query.low) + query.low_open
-    high = 2**64 if query.high is None else int(query.high) - query.high_open
+def _range_rows(query: KeyQuery, positive: _BsiPart, negative: _BsiPart) -> BitMap:
+    low = -(2**64) if query.low is None else int(query.low) + query.is_low_open
+    high = 2**64 if query.high is None else int(query.high) - query.is_high_open
     matching = BitMap()
     if high >= 0:
-        matching |= roaring.between(
+        matching |= roaring.rows_between(
             positive.existence, positive.slices, low - positive.minimum, high - positive.minimum
         )
     if low < 0:
-        matching |= roaring.between(
+        matching |= roaring.rows_between(
             negative.existence, negative.slices, max(1, -high) - negative.minimum, -low - negative.minimum
         )
     return matching

@@ -41,8 +41,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakekit.codec.binary_row import binary_buffers, fixed_values, nulls_of, spans
-from lakekit.codec.cursor import Cursor, jutf
+from lakekit.codec.binary_row import binary_buffers, expand_ranges, fixed_values, null_mask
+from lakekit.codec.cursor import Cursor, encode_java_utf
 from lakekit.codec.hashing import float_bits
 from lakekit.errors import Corrupt, InvalidOption, Unsupported, ValueOutOfRange
 from lakekit.predicate import Leaf, literal
@@ -95,7 +95,7 @@ def head_length(data: bytes | memoryview, *, path: str | None = None) -> int:
 
 def _read_head_length(cursor: Cursor) -> int:
     if cursor.i64be("magic") != MAGIC:
-        raise cursor.wrong("no file index: 00054e4ed01a35ae wanted", "magic", at=0)
+        raise cursor.make_error("no file index: 00054e4ed01a35ae wanted", "magic", at=0)
     version = cursor.i32be("version")
     if version != VERSION:
         where = "" if cursor.path is None else f"{cursor.path}: "
@@ -103,7 +103,7 @@ def _read_head_length(cursor: Cursor) -> int:
         raise Unsupported(msg, feature="file-index.embedded", path=cursor.path)
     length = cursor.i32be("head length")
     if length < FIXED_HEAD_BYTES + 8:
-        raise cursor.wrong(f"a head of {length} bytes", "head length", at=12)
+        raise cursor.make_error(f"a head of {length} bytes", "head length", at=12)
     return length
 
 
@@ -130,28 +130,28 @@ def read_toc_at(container: Cursor) -> dict[str, dict[str, PayloadRange | None]]:
     size = len(container.data)
     length = _read_head_length(container.region(0, min(FIXED_HEAD_BYTES, size)))
     if length > size:
-        raise container.wrong(f"a head of {length} bytes, {size} there", "head length", at=12)
+        raise container.make_error(f"a head of {length} bytes, {size} there", "head length", at=12)
     cursor = container.region(FIXED_HEAD_BYTES, length)
     ranges: dict[str, dict[str, PayloadRange | None]] = {}
     for number in range(cursor.count("columns", each=6)):
         with cursor.within(f"column {number}"):
-            column = cursor.jutf("column")
+            column = cursor.java_utf("column")
             indexes = ranges.setdefault(column, {})
             for _ in range(cursor.count("indexes", each=10)):
-                kind = cursor.jutf("type")
+                kind = cursor.java_utf("type")
                 at = cursor.tell
                 start, size = cursor.i32be("start"), cursor.i32be("length")
                 if start != -1 and (start < length or size < 0):
-                    raise cursor.wrong(
+                    raise cursor.make_error(
                         f"{kind} of {column!r} at {start}, {size} bytes, inside the head of {length}", "start", at=at
                     )
                 indexes[kind] = None if start == -1 else PayloadRange(start, size)
     cursor.raw(cursor.i32be("redundant length"), "redundant")
-    cursor.finish("head")
+    cursor.expect_end("head")
     return ranges
 
 
-def payload(data: bytes, payload_range: PayloadRange, *, path: str | None = None) -> bytes:
+def read_payload(data: bytes, payload_range: PayloadRange, *, path: str | None = None) -> bytes:
     """Return a copy of one payload of a container. Raises `Corrupt`."""
     return bytes(payload_view(data, payload_range, path=path))
 
@@ -165,23 +165,23 @@ def payload_view(data: bytes | memoryview, payload_range: PayloadRange, *, path:
     return memoryview(data)[payload_range.start : end]
 
 
-def decode(data: bytes, *, path: str | None = None) -> dict[str, dict[str, bytes | None]]:
+def decode_container(data: bytes, *, path: str | None = None) -> dict[str, dict[str, bytes | None]]:
     """Return column -> index type -> payload (None: known to be empty). Raises `Corrupt`, `Unsupported`."""
     return {
         column: {
-            kind: None if payload_range is None else payload(data, payload_range, path=path)
+            kind: None if payload_range is None else read_payload(data, payload_range, path=path)
             for kind, payload_range in indexes.items()
         }
         for column, indexes in read_toc(data, path=path).items()
     }
 
 
-def encode(indexes: Mapping[str, Mapping[str, bytes | None]]) -> bytes:
+def encode_container(indexes: Mapping[str, Mapping[str, bytes | None]]) -> bytes:
     """Return the container of some payloads, in the given order.
 
     The order is free: Java writes columns in the order of a hash map.
     """
-    names = {name: jutf(name) for columns in (indexes, *indexes.values()) for name in columns}
+    names = {name: encode_java_utf(name) for columns in (indexes, *indexes.values()) for name in columns}
     length = (
         FIXED_HEAD_BYTES
         + 4
@@ -249,7 +249,7 @@ def keys_of(column: pa.Array | pa.ChunkedArray, t: DataType) -> ColumnKeys:
         ValueOutOfRange: the column does not fit its type, or a decimal exceeds 64 bits.
     """
     array = to_contiguous(column, t)
-    nulls = nulls_of(array)
+    nulls = null_mask(array)
     if t.root in STRINGS or t.root in BINARIES:
         return ColumnKeys(array.cast(pa.binary()), nulls)
     if t.root == "BOOLEAN":
@@ -305,7 +305,7 @@ def encode_stored(keys: NDArray[np.int64] | pa.BinaryArray, t: DataType) -> Ragg
         data = np.frombuffer(stored_bits(keys, t).astype(f">i{width}").tobytes(), np.uint8)
         return data, np.arange(len(keys) + 1) * width
     starts, lengths, data = binary_buffers(keys)
-    text = data[spans(starts, lengths)], np.concatenate([[0], np.cumsum(lengths)])
+    text = data[expand_ranges(starts, lengths)], np.concatenate([[0], np.cumsum(lengths)])
     return concat_rowwise(encode_i32_rows(lengths), text)
 
 
@@ -322,7 +322,7 @@ def concat_rowwise(*pieces: RaggedBytes) -> RaggedBytes:
     out = np.empty(int(ends[-1]), np.uint8)
     at = ends[:-1]
     for (data, _), length in zip(pieces, lengths, strict=True):
-        out[spans(at, length)] = data
+        out[expand_ranges(at, length)] = data
         at = at + length
     return out, ends
 
@@ -334,7 +334,7 @@ def read_key(cursor: Cursor, t: DataType, field: str) -> Key:
         return cursor.raw(cursor.i32be(field, "length"), field)
     key = int.from_bytes(cursor.raw(width, field), "big", signed=True)
     key = convert_stored_bits(key, t)
-    cursor.means(key)
+    cursor.set_meaning(key)
     return key
 
 
@@ -355,15 +355,15 @@ class KeyQuery(NamedTuple):
     """A condition on a column, expressed in keys.
 
     `kind` is "equal" (any of `keys`), "unequal" (none of `keys`), "range", "null" or "not null". A range is `low ≤ key
-    ≤ high`; None: there is no bound. With `low_open` or `high_open` the bound itself is excluded.
+    ≤ high`; None: there is no bound. With `is_low_open` or `is_high_open` the bound itself is excluded.
     """
 
     kind: str
     keys: tuple[Key, ...] = ()
     low: Key | None = None
     high: Key | None = None
-    low_open: bool = False
-    high_open: bool = False
+    is_low_open: bool = False
+    is_high_open: bool = False
 
 
 def key_query_of(leaf: Leaf, t: DataType) -> KeyQuery | None:
@@ -371,11 +371,11 @@ def key_query_of(leaf: Leaf, t: DataType) -> KeyQuery | None:
 
     An index cannot evaluate literals of another type, and text operators.
     """
-    return _question(leaf, tuple(map(type, leaf.literals)), t)
+    return _key_query(leaf, tuple(map(type, leaf.literals)), t)
 
 
 @lru_cache(64)
-def _question(leaf: Leaf, kinds: tuple[type, ...], t: DataType) -> KeyQuery | None:  # noqa: ARG001
+def _key_query(leaf: Leaf, kinds: tuple[type, ...], t: DataType) -> KeyQuery | None:  # noqa: ARG001
     # `kinds` is part of the cache key, as the literals 1 and True are equal but have different keys
     if leaf.op in ("is null", "is not null"):
         return KeyQuery("null" if leaf.op == "is null" else "not null")
@@ -393,11 +393,11 @@ def _question(leaf: Leaf, kinds: tuple[type, ...], t: DataType) -> KeyQuery | No
     low, high = min(keys), max(keys)  # of two keys where 0.0 and -0.0 are equal
     match leaf.op:
         case "<":
-            return KeyQuery("range", high=low, high_open=not lossy)
+            return KeyQuery("range", high=low, is_high_open=not lossy)
         case "<=":
             return KeyQuery("range", high=high)
         case ">":
-            return KeyQuery("range", low=high, low_open=not lossy)
+            return KeyQuery("range", low=high, is_low_open=not lossy)
         case ">=":
             return KeyQuery("range", low=low)
     return None
@@ -430,10 +430,10 @@ def key_query_of_all(leaves: tuple[Leaf, ...], t: DataType) -> KeyQuery | None:
     queries = [key_query_of(leaf, t) for leaf in leaves]
     if len(queries) < 2 or None in queries:
         return queries[0] if len(queries) == 1 else None
-    lows = [(query.low, query.low_open) for query in queries if query is not None and query.low is not None]
-    highs = [(query.high, not query.high_open) for query in queries if query is not None and query.high is not None]
+    lows = [(query.low, query.is_low_open) for query in queries if query is not None and query.low is not None]
+    highs = [(query.high, not query.is_high_open) for query in queries if query is not None and query.high is not None]
     (low, low_open), (high, high_shut) = max(lows, default=(None, False)), min(highs, default=(None, True))
-    return KeyQuery("range", low=low, high=high, low_open=low_open, high_open=not high_shut)
+    return KeyQuery("range", low=low, high=high, is_low_open=low_open, is_high_open=not high_shut)
 
 
 def equal_keys(value: object, t: DataType) -> tuple[Key, ...] | None:
@@ -483,7 +483,7 @@ def _float_keys(value: float, t: DataType) -> tuple[Key, ...] | None:
     return (order_one_float(int.from_bytes(struct.pack(form, value), "little", signed=True), width),)
 
 
-def bisect(values: Any, key: Key, *, right: bool) -> int:
+def count_before(values: Any, key: Key, *, right: bool) -> int:
     """Return how many of ascending `values` are before `key` (with `right`: or equal to it)."""
     low, high = 0, len(values)
     while low < high:
@@ -498,7 +498,7 @@ def bisect(values: Any, key: Key, *, right: bool) -> int:
 # ---- options and answers ---------------------------------------------------------------------------------------------
 
 
-def size_option(options: Mapping[str, str], key: str, default: int, name: str) -> int:
+def parse_size_option(options: Mapping[str, str], key: str, default: int, name: str) -> int:
     """Return a memory size among an index's options (`16kb`) in bytes. Raises `InvalidOption`.
 
     `name`: the index type, for the message.
@@ -513,7 +513,7 @@ def size_option(options: Mapping[str, str], key: str, default: int, name: str) -
     return int(match[1]) << _SHIFTS[match[2][:1]]
 
 
-def row_selection(rows: BitMap, row_count: int) -> bool | BitMap:
+def to_probe_result(rows: BitMap, row_count: int) -> bool | BitMap:
     """Return the answer of a probe: False for no row, True for every row, otherwise the rows."""
     if not rows:
         return False

@@ -39,7 +39,7 @@ import numpy as np
 
 from lakekit import plugins
 from lakekit.codec import roaring
-from lakekit.codec.binary_row import integers_at
+from lakekit.codec.binary_row import read_integers_at
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.file_index import bsi, container
 from lakekit.file_index.container import KeyQuery, Payloads
@@ -114,7 +114,9 @@ def _evaluate(file: IndexedFile, predicate: Predicate) -> bool | BitMap:
         case And(parts):
             answer: bool | BitMap = True
             for part in container.group_ranges_by_column(parts):
-                answer = combine_and(answer, _column(file, part) if isinstance(part, tuple) else _evaluate(file, part))
+                answer = combine_and(
+                    answer, _evaluate_column(file, part) if isinstance(part, tuple) else _evaluate(file, part)
+                )
                 if answer is False:
                     break
             return answer
@@ -125,7 +127,7 @@ def _evaluate(file: IndexedFile, predicate: Predicate) -> bool | BitMap:
                 if answer is True:
                     break
             return answer
-    return _column(file, (predicate,))
+    return _evaluate_column(file, (predicate,))
 
 
 def combine_and(a: bool | BitMap, b: bool | BitMap) -> bool | BitMap:
@@ -147,7 +149,7 @@ def combine_or(a: bool | BitMap, b: bool | BitMap) -> bool | BitMap:
     return a | b
 
 
-def _column(file: IndexedFile, leaves: tuple[Leaf, ...]) -> bool | BitMap:
+def _evaluate_column(file: IndexedFile, leaves: tuple[Leaf, ...]) -> bool | BitMap:
     """Return the answer of a column's indexes to conditions that must all hold."""
     column = leaves[0].column
     indexes, t = file.contents.get(column), file.types.get(column)
@@ -193,7 +195,7 @@ def _probe(
                 tuple(leaf for leaf in leaves if container.key_query_of(leaf, t) is not None), t
             )
         rows = None if query is None else index.rows(payload, t, query, file.row_count)
-        return (True, False) if rows is None else (container.row_selection(rows, file.row_count), True)
+        return (True, False) if rows is None else (container.to_probe_result(rows, file.row_count), True)
     except Unsupported:  # an index of a later version only costs time: the rows are read
         return True, False
     except Corrupt as error:
@@ -228,12 +230,12 @@ def select_rows(file: IndexedFile, predicate: Predicate) -> BitMap | None:
             ]
             decided = [part for part in every if part is not None]
             return (
-                reduce(lambda a, b: a & b, decided, roaring.rows(file.row_count))
+                reduce(lambda a, b: a & b, decided, roaring.full_bitmap(file.row_count))
                 if len(decided) == len(every)
                 else None
             )
         case Or(parts):
-            union = roaring.rows(0)
+            union = roaring.full_bitmap(0)
             for part in parts:
                 matching = select_rows(file, part)
                 if matching is None:
@@ -257,13 +259,13 @@ def _exact_rows(file: IndexedFile, leaves: tuple[Leaf, ...]) -> BitMap | None:
     if query is None:
         return None
     for name in _EXACT_INDEXES:
-        matching = _rows(file, column, name, t, query)
+        matching = _index_rows(file, column, name, t, query)
         if matching is not None:
             return matching
     return None
 
 
-def _rows(file: IndexedFile, column: str, name: str, t: DataType, query: KeyQuery) -> BitMap | None:
+def _index_rows(file: IndexedFile, column: str, name: str, t: DataType, query: KeyQuery) -> BitMap | None:
     """Return the rows by one index, None if it cannot tell; a null is unequal to nothing."""
     payload_range = file.contents.get(column, {}).get(name)
     index: Any = plugins.load("file_index", name)
@@ -283,12 +285,12 @@ def _rows(file: IndexedFile, column: str, name: str, t: DataType, query: KeyQuer
         raise (error if file.path is None else error.at(file.path)) from None
 
 
-def sums(contents: Mapping[str, Mapping[str, object]], column: str) -> bool:
-    """Return whether there is an index from which `figures` may compute totals of the column."""
+def has_totals_index(contents: Mapping[str, Mapping[str, object]], column: str) -> bool:
+    """Return whether there is an index from which `column_totals` may compute totals of the column."""
     return contents.get(column, {}).get(bsi.NAME) is not None
 
 
-def figures(file: IndexedFile, column: str, rows: BitMap | None, *, bounded: bool) -> ColumnTotals | None:
+def column_totals(file: IndexedFile, column: str, rows: BitMap | None, *, bounded: bool) -> ColumnTotals | None:
     """Return the totals of the values of some rows (None: of all); None if the indexes cannot tell.
 
     That is if there is no bit-sliced index, or it holds values that the column's type cannot hold.
@@ -325,7 +327,7 @@ def _fits(value: int, t: DataType) -> bool:
 # ---- many files at once --------------------------------------------------
 
 
-_MOST_HEAD = 1024
+_MAX_HEAD_BYTES = 1024
 """A longer head is not compared with those of others."""
 
 
@@ -354,11 +356,11 @@ def rule_out_files(many: Containers, predicate: Predicate, types: Mapping[str, D
 
 def _batch_indexes(many: Containers, column: str, t: DataType) -> Iterator[tuple[Any, NDArray[np.int64], Payloads]]:
     """Yield the indexes of a column for many payloads at once, each with its containers and payloads."""
-    contents = _contents(many) if _has_batch_index(many, column) else []
+    contents = _group_contents(many) if _has_batch_index(many, column) else []
     for name in sorted({name for _, indexes in contents for name in indexes.get(column, ())}):
         index = load_index(name)
         if index is not None and hasattr(index, "absent") and t.root in index.TYPES:
-            yield (index, *_payloads(many, contents, column, name))
+            yield (index, *_locate_payloads(many, contents, column, name))
 
 
 def _has_batch_index(many: Containers, column: str) -> bool:
@@ -370,7 +372,7 @@ def _has_batch_index(many: Containers, column: str) -> bool:
     return True
 
 
-def _contents(many: Containers) -> list[tuple[NDArray[np.int64], Contents]]:
+def _group_contents(many: Containers) -> list[tuple[NDArray[np.int64], Contents]]:
     """Return the contents of groups of containers, without damaged ones; equal heads are decoded once."""
     alike = _mask_same_head(many)
     groups = [np.flatnonzero(alike)] if alike.any() else []
@@ -388,8 +390,8 @@ def _mask_same_head(many: Containers) -> Mask:
     count = len(many.begins)
     if not count or int((many.ends - many.begins).min()) < container.FIXED_HEAD_BYTES:
         return np.zeros(count, bool)
-    length = int(integers_at(many.data, many.begins[:1] + container.FIXED_HEAD_BYTES - 4, 4)[0])
-    if not container.FIXED_HEAD_BYTES < length <= _MOST_HEAD:
+    length = int(read_integers_at(many.data, many.begins[:1] + container.FIXED_HEAD_BYTES - 4, 4)[0])
+    if not container.FIXED_HEAD_BYTES < length <= _MAX_HEAD_BYTES:
         return np.zeros(count, bool)
     fits = many.begins + length <= many.ends
     heads = (
@@ -400,7 +402,7 @@ def _mask_same_head(many: Containers) -> Mask:
     return fits & fits[0] & (heads == heads[0]).all(axis=1)
 
 
-def _payloads(
+def _locate_payloads(
     many: Containers, contents: list[tuple[NDArray[np.int64], Contents]], column: str, name: str
 ) -> tuple[NDArray[np.int64], Payloads]:
     """Return the payloads of one index that end in their container, and the containers, ascending."""

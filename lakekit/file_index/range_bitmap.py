@@ -84,18 +84,18 @@ def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str,
     distinct = container.distinct_keys(column, t)
     data, offsets = container.encode_stored(distinct.keys, t)
     count = len(offsets) - 1
-    size = container.size_option(options, "chunk-size", 0 if t.root in _NO_CHUNKS else 16384, NAME)
-    dictionary = _dictionary(data, offsets, size, STORED_WIDTHS.get(t.root))
+    size = container.parse_size_option(options, "chunk-size", 0 if t.root in _NO_CHUNKS else 16384, NAME)
+    dictionary = _encode_dictionary(data, offsets, size, STORED_WIDTHS.get(t.root))
     ends = data[: offsets[1]].tobytes() + data[offsets[count - 1] :].tobytes() if count else b""
     head = b"\1" + _i32(len(distinct.codes), count) + ends + _i32(len(dictionary))
-    return _i32(len(head)) + head + dictionary + _slices(distinct.codes, count)
+    return _i32(len(head)) + head + dictionary + _encode_slices(distinct.codes, count)
 
 
 def _i32(*numbers: int) -> bytes:
     return b"".join(number.to_bytes(4, "big") for number in numbers)
 
 
-def _dictionary(data: NDArray[np.uint8], offsets: NDArray[np.int64], size: int, width: int | None) -> bytes:
+def _encode_dictionary(data: NDArray[np.uint8], offsets: NDArray[np.int64], size: int, width: int | None) -> bytes:
     heads, bodies, places = bytearray(), bytearray(), bytearray()
     count, first, chunks = len(offsets) - 1, 0, 0
     while first < count:  # scalar: a chunk of many keys a step
@@ -114,10 +114,10 @@ def _dictionary(data: NDArray[np.uint8], offsets: NDArray[np.int64], size: int, 
     return _i32(13) + b"\1" + _i32(chunks, len(places), len(heads)) + places + heads + bodies
 
 
-def _slices(codes: NDArray[np.int64], count: int) -> bytes:
+def _encode_slices(codes: NDArray[np.int64], count: int) -> bytes:
     rows = np.flatnonzero(codes >= 0)
     n = max(1, (count - 1).bit_length()) if count else 64
-    existence = roaring.encode(rows)
+    existence = roaring.encode_positions(rows)
     slices = roaring.encode_slices(rows, codes[rows].view(np.uint64), n)
     places, at = bytearray(), 0
     for piece in slices:
@@ -147,7 +147,7 @@ def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) 
     """
     query = container.key_query_of(leaf, t)
     matching = None if query is None else rows(payload, t, query, row_count)
-    return True if matching is None else container.row_selection(matching, row_count)
+    return True if matching is None else container.to_probe_result(matching, row_count)
 
 
 def rows(payload: bytes | memoryview, t: DataType, query: KeyQuery, row_count: int) -> BitMap | None:
@@ -159,18 +159,18 @@ def rows(payload: bytes | memoryview, t: DataType, query: KeyQuery, row_count: i
         return None
     head = _read_head(Cursor(payload), t, row_count)
     if head.distinct == 0:
-        return roaring.rows(row_count) if query.kind == "null" else BitMap()
+        return roaring.full_bitmap(row_count) if query.kind == "null" else BitMap()
     if query.kind == "equal":
-        return _equal(payload, t, head, query, row_count)
+        return _equal_rows(payload, t, head, query, row_count)
     slices = _BitSlices(Cursor(payload), head.slices, row_count)
     match query.kind:
         case "null":
-            return roaring.rows(row_count) - slices.existence()
+            return roaring.full_bitmap(row_count) - slices.existence()
         case "not null":
             return slices.existence()
         case "range":
-            return _range(payload, t, head, query, slices)
-    return slices.existence() - _equal(payload, t, head, query, row_count)
+            return _range_rows(payload, t, head, query, slices)
+    return slices.existence() - _equal_rows(payload, t, head, query, row_count)
 
 
 def walk(cursor: Cursor, t: DataType | None) -> None:
@@ -183,7 +183,7 @@ def walk(cursor: Cursor, t: DataType | None) -> None:
         _check_version(cursor)
         cursor.i32be("rows")
         cursor.i32be("distinct values")
-        cursor.raw(cursor.left, "bounds, dictionary and slices")
+        cursor.raw(cursor.remaining, "bounds, dictionary and slices")
         return
     size = len(cursor.data)
     head = _read_head(cursor, t, None)
@@ -194,7 +194,7 @@ def walk(cursor: Cursor, t: DataType | None) -> None:
         for number in range(chunks):
             with cursor.within(f"chunk {number}"):
                 chunk = _read_chunk(following, t)
-                _keys(cursor.region(min(body + chunk.offset, size)), t, chunk)
+                _read_chunk_keys(cursor.region(min(body + chunk.offset, size)), t, chunk)
     with cursor.within("slices"):
         slices = _BitSlices(cursor, head.slices, head.rows)
         slices.existence()
@@ -206,14 +206,14 @@ def _read_head(cursor: Cursor, t: DataType, row_count: int | None) -> _RangeBitm
     _check_version(cursor)
     rows = cursor.i32be("rows")
     if row_count is not None and rows != row_count:
-        raise cursor.wrong(f"an index of another file: {row_count} rows wanted", "rows", at=5)
+        raise cursor.make_error(f"an index of another file: {row_count} rows wanted", "rows", at=5)
     count = cursor.i32be("distinct values")
     if not 0 <= count <= rows:
-        raise cursor.wrong(f"{count} distinct values in {rows} rows", "distinct values", at=9)
+        raise cursor.make_error(f"{count} distinct values in {rows} rows", "distinct values", at=9)
     low, high = (container.read_key(cursor, t, "min"), container.read_key(cursor, t, "max")) if count else (0, 0)
     dictionary_length = cursor.i32be("dictionary length")
     if cursor.tell != 4 + length or dictionary_length < 0:
-        raise cursor.wrong(f"a head of {length} bytes, a dictionary of {dictionary_length}", "head length", at=0)
+        raise cursor.make_error(f"a head of {length} bytes, a dictionary of {dictionary_length}", "head length", at=0)
     return _RangeBitmapHeader(rows, count, low, high, cursor.tell, cursor.tell + dictionary_length)
 
 
@@ -234,7 +234,7 @@ class _BitSlices:
         self.n = cursor.u8("slices")
         self.existence_length = cursor.i32be("existence length")
         if cursor.i32be("indexes length") != 8 * self.n or length != 10 + 8 * self.n or self.existence_length < 0:
-            raise cursor.wrong(f"a head of {length} bytes for {self.n} slices", "slices", at=at)
+            raise cursor.make_error(f"a head of {length} bytes for {self.n} slices", "slices", at=at)
         self.slice_ranges = [(cursor.i32be("slice offset"), cursor.i32be("slice length")) for _ in range(self.n)]
         self.cursor, self.payload, self.body, self.row_count = payload, payload.data, cursor.tell, row_count
         self.cached_slices: roaring.Slices | None = None
@@ -243,11 +243,11 @@ class _BitSlices:
         cursor = self.cursor.region(min(max(self.body + offset, 0), len(self.payload)))
         start = cursor.tell
         data = cursor.raw(length, field)
-        bitmap = roaring.as_set(data) if is_sound else roaring.roaring(data)
+        bitmap = roaring.layout_to_bitmap(data) if is_sound else roaring.decode_bitmap(data)
         if cursor.spans is not None:
             roaring.read_layout(cursor.region(start, cursor.tell), field)
         if bitmap and bitmap.max() >= self.row_count:
-            raise cursor.wrong(f"row {bitmap.max()} of {self.row_count}", field)
+            raise cursor.make_error(f"row {bitmap.max()} of {self.row_count}", field)
         return bitmap
 
     def existence(self) -> BitMap:
@@ -270,7 +270,9 @@ class _BitSlices:
         ):
             return False
         with suppress(Corrupt):
-            return roaring.read_many(Cursor(self.payload, at=begin, end=ends[-1]), self.n, "slice")[0][1:] == ends
+            return (
+                roaring.read_bitmap_ends(Cursor(self.payload, at=begin, end=ends[-1]), self.n, "slice")[0][1:] == ends
+            )
         return False
 
     def _one_by_one(self) -> list[BitMap]:
@@ -302,34 +304,34 @@ class _SliceGroup:
         return bitmap
 
 
-def _equal(
+def _equal_rows(
     payload: bytes | memoryview, t: DataType, head: _RangeBitmapHeader, query: KeyQuery, row_count: int
 ) -> BitMap:
     """Return the rows with one of the keys; slices are read only if a key is in the dictionary."""
-    inside = (_find(payload, t, head, key, ranked=False) for key in query.keys if head.low <= key <= head.high)
+    inside = (_find_key(payload, t, head, key, ranked=False) for key in query.keys if head.low <= key <= head.high)
     codes = [code for code, is_present in inside if is_present]
     if not codes:
         return BitMap()
     slices = _BitSlices(Cursor(payload), head.slices, row_count)
     existence = slices.existence()
-    return BitMap.union(*(roaring.equal(existence, slices.all(), key_code) for key_code in codes))
+    return BitMap.union(*(roaring.rows_equal(existence, slices.all(), key_code) for key_code in codes))
 
 
-def _range(
+def _range_rows(
     payload: bytes | memoryview, t: DataType, head: _RangeBitmapHeader, query: KeyQuery, slices: _BitSlices
 ) -> BitMap:
     """Return the rows in a range; codes are ranks, so that a bound becomes the number of keys before it."""
     low, high = 0, head.distinct - 1
     if query.low is not None and not query.low < head.low:
-        code, is_present = _find(payload, t, head, query.low)
-        low = code + (is_present and query.low_open)
+        code, is_present = _find_key(payload, t, head, query.low)
+        low = code + (is_present and query.is_low_open)
     if query.high is not None and not query.high > head.high:
-        code, is_present = _find(payload, t, head, query.high)
-        high = code - (not is_present or query.high_open)
+        code, is_present = _find_key(payload, t, head, query.high)
+        high = code - (not is_present or query.is_high_open)
     existence = slices.existence()
     if low == 0 and high == head.distinct - 1:
         return existence
-    return roaring.between(existence, slices.all(), low, high) if low <= high else BitMap()
+    return roaring.rows_between(existence, slices.all(), low, high) if low <= high else BitMap()
 
 
 class _DictionaryChunk(NamedTuple):
@@ -340,7 +342,7 @@ class _DictionaryChunk(NamedTuple):
     lengths: tuple[int, int]
 
 
-def _find(
+def _find_key(
     payload: bytes | memoryview, t: DataType, head: _RangeBitmapHeader, key: Key, *, ranked: bool = True
 ) -> tuple[int, bool]:
     """Return how many keys are before `key`, and whether `key` is one of them.
@@ -369,7 +371,7 @@ def _find(
     if (
         not ranked
         and t.root not in STORED_WIDTHS
-        and not may_contain_length_prefixed(memoryview(payload)[slice(*_texts(payload, candidate, begin))], key)
+        and not may_contain_length_prefixed(memoryview(payload)[slice(*_text_range(payload, candidate, begin))], key)
     ):
         return 0, False
     read = _number_reader(payload, t, begin, candidate.key_count) or partial(
@@ -388,7 +390,7 @@ def _number_reader(payload: bytes | memoryview, t: DataType, begin: int, count: 
     if width is None or begin + width * count > len(payload):
         return None
     unpack = _NUMBERS[width].unpack_from
-    if _is_real(t):
+    if _is_float_type(t):
         return lambda number: container.order_one_float(unpack(payload, begin + width * number)[0], width)
     return lambda number: unpack(payload, begin + width * number)[0]
 
@@ -397,12 +399,12 @@ def _read_other_key(payload: bytes | memoryview, t: DataType, chunk: _Dictionary
     width = STORED_WIDTHS.get(t.root)
     if width is not None:
         return container.read_key(Cursor(payload, at=min(begin + width * number, len(payload))), t, "key")
-    keys, end = _texts(payload, chunk, begin)
+    keys, end = _text_range(payload, chunk, begin)
     offset = Cursor(payload, at=min(begin + 4 * number, keys), end=keys).i32be("key offset")
     return container.read_key(Cursor(payload, at=min(keys + max(0, offset), end), end=end), t, "key")
 
 
-def _texts(payload: bytes | memoryview, chunk: _DictionaryChunk, begin: int) -> tuple[int, int]:
+def _text_range(payload: bytes | memoryview, chunk: _DictionaryChunk, begin: int) -> tuple[int, int]:
     """Return where the other texts of a chunk begin and end; their offsets lie before them."""
     keys = min(begin + 4 * chunk.key_count, len(payload))
     return keys, min(keys + max(0, chunk.lengths[1]), len(payload))
@@ -411,7 +413,7 @@ def _texts(payload: bytes | memoryview, chunk: _DictionaryChunk, begin: int) -> 
 def _read_dictionary(cursor: Cursor, head: _RangeBitmapHeader) -> tuple[int, int, int]:
     """Return how many chunks there are, where their heads begin, and where their keys begin."""
     if cursor.i32be("dictionary head length") != 13:
-        raise cursor.wrong("a head of 13 bytes wanted", "dictionary head length", at=head.dictionary)
+        raise cursor.make_error("a head of 13 bytes wanted", "dictionary head length", at=head.dictionary)
     _check_version(cursor)
     chunks, offsets_length, heads_length = (
         cursor.i32be("chunks"),
@@ -419,7 +421,7 @@ def _read_dictionary(cursor: Cursor, head: _RangeBitmapHeader) -> tuple[int, int
         cursor.i32be("heads length"),
     )
     if offsets_length != 4 * chunks or chunks < (head.distinct > 0) or heads_length < 0:
-        raise cursor.wrong(f"{chunks} chunks with {offsets_length} bytes of offsets", "chunks")
+        raise cursor.make_error(f"{chunks} chunks with {offsets_length} bytes of offsets", "chunks")
     offsets = cursor.tell
     if cursor.spans is not None:
         for number in range(chunks):
@@ -434,11 +436,11 @@ def _read_chunk(cursor: Cursor, t: DataType) -> _DictionaryChunk:
     code, offset, others = cursor.i32be("code"), cursor.i32be("keys offset"), cursor.i32be("keys")
     lengths = cursor.i32be("first length"), cursor.i32be("second length")
     if code < 0 or offset < 0 or others < 0:
-        raise cursor.wrong(f"code {code}, offset {offset}, {others} keys", "chunk")
+        raise cursor.make_error(f"code {code}, offset {offset}, {others} keys", "chunk")
     return _DictionaryChunk(first, code, offset, others, lengths)
 
 
-def _keys(cursor: Cursor, t: DataType, chunk: _DictionaryChunk) -> list[Key]:
+def _read_chunk_keys(cursor: Cursor, t: DataType, chunk: _DictionaryChunk) -> list[Key]:
     """Return the keys of a chunk besides its first."""
     width = STORED_WIDTHS.get(t.root)
     if width is not None:
@@ -446,7 +448,7 @@ def _keys(cursor: Cursor, t: DataType, chunk: _DictionaryChunk) -> list[Key]:
         data = cursor.raw(width * chunk.key_count, "keys")
         keys = (
             container.order_float_bits(np.frombuffer(data, f">i{width}").astype(np.int64), width).tolist()
-            if _is_real(t)
+            if _is_float_type(t)
             else _integers(data, width)
         )
         if cursor.spans is not None:
@@ -457,7 +459,7 @@ def _keys(cursor: Cursor, t: DataType, chunk: _DictionaryChunk) -> list[Key]:
     return [container.read_key(cursor, t, "key") for _ in range(chunk.key_count)]
 
 
-def _is_real(t: DataType) -> bool:
+def _is_float_type(t: DataType) -> bool:
     return t.root in ("FLOAT", "DOUBLE")
 
 

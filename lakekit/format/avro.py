@@ -67,8 +67,8 @@ def scan(
 def _open(data: bytes, fields: Sequence[Field], path: str, timestamp_unit: str | None) -> external_reader.OpenFile:
     packed = container.open_blocks(data, path=path)
     schema = packed.schema
-    record = avro_schema.record_of(schema)
-    columns_in_file = {f.name: (f, node) for f in fields if (node := record.part(f.name)) is not None}
+    record = avro_schema.unwrap_record(schema)
+    columns_in_file = {f.name: (f, node) for f in fields if (node := record.find_field(f.name)) is not None}
     expressions = {name: _logical_expr(f, node, path, timestamp_unit) for name, (f, node) in columns_in_file.items()}
     nulls = {f.name: pl.lit(None, polars_type(f.type, timestamp_unit=timestamp_unit)).alias(f.name) for f in fields}
     text = _schema_for_polars(schema, record)
@@ -113,12 +113,12 @@ def _build_container(schema: bytes, bodies: Sequence[bytes], counts: Sequence[in
     """Return an uncompressed container: header, then each block's count, size, bytes and sync marker."""
     out = bytearray(container.MAGIC)
     for part in (None, b"avro.codec", b"null", b"avro.schema", schema):
-        container.put_long(out, 2 if part is None else len(part))
+        container.append_long(out, 2 if part is None else len(part))
         out += part or b""
     out += b"\0" + _SYNC
     for body, count in zip(bodies, counts, strict=True):
-        container.put_long(out, count)
-        container.put_long(out, len(body))
+        container.append_long(out, count)
+        container.append_long(out, len(body))
         out += body
         out += _SYNC
     return bytes(out)
@@ -138,16 +138,16 @@ def _type_for_polars(node: AvroNode) -> Any:
         case "record":
             parts = [
                 {"name": name, "type": _type_for_polars(inner)}
-                for name, inner in zip(node.names, node.parts, strict=True)
+                for name, inner in zip(node.names, node.children, strict=True)
             ]
             return {"type": "record", "name": "r", "fields": parts}
         case "array":
-            return {"type": "array", "items": _type_for_polars(node.parts[0])}
+            return {"type": "array", "items": _type_for_polars(node.children[0])}
         case "map":
-            entry = [{"name": "key", "type": "string"}, {"name": "value", "type": _type_for_polars(node.parts[0])}]
+            entry = [{"name": "key", "type": "string"}, {"name": "value", "type": _type_for_polars(node.children[0])}]
             return {"type": "array", "items": {"type": "record", "name": "e", "fields": entry}}
-        case "union" if len(node.parts) == 2 and node.nullable:
-            return [_type_for_polars(inner) for inner in node.parts]
+        case "union" if len(node.children) == 2 and node.is_nullable:
+            return [_type_for_polars(inner) for inner in node.children]
         case "null" | "boolean" | "int" | "long" | "float" | "double" | "bytes" | "string":
             return node.kind
     raise Corrupt(f"avro.schema: data files of Paimon hold no {node.kind} {node.name}".rstrip(), field="avro.schema")
@@ -176,11 +176,11 @@ def _logical_expr(field: Field, node: AvroNode, path: str, timestamp_unit: str |
 
 def _check(t: DataType, node: AvroNode, where: str, path: str) -> dict[DataType, bool]:
     """Check that a column's type fits (else `Corrupt`); return which timestamp types are microseconds."""
-    node = node.value
+    node = node.non_null_type
     if node.kind not in _KINDS[t.root]:
         raise Corrupt(f"{path}: column {where} is {t}, the file holds Avro {node.kind}", path=path, field=where)
     if t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
-        return {t: node.logical.endswith("-micros") if node.logical else (t.precision or 0) > 3}
+        return {t: node.logical_type.endswith("-micros") if node.logical_type else (t.precision or 0) > 3}
     micros: dict[DataType, bool] = {}
     for inner_type, inner, name in _children(t, node, where, path):
         micros |= _check(inner_type, inner, name, path)
@@ -189,11 +189,15 @@ def _check(t: DataType, node: AvroNode, where: str, path: str) -> dict[DataType,
 
 def _children(t: DataType, node: AvroNode, where: str, path: str) -> Iterator[tuple[DataType, AvroNode, str]]:
     if t.root == "ARRAY" and t.element is not None:
-        yield t.element, node.parts[0], where + ".element"
+        yield t.element, node.children[0], where + ".element"
     elif t.root in ("MAP", "MULTISET"):
         key, value = (t.key, t.value) if t.root == "MAP" else (t.element, DataType(root="INT"))
-        entry = node.parts[0].value if node.kind == "array" else node
-        sides = (entry.part("key"), entry.part("value")) if node.kind == "array" else (_STRING, node.parts[0])
+        entry = node.children[0].non_null_type if node.kind == "array" else node
+        sides = (
+            (entry.find_field("key"), entry.find_field("value"))
+            if node.kind == "array"
+            else (_STRING, node.children[0])
+        )
         if None in sides or key is None or value is None:
             raise Corrupt(
                 f"{path}: column {where} is {t}, the file's array has no key and value", path=path, field=where
@@ -202,7 +206,7 @@ def _children(t: DataType, node: AvroNode, where: str, path: str) -> Iterator[tu
         yield value, sides[1], where + ".value"  # type: ignore[misc]
     elif t.root == "ROW":
         for f in t.fields:
-            inner = node.part(f.name)
+            inner = node.find_field(f.name)
             if inner is None:
                 raise Corrupt(
                     f"{path}: column {where} is {t}, the file's record has no {f.name}", path=path, field=where
@@ -210,7 +214,7 @@ def _children(t: DataType, node: AvroNode, where: str, path: str) -> Iterator[tu
             yield f.type, inner, f"{where}.{f.name}"
 
 
-_STRING = avro_schema.parse(b'"string"')
+_STRING = avro_schema.parse_schema(b'"string"')
 _PER_DAY_MS = 86_400_000
 
 

@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakekit.codec import avro_container as container
-from lakekit.codec.binary_row import fixed_values, nulls_of
+from lakekit.codec.binary_row import fixed_values, null_mask
 from lakekit.format.encoder import ArrowTarget, bits, copy_array, map_types, refuse_name, refuse_type, series_to_arrow
 from lakekit.options.option import EMPTY
 from lakekit.parallel import core_count, map_prefetch
@@ -80,7 +80,7 @@ def _value(array: pa.Array, t: DataType) -> list[pa.Array]:
     cells = _cells(array, t)
     if not t.nullable:
         return cells
-    is_present = ~nulls_of(array)
+    is_present = ~null_mask(array)
     return [_fixed_cells(np.where(is_present, 2, 0).astype(np.uint8), 1), *(_mask_nulls(cell, array) for cell in cells)]
 
 
@@ -251,7 +251,7 @@ class AvroEncoder:
 
     def __init__(self, sink: BinaryIO, fields: Sequence[Field], encoding: Encoding) -> None:
         self._sink, self._fields, self._level = sink, tuple(fields), encoding.compression_level
-        self._codec = container.codec_named(encoding.compression)
+        self._codec = container.to_avro_codec(encoding.compression)
         self._schema = schema_json(fields)
         self._block_bytes = min(encoding.block_bytes or BLOCK_BYTES, _MOST_BLOCK_BYTES)
         self._sync: bytes | None = None
@@ -313,10 +313,10 @@ class AvroEncoder:
         self._sync = digest.digest()
         out = bytearray(container.MAGIC)
         metadata = {b"avro.schema": self._schema, b"avro.codec": self._codec.encode()}
-        container.put_long(out, len(metadata))
+        container.append_long(out, len(metadata))
         for key, text in metadata.items():
             for piece in (key, text):
-                container.put_long(out, len(piece))
+                container.append_long(out, len(piece))
                 out += piece
         self._put(bytes(out) + b"\0" + self._sync)
 
@@ -326,8 +326,8 @@ class AvroEncoder:
         assert self._sync is not None
         packed = container.compress_block(body, self._codec, self._level)
         head = bytearray()
-        container.put_long(head, rows)
-        container.put_long(head, len(packed))
+        container.append_long(head, rows)
+        container.append_long(head, len(packed))
         self._put(bytes(head) + packed + self._sync)
 
     def _put(self, data: bytes) -> None:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lakekit.codec.avro_schema import AvroNode
-    from lakekit.codec.orc_tail import Column
+    from lakekit.codec.orc_tail import OrcColumn
     from lakekit.format.thrift import Struct
 
 
@@ -103,41 +103,41 @@ def read_avro_schema(path: str, read: Callable[[int, int | None], bytes], size_b
         raise unsupported_encoding(
             path, f"it is compressed by {container_file.codec}, which engine 1.4.2 does not read", "file.compression"
         )
-    record = avro_schema.record_of(container_file.schema)
+    record = avro_schema.unwrap_record(container_file.schema)
     return ForeignFileSchema(fields=_avro_fields(record, "", path), row_count=container_file.count)
 
 
 def _avro_fields(record: AvroNode, where: str, path: str) -> tuple[Field, ...]:
     return tuple(
         Field(name, _avro_type(node, f"{where}{name}", path))
-        for name, node in zip(record.names, record.parts, strict=True)
+        for name, node in zip(record.names, record.children, strict=True)
     )
 
 
 def _avro_type(node: AvroNode, where: str, path: str) -> DataType:
     if node.kind == "union":
-        if len(node.parts) != 2 or node.parts[0].kind != "null" or node.parts[1].kind in ("null", "union"):
+        if len(node.children) != 2 or node.children[0].kind != "null" or node.children[1].kind in ("null", "union"):
             raise refusal(
                 path, where, "is a union other than of null, first, and one type, which engine 1.4.2 does not read"
             )
-        return _avro_type(node.parts[1], where, path)
+        return _avro_type(node.children[1], where, path)
     if node.kind in _AVRO_TYPES:
         return _AVRO_TYPES[node.kind]
     match node.kind:
         case "int":
-            return _INTS.get(node.logical, DataType(root="INT"))
-        case "long" if node.logical.rpartition("-")[0] in _TIMES and node.logical not in _LONGS:
-            raise refusal(path, where, f"holds {node.logical}, which would have to be written anew")
+            return _INTS.get(node.logical_type, DataType(root="INT"))
+        case "long" if node.logical_type.rpartition("-")[0] in _TIMES and node.logical_type not in _LONGS:
+            raise refusal(path, where, f"holds {node.logical_type}, which would have to be written anew")
         case "long":
-            return _LONGS.get(node.logical, DataType(root="BIGINT"))
-        case "bytes" if node.logical == "decimal":
+            return _LONGS.get(node.logical_type, DataType(root="BIGINT"))
+        case "bytes" if node.logical_type == "decimal":
             return DataType(root="DECIMAL", precision=node.precision, scale=node.scale)
         case "bytes":
             return BYTES
         case "array":
-            return DataType(root="ARRAY", element=_avro_type(node.parts[0], f"{where}.element", path))
+            return DataType(root="ARRAY", element=_avro_type(node.children[0], f"{where}.element", path))
         case "map":
-            return DataType(root="MAP", key=STRING, value=_avro_type(node.parts[0], f"{where}.value", path))
+            return DataType(root="MAP", key=STRING, value=_avro_type(node.children[0], f"{where}.value", path))
         case "record":
             return DataType(root="ROW", fields=_avro_fields(node, f"{where}.", path))
     raise refusal(path, where, f"is Avro's {node.kind}, which would have to be written anew")
@@ -158,7 +158,7 @@ _LIST, _MAP, _STRUCT, _DECIMAL, _VARCHAR, _CHAR = 10, 11, 12, 14, 16, 17
 def read_orc_schema(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> ForeignFileSchema:
     """Return the schema of a file; see `foreign_file.read_foreign_schema`."""
     try:
-        tail = orc_tail.parse(read(0, size_bytes))
+        tail = orc_tail.parse_tail(read(0, size_bytes))
     except Corrupt as error:
         raise error.at(path) from None
     if tail.root.kind != _STRUCT:
@@ -168,7 +168,7 @@ def read_orc_schema(path: str, read: Callable[[int, int | None], bytes], size_by
     )
 
 
-def _orc_fields(column: Column, where: str, path: str) -> tuple[Field, ...]:
+def _orc_fields(column: OrcColumn, where: str, path: str) -> tuple[Field, ...]:
     names = [name.decode() for name in column.names]
     return tuple(
         Field(name, _orc_type(child, f"{where}{name}", path))
@@ -176,8 +176,8 @@ def _orc_fields(column: Column, where: str, path: str) -> tuple[Field, ...]:
     )
 
 
-def _orc_type(column: Column, where: str, path: str) -> DataType:
-    numbers = {part.number: part.value for part in column.parts if isinstance(part.value, int)}
+def _orc_type(column: OrcColumn, where: str, path: str) -> DataType:
+    numbers = {part.number: part.value for part in column.members if isinstance(part.value, int)}
     if column.kind in _ORC_TYPES:
         return _ORC_TYPES[column.kind]
     match column.kind:

@@ -69,7 +69,7 @@ def scan(
 def _open(
     source: str | bytes, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None]
 ) -> external_reader.OpenFile:
-    tail = orc_bounds.check(path, _bytes(source), {field.name for field in fields})
+    tail = orc_bounds.check_file_bounds(path, _bytes(source), {field.name for field in fields})
     file = orc.ORCFile(source if isinstance(source, str) else pa.BufferReader(source))
     columns_in_file = {f.name: f for f in fields if f.name in set(file.schema.names)}
     missing = {
@@ -90,7 +90,7 @@ def _open(
 
 
 def _stripes(
-    file: orc.ORCFile, tail: orc_tail.Tail, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None]
+    file: orc.ORCFile, tail: orc_tail.OrcTail, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None]
 ) -> Iterator[pl.DataFrame]:
     names = [f.name for f in fields]
     if any(f.type.holds(_TAIL_TYPES) for f in fields):
@@ -111,7 +111,7 @@ def _stripes(
         yield from _by_parts(tail, fields, path, zones, next_stripe)
 
 
-def _is_of_utc(tail: orc_tail.Tail) -> bool:
+def _is_of_utc(tail: orc_tail.OrcTail) -> bool:
     """Return whether all writers of a file ran in UTC; of others Arrow's wall clocks are not Java's."""
     return all(orc_values.is_utc(orc_tail.writer_zone(tail, number)) for number in range(len(tail.stripes)))
 
@@ -245,7 +245,7 @@ def _instant(column: pl.Expr, zone: str | None) -> pl.Expr:
 
 
 def _by_parts(
-    tail: orc_tail.Tail, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None], first: int
+    tail: orc_tail.OrcTail, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None], first: int
 ) -> Iterator[pl.DataFrame]:
     """Yield the stripes from `first` on, their timestamps read as seconds and nanoseconds.
 

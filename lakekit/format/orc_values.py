@@ -38,7 +38,17 @@ import numpy as np
 import polars as pl
 
 from lakekit.codec import orc_tail
-from lakekit.codec.orc_tail import DATA, LIST, MAP, SECONDARY, STRUCT, TIMESTAMP, TIMESTAMP_INSTANT, Column, Part
+from lakekit.codec.orc_tail import (
+    DATA,
+    LIST,
+    MAP,
+    SECONDARY,
+    STRUCT,
+    TIMESTAMP,
+    TIMESTAMP_INSTANT,
+    OrcColumn,
+    ProtobufField,
+)
 from lakekit.errors import Unsupported
 
 if TYPE_CHECKING:
@@ -46,7 +56,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lakekit.codec.orc_tail import Stripe, Tail
+    from lakekit.codec.orc_tail import OrcTail, StripeRange
 
     Ticks = NDArray[np.int64]
     Seconds = NDArray[np.int64]
@@ -74,12 +84,12 @@ class RewrittenStripe(NamedTuple):
     row_count: int
 
 
-def file_statistics(tail: Tail) -> list[bytes]:
+def file_statistics(tail: OrcTail) -> list[bytes]:
     """Return the statistics of the whole file, a message for each column."""
     return [bytes(part.value) for part in tail.footer if part.number == _STATISTICS and isinstance(part.value, bytes)]
 
 
-def stripe_statistics(tail: Tail) -> list[list[bytes]]:
+def stripe_statistics(tail: OrcTail) -> list[list[bytes]]:
     """Return the statistics of every stripe, a message for each column; nothing of a file that has none."""
     size, length = orc_tail.integer_member(tail.postscript, 5), orc_tail.integer_member(tail.postscript, 1)
     if not size:
@@ -91,9 +101,9 @@ def stripe_statistics(tail: Tail) -> list[list[bytes]]:
 
 
 def build_file(
-    tail: Tail,
+    tail: OrcTail,
     stripes: Iterable[RewrittenStripe],
-    root: Column,
+    root: OrcColumn,
     statistics: Sequence[bytes],
     by_stripe: Sequence[Sequence[bytes]],
 ) -> bytes:
@@ -103,7 +113,7 @@ def build_file(
     for stripe in stripes:
         packed = orc_tail.store_chunks(stripe.footer, tail)
         sizes = (len(out), len(stripe.indexes), len(stripe.body), len(packed), stripe.row_count)
-        told.append(orc_tail.build_message([Part(member, size) for member, size in enumerate(sizes, start=1)]))
+        told.append(orc_tail.build_message([ProtobufField(member, size) for member, size in enumerate(sizes, start=1)]))
         has_index = has_index or bool(stripe.indexes)
         for piece in (stripe.indexes, stripe.body, packed):
             out += piece
@@ -111,24 +121,24 @@ def build_file(
     metadata = _metadata(tail, by_stripe)
     replaced = {2, _STRIPES, _TYPES, _STATISTICS} | (set() if has_index else {_INDEX_ROWS})
     members = [
-        Part(2, content_bytes),
-        *(Part(_STRIPES, message) for message in told),
-        *(Part(_TYPES, message) for message in orc_tail.type_messages(root)),
-        *(Part(_STATISTICS, message) for message in statistics),
-        *([] if has_index else [Part(_INDEX_ROWS, 0)]),
+        ProtobufField(2, content_bytes),
+        *(ProtobufField(_STRIPES, message) for message in told),
+        *(ProtobufField(_TYPES, message) for message in orc_tail.type_messages(root)),
+        *(ProtobufField(_STATISTICS, message) for message in statistics),
+        *([] if has_index else [ProtobufField(_INDEX_ROWS, 0)]),
         *(part for part in tail.footer if part.number not in replaced),
     ]
     footer = orc_tail.store_chunks(orc_tail.build_message(members), tail)
     sizes_of = {1: len(footer), 5: len(metadata)}
     postscript = orc_tail.build_message(
-        [Part(part.number, sizes_of.get(part.number, part.value)) for part in tail.postscript]
+        [ProtobufField(part.number, sizes_of.get(part.number, part.value)) for part in tail.postscript]
     )
     return bytes(out) + metadata + footer + postscript + bytes([len(postscript)])
 
 
-def _metadata(tail: Tail, by_stripe: Sequence[Sequence[bytes]]) -> bytes:
-    messages = [orc_tail.build_message([Part(1, message) for message in columns]) for columns in by_stripe]
-    return orc_tail.store_chunks(orc_tail.build_message([Part(1, message) for message in messages]), tail)
+def _metadata(tail: OrcTail, by_stripe: Sequence[Sequence[bytes]]) -> bytes:
+    messages = [orc_tail.build_message([ProtobufField(1, message) for message in columns]) for columns in by_stripe]
+    return orc_tail.store_chunks(orc_tail.build_message([ProtobufField(1, message) for message in messages]), tail)
 
 
 # ---- maps ------------------------------------------------------------
@@ -136,8 +146,8 @@ def _metadata(tail: Tail, by_stripe: Sequence[Sequence[bytes]]) -> bytes:
 
 def with_maps(data: bytes | bytearray) -> bytes:
     """Return the file with its marked lists as maps. Raises what `orc_tail.parse` raises."""
-    tail = orc_tail.parse(bytes(data))
-    columns = list(_as_map(tail.root).walk())
+    tail = orc_tail.parse_tail(bytes(data))
+    columns = list(_as_map(tail.root).preorder())
     numbers = {column.number: number for number, column in enumerate(columns)}
     stripes = (_map_stripe(tail, stripe, columns, numbers) for stripe in tail.stripes)
     by_stripe = [_reorder_columns(messages, columns) for messages in stripe_statistics(tail)]
@@ -145,24 +155,26 @@ def with_maps(data: bytes | bytearray) -> bytes:
     return build_file(tail, stripes, columns[0], statistics, by_stripe)
 
 
-def _as_map(column: Column) -> Column:
+def _as_map(column: OrcColumn) -> OrcColumn:
     """Return the type tree with maps in place of marked lists."""
     children = column.children
     if column.kind == LIST and children and _is_marked(children[0]):
-        return Column(MAP, column.number, column.parts, [_as_map(child) for child in children[0].children])
-    return Column(column.kind, column.number, column.parts, [_as_map(child) for child in children], column.names)
+        return OrcColumn(MAP, column.number, column.members, [_as_map(child) for child in children[0].children])
+    return OrcColumn(column.kind, column.number, column.members, [_as_map(child) for child in children], column.names)
 
 
-def _is_marked(column: Column) -> bool:
-    texts = [part.value for part in column.parts if part.number == _ATTRIBUTES]
+def _is_marked(column: OrcColumn) -> bool:
+    texts = [part.value for part in column.members if part.number == _ATTRIBUTES]
     return column.kind == STRUCT and any(isinstance(text, bytes) and MARK.encode() in text for text in texts)
 
 
-def _map_stripe(tail: Tail, stripe: Stripe, columns: Sequence[Column], numbers: dict[int, int]) -> RewrittenStripe:
+def _map_stripe(
+    tail: OrcTail, stripe: StripeRange, columns: Sequence[OrcColumn], numbers: dict[int, int]
+) -> RewrittenStripe:
     """Return a stripe without what belongs to dropped columns."""
-    footer = orc_tail.footer_of(tail, stripe)
+    footer = orc_tail.read_stripe_footer(tail, stripe)
     index, body = bytearray(), bytearray()
-    streams: list[Part] = []
+    streams: list[ProtobufField] = []
     start = stripe.offset
     for text in orc_tail.bytes_members(footer, 1):
         parts = orc_tail.parse_members(text)
@@ -170,15 +182,24 @@ def _map_stripe(tail: Tail, stripe: Stripe, columns: Sequence[Column], numbers: 
         if number in numbers:
             into = index if kind in INDEX_STREAMS else body
             into += tail.data[start : start + length]
-            streams.append(Part(1, orc_tail.build_message([Part(1, kind), Part(2, numbers[number]), Part(3, length)])))
+            streams.append(
+                ProtobufField(
+                    1,
+                    orc_tail.build_message(
+                        [ProtobufField(1, kind), ProtobufField(2, numbers[number]), ProtobufField(3, length)]
+                    ),
+                )
+            )
         start += length
-    encodings = [Part(2, encoding) for encoding in _reorder_columns(orc_tail.bytes_members(footer, 2), columns)]
+    encodings = [
+        ProtobufField(2, encoding) for encoding in _reorder_columns(orc_tail.bytes_members(footer, 2), columns)
+    ]
     other_members = [part for part in footer if part.number not in (1, 2)]
     message = orc_tail.build_message([*streams, *encodings, *other_members])
     return RewrittenStripe(bytes(index), bytes(body), message, stripe.row_count)
 
 
-def _reorder_columns(texts: Sequence[bytes], columns: Sequence[Column]) -> list[bytes]:
+def _reorder_columns(texts: Sequence[bytes], columns: Sequence[OrcColumn]) -> list[bytes]:
     """Return the texts of the columns that are left, in their order; `texts` has one for each old column."""
     return [texts[column.number] for column in columns if column.number < len(texts)]
 
@@ -210,8 +231,8 @@ def with_fractions(data: bytes | bytearray, times: Sequence[TimestampColumn | No
         data: the file.
         times: the values of each timestamp column in the order of the columns; None: it stays as it is.
     """
-    tail = orc_tail.parse(bytes(data))
-    numbers = [column.number for column in tail.root.walk() if column.kind in _TIMESTAMPS]
+    tail = orc_tail.parse_tail(bytes(data))
+    numbers = [column.number for column in tail.root.preorder() if column.kind in _TIMESTAMPS]
     changed = {number: one for number, one in zip(numbers, times, strict=True) if one is not None}
     by_stripe = stripe_statistics(tail)
     stripes = []
@@ -242,11 +263,11 @@ def _without_bounds(statistics: Sequence[bytes], changed: Container[int]) -> lis
     ]
 
 
-def _times_stripe(tail: Tail, stripe: Stripe, changed: dict[tuple[int, int], bytes]) -> RewrittenStripe:
+def _times_stripe(tail: OrcTail, stripe: StripeRange, changed: dict[tuple[int, int], bytes]) -> RewrittenStripe:
     """Return a stripe with the changed streams (by column and kind) and without its indexes."""
-    footer = orc_tail.footer_of(tail, stripe)
+    footer = orc_tail.read_stripe_footer(tail, stripe)
     body = bytearray()
-    streams: list[Part] = []
+    streams: list[ProtobufField] = []
     start = stripe.offset
     for text in orc_tail.bytes_members(footer, 1):
         parts = orc_tail.parse_members(text)
@@ -258,7 +279,14 @@ def _times_stripe(tail: Tail, stripe: Stripe, changed: dict[tuple[int, int], byt
         if (number, kind) in changed:
             stream = orc_tail.store_chunks(changed[number, kind], tail)
         body += stream
-        streams.append(Part(1, orc_tail.build_message([Part(1, kind), Part(2, number), Part(3, len(stream))])))
+        streams.append(
+            ProtobufField(
+                1,
+                orc_tail.build_message(
+                    [ProtobufField(1, kind), ProtobufField(2, number), ProtobufField(3, len(stream))]
+                ),
+            )
+        )
     message = orc_tail.build_message([*streams, *(part for part in footer if part.number != 1)])
     return RewrittenStripe(b"", bytes(body), message, stripe.row_count)
 

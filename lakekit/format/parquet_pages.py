@@ -405,17 +405,17 @@ def walk_footer(cursor: Cursor) -> dict[str, Any]:
         cursor.at = 0
         if data[:4] == ENCRYPTED_MAGIC:
             raise Unsupported("a Parquet file with an encrypted footer", feature="parquet.encryption", path=path)
-        raise cursor.wrong(f"50415231 (PAR1) wanted, {data[:4].hex()} found", "magic")
+        raise cursor.make_error(f"50415231 (PAR1) wanted, {data[:4].hex()} found", "magic")
     tail = cursor.region(max(4, len(data) - 8))
     length = tail.i32le("footer length")
     if tail.raw(4, "magic") != MAGIC:
-        raise tail.wrong("no PAR1 at the end", "magic", at=len(data) - 4)
+        raise tail.make_error("no PAR1 at the end", "magic", at=len(data) - 4)
     if not 0 <= length <= len(data) - 12:
-        raise tail.wrong(f"a footer of {length} bytes in a file of {len(data)}", "footer length", at=len(data) - 8)
+        raise tail.make_error(f"a footer of {length} bytes in a file of {len(data)}", "footer length", at=len(data) - 8)
     inside = cursor.region(len(data) - 8 - length, len(data) - 8)
     with inside.within("footer"):
         footer = _struct(inside, "footer", 0)
-        inside.finish("footer")
+        inside.expect_end("footer")
     for number, group in enumerate(_list_members(footer, "row_groups")):
         for column in _list_members(group, "columns"):
             with cursor.within(f"row group {number}"):
@@ -450,7 +450,7 @@ def _walk_chunk(file: Cursor, column: dict[str, Any]) -> None:
     with file.within(f"column {named}"):
         cursor = file.region(_clamp(begin, data), _clamp(begin + size, data))
         number = 0
-        while cursor.left:
+        while cursor.remaining:
             with cursor.within(f"page {number}"):
                 with cursor.within("header"):
                     header = _struct(cursor, "header", 0)
@@ -481,13 +481,13 @@ def _varint(cursor: Cursor, field: str) -> int:
             return value
         shift += 7
         if shift > 63:
-            raise cursor.wrong("a number of more than 64 bits", field)
+            raise cursor.make_error("a number of more than 64 bits", field)
 
 
 def _take(cursor: Cursor, length: int, field: str) -> bytes:
     """Return the next bytes, without recording a span."""
-    if not 0 <= length <= cursor.left:
-        raise cursor.wrong(f"{length} bytes wanted, {cursor.left} left", field)
+    if not 0 <= length <= cursor.remaining:
+        raise cursor.make_error(f"{length} bytes wanted, {cursor.remaining} left", field)
     start = cursor.at
     cursor.at += length
     return bytes(cursor.data[start : cursor.at])
@@ -500,7 +500,7 @@ def _mark(cursor: Cursor, start: int, field: str, value: object) -> None:
 def _struct(cursor: Cursor, shape: str, depth: int) -> dict[str, Any]:
     """Return a struct's members by name, or by number where `_NAMES` has none."""
     if depth > MAX_DEPTH:
-        raise cursor.wrong(f"nested deeper than {MAX_DEPTH} levels", shape)
+        raise cursor.make_error(f"nested deeper than {MAX_DEPTH} levels", shape)
     members: dict[str, Any] = {}
     names, number = _NAMES.get(shape, ()), 0
     while True:
@@ -542,7 +542,7 @@ def _value(cursor: Cursor, kind: int, name: str, start: int, depth: int) -> Any:
         with cursor.within(name):
             return _struct(cursor, name, depth + 1)
     else:
-        raise cursor.wrong(f"a value of unknown kind {kind}", name, at=start)
+        raise cursor.make_error(f"a value of unknown kind {kind}", name, at=start)
     _mark(cursor, start, name, value)
     return value
 
@@ -552,8 +552,8 @@ def _items(cursor: Cursor, name: str, start: int, depth: int) -> list[Any]:
     count = head >> 4
     if count == 15:
         count = _varint(cursor, name)
-    if count > cursor.left:
-        raise cursor.wrong(f"a list of {count} elements, {cursor.left} bytes left", name, at=start)
+    if count > cursor.remaining:
+        raise cursor.make_error(f"a list of {count} elements, {cursor.remaining} bytes left", name, at=start)
     _mark(cursor, start, f"{name} count", count)
     items: list[Any] = []
     for number in range(count):

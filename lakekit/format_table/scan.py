@@ -338,7 +338,7 @@ def _parquet(
 ) -> pl.LazyFrame:
     looks = verification.PageHeaderChecks(shared, storage, {field.name: None for field in fields})
     parallel.parallel_map(partial(_check_parquet, storage, looks), files)
-    looks.remember()
+    looks.cache_checked()
     paths = [native_path.path for native_path in files]
     native = [storage.polars(path) for path in paths]
     # Polars cannot decode all that other writers make of such columns
@@ -360,7 +360,7 @@ def _parquet(
 
 
 def _check_parquet(storage: Storage, looks: verification.PageHeaderChecks, file: Stat) -> None:
-    if looks.is_known(file):
+    if looks.is_checked(file):
         return
     end = storage.read(file.path, max(0, file.size_bytes - 4), 4)
     if file.size_bytes < _LEAST_PARQUET_BYTES or end != parquet.MAGIC:

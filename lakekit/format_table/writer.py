@@ -28,7 +28,7 @@ import numpy as np
 from lakekit.columns import col, prepare_series
 from lakekit.commit.changes import Commit
 from lakekit.data_file import rolling_writer
-from lakekit.data_file.paths import extension, file_names, partition_spec, partition_values
+from lakekit.data_file.paths import file_extension, make_file_names, partition_spec, partition_values
 from lakekit.errors import InvalidOption, StorageFailed, ValueOutOfRange
 from lakekit.format.encoder import open_writer
 from lakekit.format_table import scan
@@ -293,7 +293,7 @@ class _WriteSession:
 
     def write(self, values: Sequence[Any], rows: pl.DataFrame) -> None:
         directory = self.folder_of(values)
-        partition_writer = self.folders.setdefault(directory, _PartitionWriter(directory, file_names(self.ctx)))
+        partition_writer = self.folders.setdefault(directory, _PartitionWriter(directory, make_file_names(self.ctx)))
         rows = rows.select(col(field.name) for field in self.fields)
         target = self.ctx.options.rolling_size_bytes
         while rows.height:
@@ -347,7 +347,7 @@ class _WriteSession:
             self.storage.delete(self.published_paths)
 
     def _begin(self, partition_writer: _PartitionWriter) -> _OpenTextFile:
-        path = f"{partition_writer.directory}/{partition_writer.names.next(self.extension)}"
+        path = f"{partition_writer.directory}/{partition_writer.names.next_name(self.extension)}"
         memory = io.BytesIO() if len(self.closed_files) + len(self.folders) > _MOST_OPEN else None
         if memory is not None:
             return _OpenTextFile(path=path, encoder=self._encoder(memory), exit_stack=None, memory=memory)
@@ -394,6 +394,6 @@ def _extension(ctx: TableContext) -> str:
     name = scan.format_of(ctx)
     chosen = encoding(ctx).compression
     if name not in scan.TEXTS:
-        return extension(ctx.options, name, chosen)
+        return file_extension(ctx.options, name, chosen)
     ending = EXTENSIONS[compression.normalize_compression(chosen)]
     return f"{name}.{ending}" if ending else name

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from lakekit import plugins, storage as storages
-from lakekit.codec.cursor import FieldSpan, SpanRecorder, leaves
+from lakekit.codec.cursor import FieldSpan, SpanRecorder, innermost_spans
 from lakekit.draw import hexdump as draw
 from lakekit.errors import Corrupt, InvalidOption, LakekitError, LimitExceeded, NotFound, StorageFailed, Unsupported
 from lakekit.inspection import hexdump_formats
@@ -82,7 +82,7 @@ class Hex:
         """
         if not 0 <= offset < len(self.data):
             raise IndexError(f"byte {offset} of {len(self.data)}")
-        return self.spans[draw.place_of(self.spans, offset)]
+        return self.spans[draw.span_index_at(self.spans, offset)]
 
     def open(self, offset: int | None = None) -> Hex:
         """Return the inflated bytes of the compressed block at a byte, or of the first one.
@@ -108,10 +108,10 @@ class Hex:
         return hash((self.name, self.path, self.format, self.data))
 
     def __repr__(self) -> str:
-        return draw.text(self.title, self.data, self.spans, error_text=self.error_line)
+        return draw.hexdump_text(self.title, self.data, self.spans, error_text=self.error_line)
 
     def _repr_html_(self) -> str:
-        return draw.html(self.title, self.data, self.spans, error_text=self.error_line)
+        return draw.hexdump_html(self.title, self.data, self.spans, error_text=self.error_line)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         """Return the widget where ipywidgets is installed; a table and characters everywhere else."""
@@ -124,7 +124,7 @@ class Hex:
     @property
     def title(self) -> str:
         """Name, format, size and number of fields, in one line."""
-        return draw.title(self.name, self.format, len(self.data), len(self.spans))
+        return draw.hexdump_title(self.name, self.format, len(self.data), len(self.spans))
 
     @property
     def error_line(self) -> str:
@@ -197,7 +197,7 @@ def hex(  # noqa: A001 - the name of a contract
 def _build_hex(
     name: str, path: str | None, short: str, data: bytes, spans: SpanRecorder, error: LakekitError | None
 ) -> Hex:
-    found = leaves(spans.spans, len(data))
+    found = innermost_spans(spans.spans, len(data))
     at = spans.wrong_at
     if at is None and isinstance(error, Corrupt):
         at = error.offset

@@ -133,7 +133,7 @@ def detect_format(data: bytes, name: str) -> str:
 
 def _avro_kind(data: bytes) -> str:
     try:
-        names = set(avro_container.open_container(data).schema.value.names)
+        names = set(avro_container.open_container(data).schema.non_null_type.names)
     except LakekitError:
         head = data[: avro_container.MAX_SCHEMA_BYTES]  # a broken one: by what its schema says, as far as it is there
         names = {name for name in ("_NUM_ADDED_FILES", "_INDEX_TYPE", "_TOTAL_BUCKETS") if name.encode() in head}
@@ -211,7 +211,7 @@ def _records(decode: Callable[[bytes, str | None], object] | None) -> Walk:
         elif request.data.startswith(metadata_records.ORC_MAGIC):
             _orc(request)
         else:
-            _container(request, avro_container.METADATA if decode else avro_container.DATA)
+            _container(request, avro_container.METADATA_LIMITS if decode else avro_container.DATA_LIMITS)
         if decode is not None:
             decode(request.data, request.path)
 
@@ -382,7 +382,7 @@ def _mark_container(cursor: Cursor, types: Mapping[str, DataType]) -> None:
     for column, kinds in container.read_toc_at(cursor).items():
         for kind, span in kinds.items():
             if span is not None:
-                payload = container.payload(data, span)
+                payload = container.read_payload(data, span)
                 spans.add(span.start, span.length, f"{column} {kind}", payload)
                 _mark_payload(kind, payload, span.start, f"{column} {kind}", spans, types.get(column))
     spans.fill(0, len(data), since=since)  # bytes that no column points at
@@ -398,7 +398,7 @@ def _mark_payload(kind: str, payload: bytes, at: int, name: str, spans: SpanReco
     except LakekitError as error:  # one index that cannot be read leaves the others: its bytes stay one mark
         del spans.spans[before:]
         spans.wrong_at = wrong_at
-        spans.means(f"cannot be read: {error}")
+        spans.set_meaning(f"cannot be read: {error}")
 
 
 def _indexes(request: WalkRequest) -> None:
@@ -407,7 +407,7 @@ def _indexes(request: WalkRequest) -> None:
 
 def _hashes(request: WalkRequest) -> None:
     cursor = request.cursor()
-    for i in range(cursor.left // 4):
+    for i in range(cursor.remaining // 4):
         cursor.i32be(f"hash {i}")
     index_files.decode_hash_index(request.data)
 
@@ -424,7 +424,7 @@ def _parquet(request: WalkRequest) -> None:
 
 
 def _orc(request: WalkRequest) -> None:
-    orc_tail.mark(request.cursor())
+    orc_tail.record_tail(request.cursor())
 
 
 def _message(read: Callable[[Cursor, int], object], newest: int, what: str) -> Walk:
@@ -434,7 +434,7 @@ def _message(read: Callable[[Cursor, int], object], newest: int, what: str) -> W
         cursor = request.cursor()
         try:
             read(cursor, int(request.argument or newest))
-            cursor.finish(what)
+            cursor.expect_end(what)
         finally:
             mark_rows(request.spans, 0, request.fields)
 
@@ -445,7 +445,7 @@ def _split(request: WalkRequest) -> None:
     cursor = request.cursor()
     try:
         split.read_split(cursor)
-        cursor.finish("split")
+        cursor.expect_end("split")
     finally:
         mark_rows(request.spans, 0, request.fields)
 

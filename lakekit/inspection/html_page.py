@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from lakekit.draw import level_layout, levels, manifests, timeline
-from lakekit.draw.html_page import HtmlPage, PagePane, SnapshotView, add_click_targets, page, section
+from lakekit.draw.html_page import HtmlPage, PagePane, SnapshotView, add_click_targets, render_page, snapshot_section
 from lakekit.draw.humanize import format_size, plural
 from lakekit.draw.shapes import WIDTH, Rect
 from lakekit.errors import StorageFailed
@@ -52,13 +52,13 @@ def page_of(table: TableCore, *, snapshots: int = SNAPSHOTS, letters: int = MAX_
         if len(moments) == snapshots or (moments and spent > letters):
             break
         moments.append(_moment(table, mark))
-        spent += len(section(moments[-1]))
-    return page(
+        spent += len(snapshot_section(moments[-1]))
+    return render_page(
         HtmlPage(
             name=history.display_name(table),
             facts=_facts(table),
             opening=history.format_open_call(table),
-            timeline=timeline.drawing(snapshot_history, timeline.lay_out(snapshot_history)),
+            timeline=timeline.timeline_drawing(snapshot_history, timeline.lay_out_marks(snapshot_history)),
             snapshots=tuple(moments),
             snapshot_count=len(snapshot_history.marks),
         )
@@ -114,9 +114,9 @@ def _moment(table: TableCore, mark: SnapshotMark) -> SnapshotView:
         note = history.first_line(error)
     return SnapshotView(
         snapshot_id=mark.id,
-        heading=timeline.hint(mark),
+        heading=timeline.snapshot_tooltip(mark),
         code=history.format_read_call(table, mark),
-        at=repr(mark.tags[0] if mark.kept_by == "tag" else mark.id),
+        at=repr(mark.tags[0] if mark.retained_by == "tag" else mark.id),
         manifests=tree,
         buckets=buckets,
         note=note,
@@ -128,7 +128,7 @@ def _tree(table: TableCore, snapshot_id: int) -> PagePane:
     """Return the manifests of a snapshot, each row a button."""
     tree = manifest_tree.tree(table, snapshot_id)
     placed = manifests.layout_tree(tree)
-    drawing = manifests.drawing(tree, placed)
+    drawing = manifests.tree_drawing(tree, placed)
     top = drawing.height - placed.height - 4
     rows = [
         Rect(
@@ -137,9 +137,9 @@ def _tree(table: TableCore, snapshot_id: int) -> PagePane:
             x=_INSET * WIDTH,
             y=top + row.top + 1,
             width=(1 - _INSET) * WIDTH,
-            height=manifests.ROW - 2,
+            height=manifests.ROW_HEIGHT - 2,
             color="text",
-            round=3,
+            corner_radius=3,
         )
         for row in placed.rows
         if row.key and not row.key.startswith(manifests.MORE_PREFIX)
@@ -187,11 +187,11 @@ def _bucket(
     heading = " · ".join(filter(None, (location.partition, f"bucket {location.bucket}")))
     title = f"{plural(len(state.files), 'file')} · {format_size(sum(file.size_bytes for file in state.files))}"
     query = level_layout.LevelQuery(notes=picture.notes(table, location, state))
-    view = levels.picture(
+    view = levels.build_picture(
         title, [state], key_names=schema.trimmed_primary_keys, is_append=is_append, query=query, limit=BOXES
     )
     details |= {
-        f"file/{box.files[0].name}": level_layout.detail(box.files[0], is_append=is_append)
+        f"file/{box.files[0].name}": level_layout.file_facts_line(box.files[0], is_append=is_append)
         for box in view.boxes
         if len(box.files) == 1
     }
@@ -204,11 +204,11 @@ def _bucket(
             width=box.width * WIDTH,
             height=box.height,
             color="text",
-            round=2,
+            corner_radius=2,
         )
         for box in view.boxes
     ]
-    return PagePane(heading=heading, drawing=add_click_targets(levels.drawing(view), boxes))
+    return PagePane(heading=heading, drawing=add_click_targets(levels.to_drawing(view), boxes))
 
 
 def _box_kind(box: levels.LevelBox) -> str:

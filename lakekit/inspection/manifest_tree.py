@@ -160,9 +160,9 @@ def tree(table: TableCore, snapshot_id: int, where: TreeFilter | None = None) ->
         lists=lists,
         index_manifest=snapshot.index_manifest or "",
         indexes=indexes,
-        index_gone=index_note,
-        filter="" if where is None else where.text,
-        files_read=0 if where is None else len(where.selected_files),
+        missing_index_note=index_note,
+        filter_text="" if where is None else where.text,
+        selected_file_count=0 if where is None else len(where.selected_files),
     )
 
 

@@ -75,7 +75,7 @@ def _mark(snapshot: Snapshot, tags: tuple[str, ...], life: str) -> SnapshotMark:
         watermark=snapshot.watermark_or_none,
         user=snapshot.commit_user,
         tags=tags,
-        kept_by=life,
+        retained_by=life,
     )
 
 
@@ -101,9 +101,9 @@ def format_read_call(table: TableCore, mark: SnapshotMark | None) -> str:
     """
     if mark is None:
         return f"{format_open_call(table)}.snapshots()"
-    if mark.kept_by == "changelog":
+    if mark.retained_by == "changelog":
         return f"{format_open_call(table)}.changes(since={mark.id - 1}, until={mark.id})"
-    return f"{format_open_call(table)}.scan(at={(mark.tags[0] if mark.kept_by else mark.id)!r})"
+    return f"{format_open_call(table)}.scan(at={(mark.tags[0] if mark.retained_by else mark.id)!r})"
 
 
 def rows_of(table: TableCore, mark: SnapshotMark | None) -> pl.DataFrame | pl.LazyFrame:
@@ -114,11 +114,11 @@ def rows_of(table: TableCore, mark: SnapshotMark | None) -> pl.DataFrame | pl.La
     ctx = context_of(table)
     if mark is None:
         return frames.snapshots(ctx)
-    if mark.kept_by == "changelog":
+    if mark.retained_by == "changelog":
         return polars_pushdown.scan_lazily(
             incremental.changes(ctx, mark.id - 1, mark.id, mode="auto", kind_column="_row_kind")
         )
-    return polars_pushdown.scan_lazily(table_scan.scan(ctx, mark.tags[0] if mark.kept_by else mark.id))
+    return polars_pushdown.scan_lazily(table_scan.scan(ctx, mark.tags[0] if mark.retained_by else mark.id))
 
 
 def file_counts(table: TableCore, mark: SnapshotMark) -> FileCounts | str:

@@ -110,7 +110,7 @@ def analyze(ctx: TableContext, columns: Sequence[str] | None, look: Look | None 
     latest = snapshots.latest(ctx)
     job = try_commit.request_with_new_user(ctx, latest)
     if latest is None:
-        return committer.outcome(job, [])
+        return committer.build_result(job, [])
     summary = _merge_parts(ctx, fields, (look or _look)(table_scan.scan_snapshot(ctx, latest.id), fields))
     stored = planner.load_live_entries(ctx, latest)
     stored_rows, stored_bytes = (int(stored.numbers(name).sum()) for name in ("row_count", "file_size"))
@@ -125,7 +125,7 @@ def analyze(ctx: TableContext, columns: Sequence[str] | None, look: Look | None 
     ctx.storage.put(ctx.paths.statistics(name), statistics.to_json())
     step = CommitStep(changes=CommitChanges(kind="ANALYZE", delta=EMPTY_DELTA, changelog=EMPTY_DELTA, statistics=name))
     try:
-        return committer.outcome(job, [try_commit.try_commit(job, step, UncommittedFiles(ctx), latest)])
+        return committer.build_result(job, [try_commit.try_commit(job, step, UncommittedFiles(ctx), latest)])
     except CommitStateUnknown:
         raise
     except BaseException:

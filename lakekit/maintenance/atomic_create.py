@@ -150,12 +150,12 @@ def copy_file(storage: Storage, path: str, to: Storage, target: str) -> None:
 def first_snapshot(ctx: TableContext, live: ManifestEntries, indexes: Sequence[IndexManifestEntry] = ()) -> Snapshot:
     """Write manifests that name the live files, and return the first snapshot of the table."""
     draft = UncommittedFiles(ctx)
-    base = writing.write_list(draft, [])
-    delta = writing.write_list(draft, writing.write_entries(draft, live))
+    base = writing.write_manifest_list(draft, [])
+    delta = writing.write_manifest_list(draft, writing.write_entry_manifests(draft, live))
     index_name = (
-        draft.write("index-manifest", index_manifest.encode(indexes, **draft.encode_options)) if indexes else None
+        draft.add_file("index-manifest", index_manifest.encode(indexes, **draft.encode_options)) if indexes else None
     )
-    draft.finish()
+    draft.write_pending()
     count = int(live.numbers("row_count").sum())
     return Snapshot(
         version=CURRENT_VERSION,

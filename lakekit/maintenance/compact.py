@@ -41,7 +41,7 @@ from lakekit.commit.manifest_writer import UncommittedFiles
 from lakekit.commit.try_commit import CommitStep, MergedManifests
 from lakekit.data_file import paths as places
 from lakekit.data_file.entry_damage import add_manifest_path
-from lakekit.data_file.paths import file_names
+from lakekit.data_file.paths import make_file_names
 from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.errors import Conflict, InvalidOption
 from lakekit.maintenance import expire_partitions, rewrite
@@ -90,7 +90,7 @@ def pack(
                 ctx,
                 snapshot_buckets,
                 partition,
-                groups(ctx, snapshot_buckets.bucket(partition, UNAWARE_BUCKET), full=full)[number::count],
+                groups(ctx, snapshot_buckets.restore_bucket(partition, UNAWARE_BUCKET), full=full)[number::count],
             )
     except BaseException:
         abort.abort(ctx, messages)
@@ -109,7 +109,11 @@ def groups(ctx: TableContext, restored: RestoredBucket, *, full: bool) -> list[t
     worth = [
         file for file in restored.files if append_compaction.is_worth_rewriting(file, options, summaries.get(file.name))
     ]
-    return list(append_compaction.pack(worth, options, summaries if ctx.options.deletion_vectors_enabled else None))
+    return list(
+        append_compaction.group_files_to_rewrite(
+            worth, options, summaries if ctx.options.deletion_vectors_enabled else None
+        )
+    )
 
 
 def part_count(ctx: TableContext, restored: RestoredBucket, *, full: bool) -> int:
@@ -129,7 +133,7 @@ def _rewrite_partition(
     target, vectors = _open_partition(ctx, snapshot_buckets, partition, removed)
     with work(ctx.runtime, "compacting", "files", len(removed)) as under_way:
         for group in groups:
-            yield message(ctx, partition, append_compaction.rewrite(target, group))
+            yield message(ctx, partition, append_compaction.rewrite_files(target, group))
             under_way.advance(len(group))
     yield from remove_vectors(vectors, removed)
 
@@ -138,13 +142,13 @@ def _open_partition(
     ctx: TableContext, snapshot_buckets: SnapshotBuckets, partition: bytes, removed: set[str]
 ) -> tuple[RewriteTarget, BucketDeletionVectors]:
     """Return where files of a partition are rewritten, and the deletion vectors of the files that are removed."""
-    restored = snapshot_buckets.bucket(partition, UNAWARE_BUCKET)
+    restored = snapshot_buckets.restore_bucket(partition, UNAWARE_BUCKET)
     vectors = vectors_of(ctx, partition, restored, removed)
     target = RewriteTarget(
         ctx=ctx,
         partition=partition,
         bucket=UNAWARE_BUCKET,
-        names=file_names(ctx),
+        names=make_file_names(ctx),
         deletions=vectors.positions,
         snapshot_id=restored.snapshot_id,
     )
@@ -156,7 +160,7 @@ def vectors_of(
 ) -> BucketDeletionVectors:
     """Return the deletion vectors of all index files that hold one of the removed data files."""
     touched = [entry for entry in restored.vectors if any(part.file_name in removed for part in entry.ranges)]
-    return BucketDeletionVectors.restored(ctx, partition, UNAWARE_BUCKET, touched)
+    return BucketDeletionVectors.restore(ctx, partition, UNAWARE_BUCKET, touched)
 
 
 def message(ctx: TableContext, partition: bytes, result: CompactResult) -> CommitMessage:
@@ -175,9 +179,9 @@ def remove_vectors(vectors: BucketDeletionVectors, removed: Iterable[str]) -> It
 
     Raises: `StorageFailed`.
     """
-    vectors.forget(removed)
-    if vectors.changed:
-        new, old = vectors.write_rolled()
+    vectors.remove_files(removed)
+    if vectors.is_changed:
+        new, old = vectors.write_rolling()
         yield CommitMessage(
             partition=vectors.partition,
             bucket=UNAWARE_BUCKET,
@@ -202,13 +206,15 @@ def cluster(
     """
     order = _ordering(ctx)
     units = {
-        partition: append_compaction.pick_unit(ctx, snapshot_buckets.bucket(partition, UNAWARE_BUCKET).files, full=full)
+        partition: append_compaction.pick_clustering_unit(
+            ctx, snapshot_buckets.restore_bucket(partition, UNAWARE_BUCKET).files, full=full
+        )
         for partition in sorted(partitions)
     }
     if is_chosen:
         units |= {
-            partition: append_compaction.pick_unit(
-                ctx, snapshot_buckets.bucket(partition, UNAWARE_BUCKET).files, full=True
+            partition: append_compaction.pick_clustering_unit(
+                ctx, snapshot_buckets.restore_bucket(partition, UNAWARE_BUCKET).files, full=True
             )
             for partition in _idle_partitions(ctx, snapshot_buckets, partitions)
         }
@@ -230,7 +236,7 @@ def _ordering(ctx: TableContext) -> SortOrder:
 
     Sorted group by group (`IncrementalClusterCompact.localSort`), it is the order of the columns one after another.
     """
-    if ctx.options.clustering_incremental_mode == append_compaction.LOCAL_SORT:
+    if ctx.options.clustering_incremental_mode == append_compaction.LOCAL_SORT_MODE:
         return sort_order.clustering_order(ctx.with_options({"clustering.strategy": "order"}))
     return sort_order.clustering_order(ctx)
 
@@ -240,7 +246,7 @@ def _cluster_unit(
 ) -> Iterator[CommitMessage]:
     removed = {file.name for file in unit.files}
     target, vectors = _open_partition(ctx, snapshot_buckets, partition, removed)
-    as_one = ctx.options.clustering_incremental_mode != append_compaction.LOCAL_SORT
+    as_one = ctx.options.clustering_incremental_mode != append_compaction.LOCAL_SORT_MODE
     yield message(ctx, partition, append_compaction.rewrite_clustered(target, unit, order, as_one=as_one))
     yield from remove_vectors(vectors, removed)
 
@@ -254,10 +260,10 @@ def _idle_partitions(ctx: TableContext, snapshot_buckets: SnapshotBuckets, selec
     before = wall_clock_ms(ctx.runtime.now_ms()) - idle_ms
     last = options.level_count - 1
     ages: list[tuple[int, bytes]] = []
-    for partition in {bucket_id[0] for bucket_id in snapshot_buckets.places()} - set(selected):
+    for partition in {bucket_id[0] for bucket_id in snapshot_buckets.bucket_ids()} - set(selected):
         times = [
             file.creation_time_ms or 0
-            for file in snapshot_buckets.bucket(partition, UNAWARE_BUCKET).files
+            for file in snapshot_buckets.restore_bucket(partition, UNAWARE_BUCKET).files
             if file.level < last
         ]
         if times and max(times) < before:
@@ -291,15 +297,15 @@ def move_to_buckets(
 def _move_partition(
     ctx: TableContext, snapshot_buckets: SnapshotBuckets, partition: bytes, commit_user: str, *, full: bool
 ) -> Iterator[CommitMessage]:
-    files = sorted(snapshot_buckets.bucket(partition, POSTPONE_BUCKET).files, key=_write_order)
-    total = snapshot_buckets.bucket(partition, 0).total_buckets or _bucket_count(ctx, files)
+    files = sorted(snapshot_buckets.restore_bucket(partition, POSTPONE_BUCKET).files, key=_write_order)
+    total = snapshot_buckets.restore_bucket(partition, 0).total_buckets or _bucket_count(ctx, files)
     writers = BucketWriters(ctx.with_options({"bucket": str(total)}), commit_user=commit_user)
     try:
         for frame in _rows(ctx, partition, files):
             writers.write(frame)
         existing = {
             bucket_id
-            for bucket_id in snapshot_buckets.places()
+            for bucket_id in snapshot_buckets.bucket_ids()
             if bucket_id[0] == partition and bucket_id[1] != POSTPONE_BUCKET
         }
         writers.compact_places(sorted(existing | set(writers.open_places)), full=full)
@@ -345,7 +351,7 @@ def _as_compaction(ctx: TableContext, message: CommitMessage) -> CommitMessage:
         {file.name for file in files} for files in (message.new_files, message.compact_before, message.compact_after)
     )
     nobodys = [file for file in message.new_files if file.name in before and file.name not in after]
-    ctx.storage.delete(places.every_path(ctx, message.partition, message.bucket, nobodys))
+    ctx.storage.delete(places.paths_with_extra_files(ctx, message.partition, message.bucket, nobodys))
     return replace(
         message,
         new_files=(),
@@ -414,7 +420,7 @@ def compact(
         if rewrite.needs_full_compaction(job.ctx):
             compact(ctx, full=True, where=where)
         return rewrite.sort_key_table(job.ctx, job.order, where)
-    snapshot_buckets = SnapshotBuckets.of(job.ctx, snapshots.latest(job.ctx))
+    snapshot_buckets = SnapshotBuckets.at_snapshot(job.ctx, snapshots.latest(job.ctx))
     with add_manifest_path(job.ctx, lambda: snapshot_buckets.snapshot):
         made = messages(job, snapshot_buckets, due_buckets(job, snapshot_buckets, where, idle_ms=idle_ms))
     return commit_changes_once(job.ctx, made, commit_user=job.commit_user)
@@ -437,7 +443,7 @@ def compact_request(
         raise InvalidOption(f"strategy {strategy!r} sorts by columns, and order_by names none", key="order_by")
     ctx = ctx.with_options({"write-only": "false"})
     if ctx.has_buckets:
-        append_compaction.clusters_buckets(ctx)
+        append_compaction.uses_clustering(ctx)
     order = None if order_by is None else rewrite.parse_sort_order(ctx, order_by, strategy)
     return CompactRequest(
         ctx=ctx, commit_user=ctx.new_commit_user(), is_full=full, order=order, is_chosen=where is not None
@@ -451,7 +457,7 @@ def due_buckets(
 
     Raises: `InvalidOption` for `where`.
     """
-    ctx, bucket_ids = job.ctx, snapshot_buckets.places()
+    ctx, bucket_ids = job.ctx, snapshot_buckets.bucket_ids()
     wanted = expire_partitions.matching_partitions(ctx, (partition for partition, _ in bucket_ids), where)
     if idle_ms is not None:
         wanted = expire_partitions.idle_partitions(ctx, snapshot_buckets.snapshot, wanted, idle_ms)
@@ -521,11 +527,11 @@ def compact_written(ctx: TableContext, committed: Sequence[CommitMessage], *, id
     written = {(message.partition, message.bucket) for message in committed}
     for attempt in range(_ATTEMPTS):
         job = compact_request(ctx, full=full, where=None, order_by=None, strategy="order")
-        snapshot_buckets = SnapshotBuckets.of(job.ctx, snapshots.latest(job.ctx))
+        snapshot_buckets = SnapshotBuckets.at_snapshot(job.ctx, snapshots.latest(job.ctx))
         if full and interval > 1:
             written |= {
                 bucket_id
-                for bucket_id in snapshot_buckets.places()
+                for bucket_id in snapshot_buckets.bucket_ids()
                 if any(file.level == 0 for file in snapshot_buckets.files(*bucket_id))
             }
         try:
@@ -555,7 +561,7 @@ def compact_manifests(ctx: TableContext) -> Commit:
     latest = snapshots.latest(ctx)
     job = try_commit.request_with_new_user(ctx, latest)
     if latest is None:
-        return committer.outcome(job, [])
+        return committer.build_result(job, [])
     draft, before = UncommittedFiles(ctx), meta.manifest_files(ctx, latest)
     try:
         after = manifest_writer.merge_manifests(draft, before)
@@ -564,6 +570,8 @@ def compact_manifests(ctx: TableContext) -> Commit:
         raise
     if after == before:
         draft.discard()
-        return committer.outcome(job, [])
+        return committer.build_result(job, [])
     step = CommitStep(changes=CommitChanges(kind="COMPACT", delta=EMPTY_DELTA, changelog=EMPTY_DELTA))
-    return committer.outcome(job, [try_commit.try_commit(job, step, draft, latest, MergedManifests(before, after))])
+    return committer.build_result(
+        job, [try_commit.try_commit(job, step, draft, latest, MergedManifests(before, after))]
+    )

@@ -101,7 +101,7 @@ def _drop(ctx: TableContext, partitions: Sequence[bytes], by: Commit | None) -> 
     size = ctx.options.partition_expiration_batch_size or len(partitions) or 1
     for at in range(0, len(partitions), size):
         user, identifier = (ctx.new_commit_user(), BATCH_IDENTIFIER) if by is None else (by.commit_user, by.identifier)
-        overwrite = Overwrite.exactly(partitions[at : at + size])
+        overwrite = Overwrite.serialized(partitions[at : at + size])
         commit_changes(ctx, (), commit_user=user, identifier=identifier, overwrite=overwrite, is_new_user=True)
 
 

@@ -26,8 +26,8 @@ import pyarrow as pa
 from lakekit.codec import binary_row
 from lakekit.columns import col, collect_batches
 from lakekit.data_file import paths, reader, rolling_writer as shapes
-from lakekit.data_file.file_metadata import NONE, StatsCollector
-from lakekit.data_file.paths import file_names
+from lakekit.data_file.file_metadata import STATS_NONE, StatsCollector
+from lakekit.data_file.paths import make_file_names
 from lakekit.errors import CommitStateUnknown, LakekitError, SchemaMismatch, StorageFailed
 from lakekit.format import external_reader
 from lakekit.format.encoder import ColumnStats
@@ -105,10 +105,10 @@ def migrate(
     atomic_create.check_place(target)
     ctx = load_context(target, schemas[-1])
     table_context.check_writable(ctx)
-    names, rows = file_names(ctx), [source for source in files if source.row_count]
+    names, rows = make_file_names(ctx), [source for source in files if source.row_count]
     partitions = [_partition(ctx, source) for source in rows]
     contexts = {schema.id: replace(load_context(target, schema), storage=storage) for schema in schemas}
-    plain = [_file(source, names.next(source.format_name), ctx.runtime.now_ms()) for source in rows]
+    plain = [_file(source, names.next_name(source.format_name), ctx.runtime.now_ms()) for source in rows]
     described = parallel_map(
         lambda at: _with_statistics(contexts[rows[at].schema_id], rows[at], partitions[at], plain[at]),
         range(len(rows)),
@@ -205,7 +205,7 @@ def _with_statistics(ctx: TableContext, source: MigratedFile, partition: bytes, 
         for name, column in _constants(ctx, partition).items()
     }
     modes = [
-        NONE if field.name in keys and field.name not in source.names else mode
+        STATS_NONE if field.name in keys and field.name not in source.names else mode
         for field, mode in zip(shape.value_fields, shape.value_modes, strict=True)
     ]
     measured_fields = frozenset(shape.bounds_fields)

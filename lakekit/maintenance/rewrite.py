@@ -36,7 +36,7 @@ from lakekit.columns import KIND, col
 from lakekit.commit import abort
 from lakekit.commit.committer import commit_changes_once
 from lakekit.commit.overwrite import Overwrite
-from lakekit.data_file.paths import data_file_path, file_names
+from lakekit.data_file.paths import data_file_path, make_file_names
 from lakekit.data_file.reader import scan_files
 from lakekit.data_file.rolling_writer import WriteTarget, write_run
 from lakekit.errors import InvalidOption, Unsupported
@@ -136,14 +136,14 @@ def rescale(ctx: TableContext, where: pl.Expr | str | None = None) -> Commit:
     user = ctx.new_commit_user()
     ctx = ctx.with_options({STRICT_MODE: str(latest.id if latest else 0), "write-only": "true"})
     partitions = expire_partitions.matching_partitions(
-        ctx, (partition for partition, _ in SnapshotBuckets.of(ctx, latest).places()), where
+        ctx, (partition for partition, _ in SnapshotBuckets.at_snapshot(ctx, latest).bucket_ids()), where
     )
     writers = BucketWriters(ctx, commit_user=user, replaces=True)
     try:
         source = merged_rows(ctx, latest, None if where is None else user_expressions.condition(where, ctx))
         for batch in row_conversion.batches(source, ctx):
             writers.write(batch)
-        replaced = Overwrite.exactly(partitions) if ctx.schema.partition_keys else Overwrite.entire_table()
+        replaced = Overwrite.serialized(partitions) if ctx.schema.partition_keys else Overwrite.entire_table()
         return commit_changes_once(ctx, writers.prepare(), commit_user=user, overwrite=replaced)
     finally:
         writers.drop()
@@ -211,7 +211,9 @@ def sort_append_table(
     Raises the errors of reading and writing; then no new file is left.
     """
     ctx, messages = with_strict_reads(ctx), []
-    buckets = [(partition, snapshot_buckets.bucket(partition, UNAWARE_BUCKET)) for partition in sorted(partitions)]
+    buckets = [
+        (partition, snapshot_buckets.restore_bucket(partition, UNAWARE_BUCKET)) for partition in sorted(partitions)
+    ]
     try:
         with work(ctx.runtime, "sorting", "files", sum(len(bucket.files) for _, bucket in buckets)) as under_way:
             for partition, bucket in buckets:
@@ -224,7 +226,7 @@ def sort_append_table(
 
 
 def _sort_bucket(ctx: TableContext, partition: bytes, bucket: RestoredBucket, order: SortOrder) -> CommitMessage:
-    vectors = BucketDeletionVectors.restored(ctx, partition, UNAWARE_BUCKET, bucket.vectors)
+    vectors = BucketDeletionVectors.restore(ctx, partition, UNAWARE_BUCKET, bucket.vectors)
     paths = [data_file_path(ctx, partition, UNAWARE_BUCKET, file) for file in bucket.files]
     rows = SortInput(
         ctx=ctx,
@@ -242,7 +244,7 @@ def _sort_bucket(ctx: TableContext, partition: bytes, bucket: RestoredBucket, or
         bucket=UNAWARE_BUCKET,
         level=0,
         source=APPEND_SOURCE,
-        names=file_names(ctx),
+        names=make_file_names(ctx),
         keyed=False,
         first_sequence_number=min(file.min_sequence_number for file in bucket.files),
     )
@@ -250,7 +252,7 @@ def _sort_bucket(ctx: TableContext, partition: bytes, bucket: RestoredBucket, or
         partition=partition,
         bucket=UNAWARE_BUCKET,
         total_buckets=NO_BUCKETS,
-        new_files=tuple(write_run(target, rows.in_order())),
+        new_files=tuple(write_run(target, rows.iter_sorted())),
         deleted_files=bucket.files,
         deleted_index_files=vectors.index_files,
     )
@@ -276,7 +278,7 @@ class SortedPartitions:
         """
         if not self.partitions:
             return commit_changes_once(self.ctx, (), commit_user=self.commit_user)
-        replaced = Overwrite.exactly(self.partitions) if self.ctx.schema.partition_keys else Overwrite.entire_table()
+        replaced = Overwrite.serialized(self.partitions) if self.ctx.schema.partition_keys else Overwrite.entire_table()
         return commit_changes_once(self.ctx, messages, commit_user=self.commit_user, overwrite=replaced)
 
 
@@ -301,7 +303,7 @@ def plan_key_table_sort(ctx: TableContext, order: SortOrder, where: pl.Expr | st
     latest = snapshots.latest(ctx)
     ctx = with_strict_reads(ctx.with_options({**_ONE_RUN, STRICT_MODE: str(latest.id if latest else 0)}))
     wanted = expire_partitions.matching_partitions(
-        ctx, (partition for partition, _ in SnapshotBuckets.of(ctx, latest).places()), where
+        ctx, (partition for partition, _ in SnapshotBuckets.at_snapshot(ctx, latest).bucket_ids()), where
     )
     return SortedPartitions(
         ctx=ctx, order=order, commit_user=ctx.new_commit_user(), snapshot=latest, partitions=tuple(sorted(wanted))
@@ -317,11 +319,11 @@ def write_sorted_partitions(
     """
     if job.snapshot is None:
         return []
-    snapshot_buckets = SnapshotBuckets.of(job.ctx, job.snapshot)
+    snapshot_buckets = SnapshotBuckets.at_snapshot(job.ctx, job.snapshot)
     writers = BucketWriters(job.ctx, commit_user=job.commit_user, replaces=True)
     try:
         for partition in partitions:
-            for frame in _merged_rows(job.ctx, snapshot_buckets, job.snapshot, partition, job.order).in_order():
+            for frame in _merged_rows(job.ctx, snapshot_buckets, job.snapshot, partition, job.order).iter_sorted():
                 writers.write(frame.with_columns(pl.lit(0, pl.Int8).alias(KIND)))
             on_partition()
         return writers.prepare()
@@ -338,9 +340,9 @@ def _merged_rows(
     )
     files = [
         file
-        for bucket_id in snapshot_buckets.places()
+        for bucket_id in snapshot_buckets.bucket_ids()
         if bucket_id[0] == partition
-        for file in snapshot_buckets.bucket(*bucket_id).files
+        for file in snapshot_buckets.restore_bucket(*bucket_id).files
     ]
     return SortInput(
         ctx=ctx,

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from lakekit.columns import collect_batches
 from lakekit.commit import committer
-from lakekit.data_file.file_metadata import IndexBuilder, indexes_of
+from lakekit.data_file.file_metadata import IndexBuilder, index_definitions
 from lakekit.data_file.paths import data_file_path
 from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.errors import CommitStateUnknown, Corrupt, LakekitError
@@ -121,7 +121,7 @@ def plan_batches(ctx: TableContext, where: pl.Expr | str | None, count: int = 1)
     refused before anything is read. Raises as `Table.rewrite_file_index` does.
     """
     table_context.check_writable(ctx)
-    indexes_of(ctx.schema, ctx.options)
+    index_definitions(ctx.schema, ctx.options)
     latest = snapshots.latest(ctx)
     if latest is None:
         return []
@@ -273,7 +273,7 @@ def _rewrite_entry(
         for name, kinds in _build_indexes(written, file, path, missing).items():
             contents.setdefault(name, {}).update(kinds)
     others = tuple(name for name in file.extra_files if not name.endswith(INDEX_SUFFIX))
-    data = container.encode(contents) if contents else None
+    data = container.encode_container(contents) if contents else None
     if (data, others) == (file.embedded_index, file.extra_files):
         return None
     small = data is None or len(data) <= ctx.options.file_index_in_manifest_threshold_bytes
@@ -283,7 +283,7 @@ def _rewrite_entry(
     index_path = ctx.paths.extra_file(path, name)
     new_paths.append(index_path)
     with ctx.storage.open_write(index_path) as sink:
-        sink.write(container.encode({}) if data is None else data)
+        sink.write(container.encode_container({}) if data is None else data)
     return replace(file, embedded_index=None, extra_files=(*others, name))
 
 
@@ -303,7 +303,7 @@ def _indexes_under_schema(ctx: TableContext, written: TableSchema) -> list[Index
 
     Columns that the file lacks have none.
     """
-    today = indexes_of(ctx.schema, ctx.options)
+    today = index_definitions(ctx.schema, ctx.options)
     if written.id == ctx.schema.id:
         return list(today)
     by_id = {field.id: field for field in written.fields}
@@ -320,11 +320,11 @@ def _contents(ctx: TableContext, file: DataFileMeta, path: str) -> Contents | No
     """Return the indexes that a file has; None where they are lost or damaged."""
     try:
         if file.embedded_index is not None:
-            return container.decode(file.embedded_index, path=path)
+            return container.decode_container(file.embedded_index, path=path)
         if file.index_file is None:
             return {}
         outside = ctx.paths.extra_file(path, file.index_file)
-        return container.decode(ctx.storage.read(outside), path=outside)
+        return container.decode_container(ctx.storage.read(outside), path=outside)
     except (FileMissing, Corrupt):
         return None
 
@@ -339,4 +339,4 @@ def _build_indexes(
     with translate_polars_errors(written, [path]):
         for batch in collect_batches(frame, chunk_size=_BATCH_ROWS):
             indexing.add(batch)
-    return container.decode(indexing.container(), path=path)
+    return container.decode_container(indexing.build_container(), path=path)

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 from lakekit.codec import binary_row, binary_value
-from lakekit.codec.cursor import Cursor, jutf
+from lakekit.codec.cursor import Cursor, encode_java_utf
 from lakekit.errors import Unsupported
 from lakekit.model.data_file import DataFileMeta, Stats
 from lakekit.model.index_manifest import DELETION_VECTORS, DeletionRange, GlobalIndex, IndexFileMeta
@@ -138,7 +138,7 @@ def read_file(cursor: Cursor, shape: MessageVersion) -> DataFileMeta:
         or None in (values[16] or [])
         or None in (values[19] or [])
     ):
-        raise cursor.wrong("a required field is null", "file", at=offset)
+        raise cursor.make_error("a required field is null", "file", at=offset)
     created: Instant | None = values[12]
     return DataFileMeta(
         name=values[0],
@@ -171,7 +171,7 @@ def _decode_row(cursor: Cursor, at: int, row: bytes, types: Sequence[Any], names
         with cursor.within(at=at):
             return binary_value.decode_row(binary_value.BoundedSlice.read_remaining(cursor.nested(row)), types, names)
     except ValueError as error:
-        raise cursor.wrong(str(error), "row", at=at) from None
+        raise cursor.make_error(str(error), "row", at=at) from None
 
 
 def _texts(texts: list[str] | None) -> tuple[str, ...] | None:
@@ -185,7 +185,7 @@ def _stats_row(stats: Stats) -> tuple[Any, ...]:
 def _stats(cursor: Cursor, offset: int, values: tuple[Any, ...]) -> Stats:
     low, high, nulls = values
     if low is None or high is None:
-        raise cursor.wrong("statistics without a row", "file", at=offset)
+        raise cursor.make_error("statistics without a row", "file", at=offset)
     return Stats(min_values=low, max_values=high, null_counts=None if nulls is None else tuple(nulls))
 
 
@@ -226,7 +226,7 @@ def read_index(cursor: Cursor, shape: MessageVersion) -> IndexFileMeta:
         *(covers[:3] if covers is not None else ()),
     ]
     if any(value is None for value in required) or (covers is not None and None in (covers[3] or [])):
-        raise cursor.wrong("a required field is null", "index", at=offset)
+        raise cursor.make_error("a required field is null", "index", at=offset)
     return IndexFileMeta(
         index_type=values[0],
         file_name=values[1],
@@ -282,7 +282,7 @@ def read_partition(cursor: Cursor) -> bytes:
     try:
         binary_row.strip_arity(partition)
     except ValueError as error:
-        raise cursor.wrong(str(error), "partition", at=offset) from None
+        raise cursor.make_error(str(error), "partition", at=offset) from None
     return partition
 
 
@@ -388,7 +388,9 @@ class CommitMessage:
     def to_bytes(self) -> bytes:
         """Return the message as bytes, with a checksum, for another process or machine."""
         body = encode_message(self)
-        known_state = b"\0" if self.hash_index_base is None else b"\1" + write_list(self.hash_index_base, jutf)
+        known_state = (
+            b"\0" if self.hash_index_base is None else b"\1" + write_list(self.hash_index_base, encode_java_utf)
+        )
         known_state += (
             b"\0" if self.keys_known_at is None else b"\1" + self.keys_known_at.to_bytes(8, "big", signed=True)
         )
@@ -400,14 +402,14 @@ class CommitMessage:
         """Decode the bytes of `to_bytes`. Raises `Corrupt`, or `Unsupported` for those of a newer lakekit."""
         cursor = Cursor(data)
         if cursor.raw(len(_MAGIC), "magic") != _MAGIC:
-            raise cursor.wrong("these bytes are no commit message of lakekit", "magic", at=0)
+            raise cursor.make_error("these bytes are no commit message of lakekit", "magic", at=0)
         version = cursor.raw(1, "version")[0]
         if version != _OWN_VERSION:
             msg = f"a commit message in form {version}; lakekit knows {_OWN_VERSION}. A newer lakekit wrote it"
             raise Unsupported(msg, feature="file.commit-message")
         stored, computed = data[-_CRC_BYTES:], crc32(data[:-_CRC_BYTES]).to_bytes(_CRC_BYTES, "big")
         if stored != computed:
-            raise cursor.wrong(
+            raise cursor.make_error(
                 f"checksum {stored.hex()} stored, {computed.hex()} computed: the message is damaged",
                 "checksum",
                 at=len(data) - _CRC_BYTES,
@@ -415,13 +417,13 @@ class CommitMessage:
         form = cursor.i32be("message version")
         message = decode_message(cursor.raw(cursor.i32be("message length"), "message"), form)
         base = (
-            tuple(cursor.jutf("hash index") for _ in range(cursor.count("hash indexes", each=2)))
+            tuple(cursor.java_utf("hash index") for _ in range(cursor.count("hash indexes", each=2)))
             if cursor.flag("has hash indexes")
             else None
         )
         known_at = cursor.i64be("keys known at") if cursor.flag("has keys known at") else None
         cursor.raw(_CRC_BYTES, "checksum")
-        cursor.finish("commit message")
+        cursor.expect_end("commit message")
         return replace(message, hash_index_base=base, keys_known_at=known_at)
 
 
@@ -455,7 +457,7 @@ def decode_message(data: bytes, version: int = MESSAGE_VERSION, *, path: str | N
     """Decode a message of version 1 to 11. Raises `Corrupt`, `Unsupported`."""
     cursor = Cursor(data, path=path)
     message = read_message(cursor, version)
-    cursor.finish("commit message")
+    cursor.expect_end("commit message")
     return message
 
 
@@ -529,7 +531,11 @@ def encode(committable: Committable) -> bytes:
         _i64(committable.identifier),
         b"\1" if committable.watermark is None else b"\0" + _i64(committable.watermark),
     ]
-    out.append(write_list(list(committable.properties.items()), lambda item: jutf(item[0]) + jutf(item[1])))
+    out.append(
+        write_list(
+            list(committable.properties.items()), lambda item: encode_java_utf(item[0]) + encode_java_utf(item[1])
+        )
+    )
     return b"".join([*out, _i32(MESSAGE_VERSION), write_list(committable.messages, encode_message)])
 
 
@@ -537,7 +543,7 @@ def decode(data: bytes, version: int = COMMITTABLE_VERSION, *, path: str | None 
     """Decode a committable of version 1 to 5. Raises `Corrupt`, `Unsupported`."""
     cursor = Cursor(data, path=path)
     committable = read_committable(cursor, version)
-    cursor.finish("committable")
+    cursor.expect_end("committable")
     return committable
 
 
@@ -552,7 +558,7 @@ def read_committable(cursor: Cursor, version: int) -> Committable:
         for _ in range(cursor.count("log offsets", each=12)):
             cursor.raw(12, "log offset")
     properties = (
-        {cursor.jutf("key"): cursor.jutf("value") for _ in range(cursor.count("properties", each=4))}
+        {cursor.java_utf("key"): cursor.java_utf("value") for _ in range(cursor.count("properties", each=4))}
         if version >= 4
         else {}
     )

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakekit.codec import avro_columns, avro_container
-from lakekit.codec.avro_schema import record_of
+from lakekit.codec.avro_schema import unwrap_record
 from lakekit.errors import Corrupt
 from lakekit.model import manifest_entries, metadata_records
 from lakekit.model.manifest_entries import SCHEMA, ManifestEntries
@@ -123,21 +123,23 @@ def decode_entries_where(manifests: Sequence[ManifestBytes], keep: Keep) -> Mani
 
 def _decode_batches(containers: list[Container], keep: Keep | None = None) -> ManifestEntries:
     """Avro manifests of one schema, a bounded number of bytes at a time."""
-    return manifest_entries.concat([_decode_avro(batch, keep) for batch in avro_columns.batches(containers)])
+    return manifest_entries.concat([_decode_avro(batch, keep) for batch in avro_columns.batch_containers(containers)])
 
 
 def _decode_avro(containers: list[Container], keep: Keep | None) -> ManifestEntries:
     schema = containers[0].schema
-    record = record_of(schema)
+    record = unwrap_record(schema)
     as_usual = record.names[:3] == ("_VERSION", "_KIND", "_PARTITION")
-    branch = None if record is schema else schema.parts.index(record)  # some writers wrap records in a union with null
-    columns = avro_columns.decode(
+    branch = (
+        None if record is schema else schema.children.index(record)
+    )  # some writers wrap records in a union with null
+    columns = avro_columns.decode_columns(
         containers,
         guess=partial(_guess, branch=branch) if as_usual else None,
         where=None if keep is None else ("_PARTITION", keep),
     )
-    file = record.part("_FILE")
-    return _entries_table(columns, None if file is None else file.value, _EntryOrigin(containers))
+    file = record.find_field("_FILE")
+    return _entries_table(columns, None if file is None else file.non_null_type, _EntryOrigin(containers))
 
 
 def _decode_columnar(manifest: ManifestBytes) -> ManifestEntries:
@@ -206,7 +208,7 @@ def _entries_table(
         }
     _check_entries(source_columns.get("_VERSION"), columns, origin)
     fields, arrays = list(SCHEMA), [columns[name] for name in SCHEMA.names]
-    for name, part in zip(file_type.names, file_type.parts, strict=True) if file_type is not None else ():
+    for name, part in zip(file_type.names, file_type.children, strict=True) if file_type is not None else ():
         if name not in _KNOWN_ENTRY_FIELDS and metadata_records.may_be_kept(part) and inner[name].null_count < size:
             fields.append(pa.field(name, inner[name].type, metadata={_AVRO: json.dumps(part.declaration).encode()}))
             arrays.append(inner[name])

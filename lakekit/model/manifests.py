@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from lakekit.codec import avro_columns, avro_container, avro_schema
 from lakekit.codec.avro_container import ZSTD_LEVEL, Block
-from lakekit.codec.avro_schema import record_of
+from lakekit.codec.avro_schema import unwrap_record
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.model import metadata_records
 from lakekit.model.data_file import Stats
@@ -39,7 +39,7 @@ _FREE_RECORDS = 1 << 14
 _LEAST_RECORD_BYTES = 8
 """A list of any size may name so many manifests; of further ones each takes so many bytes of it."""
 _KNOWN_FIELDS = frozenset(name for name, _ in metadata_records.LIST)
-_CURRENT_SCHEMA = avro_schema.parse(metadata_records.schema_text(metadata_records.LIST))
+_CURRENT_SCHEMA = avro_schema.parse_schema(metadata_records.schema_text(metadata_records.LIST))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +126,7 @@ def decode_lists(lists: Sequence[tuple[str | None, bytes]]) -> list[list[Manifes
             continue
         container = avro_container.open_container(data, path=path)
         metadata_records.check_count(container.count, _max_records(len(data)), path)
-        if container.blocks and _KNOWN_FIELDS.issuperset(record_of(container.schema).names):
+        if container.blocks and _KNOWN_FIELDS.issuperset(unwrap_record(container.schema).names):
             groups.setdefault(id(container.schema), []).append((index, container))
     for group in groups.values():
         runs = _Runs()
@@ -186,9 +186,9 @@ def _decode_runs(sample: Container, blocks: Sequence[Block]) -> list[list[Manife
     """
     decoded: list[list[ManifestFileMeta]] = []
     with suppress(Corrupt, Unsupported, KeyError, pa.ArrowException):
-        for batch in avro_columns.batches(replace(sample, blocks=(block,)) for block in blocks):
+        for batch in avro_columns.batch_containers(replace(sample, blocks=(block,)) for block in blocks):
             ends = np.cumsum([container.count for container in batch])
-            table = pa.table(avro_columns.decode(batch))
+            table = pa.table(avro_columns.decode_columns(batch))
             codes = table.column("_FILE_NAME").combine_chunks().dictionary_encode().indices.to_numpy()
             _, first = np.unique(codes, return_index=True)
             distinct = table.take(pa.array(first))
@@ -204,7 +204,7 @@ def _decode_runs(sample: Container, blocks: Sequence[Block]) -> list[list[Manife
 
 _USUAL_COLUMNS = [
     (name, avro_columns.arrow_type(part))
-    for name, part in zip(_CURRENT_SCHEMA.names, _CURRENT_SCHEMA.parts, strict=True)
+    for name, part in zip(_CURRENT_SCHEMA.names, _CURRENT_SCHEMA.children, strict=True)
 ]
 _COUNTS = ("_FILE_SIZE", "_NUM_ADDED_FILES", "_NUM_DELETED_FILES", "_SCHEMA_ID")
 _BOUNDS = {

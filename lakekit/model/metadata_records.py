@@ -31,7 +31,7 @@ from pyarrow import orc, parquet
 
 from lakekit.codec import avro_columns, avro_container, avro_schema, avro_values, orc_bounds
 from lakekit.codec.avro_columns import arrow_type
-from lakekit.codec.avro_schema import parse, record_of
+from lakekit.codec.avro_schema import parse_schema, unwrap_record
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported
 from lakekit.options.option import FrozenDict
 
@@ -73,7 +73,7 @@ def read_table(data: bytes, *, limits: Limits, path: str | None = None) -> pa.Ta
 
 
 def _read_orc(data: bytes, limits: Limits, prefix: str, path: str | None) -> pa.Table:
-    orc_bounds.check(path or "an ORC file", data)  # Arrow allocates by what its streams say
+    orc_bounds.check_file_bounds(path or "an ORC file", data)  # Arrow allocates by what its streams say
     file = orc.ORCFile(pa.BufferReader(data))
     _allow(file.nrows, 0, len(data), limits, prefix, path)
     return _validate(file.read())
@@ -93,7 +93,7 @@ def _validate(table: pa.Table) -> pa.Table:
 
 
 def _allow(rows: int, inflated: int, size: int, limits: Limits, prefix: str, path: str | None) -> None:
-    if rows > limits.values(size) or inflated > limits.inflated_bytes(size):
+    if rows > limits.max_values(size) or inflated > limits.max_inflated_bytes(size):
         raise LimitExceeded(
             f"{prefix}{rows} rows in {inflated} bytes from a file of {size} bytes, more than lakekit reads from one "
             "so small",
@@ -245,7 +245,7 @@ def _arrow(t: Any) -> pa.DataType:
         case {"logicalType": _}:
             return pa.timestamp("ms")
         case dict() | list():  # declared by a newer writer
-            return arrow_type(parse(json.dumps(t).encode()))
+            return arrow_type(parse_schema(json.dumps(t).encode()))
         case ("array", inner):
             return pa.list_(_arrow_field("element", inner))
     return pa.struct([_arrow_field(name, inner) for name, inner in t])
@@ -312,7 +312,7 @@ class Records:
             return ()
         return tuple(
             ExtraField(name, json.dumps(part.declaration), row[name])
-            for name, part in zip(self.schema.names, self.schema.parts, strict=True)
+            for name, part in zip(self.schema.names, self.schema.children, strict=True)
             if name not in known_fields and row[name] is not None and may_be_kept(part)
         )
 
@@ -322,10 +322,10 @@ def may_be_kept(node: AvroNode) -> bool:
 
     It must be nullable, so that other records may lack it, and declared in one piece.
     """
-    if not node.nullable or node.value is node:
+    if not node.is_nullable or node.non_null_type is node:
         return False
     try:
-        return avro_schema.parse(json.dumps(node.declaration).encode()) == node
+        return avro_schema.parse_schema(json.dumps(node.declaration).encode()) == node
     except (Corrupt, Unsupported):
         return False
 
@@ -337,7 +337,7 @@ def is_columnar(data: bytes) -> bool:
 
 def table(data: bytes, path: str | None) -> pa.Table:
     """Return an ORC or Parquet metadata file as an Arrow table."""
-    return read_table(data, limits=avro_container.METADATA, path=path)
+    return read_table(data, limits=avro_container.METADATA_LIMITS, path=path)
 
 
 def records(data: bytes, path: str | None = None, *, max_records: int | None = None) -> Records:
@@ -352,7 +352,7 @@ def records(data: bytes, path: str | None = None, *, max_records: int | None = N
     container = avro_container.open_container(data, path=path)
     check_count(container.count, max_records, path)
     offset = container.blocks[0].offset if container.blocks else 0
-    return Records(avro_columns.read_records(container), record_of(container.schema), offset)
+    return Records(avro_columns.read_records(container), unwrap_record(container.schema), offset)
 
 
 def check_count(record_count: int, max_records: int | None, path: str | None) -> None:
@@ -388,7 +388,9 @@ def write(
         compression = _COMPRESSIONS.get(codec, (codec, codec))[kind == "parquet"]
         return write_table(pa.Table.from_pylist(list(rows), arrow(fields)), kind, compression)
     text, put = _writer(fields)
-    return avro_container.write(text, (_encode_row(put, row) for row in rows), codec=codec, level=level, sync=sync)
+    return avro_container.write_container(
+        text, (_encode_row(put, row) for row in rows), codec=codec, level=level, sync=sync
+    )
 
 
 def encode_record(fields: Fields, row: dict[str, Any]) -> bytes:
@@ -398,7 +400,7 @@ def encode_record(fields: Fields, row: dict[str, Any]) -> bytes:
 
 def write_encoded(fields: Fields, rows: Iterable[bytes], *, codec: str, level: int) -> bytes:
     """Return encoded records as an Avro file."""
-    return avro_container.write(_writer(fields)[0], rows, codec=codec, level=level)
+    return avro_container.write_container(_writer(fields)[0], rows, codec=codec, level=level)
 
 
 def _writer(fields: Fields) -> tuple[bytes, Write]:
@@ -412,7 +414,7 @@ def _writer(fields: Fields) -> tuple[bytes, Write]:
 @lru_cache(maxsize=16)
 def _cached_writer(fields: Fields) -> tuple[bytes, Write]:
     text = schema_text(fields)
-    return text, avro_values.writer(avro_schema.parse(text))
+    return text, avro_values.build_writer(avro_schema.parse_schema(text))
 
 
 def _encode_row(put: Write, row: dict[str, Any]) -> bytes:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakekit.codec.cursor import Cursor, jutf
+from lakekit.codec.cursor import Cursor, encode_java_utf
 from lakekit.errors import Unsupported
 from lakekit.model.commit_message import (
     MessageVersion,
@@ -113,7 +113,7 @@ def encode(split: Split) -> bytes:
         _i64(split.snapshot_id),
         write_partition(split.partition),
         _i32(split.bucket),
-        jutf(split.bucket_path),
+        encode_java_utf(split.bucket_path),
         total,
     ]
     out += [_i32(0), b"\0", write_list(split.files, write_file)]
@@ -136,7 +136,7 @@ def _write_deletion(deletion: DeletionFile | None) -> bytes:
     if deletion is None:
         return b"\0"
     count = -1 if deletion.cardinality is None else deletion.cardinality
-    return b"".join([b"\1", jutf(deletion.path), _i64(deletion.offset), _i64(deletion.length), _i64(count)])
+    return b"".join([b"\1", encode_java_utf(deletion.path), _i64(deletion.offset), _i64(deletion.length), _i64(count)])
 
 
 def decode(data: bytes, *, path: str | None = None) -> Split:
@@ -146,7 +146,7 @@ def decode(data: bytes, *, path: str | None = None) -> Split:
     """
     cursor = Cursor(data, path=path)
     split = read_split(cursor)
-    cursor.finish("split")
+    cursor.expect_end("split")
     return split
 
 
@@ -159,7 +159,7 @@ def read_split(cursor: Cursor) -> Split:
         msg = f"a split of version {version}: lakekit reads versions 1 to {VERSION}"
         raise Unsupported(msg, feature="file.split", path=cursor.path)
     snapshot = first if version == 1 else cursor.i64be("snapshot")
-    partition, bucket, bucket_path = read_partition(cursor), cursor.i32be("bucket"), cursor.jutf("bucket path")
+    partition, bucket, bucket_path = read_partition(cursor), cursor.i32be("bucket"), cursor.java_utf("bucket path")
     total = cursor.i32be("total buckets") if version >= 6 and cursor.flag("has total buckets") else None
     if cursor.i32be("files before") or cursor.flag("has deletions before"):
         msg = "a split that holds the files before a change and those after it: engines stopped writing them with 1.4"
@@ -185,11 +185,11 @@ def _read_deletions(cursor: Cursor, files: tuple[DataFileMeta, ...], version: in
     offset_of_count = cursor.tell
     count = cursor.count("deletions", each=1)
     if count != len(files):
-        raise cursor.wrong(f"{count} deletion vectors for {len(files)} files", "deletions", at=offset_of_count)
+        raise cursor.make_error(f"{count} deletion vectors for {len(files)} files", "deletions", at=offset_of_count)
     deletions = {}
     for file in files:
         if cursor.flag("has deletion"):
-            path, offset, length = cursor.jutf("path"), cursor.i64be("offset"), cursor.i64be("length")
+            path, offset, length = cursor.java_utf("path"), cursor.i64be("offset"), cursor.i64be("length")
             cardinality = cursor.i64be("cardinality") if version >= 4 else -1
             deletions[file.name] = DeletionFile(
                 path=path, offset=offset, length=length, cardinality=None if cardinality == -1 else cardinality

@@ -81,7 +81,7 @@ class Cells(Canvas):
         ]
         for mark in self.spans:
             low, high = max(mark.offset - self.start, 0), min(mark.end - self.start, len(self._boxes))
-            rules.append(f"{_button_selector(c, low, high)}{{border-color:{draw.color(mark.field)}}}")
+            rules.append(f"{_button_selector(c, low, high)}{{border-color:{draw.field_color(mark.field)}}}")
             if mark == self.frame:
                 rules.append(
                     f"{_button_selector(c, low, high)}{{font-weight:700;box-shadow:0 -2px 0 0 "
@@ -173,7 +173,7 @@ class Bytes(PictureWidget):
 
     def drawing(self) -> Drawing:
         """Return the page as a picture."""
-        return draw.drawing(self.view.title, self.view.data, self.view.spans, start=self.page)
+        return draw.hexdump_drawing(self.view.title, self.view.data, self.view.spans, start=self.page)
 
     def as_html(self) -> str:
         """Return the first bytes as a table."""
@@ -198,7 +198,7 @@ class Bytes(PictureWidget):
         marks, mark = self.view.spans, self.mark
         if not marks:
             return
-        at = draw.place_of(marks, mark.offset) + by if mark is not None else draw.place_of(marks, self.page)
+        at = draw.span_index_at(marks, mark.offset) + by if mark is not None else draw.span_index_at(marks, self.page)
         offset = marks[min(max(at, 0), len(marks) - 1)].offset
         with self.hold_trait_notifications():
             self.offset, self.page = offset, offset // PAGE * PAGE
@@ -229,7 +229,7 @@ class Bytes(PictureWidget):
         self._previous_page.disabled, self._next_page.disabled = self.page == 0, last >= len(view.data)
         self._open.disabled, self._close.disabled = mark is None or mark.offset not in view.opens, not self._outer
         self.selected = "" if mark is None else mark.field
-        self._detail.value = "" if mark is None else cards.html_card("", draw.detail(mark))
+        self._detail.value = "" if mark is None else cards.html_card("", draw.span_facts(mark))
         opened = "".join(f".open({offset})" for _, offset in self._outer)
         source = self._outer[0][0] if self._outer else view
         self.code = f"lk.hex({source.path!r}){opened}" if source.path else f"lk.hex(data){opened}"

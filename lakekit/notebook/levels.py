@@ -21,7 +21,7 @@ import traitlets
 
 from lakekit.draw import cards, levels, shapes
 from lakekit.draw.humanize import escape_controls, format_size, plural, truncate_heading
-from lakekit.draw.level_layout import EMPTY_QUERY, EMPTY_STATE, LevelQuery, detail
+from lakekit.draw.level_layout import EMPTY_QUERY, EMPTY_STATE, LevelQuery, file_facts_line
 from lakekit.errors import NotFound
 from lakekit.inspection import levels as picture, timeline
 from lakekit.inspection.levels import BucketLocation
@@ -91,7 +91,7 @@ class Levels(PictureWidget):
         self._states: tuple[BucketState, ...] = ()
         self._query = EMPTY_QUERY
         self._title = ""
-        self._picture = levels.picture("", ())
+        self._picture = levels.build_picture("", ())
         self._explain: Explain | None = None
         super().__init__()
         with self._still():
@@ -120,16 +120,18 @@ class Levels(PictureWidget):
 
     def drawing(self) -> Drawing:
         """Return the picture of the current view."""
-        return levels.drawing(self._picture)
+        return levels.to_drawing(self._picture)
 
     def as_html(self) -> str:
         """Return levels, files and funnel as tables."""
-        return levels.as_html(self._title, self._states, is_append=self._is_append, query=self._query) + self._funnel()
+        return (
+            levels.levels_html(self._title, self._states, is_append=self._is_append, query=self._query) + self._funnel()
+        )
 
     def as_text(self) -> str:
         """Return levels and funnel in characters."""
         funnel = "" if self._explain is None else f"\n{self._explain}"
-        return levels.as_text(self._title, self._states, is_append=self._is_append, query=self._query) + funnel
+        return levels.levels_text(self._title, self._states, is_append=self._is_append, query=self._query) + funnel
 
     # ---- steps -------------------------------------------------------------------------------------------------------
 
@@ -362,7 +364,7 @@ class Levels(PictureWidget):
             f"snapshot {self.at}" if self.at else "no snapshot",
         ]
         self._title = " · ".join(filter(None, parts))
-        self._picture = levels.picture(
+        self._picture = levels.build_picture(
             self._title, self._states, key_names=self._key_names, is_append=self._is_append, query=self._query
         )
         self.set_trait("lit", tuple(file.name for file in state.files if file.name in (state.opened_names or ())))
@@ -494,7 +496,7 @@ class Levels(PictureWidget):
         file: LevelFile = next(file for file in box.files if file.name == self.selected)
         merged_note = "" if len(box.files) == 1 else f"  one of {plural(len(box.files), 'file')} in this box"
         return "\n".join(
-            filter(None, (detail(file, is_append=self._is_append) + merged_note, self._describe_expired()))
+            filter(None, (file_facts_line(file, is_append=self._is_append) + merged_note, self._describe_expired()))
         )
 
     def _show_rows(self) -> None:
@@ -518,7 +520,7 @@ def _to_canvas_box(box: levels.LevelBox) -> CanvasBox:
         color=shapes.LEVEL_COLORS[min(max(box.level, 0), len(shapes.LEVEL_COLORS) - 1)],
         state=box.state,
         round=2,
-        deleted_fraction=box.deleted_fraction,
+        deleted_fraction=box.obsolete_fraction,
     )
 
 

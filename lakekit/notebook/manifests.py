@@ -86,7 +86,7 @@ class Manifests(PictureWidget):
 
     def drawing(self) -> Drawing:
         """Return the picture of the tree, the selected manifest in a frame."""
-        return manifests.drawing(self.tree, self._tree_layout, selected=self.selected)
+        return manifests.tree_drawing(self.tree, self._tree_layout, selected=self.selected)
 
     def as_html(self) -> str:
         """Return the tree as a table, and the entries of the selected manifest as another."""
@@ -94,7 +94,7 @@ class Manifests(PictureWidget):
 
     def as_text(self) -> str:
         """Return the tree in characters."""
-        return manifests.text(self.tree)
+        return manifests.tree_text(self.tree)
 
     def _read(self) -> None:
         """Read the snapshot of `at`, under the filter; errors are shown below the box."""
@@ -121,7 +121,7 @@ class Manifests(PictureWidget):
         """Show the tree, and the selection below it."""
         self._tree_layout = manifests.layout_tree(self.tree, limits=self._limits, selected=self.selected)
         description = manifests.describe_filter(self.tree)
-        self._heading.value = f"<b>{escape(manifests.title(self.tree))}</b>" + (
+        self._heading.value = f"<b>{escape(manifests.tree_title(self.tree))}</b>" + (
             f"<div>{escape(description)}</div>" if description else ""
         )
         boxes = [
@@ -132,13 +132,13 @@ class Manifests(PictureWidget):
                 left=_INSET,
                 width=1 - _INSET,
                 top=row.top + 1,
-                height=manifests.ROW - 2,
+                height=manifests.ROW_HEIGHT - 2,
                 color=_TRANSPARENT,
             )
             for row in self._tree_layout.rows
             if row.key
         ]
-        self._canvas.show(boxes, height=self._tree_layout.height, behind=manifests.shapes(self._tree_layout))
+        self._canvas.show(boxes, height=self._tree_layout.height, behind=manifests.tree_shapes(self._tree_layout))
         self._canvas.selected_key = self.selected
         self._tell()
 
@@ -177,5 +177,5 @@ class Manifests(PictureWidget):
             self.selected = key
             return
         which = key.removeprefix(manifests.MORE_PREFIX)
-        self._limits[which] = self._limits.get(which, manifests.FIRST) * 4
+        self._limits[which] = self._limits.get(which, manifests.FIRST_ROWS) * 4
         self._draw()

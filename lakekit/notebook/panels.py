@@ -207,22 +207,24 @@ def _shape_html(shape: Shape) -> str:
     """Return text, signs and lines of the canvas as HTML; x and widths are fractions of its width."""
     if isinstance(shape, Marker):
         geometry = f"left:calc({shape.x * 100:.3f}% - {shape.size / 2:.1f}px);top:{shape.y - shape.size / 2:.1f}px"
-        paint = _paint(shape.sign, css_color(shape.color), shape.size)
+        paint = _paint(shape.symbol, css_color(shape.color), shape.size)
         look = f"{geometry};width:{shape.size:.1f}px;height:{shape.size:.1f}px;{paint}"
-        return f"<i style='{look};opacity:{_FAINT_OPACITY if shape.faint else 1}'></i>"
+        return f"<i style='{look};opacity:{_FAINT_OPACITY if shape.is_faint else 1}'></i>"
     if isinstance(shape, TextShape):
         shift = {"start": "0", "middle": "-50%", "end": "-100%"}[shape.anchor]
         font = f"color:{css_color(shape.color)};font-size:{shape.size:g}px"
         look = f"left:{shape.x * 100:.3f}%;top:{shape.y - 7:.1f}px;transform:translateX({shift});{font}"
-        return f"<i style='{look}{';font-weight:600' if shape.bold else ''}'>{escape(escape_controls(shape.text))}</i>"
+        return (
+            f"<i style='{look}{';font-weight:600' if shape.is_bold else ''}'>{escape(escape_controls(shape.text))}</i>"
+        )
     if isinstance(shape, Rect):
         look = (
             f"left:{shape.x * 100:.3f}%;top:{shape.y:.1f}px;width:{shape.width * 100:.3f}%;height:{shape.height:.1f}px"
         )
         paint = (
-            f"border:1px solid {css_color(shape.color)}" if shape.outline else f"background:{css_color(shape.color)}"
+            f"border:1px solid {css_color(shape.color)}" if shape.is_outline else f"background:{css_color(shape.color)}"
         )
-        return f"<i style='{look};{paint};opacity:{_FAINT_OPACITY if shape.faint else 1}'></i>"
+        return f"<i style='{look};{paint};opacity:{_FAINT_OPACITY if shape.is_faint else 1}'></i>"
     width = f"calc({abs(shape.to_x - shape.x) * 100:.3f}% + {shape.thickness:g}px)"
     height = f"{abs(shape.to_y - shape.y) + shape.thickness:.1f}px"
     look = (
@@ -317,9 +319,9 @@ class Timeline(PictureWidget):
         self.history = history.history(self.table)
         self._files.clear()
         marks = self.history.marks
-        newest = next((mark.id for mark in reversed(marks) if not mark.kept_by), marks[-1].id if marks else 0)
-        notes = "".join(f"<div>{escape(note)}</div>" for note in timeline.notes(self.history))
-        self._heading.value = f"<b>{escape(timeline.title(self.history))}</b>{notes}"
+        newest = next((mark.id for mark in reversed(marks) if not mark.retained_by), marks[-1].id if marks else 0)
+        notes = "".join(f"<div>{escape(note)}</div>" for note in timeline.history_notes(self.history))
+        self._heading.value = f"<b>{escape(timeline.timeline_title(self.history))}</b>{notes}"
         if self.history.find(self.selected) is None:
             self.selected = newest
         self._is_updating = True  # a slider with other options jumps to the first
@@ -340,16 +342,16 @@ class Timeline(PictureWidget):
 
     def drawing(self) -> Drawing:
         """Return the picture of the timeline, the selected snapshot in a frame."""
-        return timeline.drawing(self.history, self._timeline_layout, selected=self.selected)
+        return timeline.timeline_drawing(self.history, self._timeline_layout, selected=self.selected)
 
     def as_html(self) -> str:
         """Return the snapshots as a table, the newest first."""
-        rows = [timeline.detail(mark, self._files.get(mark.id)) for mark in reversed(self.history.marks)]
-        return cards.html_table(timeline.DETAIL, rows, title=timeline.title(self.history))
+        rows = [timeline.detail_row(mark, self._files.get(mark.id)) for mark in reversed(self.history.marks)]
+        return cards.html_table(timeline.DETAIL_COLUMNS, rows, title=timeline.timeline_title(self.history))
 
     def as_text(self) -> str:
         """Return the timeline in characters."""
-        return timeline.text(self.history, selected=self.selected)
+        return timeline.timeline_text(self.history, selected=self.selected)
 
     @property
     def _mark(self) -> SnapshotMark | None:
@@ -357,12 +359,12 @@ class Timeline(PictureWidget):
 
     def _redraw_marks(self) -> None:
         """Draw the marks at their current positions."""
-        self._timeline_layout = timeline.lay_out(self.history, by_time=self.by_time)
+        self._timeline_layout = timeline.lay_out_marks(self.history, by_time=self.by_time)
         behind = [
-            *timeline.scale_to_shares(timeline.legend(self.history, y=8)),
+            *timeline.scale_to_shares(timeline.legend_shapes(self.history, y=8)),
             *timeline.move_down(timeline.background_shapes(self.history, self._timeline_layout), _LEGEND),
         ]
-        signs = timeline.signs(self.history, self._timeline_layout)
+        signs = timeline.marker_shapes(self.history, self._timeline_layout)
         spots = [
             CanvasBox(
                 key=sign.key,
@@ -373,8 +375,8 @@ class Timeline(PictureWidget):
                 top=sign.y - sign.size / 2 + _LEGEND,
                 height=sign.size,
                 color=sign.color,
-                sign=sign.sign,
-                state="dim" if sign.faint else "",
+                sign=sign.symbol,
+                state="dim" if sign.is_faint else "",
             )
             for sign in signs
         ]
@@ -385,7 +387,7 @@ class Timeline(PictureWidget):
         """Show the selected snapshot: on the canvas, on the slider, below them."""
         mark = self._mark
         at = next((at for at, other in enumerate(self.history.marks) if other.id == self.selected), None)
-        group = None if at is None else self._timeline_layout.group_of(at)
+        group = None if at is None else self._timeline_layout.group_at(at)
         self._canvas.selected_key = "" if group is None else str(self.history.marks[group.members[-1]].id)
         self.code = history.format_read_call(self.table, mark)
         if mark is None:
@@ -411,7 +413,7 @@ class Timeline(PictureWidget):
         if not key:
             return
         at = next(at for at, mark in enumerate(self.history.marks) if str(mark.id) == key)
-        group = self._timeline_layout.group_of(at)
+        group = self._timeline_layout.group_at(at)
         if group is None or self.selected not in {self.history.marks[member].id for member in group.members}:
             self.selected = int(key)
 

@@ -297,7 +297,7 @@ def _by_row_count(plan: Plan, able: Ints, parts: list[FileAggregate]) -> Ints:
             f"the row counts of {plan.ctx.name} add up to {rows}, more than any table holds", field="_ROW_COUNT"
         )
     for count, deleted in zip(counts[have].tolist(), _vectors(plan, able[have]), strict=True):  # scalar: one a file
-        rows += count if deleted is None else len(roaring.rows(count) - deleted)  # scalar: a set
+        rows += count if deleted is None else len(roaring.full_bitmap(count) - deleted)  # scalar: a set
     parts.append(FileAggregate(rows, {}))
     return able
 
@@ -363,7 +363,7 @@ def _select_possibly_indexed(
             file_schemas[files[nth].schema_id].names,
             file_index_pruning.contents(ctx, paths[nth], files[nth]),
         )
-        return all(name in names and evaluator.sums(index_contents, names[name]) for name in wanted)
+        return all(name in names and evaluator.has_totals_index(index_contents, names[name]) for name in wanted)
 
     has_index = np.array(parallel.map_io(has, files, is_remote=ctx.storage.is_remote), bool)
     lacking = doubtful[~has_index]
@@ -385,10 +385,10 @@ def _deleted_of(plan: Plan, places: Ints) -> Mask:
 def _vectors(plan: Plan, places: Ints) -> list[BitMap | None]:
     """Return the deleted rows of some files, as sets. Raises `Corrupt`, `FileMissing`."""
     names = plan.entries.column("file_name").take(pa.array(places)).to_pylist()  # scalar: one a file
-    positions = deletion_vector_reader.load(
+    positions = deletion_vector_reader.load_positions(
         plan.ctx, {name: plan.vectors[name] for name in names if name in plan.vectors}
     )
-    return [roaring.roaring_of(positions[name]) if name in positions else None for name in names]
+    return [roaring.bitmap_of(positions[name]) if name in positions else None for name in names]
 
 
 class _FileIndexes(NamedTuple):
@@ -484,9 +484,9 @@ def _aggregate_from_indexes(
     index: IndexedFile, then: Mapping[str, str], wanted: Mapping[str, bool], certain: Predicate, deleted: BitMap | None
 ) -> FileAggregate | None:
     """Return the answer of one file's indexes; None if they do not answer everything."""
-    if not all(evaluator.sums(index.contents, then[name]) for name in wanted):
+    if not all(evaluator.has_totals_index(index.contents, then[name]) for name in wanted):
         return None  # before rows are looked for in vain
-    left = None if deleted is None else roaring.rows(index.row_count) - deleted  # scalar: a set
+    left = None if deleted is None else roaring.full_bitmap(index.row_count) - deleted  # scalar: a set
     if certain != TRUE:
         matching = evaluator.select_rows(
             index, restrict(certain, lambda leaf: Leaf(then[leaf.column], leaf.op, leaf.literals))
@@ -511,7 +511,9 @@ def _read_column_totals(
     figures: dict[str, ColumnTotals] = {}
     for name, bounded in wanted.items():
         column_totals = (
-            _EMPTY if rows is not None and not rows else evaluator.figures(index, then[name], rows, bounded=bounded)
+            _EMPTY
+            if rows is not None and not rows
+            else evaluator.column_totals(index, then[name], rows, bounded=bounded)
         )
         if column_totals is None:
             return None
@@ -532,7 +534,7 @@ def _summary(request: AggregateRequest, parts: Sequence[FileAggregate]) -> int |
     figures = [part.totals[request.column] for part in parts]
     match request.kind:
         case "sum":
-            return sum(column_totals.total for column_totals in figures)
+            return sum(column_totals.value_sum for column_totals in figures)
         case "count":
             return sum(column_totals.count for column_totals in figures)
         case "null_count":

@@ -142,11 +142,13 @@ def cache_totals(
         figures = {
             path: column_totals[name]
             for path, column_totals in totals_by_path.items()
-            if _LEAST <= column_totals[name].total <= _GREATEST
+            if _LEAST <= column_totals[name].value_sum <= _GREATEST
         }
         if not figures:
             continue
-        rows = [(totals.count, totals.total, totals.minimum or 0, totals.maximum or 0) for totals in figures.values()]
+        rows = [
+            (totals.count, totals.value_sum, totals.minimum or 0, totals.maximum or 0) for totals in figures.values()
+        ]
         updated = _CachedTotals(pa.array(figures, pa.string()), np.array(rows, np.int64).T, np.full(len(rows), bounded))
         before: _CachedTotals | None = ctx.runtime.metadata_cache.get(_key(ctx, name))
         if before is not None:

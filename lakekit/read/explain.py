@@ -328,7 +328,7 @@ class Explain:
 
     def __str__(self) -> str:
         steps = [(step.what, step.before, step.after, step.why) for step in self.steps]
-        return "\n".join([cards.funnel(self._title, steps), *(f"  {line}" for line in self._last)])
+        return "\n".join([cards.funnel_text(self._title, steps), *(f"  {line}" for line in self._last)])
 
     __repr__ = __str__
 

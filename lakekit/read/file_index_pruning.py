@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from lakekit import parallel
-from lakekit.codec.binary_row import binary_buffers, binary_data, nulls_of
+from lakekit.codec.binary_row import binary_buffers, binary_data, null_mask
 from lakekit.data_file.paths import bucket_id_at, data_file_path, data_file_paths
 from lakekit.errors import Corrupt, LakekitError
 from lakekit.file_index import container
@@ -324,7 +324,7 @@ class _Indexes(NamedTuple):
 
 def _locate_indexes(entries: ManifestEntries) -> _Indexes:
     embedded = entries.column("embedded_index")  # of all entries: taking some of them copies their indexes
-    is_inside = ~nulls_of(embedded)
+    is_inside = ~null_mask(embedded)
     extra = pc.fill_null(pc.greater(pc.list_value_length(entries.column("extra_files")), 0), False).to_numpy(
         zero_copy_only=False
     )

@@ -206,8 +206,8 @@ def tasks(
             files=tuple(files[end - len(bucket.files) : end]),
             paths=tuple(paths[end - len(bucket.files) : end]),
             spec=plan.spec,
-            in_order=bucket.in_order,
-            on_key=plan.condition.on_key,
+            is_in_sequence=bucket.in_order,
+            key_conditions=plan.condition.on_key,
             deletions=vectors,
             keeps_deletes=keeps_deletes,
             snapshot_id=None if plan.snapshot is None else plan.snapshot.id,
@@ -277,14 +277,16 @@ def _vectors(plan: Plan) -> Mapping[str, NDArray[np.unsignedinteger]]:
     if not plan.vectors:
         return {}
     names = plan.entries.column("file_name").take(plan.selected).to_pylist()  # scalar: one a file
-    return deletion_vector_reader.load(plan.ctx, {name: plan.vectors[name] for name in names if name in plan.vectors})
+    return deletion_vector_reader.load_positions(
+        plan.ctx, {name: plan.vectors[name] for name in names if name in plan.vectors}
+    )
 
 
 def _concat_frames(
     parts: list[pl.LazyFrame], plan: Plan, fields: Sequence[Field], system: Sequence[str]
 ) -> pl.LazyFrame:
     if not parts:
-        return pl.LazyFrame(schema=_schema(plan, fields) | {name: buckets.SYSTEM[name] for name in system})
+        return pl.LazyFrame(schema=_schema(plan, fields) | {name: buckets.SYSTEM_DTYPES[name] for name in system})
     return parts[0] if len(parts) == 1 else pl.concat(parts)
 
 
@@ -308,5 +310,5 @@ def _format_kind() -> pl.Expr:
 
 
 def _format_kinds(kinds: pl.Series) -> pl.Series:
-    buckets.check_kinds(kinds)
+    buckets.check_row_kinds(kinds)
     return kinds.replace_strict(_NAMES, return_dtype=pl.String)

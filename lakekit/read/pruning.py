@@ -27,8 +27,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakekit.codec import binary_row, index_files
-from lakekit.codec.binary_row import nulls_of
-from lakekit.codec.hashing import buckets, hash_columns, supports_bucket_key, writer_bucket_functions
+from lakekit.codec.binary_row import null_mask
+from lakekit.codec.hashing import assign_buckets, hash_columns, supports_bucket_key, writer_bucket_functions
 from lakekit.data_file.paths import partition_path
 from lakekit.metadata import schemas
 from lakekit.predicate import And, Leaf, Or, Predicate, columns, conjuncts, literal
@@ -397,7 +397,7 @@ def _null_counts(counts: pa.Array, width: int, only: Sequence[int]) -> NDArray[n
     if not width or not len(counts):
         return null_counts
     offsets, flat = counts.offsets.to_numpy(), counts.values  # a step of Arrow costs more than all of numpy's
-    complete = np.flatnonzero((np.diff(offsets) == width) & ~nulls_of(counts))
+    complete = np.flatnonzero((np.diff(offsets) == width) & ~null_mask(counts))
     numbers = (flat.fill_null(UNKNOWN_COUNT) if flat.null_count else flat).to_numpy(zero_copy_only=False)
     null_counts[:, complete] = numbers[offsets[complete] + np.array(only, np.int64)[:, None]]
     return null_counts
@@ -521,7 +521,9 @@ def in_buckets(ctx: TableContext, entries: ManifestEntries, predicate: Predicate
     for count in np.unique(total):
         if count > 0:  # each entry by its own count; those without a fixed one stay
             functions = writer_bucket_functions(ctx.options.bucket_function_type)
-            bucket_numbers = np.concatenate([buckets(function, keys, types, int(count)) for function in functions])
+            bucket_numbers = np.concatenate(
+                [assign_buckets(function, keys, types, int(count)) for function in functions]
+            )
             mask &= (total != count) | np.isin(bucket, bucket_numbers)
     return mask
 

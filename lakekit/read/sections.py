@@ -293,5 +293,5 @@ def _bucket_ids(joined: pl.DataFrame, ctx: TableContext) -> pl.Series:
         return pl.zeros(joined.height, pl.Int32, eager=True)
     keys = [schema.field(name) for name in schema.bucket_keys]
     return pl.Series(
-        hashing.buckets("default", [joined[f.name].to_arrow() for f in keys], [f.type for f in keys], count)
+        hashing.assign_buckets("default", [joined[f.name].to_arrow() for f in keys], [f.type for f in keys], count)
     )

@@ -21,7 +21,7 @@ import polars as pl
 from lakekit.columns import KIND, ROW_KIND
 from lakekit.data_file.entry_damage import add_manifest_path
 from lakekit.draw import cards
-from lakekit.draw.timeline import moment
+from lakekit.draw.timeline import format_time
 from lakekit.errors import InvalidOption, SchemaChanged, SnapshotNotFound
 from lakekit.format.polars_types import polars_schema
 from lakekit.metadata import manifest_reader, refs, schemas, snapshots
@@ -98,7 +98,7 @@ class Change:
 
     @property
     def _facts(self) -> list[tuple[str, object]]:
-        facts: list[tuple[str, object]] = [("time", moment(self.time_ms))]
+        facts: list[tuple[str, object]] = [("time", format_time(self.time_ms))]
         return facts if self.watermark is None else [*facts, ("watermark", self.watermark)]
 
     def __str__(self) -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from lakekit import runtime
 from lakekit.data_file.entry_damage import add_manifest_path, with_manifest
 from lakekit.data_file.paths import data_file_paths
-from lakekit.data_file.reader import raise_damage
+from lakekit.data_file.reader import raise_file_damage
 from lakekit.errors import BranchNotFound, Corrupt, InvalidOption, LakekitError, SchemaChanged, SchemaMismatch
 from lakekit.format import external_reader
 from lakekit.format.polars_types import known_schema
@@ -325,7 +325,7 @@ def translate_read_errors(plans: Callable[[], Sequence[Plan]]) -> Iterator[None]
     except external_reader.FOREIGN_FAILURES as wrong:
         external_reader.pass_interrupt(wrong)
         for plan in plans():
-            raise_damage(plan.ctx, data_file_paths(plan.ctx, plan.entries.take(plan.selected)), wrong)
+            raise_file_damage(plan.ctx, data_file_paths(plan.ctx, plan.entries.take(plan.selected)), wrong)
         raise
 
 

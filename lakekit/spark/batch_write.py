@@ -103,7 +103,7 @@ def task(ctx: TableContext, cut: WriteParallelism, columns: Typed) -> Column | N
     first = (
         sql.abs(row_hash(partitions, columns).cast("bigint"))
         if partitions
-        else sql.lit(abs(hashing.row_hash_code(binary_row.EMPTY)))
+        else sql.lit(abs(hashing.row_hash_code(binary_row.EMPTY_ROW)))
     )
     return ((first + bucket) % cut.tasks).cast("int")
 

@@ -411,7 +411,7 @@ def compact(
             job.ctx, _sort_keys(spark, rewrite.plan_key_table_sort(job.ctx, job.order, where))
         )
     newest = snapshots.latest(job.ctx)
-    current = SnapshotBuckets.of(job.ctx, newest)
+    current = SnapshotBuckets.at_snapshot(job.ctx, newest)
     tasks = (
         []
         if newest is None
@@ -479,7 +479,7 @@ def _tasks(
             yield _encode_task(snapshot_id, bucket_ids)
             return
         for bucket_id in sorted(bucket_ids):
-            count = dedicated_compaction.part_count(job.ctx, current.bucket(*bucket_id), full=job.is_full)
+            count = dedicated_compaction.part_count(job.ctx, current.restore_bucket(*bucket_id), full=job.is_full)
             yield from (_encode_task(snapshot_id, [bucket_id], (number, count)) for number in range(count))
         return
     for partition in sorted({partition for partition, _ in bucket_ids}):
@@ -513,7 +513,7 @@ def _encode_task(snapshot_id: int, bucket_ids: Sequence[BucketId], part: tuple[i
 def _compact_task(job: CompactRequest, task: bytes) -> Iterator[bytes]:
     """Yield the messages of a task. If compacting raises, no file of it is left."""
     decoded = json.loads(task)
-    current = SnapshotBuckets.of(job.ctx, snapshots.read(job.ctx, decoded["snapshot"]))
+    current = SnapshotBuckets.at_snapshot(job.ctx, snapshots.read(job.ctx, decoded["snapshot"]))
     bucket_ids = [(bytes.fromhex(partition), bucket) for partition, bucket in decoded["places"]]
     number, count = decoded["share"]
     return _yield_messages(job.ctx, dedicated_compaction.messages(job, current, bucket_ids, shard=(number, count)))

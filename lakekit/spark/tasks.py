@@ -32,10 +32,10 @@ import numpy as np
 
 from lakekit.bucket import merge_read
 from lakekit.codec.cursor import Cursor
-from lakekit.codec.index_files import ENTRY_EXTRA
+from lakekit.codec.index_files import ENTRY_OVERHEAD_BYTES
 from lakekit.columns import col, collect_batches
 from lakekit.data_file import deletion_vector_reader
-from lakekit.data_file.paths import every_path
+from lakekit.data_file.paths import paths_with_extra_files
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.format.polars_types import polars_schema
 from lakekit.model import manifest_entries, split as split_bytes
@@ -129,16 +129,16 @@ def decode(data: bytes) -> ReadTask:
     number, slices = cursor.i32be("slice"), cursor.i32be("slices")
     count = cursor.count("splits", each=_LEAST_BYTES)
     if not 0 <= number < slices or (slices > 1 and count != 1):
-        raise cursor.wrong(f"slice {number} of {slices} of {count} splits", "slice")
+        raise cursor.make_error(f"slice {number} of {slices} of {count} splits", "slice")
     pieces = tuple(_piece(cursor) for _ in range(count))
-    cursor.finish("task")
+    cursor.expect_end("task")
     return ReadTask(pieces=pieces, slice=number, slices=slices)
 
 
 def _piece(cursor: Cursor) -> SplitPiece:
     flags = cursor.u8("flags")
     if flags & ~(_IN_ORDER | _BEFORE):
-        raise cursor.wrong(f"flags {flags}", "flags")
+        raise cursor.make_error(f"flags {flags}", "flags")
     split = split_bytes.decode(cursor.raw(cursor.count("size", each=1), "split"))
     return SplitPiece(split=split, in_order=bool(flags & _IN_ORDER), before=bool(flags & _BEFORE))
 
@@ -222,7 +222,7 @@ def _slice(job: ReadJob, task: ReadTask) -> pl.DataFrame:
     """Return the rows of one slice of a merge."""
     plan = _plan(job, task.pieces)
     merges = lazy_frames.tasks(
-        plan, deletion_vector_reader.load(plan.ctx, plan.vectors), keeps_deletes=job.keeps_deletes
+        plan, deletion_vector_reader.load_positions(plan.ctx, plan.vectors), keeps_deletes=job.keeps_deletes
     )
     pieces = split_merge(merges[0], task.slices) if merges else []
     if task.slice >= len(pieces):
@@ -233,7 +233,7 @@ def _slice(job: ReadJob, task: ReadTask) -> pl.DataFrame:
     where = job.where
     if where is not None:
         where = None if row_groups.may_fail(where, polars_schema(job.fields)) else row_groups.hide_calculated(where)
-    frame = merge_read.rows(pieces[task.slice], names, where)
+    frame = merge_read.read_merged_rows(pieces[task.slice], names, where)
     return _filter_and_project(job, frame.lazy()).collect()
 
 
@@ -242,7 +242,7 @@ def split_merge(merge: MergeTask, count: int) -> list[MergeTask]:
 
     There are fewer slices where the files do not say where to cut.
     """
-    size_bytes = -(-merge_read.decoded_bytes(merge) // count)
+    size_bytes = -(-merge_read.estimate_decoded_bytes(merge) // count)
     return merge_read.split_by_key_range(
         replace(merge, ctx=merge.ctx.with_options({"lakekit.merge-memory": f"{max(1, size_bytes)} b"}))
     )
@@ -294,7 +294,7 @@ def _vectors(ctx: TableContext, split: Split) -> dict[str, IndexManifestEntry]:
         by_path.setdefault(deletion.path, []).append((name, deletion))
     vectors: dict[str, IndexManifestEntry] = {}
     for path, inside in by_path.items():
-        end = max(vector.offset + vector.length + ENTRY_EXTRA for _, vector in inside)
+        end = max(vector.offset + vector.length + ENTRY_OVERHEAD_BYTES for _, vector in inside)
         entry = IndexManifestEntry(
             index_type=DELETION_VECTORS,
             file_name=path.rpartition("/")[2],
@@ -430,7 +430,7 @@ class _PlanFiles:
         first = indices[0]
         outside = [file for file in files if file.external_path is not None]
         # refused here, before there are tasks
-        every_path(self.ctx, self.columns["partition"][first], self.columns["bucket"][first], outside)
+        paths_with_extra_files(self.ctx, self.columns["partition"][first], self.columns["bucket"][first], outside)
         return Split(
             snapshot_id=self.snapshot_id,
             partition=self.columns["partition"][first],
@@ -481,7 +481,7 @@ def _size_merged_pieces(plan: Plan, files: _PlanFiles, size_bytes: int) -> Itera
         weight = piece.split.size_bytes + options.source_split_open_file_cost_bytes * len(merge.files)
         wanted = max(
             -(-piece.split.size_bytes // size_bytes),
-            -(-merge_read.decoded_bytes(merge) // max(1, options.lakekit_merge_memory_bytes)),
+            -(-merge_read.estimate_decoded_bytes(merge) // max(1, options.lakekit_merge_memory_bytes)),
         )
         count = len(split_merge(merge, wanted)) if wanted > 1 else 1
         yield SizedPiece(piece=piece, weight_bytes=weight, slices=wanted, slice_count=count)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import polars as pl
 
 from lakekit.ddl import schema_writer as schemas
-from lakekit.ddl.schema_changes import texts_of
-from lakekit.ddl.table_definition import check_default, define_table, fields_of
+from lakekit.ddl.schema_changes import normalize_options
+from lakekit.ddl.table_definition import check_default, define_table, to_fields
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.format_table import object_table, scan as listing, writer as writes
 from lakekit.metadata import schemas as schema_files
@@ -292,7 +292,7 @@ def define_format_table(
         raise InvalidOption(
             "Cannot define primary-key for format table.", key="primary-key", value=str(all_options["primary-key"])
         )
-    numbered, highest = assign_ids(fields_of(schema))
+    numbered, highest = assign_ids(to_fields(schema))
     keys = (partition_keys,) if isinstance(partition_keys, str) else tuple(partition_keys or ())
     ours = {
         key: str(value).lower() if isinstance(value, bool) else str(value)
@@ -300,7 +300,10 @@ def define_format_table(
         if key in TEXT_KEYS
     }
     draft = define_table(
-        numbered, keys, (), {**texts_of({key: value for key, value in all_options.items() if key not in ours}), **ours}
+        numbered,
+        keys,
+        (),
+        {**normalize_options({key: value for key, value in all_options.items() if key not in ours}), **ours},
     )
     for part in draft.fields:
         check_default(part.type, part.default, part.name)
@@ -308,7 +311,7 @@ def define_format_table(
     TableOptions.parse(table_schema.options)
     listing.check_new_format(all_options["file.format"], table_schema)
     lines_of(table_schema.options, all_options["file.format"])
-    schemas.put_first(_with_hidden_schema(table_location), table_schema)
+    schemas.write_first_schema(_with_hidden_schema(table_location), table_schema)
     return table_schema
 
 
@@ -328,7 +331,7 @@ def define_object_table(table_location: TableLocation, *, location: str, comment
         {"type": OBJECTS, OBJECT_LOCATION: listing.portable_location(table_location, location)},
         comment,
     )
-    schemas.put_first(_with_hidden_schema(table_location), table_schema)
+    schemas.write_first_schema(_with_hidden_schema(table_location), table_schema)
     return table_schema
 
 

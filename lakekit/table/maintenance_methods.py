@@ -94,7 +94,7 @@ class MaintenanceMethods(TableCore):
                 maintenance.compact.compact(ctx, full=True, where=where)
         before = ctx.options.bucket
         if before != buckets:
-            schemas.alter(ctx, [SetOption(key="bucket", value=str(buckets))])
+            schemas.alter_schema(ctx, [SetOption(key="bucket", value=str(buckets))])
         ctx = self._context()
         try:
             with translate_panics(ctx.name, where=where):
@@ -104,7 +104,7 @@ class MaintenanceMethods(TableCore):
         except BaseException:
             with suppress(LakekitError):  # what went wrong first is what to tell
                 if before != buckets and not maintenance.rewrite.has_files_with_bucket_count(ctx, buckets):
-                    schemas.alter(ctx, [SetOption(key="bucket", value=str(before))])
+                    schemas.alter_schema(ctx, [SetOption(key="bucket", value=str(before))])
             raise
         return maintenance.after_commit.maintain_after_commit(ctx, committed)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit import storage as storages
 from lakekit.ddl import schema_writer as schemas
-from lakekit.ddl.table_definition import fields_of
+from lakekit.ddl.table_definition import to_fields
 from lakekit.errors import TableAlreadyExists
 from lakekit.metadata.table_context import TableLocation, name_of
 from lakekit.model.table_paths import Locations, TablePaths
@@ -117,9 +117,9 @@ def define(
 
     Raises: `TableAlreadyExists` for one that has a schema.
     """
-    return schemas.create(
+    return schemas.create_table_schema(
         table_location,
-        fields_of(schema),
+        to_fields(schema),
         primary_keys=_names(primary_keys, "primary_keys"),
         partition_keys=_names(partition_keys, "partition_keys"),
         options=options,

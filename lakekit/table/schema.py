@@ -137,7 +137,7 @@ class SchemaDiff:
         ]
 
     def __repr__(self) -> str:
-        return f"{self._title}\n{cards.table(_HEAD, self._rows)}" if self.changes else self._title
+        return f"{self._title}\n{cards.table_text(_HEAD, self._rows)}" if self.changes else self._title
 
     def _repr_html_(self) -> str:
         return cards.html_table(_HEAD, self._rows, title=self._title)
@@ -359,7 +359,7 @@ class SchemaMethods(TableCore):
         if not changes:
             msg = "t.alter needs changes, such as lk.add_column('c', 'INT')"
             raise TypeError(msg)
-        return Schema.of(schema_writer.alter(self._context(), changes))
+        return Schema.of(schema_writer.alter_schema(self._context(), changes))
 
 
 def create_statement(name: str, ctx: TableContext, dialect: str) -> str:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Self
 from zlib import crc32
 
 from lakekit import maintenance
-from lakekit.codec.cursor import Cursor, jutf
+from lakekit.codec.cursor import Cursor, encode_java_utf
 from lakekit.commit import abort as abandoned, committer
 from lakekit.commit.committer import commit_changes
 from lakekit.commit.overwrite import Overwrite
@@ -196,7 +196,7 @@ class Writer:
         self._carried, self._pending = [*self._carried, *self._pending], []
         parts = [message.to_bytes() for message in self._carried]
         last = b"\0" if self._last is None else b"\1" + self._last.to_bytes(8, "big", signed=True)
-        data = _MAGIC + bytes([_VERSION]) + jutf(self.commit_user) + last
+        data = _MAGIC + bytes([_VERSION]) + encode_java_utf(self.commit_user) + last
         data += len(parts).to_bytes(4, "big") + b"".join(len(part).to_bytes(4, "big") + part for part in parts)
         numbers = self._writers.sequences
         data += len(numbers).to_bytes(4, "big")
@@ -274,15 +274,17 @@ def _decode_state(
 ) -> tuple[str, int | None, list[CommitMessage], dict[BucketId, int]]:
     cursor = Cursor(state, end=len(state) - _CRC_BYTES)
     if cursor.raw(len(_MAGIC), "magic") != _MAGIC:
-        raise cursor.wrong("these bytes are no state of a writer", "magic", at=0)
+        raise cursor.make_error("these bytes are no state of a writer", "magic", at=0)
     if (version := cursor.raw(1, "version")[0]) not in (_WITHOUT_NUMBERS, _VERSION):
         raise Unsupported(
             f"a writer's state in form {version}; lakekit knows {_VERSION}. A newer lakekit wrote it",
             feature="file.writer-state",
         )
     if crc32(state[:-_CRC_BYTES]).to_bytes(_CRC_BYTES, "big") != state[-_CRC_BYTES:]:
-        raise cursor.wrong("the checksum does not fit: the state is damaged", "checksum", at=len(state) - _CRC_BYTES)
-    user = cursor.jutf("commit user")
+        raise cursor.make_error(
+            "the checksum does not fit: the state is damaged", "checksum", at=len(state) - _CRC_BYTES
+        )
+    user = cursor.java_utf("commit user")
     if commit_user is not None and commit_user != user:
         msg = f"the state is of commit user {user!r}, not of {commit_user!r}"
         raise InvalidOption(msg, key="commit_user", value=commit_user)
@@ -293,5 +295,5 @@ def _decode_state(
     for _ in range(cursor.count("buckets", each=16) if version != _WITHOUT_NUMBERS else 0):
         partition = cursor.raw(cursor.i32be("partition length"), "partition")
         numbers[partition, cursor.i32be("bucket")] = cursor.i64be("sequence number")
-    cursor.finish("state of a writer")
+    cursor.expect_end("state of a writer")
     return user, last, messages, numbers

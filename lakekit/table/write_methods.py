@@ -88,7 +88,9 @@ class WriteMethods(TableCore):
     def truncate(self) -> Commit:
         """Remove all rows, in one commit. Snapshots before it still have them."""
         ctx = self._context()
-        return maintenance.after_commit.maintain_after_commit(ctx, row_change.replace(ctx, Overwrite.entire_table()))
+        return maintenance.after_commit.maintain_after_commit(
+            ctx, row_change.delete_partitions(ctx, Overwrite.entire_table())
+        )
 
     def drop_partitions(self, partitions: Sequence[Mapping[str, Any]]) -> Commit:
         """Remove every partition that matches one of `[{"dt": "2024-03-31"}, …]`.
@@ -110,7 +112,9 @@ class WriteMethods(TableCore):
             msg = "an empty partition spec matches everything: t.truncate() removes all rows"
             raise InvalidOption(msg, key="partitions")
         ctx = self._context()
-        return maintenance.after_commit.maintain_after_commit(ctx, row_change.replace(ctx, Overwrite.partitions(specs)))
+        return maintenance.after_commit.maintain_after_commit(
+            ctx, row_change.delete_partitions(ctx, Overwrite.partitions(specs))
+        )
 
     def writer(
         self,
@@ -269,7 +273,7 @@ def _grow(
                 rolling_writer.check_columns(grown.schema, grown.options)
                 if taken.is_whole:
                     row_conversion.batches(taken, grown, cast=cast, row_kind=row_kind)
-                schemas.alter(ctx, table_changes)
+                schemas.alter_schema(ctx, table_changes)
         except (ColumnAlreadyExists, SchemaMismatch):
             if last:
                 raise

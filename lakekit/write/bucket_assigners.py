@@ -56,7 +56,7 @@ def encode_partitions(frame: pl.DataFrame, ctx: TableContext) -> Partitions:
     """Return the partitions of a frame's rows."""
     fields = ctx.schema.partition_fields
     if not fields:
-        return Partitions((binary_row.EMPTY_WITH_ARITY,), np.zeros(frame.height, np.int64))
+        return Partitions((binary_row.EMPTY_ROW_WITH_ARITY,), np.zeros(frame.height, np.int64))
     distinct, codes = number_distinct_rows(frame.select(col(field.name) for field in fields))
     return Partitions(serialize_rows(distinct, fields), codes)
 
@@ -161,7 +161,7 @@ class FixedBuckets:
         if options.bucket == 1 and options.bucket_function_type == "default":
             return RoutedRows(frame, encode_partitions(frame, self.ctx), np.zeros(frame.height, np.int32))
         columns, types = key_columns(frame, fields)
-        buckets = hashing.buckets(options.bucket_function_type, columns, types, options.bucket)
+        buckets = hashing.assign_buckets(options.bucket_function_type, columns, types, options.bucket)
         return RoutedRows(frame, encode_partitions(frame, self.ctx), buckets)
 
 
@@ -196,7 +196,7 @@ class PostponedFixedBuckets:
         for total in np.unique(totals):
             buckets = np.where(
                 totals == total,
-                hashing.buckets(self.ctx.options.bucket_function_type, columns, types, int(total)),
+                hashing.assign_buckets(self.ctx.options.bucket_function_type, columns, types, int(total)),
                 buckets,
             )
         return RoutedRows(frame, row_partitions, buckets)
@@ -207,7 +207,7 @@ def postponed_count(ctx: TableContext, snapshot_buckets: SnapshotBuckets, partit
 
     That is the number its first compaction chose, else the option's default.
     """
-    return snapshot_buckets.bucket(partition, 0).total_buckets or ctx.options.postpone_default_bucket_num
+    return snapshot_buckets.restore_bucket(partition, 0).total_buckets or ctx.options.postpone_default_bucket_num
 
 
 def bucket_fields(ctx: TableContext) -> tuple[Field, ...]:

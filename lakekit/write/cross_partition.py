@@ -371,8 +371,8 @@ def _buckets(ctx: TableContext, snapshot: Snapshot, now_ms: int) -> Iterator[tup
                 files=tuple(files),
                 paths=tuple(paths[i] for i in rows),
                 spec=rule,
-                in_order=False,
-                deletions=deletion_vector_reader.load(ctx, file_vectors) if file_vectors else None,
+                is_in_sequence=False,
+                deletions=deletion_vector_reader.load_positions(ctx, file_vectors) if file_vectors else None,
                 snapshot_id=snapshot.id,
             ),
         )

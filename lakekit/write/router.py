@@ -226,7 +226,7 @@ class TaskRouter:
         fields = ctx.schema.key_fields
         if batch and places_postponed(ctx):
             snapshot = None if cut.snapshot_id is None else snapshots.read(ctx, cut.snapshot_id)
-            snapshot_buckets = SnapshotBuckets.of(ctx, snapshot)
+            snapshot_buckets = SnapshotBuckets.at_snapshot(ctx, snapshot)
             assigner = PostponedFixedBuckets(
                 ctx=ctx, count=lambda partition: postponed_count(ctx, snapshot_buckets, partition)
             )

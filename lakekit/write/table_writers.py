@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import polars as pl
 
 from lakekit.bucket import write_buffer as flushing
-from lakekit.bucket.bucket_writer import BucketWriter, spill_of
-from lakekit.bucket.merge_read import expiry_rule
+from lakekit.bucket.bucket_writer import BucketWriter, make_spill_file
+from lakekit.bucket.merge_read import record_expiration
 from lakekit.bucket.restore import EMPTY_BUCKET, SnapshotBuckets
 from lakekit.columns import KIND, SEQUENCE, cols
-from lakekit.data_file.paths import FileNames, file_names, partition_spec, partition_values
+from lakekit.data_file.paths import FileNames, make_file_names, partition_spec, partition_values
 from lakekit.errors import Unsupported
 from lakekit.lsm import merge
 from lakekit.metadata import snapshots, table_context
@@ -78,7 +78,7 @@ class BucketWriters:
     ) -> None:
         table_context.check_writable(ctx)
         if ctx.kind == "key":
-            expiry_rule(ctx, ctx.runtime.now_ms())  # rows that no compaction could judge are not taken
+            record_expiration(ctx, ctx.runtime.now_ms())  # rows that no compaction could judge are not taken
         fixes_buckets = batch and router.places_postponed(ctx)
         self._shard = shard
         self.ctx, self.commit_user, self.replaces = (
@@ -94,9 +94,11 @@ class BucketWriters:
         self._counts: dict[bytes, int] = {}
         self._dynamic = self._assigner if isinstance(self._assigner, DynamicBuckets) else None
         self._moving = self._assigner if isinstance(self._assigner, CrossPartition) else None
-        self._spill = spill_of(ctx)
+        self._spill = make_spill_file(ctx)
         self._open: dict[BucketId, BucketWriter] = {}
-        self._snapshot_buckets = SnapshotBuckets.of(ctx, None) if snapshot_buckets is None else snapshot_buckets
+        self._snapshot_buckets = (
+            SnapshotBuckets.at_snapshot(ctx, None) if snapshot_buckets is None else snapshot_buckets
+        )
         self._sequences = dict(sequences)
         self._written_buckets: set[BucketId] = set()
         self._uncommitted: dict[BucketId, str | None] = {}
@@ -155,7 +157,7 @@ class BucketWriters:
         numbered = rows.with_columns(pl.int_range(rows.height, dtype=pl.Int64).alias(SEQUENCE)).select(
             *cols(ctx.schema.names), SEQUENCE, KIND
         )
-        self._send(flushing.flush(numbered, rule).drop(SEQUENCE), None)
+        self._send(flushing.merge_for_flush(numbered, rule).drop(SEQUENCE), None)
 
     def _send(self, frame: pl.DataFrame, bucket: int | None) -> None:
         assigner = self._assigner if bucket is None else router.assigner(self.ctx, bucket=bucket)
@@ -181,11 +183,11 @@ class BucketWriters:
         while memory_bytes > limit:
             biggest = max(self._open.values(), key=lambda writer: writer.memory_bytes)
             memory_bytes -= biggest.memory_bytes
-            biggest.relieve()
+            biggest.release_memory()
         if self._shared_bytes > limit * _SHARED_FACTOR:
             self._shared_bytes = 0
             for writer in self._open.values():
-                writer.relieve()
+                writer.release_memory()
 
     def _restore(self, bucket_ids: list[BucketId]) -> None:
         """Open the buckets that are not open yet."""
@@ -213,14 +215,14 @@ class BucketWriters:
     ) -> dict[BucketId, RestoredBucket]:
         only_adds = self.ctx.kind == "key" and self.ctx.options.write_only
         (snapshot_buckets.prepare if only_adds else snapshot_buckets.load)(partition for partition, _ in bucket_ids)
-        return {bucket_id: snapshot_buckets.bucket(*bucket_id) for bucket_id in bucket_ids}
+        return {bucket_id: snapshot_buckets.restore_bucket(*bucket_id) for bucket_id in bucket_ids}
 
     def _looked(self, look: Callable[[SnapshotBuckets], T]) -> T:
         """Return `look` of the newest snapshot, which becomes this writer's; retry if it expires."""
 
         def at(newest: Snapshot | None) -> T:
             if newest is not None and self._snapshot_buckets.snapshot != newest:
-                self._snapshot_buckets = SnapshotBuckets.of(self.ctx, newest)
+                self._snapshot_buckets = SnapshotBuckets.at_snapshot(self.ctx, newest)
             return look(self._snapshot_buckets)
 
         return snapshots.with_latest(self.ctx, at)
@@ -231,7 +233,7 @@ class BucketWriters:
 
     def _opened(self, bucket_id: BucketId, restored: RestoredBucket) -> BucketWriter:
         partition, bucket = bucket_id
-        names = file_names(self.ctx)
+        names = make_file_names(self.ctx)
         # one prefix a writer: its files are replayed in the order they were made (ENGINE 7.6)
         if bucket == POSTPONE_BUCKET:
             names = FileNames(f"{names.prefix}-u-{self.commit_user}-s-{self._write_id}-w-", names.uuid)
@@ -270,7 +272,7 @@ class BucketWriters:
         bucket_ids = list(self._open)
         if partition is not None or bucket is not None:
             spec = partition_spec(self.ctx, partition or {})
-            existing = self._looked(lambda snapshot_buckets: snapshot_buckets.places())
+            existing = self._looked(lambda snapshot_buckets: snapshot_buckets.bucket_ids())
             bucket_ids = [
                 bucket_id
                 for bucket_id in {*existing, *bucket_ids}
@@ -325,7 +327,7 @@ class BucketWriters:
         self._compact_fully(wait=wait_compaction, identifier=identifier)
         with work(self.ctx.runtime, "writing", "buckets", len(self._open)) as under_way:
             parallel_map(
-                lambda writer: writer.ready(wait=wait_compaction),
+                lambda writer: writer.flush_and_compact(wait=wait_compaction),
                 self._open.values(),
                 after=lambda _: under_way.advance(),
             )
@@ -335,12 +337,12 @@ class BucketWriters:
             else self._dynamic.prepare(lambda: f"index-{self.ctx.runtime.new_id()}-0")
         )
         self._shared_bytes = 0
-        messages = {bucket_id: writer.message() for bucket_id, writer in self._open.items()}
+        messages = {bucket_id: writer.take_message() for bucket_id, writer in self._open.items()}
         self._close_resting(
             [
                 bucket_id
                 for bucket_id, message in messages.items()
-                if message.is_empty and self._open[bucket_id].is_settled
+                if message.is_empty and self._open[bucket_id].is_idle_and_compacted
             ]
         )
         self._uncommitted |= {
@@ -365,7 +367,7 @@ class BucketWriters:
         for bucket_id in bucket_ids:
             witness = self._uncommitted.get(bucket_id)
             if witness is not None and any(
-                file.name == witness for file in self._snapshot_buckets.bucket(*bucket_id).files
+                file.name == witness for file in self._snapshot_buckets.restore_bucket(*bucket_id).files
             ):
                 del self._uncommitted[bucket_id]
             if bucket_id not in self._uncommitted:
@@ -390,14 +392,14 @@ class BucketWriters:
         The next rows restore their buckets.
         """
         writers, self._open = list(self._open.values()), {}
-        parallel_map(lambda writer: writer.drop(), writers)
+        parallel_map(lambda writer: writer.abort(), writers)
 
     def drop(self) -> None:
         """Forgets what was not prepared, and deletes its files."""
         writers, self._open = list(self._open.values()), {}
         self._local, self._local_bytes = [], 0
         try:
-            parallel_map(lambda writer: writer.drop(), writers)
+            parallel_map(lambda writer: writer.abort(), writers)
         finally:
             self._spill.close()
 
@@ -405,7 +407,7 @@ class BucketWriters:
 def _places_with_new_files(snapshot_buckets: SnapshotBuckets) -> list[BucketId]:
     return [
         bucket_id
-        for bucket_id in snapshot_buckets.places()
+        for bucket_id in snapshot_buckets.bucket_ids()
         if any(file.level == 0 for file in snapshot_buckets.files(*bucket_id))
     ]
 

@@ -53,8 +53,8 @@ def alike(judge, path):
 def units(path, *, full):
     """What lakekit would sort now."""
     handle = lk.open(path)._context()
-    standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
-    due = [append_compaction.pick_unit(handle, standing.bucket(*place).files, full=full) for place in standing.places()]
+    standing = SnapshotBuckets.at_snapshot(handle, snapshots.latest(handle))
+    due = [append_compaction.pick_clustering_unit(handle, standing.restore_bucket(*place).files, full=full) for place in standing.bucket_ids()]
     return sorted((unit.output_level, sorted(file.name for file in unit.files)) for unit in due if unit is not None)
 
 

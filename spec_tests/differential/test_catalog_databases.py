@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import lakekit as lk
-from lakekit.catalog.jdbc_session import address
+from lakekit.catalog.jdbc_session import parse_address
 from spec_tests.differential.databases import PASSWORD, SERVERS, missing
 from spec_tests.differential.test_catalogs import COLUMNS, JAVA_ROWS, KEYS, ROWS, Java, committed_ms, java_table
 
@@ -100,16 +100,16 @@ def test_a_lock_left_behind(cat, served):
     cat.create_database("shop")
     lock = replace(cat._names().lock("shop", "left"), timeout_ms=2000, max_sleep_ms=200)
     with lock.database.session() as session:
-        session.do("INSERT INTO paimon_distributed_locks (lock_id, acquired_at, expire_time_seconds) VALUES (?, '2001-01-01 00:00:00', 1)", lock.lock_id)
+        session.execute("INSERT INTO paimon_distributed_locks (lock_id, acquired_at, expire_time_seconds) VALUES (?, '2001-01-01 00:00:00', 1)", lock.lock_id)
     with lock.hold() as held:  # at once where the database knows its age, after watching it for six seconds elsewhere
         held.check()
     with lock.database.session() as session:
-        assert session.ask("SELECT lock_id FROM paimon_distributed_locks WHERE lock_id = ?", lock.lock_id) == []
+        assert session.query("SELECT lock_id FROM paimon_distributed_locks WHERE lock_id = ?", lock.lock_id) == []
 
 
 def test_who_is_not_let_in(served, tmp_path):
     with pytest.raises(lk.StorageFailed, match="does not let lakekit in") as told:
-        lk.connect(tmp_path, metastore="jdbc", uri=served.uri.replace(f"/{address(served.uri, {}).database}", "/nowhere")).databases()
+        lk.connect(tmp_path, metastore="jdbc", uri=served.uri.replace(f"/{parse_address(served.uri, {}).database}", "/nowhere")).databases()
     assert PASSWORD + "@" not in str(told.value)
     if served.dialect == "mysql":
         with pytest.raises(lk.StorageFailed, match=r"too long for utf8mb4: ALTER DATABASE"):

@@ -151,7 +151,7 @@ def test_a_filter_typed_once_reaches_all():
         found.filter = wrong
         assert found.levels.lit == ()
     found.filter = ""
-    assert found.manifests.tree.filter == ""
+    assert found.manifests.tree.filter_text == ""
 
 
 def test_one_box_asks_for_all():

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import lakekit as lk
-from lakekit.catalog.hive_client import metastore, parse_metastore_uris
+from lakekit.catalog.hive_client import connect, parse_metastore_uris
 from lakekit.catalog.metastores.hive import hive_type
 from lakekit.runtime import Runtime
 from lakekit.types import parse
@@ -38,7 +38,7 @@ def shop(cat):
 
 
 def test_what_stands_in_an_entry(shop, tmp_path):
-    entry = shop._names().entry("shop", "orders")
+    entry = shop._names().find_entry("shop", "orders")
     assert {key: entry[key] for key in ("tableName", "dbName", "retention", "tableType")} == {
         "tableName": "orders",
         "dbName": "shop",
@@ -86,11 +86,11 @@ def test_types_as_hive_calls_them(paimon, hive):
 def test_changes_reach_the_entry(shop):
     table = shop["shop.orders"]
     table.alter(lk.add_column("w", "INT"), lk.set_option("snapshot.time-retained", "2 h"))
-    entry = shop._names().entry("shop", "orders")
+    entry = shop._names().find_entry("shop", "orders")
     assert [one["name"] for one in entry["sd"]["cols"]] == ["id", "dt", "v", "w"]
     assert entry["parameters"]["snapshot.time-retained"] == "2 h"
     table.alter(lk.reset_option("snapshot.time-retained"))
-    parameters = shop._names().entry("shop", "orders")["parameters"]
+    parameters = shop._names().find_entry("shop", "orders")["parameters"]
     assert "snapshot.time-retained" not in parameters
     assert parameters["transient_lastDdlTime"] == "2"
 
@@ -113,7 +113,7 @@ def test_tables_are_listed_read_renamed_and_dropped(shop, tmp_path, hive):
     assert "shop.orders" in shop and "shop.Orders" not in shop and "shop.nope" not in shop
     shop.create_database("web")
     shop.rename_table("shop.orders", "web.sales")
-    assert shop._names().entry("web", "sales")["sd"]["location"] == f"file:{tmp_path}/house/web.db/sales"
+    assert shop._names().find_entry("web", "sales")["sd"]["location"] == f"file:{tmp_path}/house/web.db/sales"
     assert shop["web.sales"].scan().collect().to_dicts() == ROWS
     assert shop.tables("shop").height == 0
     shop.drop_table("web.sales")
@@ -143,7 +143,7 @@ def test_external_tables_outlive_their_entries(hive, tmp_path):
     cat = lk.connect(tmp_path / "house", metastore="hive", uri=hive[0], options={"table.type": "external"})
     cat.create_database("shop")
     cat.create_table("shop.t", {"n": "INT"}).append([{"n": 1}])
-    entry = cat._names().entry("shop", "t")
+    entry = cat._names().find_entry("shop", "t")
     assert (entry["tableType"], entry["parameters"]["EXTERNAL"]) == ("EXTERNAL_TABLE", "TRUE")
     cat.rename_table("shop.t", "shop.u")
     assert cat["shop.u"].scan().collect().height == 1
@@ -224,7 +224,7 @@ def test_what_is_told_of_a_metastore_that_is_none(tmp_path, hive):
         lk.connect(tmp_path, metastore="hive", uri="thrift://127.0.0.1:1").databases()
     first_is_down = lk.connect(tmp_path, metastore="hive", uri=f"thrift://127.0.0.1:1,{hive[0]}")
     assert first_is_down.databases() == ["default"]
-    with metastore(hive[0]) as client:
+    with connect(hive[0]) as client:
         from lakekit.catalog import hive_client
 
         calls = dict(hive_client.CALLS)

@@ -13,7 +13,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.catalog.catalog_core import CatalogOptions
-from lakekit.catalog.jdbc_session import JdbcLock, address
+from lakekit.catalog.jdbc_session import JdbcLock, parse_address
 from lakekit.options.redaction import redact_uri
 from lakekit.runtime import Runtime
 from lakekit.storage.local import LocalStorage
@@ -142,7 +142,7 @@ def test_a_lost_answer_leaves_a_table_or_none(connect, ask, tmp_path, monkeypatc
 
     cat = connect()
     cat.create_database("shop")
-    real = JdbcSession.do
+    real = JdbcSession.execute
 
     def lost(self, statement, *values):
         if statement.startswith("INSERT INTO paimon_tables"):
@@ -152,7 +152,7 @@ def test_a_lost_answer_leaves_a_table_or_none(connect, ask, tmp_path, monkeypatc
         return real(self, statement, *values)
 
     with monkeypatch.context() as patch:
-        patch.setattr(JdbcSession, "do", lost)
+        patch.setattr(JdbcSession, "execute", lost)
         if is_done:
             cat.create_table("shop.t", COLUMNS)
         else:
@@ -328,7 +328,7 @@ def test_other_locks_are_refused_by_name(tmp_path):
     ],
 )
 def test_where_a_database_is(uri, driver, found):
-    told = address(uri, driver)
+    told = parse_address(uri, driver)
     assert (told.dialect, told.database, told.host, told.port, told.user, told.password) == found
 
 

@@ -88,11 +88,11 @@ def test_what_is_kept_of_a_table_is_renewed(cat, house, tmp_path):
     lk.connect(house)["shop.orders"].alter(lk.set_option("snapshot.time-retained", "9 h"), lk.set_comment("ours"))
     assert done(cat.repair("shop.orders")) == [("shop", "orders", "there")]
     if cat.metastore == "hive":
-        parameters = cat._names().entry("shop", "orders")["parameters"]
+        parameters = cat._names().find_entry("shop", "orders")["parameters"]
         assert (parameters["snapshot.time-retained"], parameters["comment"]) == ("9 h", "ours")
     else:
         with cat._names()._session() as session:
-            assert ("9 h",) in session.ask("SELECT property_value FROM paimon_table_properties WHERE property_key = ?", "snapshot.time-retained")
+            assert ("9 h",) in session.query("SELECT property_value FROM paimon_table_properties WHERE property_key = ?", "snapshot.time-retained")
 
 
 def test_a_table_that_was_copied_there_is_one_of_them(cat, house):

@@ -240,11 +240,11 @@ def test_a_file_index_that_is_cut_anywhere(indexed):
 @pytest.mark.parametrize("kind", ["bitmap", "bsi", "range-bitmap", "bloom-filter"])
 def test_each_of_the_indexes_of_a_column_is_asked(indexed, kind):
     made, path = indexed
-    own = container.decode(path.read_bytes())
+    own = container.decode_container(path.read_bytes())
     made.append([{"v": number + 1000, "c": "a"} for number in range(50)])
     other = next(one for one in Path(made.location).glob("**/*.index") if one != path)
-    own["v"][kind] = container.decode(other.read_bytes())["v"][kind]
-    path.write_bytes(container.encode(own))
+    own["v"][kind] = container.decode_container(other.read_bytes())["v"][kind]
+    path.write_bytes(container.encode_container(own))
     [found] = made.check(deep=True).problems
     assert (found.check, found.path) == ("file index lacks rows", str(path))
     assert f"the {kind} index of column v" in found.problem

@@ -207,14 +207,14 @@ def test_a_drawn_mistake_shrinks_to_few_steps():
 
 @pytest.mark.long
 def test_a_writer_that_puts_keys_in_wrong_buckets_fails_by_name():
-    right = hashing.buckets
+    right = hashing.assign_buckets
 
     def turned(name, columns, types, count):
         return (right(name, columns, types, count) + 1) % count
 
     def write(path, script):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(hashing, "buckets", turned)
+            patch.setattr(hashing, "assign_buckets", turned)
             scripts.play(path, script)
 
     found = conformance.run(writer=write, areas=["writes"])

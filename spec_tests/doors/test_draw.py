@@ -18,7 +18,7 @@ names = st.text(max_size=20)
 def test_a_table_is_never_wider_than_asked(data, width, limit):
     heads = data.draw(st.lists(names, min_size=1, max_size=6))
     rows = data.draw(st.lists(st.tuples(*[values for _ in heads]), max_size=8))
-    drawn = cards.table(heads, rows, width=width, limit=limit)
+    drawn = cards.table_text(heads, rows, width=width, limit=limit)
     assert all(humanize.display_width(line) <= width for line in drawn.split("\n"))
     assert drawn.replace("\n", "").isprintable()
     assert (f"… {len(rows) - limit} more" in drawn) == (len(rows) > limit)
@@ -33,7 +33,7 @@ def test_a_card_is_never_wider_than_asked(facts, title, width):
 
 def test_a_table_as_it_looks():
     rows = [(1, "APPEND", None, 12.5), (20, "COMPACT", "é", 3.0)]
-    assert cards.table(["id", "kind", "user", "mean"], rows).split("\n") == [
+    assert cards.table_text(["id", "kind", "user", "mean"], rows).split("\n") == [
         "id  kind     user  mean",
         " 1  APPEND   –     12.5",
         "20  COMPACT  é        3",
@@ -41,7 +41,7 @@ def test_a_table_as_it_looks():
 
 
 def test_columns_that_do_not_fit_are_named():
-    drawn = cards.table([f"column_{number}" for number in range(9)], [tuple(range(9))], width=40)
+    drawn = cards.table_text([f"column_{number}" for number in range(9)], [tuple(range(9))], width=40)
     assert "more columns: column_" in drawn
 
 
@@ -62,7 +62,7 @@ def test_values_as_they_are_written():
 
 def test_a_funnel_as_it_looks():
     steps = [("manifests", 41, 2, "partition ranges"), ("files", 430, 15, "partition"), ("files", 15, 4, "keys id")]
-    assert cards.funnel("orders at snapshot 7", steps).split("\n") == [
+    assert cards.funnel_text("orders at snapshot 7", steps).split("\n") == [
         "orders at snapshot 7",
         "  manifests   41 →  2   partition ranges",
         "  files      430 → 15   partition",
@@ -75,7 +75,7 @@ def box(level, low, high):
 
 
 def test_levels_stand_on_one_key_axis():
-    drawn = cards.levels("bucket 0", [box(0, 60, 100), box(0, 0, 49), box(5, 0, 24), box(5, 25, 100)], width=60).split("\n")
+    drawn = cards.levels_text("bucket 0", [box(0, 60, 100), box(0, 0, 49), box(5, 0, 24), box(5, 25, 100)], width=60).split("\n")
     assert drawn[0] == "bucket 0"
     upper, lower, deep, axis = drawn[1:]
     assert upper.startswith(" L0 ")
@@ -85,7 +85,7 @@ def test_levels_stand_on_one_key_axis():
     assert deep.count("▓") == 33
     assert len(re.findall("▓+", deep)) == 2
     assert axis.split() == ["0", "keys", "100"]
-    assert "no files" in cards.levels("bucket 0", [])
+    assert "no files" in cards.levels_text("bucket 0", [])
 
 
 keys = st.lists(st.tuples(st.integers(0, 3), st.text("abc", max_size=2)), min_size=2, max_size=2)
@@ -94,7 +94,7 @@ keys = st.lists(st.tuples(st.integers(0, 3), st.text("abc", max_size=2)), min_si
 @given(st.lists(st.tuples(st.integers(0, 5), keys), min_size=1, max_size=40), st.integers(40, 120))
 def test_levels_of_any_keys_fit(files, width):
     boxes = [box(level, *sorted(bounds)) for level, bounds in files]
-    drawn = cards.levels("bucket 0", boxes, width=width).split("\n")
+    drawn = cards.levels_text("bucket 0", boxes, width=width).split("\n")
     assert all(humanize.display_width(line) <= width for line in drawn)
     shallow = [box for box in boxes if box.level == 0]
     assert ("more" in "".join(drawn)) == (len(shallow) > 16)

@@ -30,16 +30,16 @@ rects = st.builds(
     width=lengths,
     height=lengths,
     color=colors,
-    outline=st.booleans(),
-    faint=st.booleans(),
-    round=st.floats(0, 9),
+    is_outline=st.booleans(),
+    is_faint=st.booleans(),
+    corner_radius=st.floats(0, 9),
     hint=texts,
     key=texts,
 )
-words = st.builds(TextShape, x=places, y=places, text=texts, color=colors, anchor=st.sampled_from(("start", "middle", "end")), bold=st.booleans())
+words = st.builds(TextShape, x=places, y=places, text=texts, color=colors, anchor=st.sampled_from(("start", "middle", "end")), is_bold=st.booleans())
 strokes = st.builds(Stroke, x=places, y=places, to_x=places, to_y=places, color=colors)
 signs = st.builds(
-    Marker, x=places, y=places, size=st.floats(1, 40), color=colors, sign=st.sampled_from(("circle", "square", "diamond", "triangle")), hint=texts, key=texts
+    Marker, x=places, y=places, size=st.floats(1, 40), color=colors, symbol=st.sampled_from(("circle", "square", "diamond", "triangle")), hint=texts, key=texts
 )
 drawings = st.builds(
     Drawing, width=st.floats(1, 300), height=st.floats(1, 200), shapes=st.lists(rects | words | strokes | signs, max_size=6).map(tuple), description=texts
@@ -97,9 +97,9 @@ def test_a_png_has_the_colours_of_its_shapes():
         description="two boxes and a sign",
         shapes=(
             Rect(x=0, y=0, width=10, height=20, color="#1b9e77"),
-            Rect(x=10, y=0, width=10, height=20, color="#1b9e77", faint=True),
-            Rect(x=20, y=0, width=10, height=20, color="added", outline=True),
-            Marker(x=35, y=10, size=10, color="APPEND", sign="diamond"),
+            Rect(x=10, y=0, width=10, height=20, color="#1b9e77", is_faint=True),
+            Rect(x=20, y=0, width=10, height=20, color="added", is_outline=True),
+            Marker(x=35, y=10, size=10, color="APPEND", symbol="diamond"),
         ),
     )
     found = Image.open(io.BytesIO(to_png(drawing))).convert("RGB")
@@ -112,7 +112,7 @@ def test_a_png_has_the_colours_of_its_shapes():
 
 
 def test_words_on_one_line_whatever_they_hold():
-    said = TextShape(x=0, y=10, text="two\nlines\x00\u202e\ud800", bold=True)
+    said = TextShape(x=0, y=10, text="two\nlines\x00\u202e\ud800", is_bold=True)
     drawing = Drawing(width=200, height=20, shapes=(said,), description="\x1b")
     assert to_png(drawing) != to_png(Drawing(width=200, height=20, shapes=(), description=""))
     assert ET.fromstring(svg(drawing))[0].text == "two\\x0alines\\x00\\u202e\\ud800"
@@ -189,7 +189,7 @@ def test_every_look_is_a_rule_of_the_button(look, sign):
 def test_words_and_lines_stand_behind_the_boxes():
     stage = Canvas()
     behind = [
-        TextShape(x=0.5, y=7, text="L0", bold=True),
+        TextShape(x=0.5, y=7, text="L0", is_bold=True),
         Rect(x=0, y=0, width=1, height=2, color="axis"),
         Stroke(x=0, y=0, to_x=1, to_y=0),
         Marker(x=0, y=0, size=9, color="axis"),

@@ -46,17 +46,17 @@ def test_long_fields_are_folded_and_long_files_end_in_words(manifest):
     assert "more bytes of avro.schema" in text
     long = lk.hex(bytes(4 * 3000), format="hash_index")
     lines = repr(long).splitlines()
-    assert (len(lines), lines[-1]) == (draw.LINES + 2, f"… {12_000 - 16 * draw.LINES:,} more bytes".replace(",", " "))
+    assert (len(lines), lines[-1]) == (draw.DEFAULT_LINES + 2, f"… {12_000 - 16 * draw.DEFAULT_LINES:,} more bytes".replace(",", " "))
     assert f"… {12_000 - 16 * 24:,} more bytes".replace(",", " ") in long._repr_html_()
 
 
 def test_names_and_values_of_files_do_no_harm():
     marks = [FieldSpan(0, 4, HOSTILE, HOSTILE), FieldSpan(4, 60, "b", HOSTILE.encode())]
-    page = draw.html(HOSTILE, bytes(64), marks, error_text=HOSTILE)
+    page = draw.hexdump_html(HOSTILE, bytes(64), marks, error_text=HOSTILE)
     assert "<img" not in page
     assert "onerror='" not in page
     assert "\x1b" not in page
-    text = draw.text(HOSTILE.strip(), bytes(64), marks, error_text=HOSTILE)
+    text = draw.hexdump_text(HOSTILE.strip(), bytes(64), marks, error_text=HOSTILE)
     assert "\x1b" not in text
     shown = lk.hex(json.dumps({"nextSnapshot": 5, "<b onclick=harm()>": "<script>harm()</script>"}).encode(), format="consumer")
     assert "<script" not in shown._repr_html_()
@@ -75,9 +75,9 @@ def pieces(widget):
 
 
 def test_one_kind_of_field_has_one_colour():
-    assert draw.color("[0]._FILE._FILE_NAME") == draw.color("[12]._FILE._FILE_NAME length")
-    assert draw.color("[0].padding") == draw.color("name of x.y") == draw.QUIET_COLOR
-    assert len({draw.color(f"field{letter}") for letter in "abcdefghijkl"}) > 4
+    assert draw.field_color("[0]._FILE._FILE_NAME") == draw.field_color("[12]._FILE._FILE_NAME length")
+    assert draw.field_color("[0].padding") == draw.field_color("name of x.y") == draw.QUIET_COLOR
+    assert len({draw.field_color(f"field{letter}") for letter in "abcdefghijkl"}) > 4
 
 
 def test_what_is_damaged_is_told(fixtures_path):

@@ -89,7 +89,7 @@ def test_both_show_what_the_frames_say(case):
     opened = table(case)
     line, tree = Timeline(opened), Manifests(opened)
     snapshots = opened.snapshots()
-    there = [mark.id for mark in line.history.marks if not mark.kept_by]
+    there = [mark.id for mark in line.history.marks if not mark.retained_by]
     assert there == snapshots["snapshot_id"].to_list()
     assert line.selected == tree.at == (there[-1] if there else 0)
     assert [m.name for listed in tree.tree.lists for m in listed.manifests] == opened.manifests()["file_name"].to_list()
@@ -160,7 +160,7 @@ def test_marks_have_a_sign_a_name_and_a_hint(flights):
 def test_an_expired_snapshot_is_read_by_its_tag(tables_path):
     opened = lk.open(tables_path / "scan_after_expiry")
     line = Timeline(opened)
-    kept = [mark for mark in line.history.marks if mark.kept_by == "tag"]
+    kept = [mark for mark in line.history.marks if mark.retained_by == "tag"]
     assert [mark.tags for mark in kept] == [("kept",)]
     line.selected = kept[0].id
     assert line.code.endswith(".scan(at='kept')")
@@ -178,7 +178,7 @@ def test_an_expired_snapshot_is_read_by_its_tag(tables_path):
 def test_a_changelog_outlives_its_snapshot(case):
     opened = table(case)
     line, tree = Timeline(opened), Manifests(opened)
-    assert [mark.kept_by for mark in line.history.marks] == ["changelog"] * 3 + [""] * 2
+    assert [mark.retained_by for mark in line.history.marks] == ["changelog"] * 3 + [""] * 2
     traitlets.link((line, "selected"), (tree, "at"))
     for number in (1, 2, 3):
         line.selected = number
@@ -366,7 +366,7 @@ def agrees_with_planning(opened, text):
             found = [(entry.name, entry.level) for entry in tree._entries if entry.read_outcome == "read"]
             assert not (found and fact.skip_columns)
             read += found
-    assert len(read) == len(set(read)) == tree.tree.files_read
+    assert len(read) == len(set(read)) == tree.tree.selected_file_count
     assert told.branches or len(read) == told.files_read
     assert set(changes) <= {"read by changes only"}
     assert f"{len(opens)} of " in tree.as_text()
@@ -398,7 +398,7 @@ def test_bad_text_is_answered_in_words(text):
 
 
 def test_long_lists_are_cut_in_words_and_open_by_a_click(monkeypatch, flights):
-    monkeypatch.setattr("lakekit.draw.manifests.FIRST", 2)
+    monkeypatch.setattr("lakekit.draw.manifests.FIRST_ROWS", 2)
     tree = Manifests(flights)
     keys = [spot.key for spot in tree._canvas._boxes]
     assert keys[2] == f"{MORE_PREFIX}base"
@@ -448,8 +448,8 @@ def test_the_shell_draws_them_for_a_person_only(capsys, flights):
 def test_a_watermark_is_a_time():
     line = Timeline(table("history_properties"))
     mark = line.history.find(line.selected)
-    assert f">{timeline.moment(mark.watermark)}<" in line.children[-1].value
-    assert timeline.moment(2**63 - 1) == "9 223 372 036 854 775 807"
+    assert f">{timeline.format_time(mark.watermark)}<" in line.children[-1].value
+    assert timeline.format_time(2**63 - 1) == "9 223 372 036 854 775 807"
 
 
 def test_opening_reads_one_snapshot_s_manifests(tmp_path, monkeypatch, flights):

@@ -152,7 +152,7 @@ def test_a_table_of_hostile_names(called, known, start):
         assert read.made <= known[what], what
         assert read.named <= SPOKEN, what
         assert all(source.startswith("data:image/png;base64,") for source in read.sources), what
-        listed = what != "catalog" or catalog_names.is_database(hostile._of_file(PAYLOADS[start]))
+        listed = what != "catalog" or catalog_names.is_database_name(hostile._of_file(PAYLOADS[start]))
         assert MARK in read.said or what in SILENT or not listed, what
 
 
@@ -165,7 +165,7 @@ def of_facts(name):
     gone = manifests.ListFact(kind="delta", name=name, manifests=(), error=name)
     index = manifests.IndexFact(name=name, type=name, partition=name, bucket=0, size_bytes=1, row_count=1)
     vectors = manifests.IndexFact(name=name, type="DELETION_VECTORS", partition=name, bucket=0, size_bytes=1, row_count=1, vectors=((name, 3),))
-    tree = manifests.ManifestTree(table=name, snapshot_id=1, kind=name, lists=(listed, gone), index_manifest=name, indexes=(index, vectors), filter=name)
+    tree = manifests.ManifestTree(table=name, snapshot_id=1, kind=name, lists=(listed, gone), index_manifest=name, indexes=(index, vectors), filter_text=name)
     entry = manifests.EntryFact(kind=name, partition=name, bucket=0, level=0, name=name, size_bytes=1, row_count=1, low=name, high=name, read_outcome=name)
     file = level_layout.LevelFile(name=name, level=0, low=(name,), high=(name,), size_bytes=1, row_count=1, source=name, created=name)
     state = level_layout.BucketState(snapshot_id=1, files=(file,), removed_files=(file,))
@@ -176,16 +176,16 @@ def of_facts(name):
         TextShape(x=0, y=0, text=name),
     )
     yield cards.html_card(name, [(name, name)]) + cards.html_table([name], [[name]], title=name) + cards.html_funnel(name, [(name, 3, 1, name)])
-    yield svg(timeline.drawing(told, timeline.lay_out(told), selected=1))
-    yield svg(manifests.drawing(tree, manifests.layout_tree(tree), selected=name))
+    yield svg(timeline.timeline_drawing(told, timeline.lay_out_marks(told), selected=1))
+    yield svg(manifests.tree_drawing(tree, manifests.layout_tree(tree), selected=name))
     yield (
         manifests.tree_html(tree)
         + manifests.entries_html(name, manifest, [entry], 1, filtered=True)
         + manifests.index_html(index)
         + manifests.index_html(vectors)
     )
-    yield svg(levels.drawing(levels.picture(name, [state], key_names=[name], query=asked)))
-    yield levels.as_html(name, [state], query=asked)
+    yield svg(levels.to_drawing(levels.build_picture(name, [state], key_names=[name], query=asked)))
+    yield levels.levels_html(name, [state], query=asked)
     yield svg(Drawing(width=9, height=9, shapes=shapes, description=name))
 
 

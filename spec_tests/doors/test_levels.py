@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import lakekit as lk
 from lakekit.draw import levels
-from lakekit.draw.level_layout import axis_of, order_of
+from lakekit.draw.level_layout import build_axis, key_sort_key
 from lakekit.draw.shapes import TextShape
 from lakekit.inspection import levels as picture
 from lakekit.notebook.levels import Levels
@@ -218,8 +218,8 @@ def test_every_kind_of_table_is_drawn(case):
         assert {file.name for box in drawn for file in box.files} == set(here["file_name"])
         assert shown.drawing().description.startswith(shown._title)
         known = [file for file in shown._states[-1].files if file.low is not None]
-        axis = axis_of(key for file in known for key in (file.low, file.high))
-        assert all(order_of(file.low) <= order_of(file.high) and axis.start(file.low) <= axis.end(file.high) for file in known)
+        axis = build_axis(key for file in known for key in (file.low, file.high))
+        assert all(key_sort_key(file.low) <= key_sort_key(file.high) and axis.start(file.low) <= axis.end(file.high) for file in known)
         newest = [file.max_sequence_number for file in known if file.level == 0]
         assert not shown.table.primary_keys or newest == sorted(newest, reverse=True)
     if not shown.table.primary_keys and places:
@@ -472,10 +472,10 @@ def spent(number: int, turns: int) -> float:
     for _ in range(turns):
         start = time.process_time()
         state = picture.state_of(1, files, None, picture.BucketLocation(partition="", bucket=0), is_append=False)
-        found = levels.picture("many", [state])
+        found = levels.build_picture("many", [state])
         took.append(time.process_time() - start)
         assert sum(len(box.files) for box in found.boxes) == number
-        assert len(found.boxes) <= levels.LIMIT
+        assert len(found.boxes) <= levels.MAX_BOXES
     return min(took)
 
 
@@ -490,7 +490,7 @@ def test_a_widget_of_ten_thousand_files(flights, monkeypatch):
     monkeypatch.setattr(picture, "read_live_files", lambda *_: many(10_000))
     monkeypatch.setattr(picture, "read_snapshot_changes", lambda *_: picture.SnapshotChanges(removed_files=many(10).clear(), added_files=many(10).clear()))
     shown = Levels(flights)
-    assert len(shown._canvas._boxes) == len(shown._picture.boxes) <= levels.LIMIT
+    assert len(shown._canvas._boxes) == len(shown._picture.boxes) <= levels.MAX_BOXES
     assert "10 000 files are more than can be drawn" in shown.as_html() + shown.drawing().description + shown._canvas._background.value
     shown.selected = "data-9998.parquet"
     assert shown._canvas.selected_key

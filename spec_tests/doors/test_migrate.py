@@ -14,7 +14,7 @@ import pytest
 from pyarrow import orc
 
 import lakekit as lk
-from lakekit.catalog.metastores.jdbc import Jdbc
+from lakekit.catalog.metastores.jdbc import JdbcMetastore
 from lakekit.cli.main import FINE, PROBLEM, main
 from lakekit.errors import StorageFailed
 from lakekit.maintenance import atomic_create, migrate as migration
@@ -389,7 +389,7 @@ def test_a_name_that_cannot_be_kept_leaves_no_files(inside, tmp_path, monkeypatc
         raise StorageFailed("no", path="names.db")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Jdbc, "_insert", refuse)
+        patched.setattr(JdbcMetastore, "_insert", refuse)
         with pytest.raises(StorageFailed):
             other.migrate(folder, "db.t", move=True)
     assert lying(folder) == before

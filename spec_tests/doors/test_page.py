@@ -12,7 +12,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.cli.main import FINE, PROBLEM, USAGE, main
-from lakekit.draw.html_page import HtmlPage, PagePane, SnapshotView, page
+from lakekit.draw.html_page import HtmlPage, PagePane, SnapshotView, render_page
 from lakekit.draw.shapes import Drawing
 from lakekit.inspection.html_page import BUCKETS, SNAPSHOTS, page_of
 from lakekit.inspection.timeline import history
@@ -134,7 +134,7 @@ def test_a_page_of_nothing_but_names():
     bare = PagePane(heading="manifests", note="gone")
     moment = SnapshotView(snapshot_id=1, heading="1 APPEND", code="t.scan(at=1)", at="1", manifests=bare, buckets=(bare,), note="two more")
     drawing = Drawing(width=1, height=1, shapes=(), description="nothing")
-    text = page(HtmlPage(name="t", facts=[("location", "x")], opening="lk.open('x')", timeline=drawing, snapshots=(moment,), snapshot_count=1))
+    text = render_page(HtmlPage(name="t", facts=[("location", "x")], opening="lk.open('x')", timeline=drawing, snapshots=(moment,), snapshot_count=1))
     assert Parts(text).all("svg") == [{"role": "img", "aria-label": "nothing", "viewbox": "0 0 1 1", "width": "100%", "xmlns": "http://www.w3.org/2000/svg"}]
     assert text.count("gone") == 2
     assert "1 snapshot, all in this page." in text

@@ -42,7 +42,7 @@ def kinds(table: lk.Table) -> set[tuple[str, str, bool]]:
         data = file.embedded_index
         if beside:
             data = handle.storage.read(handle.paths.extra_file(data_file_path(handle, *bucket_id_at(live, at), file), beside[0]))
-        for column, indexes in container.decode(data).items() if data else ():
+        for column, indexes in container.decode_container(data).items() if data else ():
             found |= {(column, kind, bool(beside)) for kind in indexes}
     return found
 

@@ -40,7 +40,7 @@ def wire(case: Case) -> dict[str, Any]:
 def _change(change: Any, ids: Iterator[int]) -> list[list[Any]]:
     match change:
         case schema_changes.AddColumn():
-            place = [None, None] if change.position is None else [change.position.where, change.position.column]
+            place = [None, None] if change.position is None else [change.position.relation, change.position.column]
             told = [["add_column", change.path, _type(change.type, ids), *place, change.comment]]
             return told if change.default is None else [*told, ["update_default", change.path, change.default]]
         case schema_changes.RenameColumn():
@@ -56,7 +56,7 @@ def _change(change: Any, ids: Iterator[int]) -> list[list[Any]]:
         case schema_changes.UpdateDefault():
             return [["update_default", change.path, change.default]]
         case schema_changes.MoveColumn():
-            return [["move_column", [change.name], change.position.where, change.position.column]]
+            return [["move_column", [change.name], change.position.relation, change.position.column]]
         case schema_changes.SetOption():
             return [["set_option", change.key, change.value]]
         case schema_changes.ResetOption():

@@ -449,12 +449,12 @@ def test_kinds_of_rows_that_are_none():
         found = in_memory(case)
         raw = found.scan(raw=True).collect()
         assert set(raw["_row_kind"].to_list()) <= {"+I", "-U", "+U", "-D"}
-    from lakekit.bucket.merge_read import check_kinds
+    from lakekit.bucket.merge_read import check_row_kinds
 
     for kinds in ([0, 7], [-1], [0, None]):
-        assert "row kind" in told(lk.Corrupt, lambda kinds=kinds: check_kinds(pl.Series(kinds, dtype=pl.Int8), ["a.parquet"]))
-    check_kinds(pl.Series([0, 1, 2, 3], dtype=pl.Int8))
-    check_kinds(pl.Series([], dtype=pl.Int8))
+        assert "row kind" in told(lk.Corrupt, lambda kinds=kinds: check_row_kinds(pl.Series(kinds, dtype=pl.Int8), ["a.parquet"]))
+    check_row_kinds(pl.Series([0, 1, 2, 3], dtype=pl.Int8))
+    check_row_kinds(pl.Series([], dtype=pl.Int8))
 
 
 # ---- memory --------------------------------------------------------------------------------------------------------------------------------

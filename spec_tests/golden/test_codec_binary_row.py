@@ -128,7 +128,7 @@ def test_a_partition_is_these_bytes() -> None:
     assert binary_row.with_arity(binary_row.encode(["2024-01-01", None], types), 2) == data
     arity, row = binary_row.strip_arity(data)
     assert (arity, binary_row.decode(row, types)) == (2, ("2024-01-01", None))
-    assert binary_row.with_arity(binary_row.encode([], []), 0) == bytes(12) == binary_row.EMPTY_WITH_ARITY
+    assert binary_row.with_arity(binary_row.encode([], []), 0) == bytes(12) == binary_row.EMPTY_ROW_WITH_ARITY
 
 
 def test_value_statistics_are_these_bytes() -> None:

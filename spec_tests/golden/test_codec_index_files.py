@@ -44,20 +44,20 @@ BUCKETS = {
 
 @pytest.mark.parametrize(("data", "bits", "lengths"), [(DV_32, 32, (24, 22)), (DV_64, 64, (44, 42))])
 def test_the_deletion_files_of_the_reference(data: bytes, bits: int, lengths: tuple[int, int]) -> None:
-    assert [v.tolist() for v in index_files.read_file(data)] == [[2, 3], [1]]
+    assert [v.tolist() for v in index_files.decode_vector_file(data)] == [[2, 3], [1]]
     vectors = [np.array([2, 3], np.uint64), np.array([1], np.uint64)]
     second = 33 if bits == 32 else 45
-    assert index_files.write_file(vectors, bits) == (data, [(1, lengths[0], 2), (second, lengths[1], 1)])
-    assert index_files.decode_entry(data[second:]).tolist() == [1]
+    assert index_files.encode_vector_file(vectors, bits) == (data, [(1, lengths[0], 2), (second, lengths[1], 1)])
+    assert index_files.decode_vector_entry(data[second:]).tolist() == [1]
 
 
 @pytest.mark.parametrize(("bits", "positions", "text", "length"), ENTRIES)
 def test_a_deletion_vector_is_these_bytes(bits: int, positions: list[int], text: str, length: int) -> None:
     entry = bytes.fromhex(text)
-    assert index_files.encode_entry(np.array(positions, np.uint64), bits) == entry
-    assert index_files.decode_entry(entry).tolist() == positions
-    assert index_files.decode_entry(entry + b"next").dtype == (np.uint32 if bits == 32 else np.uint64)
-    assert index_files.write_file([np.array(positions, np.uint64)], bits)[1][0].length == length
+    assert index_files.encode_vector_entry(np.array(positions, np.uint64), bits) == entry
+    assert index_files.decode_vector_entry(entry).tolist() == positions
+    assert index_files.decode_vector_entry(entry + b"next").dtype == (np.uint32 if bits == 32 else np.uint64)
+    assert index_files.encode_vector_file([np.array(positions, np.uint64)], bits)[1][0].length == length
 
 
 def test_a_gap_in_a_64_bit_vector_is_read_and_written_filled() -> None:
@@ -74,21 +74,21 @@ def test_a_gap_in_a_64_bit_vector_is_read_and_written_filled() -> None:
 def test_vectors_encoded_at_once_are_those_encoded_alone(bits: int, last: int) -> None:
     every = [np.array(found, np.uint64) for found in ([5], [], [0, 1, 2, 70_000], range(9000), [last])]
     every = every if bits == 64 or last < 2**32 else every[:-1]
-    assert index_files.encode_many(every, bits) == [index_files.encode_deletion_vector(one, bits) for one in every]
+    assert index_files.encode_deletion_vectors(every, bits) == [index_files.encode_deletion_vector(one, bits) for one in every]
 
 
 def test_a_deletion_file_without_vectors_is_one_byte() -> None:
-    assert index_files.write_file([]) == (b"\1", [])
-    assert index_files.read_file(b"\1") == []
+    assert index_files.encode_vector_file([]) == (b"\1", [])
+    assert index_files.decode_vector_file(b"\1") == []
     with pytest.raises(Unsupported, match="version 2"):
-        index_files.read_file(b"\2")
+        index_files.decode_vector_file(b"\2")
 
 
 def test_a_wrong_checksum_is_named() -> None:
     broken = bytearray(DV_32)
     broken[-1] ^= 1
     with pytest.raises(Corrupt, match=r"index/i-0: crc at offset 59: checksum fa2b5193 stored, fa2b5192 computed") as caught:
-        index_files.read_file(bytes(broken), path="index/i-0")
+        index_files.decode_vector_file(bytes(broken), path="index/i-0")
     assert (caught.value.path, caught.value.offset, caught.value.field) == ("index/i-0", 59, "crc")
 
 
@@ -107,18 +107,18 @@ def test_hash_index_files() -> None:
 def test_bucket_functions(key: int) -> None:
     column, t = pa.array([key], pa.int32()), parse("INT")
     for n, wanted in BUCKETS[key].items():
-        assert tuple(hashing.buckets(name, [column], [t], n)[0] for name in ("default", "mod", "hive")) == wanted
+        assert tuple(hashing.assign_buckets(name, [column], [t], n)[0] for name in ("default", "mod", "hive")) == wanted
 
 
 def test_buckets_of_text_and_of_many_columns() -> None:
     user = [pa.array(["user-1"])], [parse("STRING")]
     assert hashing.hash_columns(*user)[0] == -813579580
-    assert [hashing.buckets("default", *user, n)[0] for n in (3, 4, 7)] == [1, 0, 2]
+    assert [hashing.assign_buckets("default", *user, n)[0] for n in (3, 4, 7)] == [1, 0, 2]
     types = [parse(t) for t in ("STRING", "BIGINT", "DECIMAL(10, 2)", "DOUBLE")]
     values: list[Any] = ["北京ab", -5000000000, Decimal("100.50"), -0.0]
     columns = [arrow.array_of([value], t) for value, t in zip(values, types, strict=True)]
     assert hashing.hash_columns(columns, types)[0] == -1505625080
-    assert (hashing.buckets("hive", columns, types, 16)[0], hashing.buckets("default", columns, types, 16)[0]) == (3, 8)
+    assert (hashing.assign_buckets("hive", columns, types, 16)[0], hashing.assign_buckets("default", columns, types, 16)[0]) == (3, 8)
 
 
 CONTAINER = bytes.fromhex(
@@ -131,14 +131,14 @@ CONTAINER = bytes.fromhex(
 
 def test_an_index_container_is_these_bytes() -> None:
     meaning = {"a": {"bloom-filter": b"\1\2\3", "bitmap": b"\4\5"}, "列": {"bsi": None}}
-    assert container.decode(CONTAINER) == meaning
-    assert container.encode(meaning) == CONTAINER
+    assert container.decode_container(CONTAINER) == meaning
+    assert container.encode_container(meaning) == CONTAINER
     assert container.head_length(CONTAINER[:16]) == 91
     assert container.read_toc(CONTAINER[:91])["a"]["bitmap"] == (94, 2)
     with pytest.raises(Corrupt, match="magic"):
-        container.decode(b"\1" + CONTAINER[1:])
+        container.decode_container(b"\1" + CONTAINER[1:])
     with pytest.raises(Unsupported, match="version 2"):
-        container.decode(CONTAINER[:11] + b"\2" + CONTAINER[12:])
+        container.decode_container(CONTAINER[:11] + b"\2" + CONTAINER[12:])
 
 
 def test_hashes_of_bloom_filters() -> None:
@@ -150,6 +150,6 @@ def test_hashes_of_bloom_filters() -> None:
 
 def test_three_in_a_row_stay_an_array() -> None:
     """Java's rule for runs; C libraries take one word of overhead into account and would write a run."""
-    assert roaring.encode(np.arange(3, dtype=np.uint32)).hex() == "3a300000010000000000020010000000000001000200"
-    assert roaring.encode(np.arange(4, dtype=np.uint32)).hex() == "3b3000000100000300010000000300"
-    assert roaring.encode(np.zeros(0, np.uint32)).hex() == "3a30000000000000"
+    assert roaring.encode_positions(np.arange(3, dtype=np.uint32)).hex() == "3a300000010000000000020010000000000001000200"
+    assert roaring.encode_positions(np.arange(4, dtype=np.uint32)).hex() == "3b3000000100000300010000000300"
+    assert roaring.encode_positions(np.zeros(0, np.uint32)).hex() == "3a30000000000000"

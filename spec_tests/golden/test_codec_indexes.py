@@ -166,7 +166,7 @@ def test_evaluation_of_a_container() -> None:
         "b": {"bsi": plugins.load("file_index", "bsi").build(columns["b"], t, {}), "tomorrow": b"?"},
         "c": {"bitmap": None},
     }
-    container = index_container.encode(indexes)
+    container = index_container.encode_container(indexes)
     types = dict.fromkeys("abcd", t)
 
     def rows(predicate: Any) -> Any:
@@ -195,7 +195,7 @@ def test_evaluation_of_a_container() -> None:
 
 def test_an_index_of_a_later_version_only_costs_time() -> None:
     t = parse("INT")
-    container = index_container.encode({"a": {"bitmap": b"\3" + bytes(30)}})
+    container = index_container.encode_container({"a": {"bitmap": b"\3" + bytes(30)}})
     assert evaluate(container, Leaf("a", "=", (1,)), {"a": t}, 4) is True
     with pytest.raises(Unsupported, match="version 3"):
         plugins.load("file_index", "bitmap").probe(b"\3" + bytes(30), t, Leaf("a", "=", (1,)), 4)
@@ -203,7 +203,7 @@ def test_an_index_of_a_later_version_only_costs_time() -> None:
 
 def test_a_damaged_index_is_named_with_its_file() -> None:
     t = parse("INT")
-    container = index_container.encode({"a": {"bitmap": b"\2" + bytes(3)}})
+    container = index_container.encode_container({"a": {"bitmap": b"\2" + bytes(3)}})
     with pytest.raises(Corrupt, match=r"^bucket-0/f\.index: rows at offset 1: 4 bytes wanted, 3 left") as caught:
         evaluate(container, Leaf("a", "=", (1,)), {"a": t}, 4, path="bucket-0/f.index")
     assert (caught.value.path, caught.value.field) == ("bucket-0/f.index", "rows")

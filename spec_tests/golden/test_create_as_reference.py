@@ -41,14 +41,15 @@ def answers(case):
     storage = MemoryStorage()
     ground = TableLocation(name="shop.t", storage=storage, paths=TablePaths(root="/t"))
     try:
-        found = [schemas.create(ground, case.columns(), primary_keys=case.keys, partition_keys=case.parts, options=case.options, comment=case.comment)]
+        keys = {"primary_keys": case.keys, "partition_keys": case.parts}
+        found = [schemas.create_table_schema(ground, case.columns(), **keys, options=case.options, comment=case.comment)]
     except LakekitError as refused:
         return [refused]
     if case.snapshot:
         storage.put("/t/snapshot/snapshot-1", SNAPSHOT.encode())
     for step in case.steps:
         try:
-            found.append(schemas.alter(open_context("/t", storage=storage), step))
+            found.append(schemas.alter_schema(open_context("/t", storage=storage), step))
         except LakekitError as refused:
             found.append(refused)
         else:
@@ -95,7 +96,7 @@ def test_every_case_was_asked():
 @pytest.mark.parametrize("disabled", [True, False])
 def test_casts(disabled):
     for held in TYPES:
-        signs = "".join("+" if apply_changes.is_allowed(parse(held), parse(want), explicit=not disabled) else "-" for want in TYPES)
+        signs = "".join("+" if apply_changes.is_cast_allowed(parse(held), parse(want), explicit=not disabled) else "-" for want in TYPES)
         assert signs == TAKEN[f"cast {held} {str(disabled).lower()}"], held
 
 

@@ -297,7 +297,7 @@ def test_deletion_vectors_are_read_by_one_look_at_each_index_file(case):
     handle, snapshot = opened(case, storage=storage)
     vectors = vectors_of(handle, snapshot)
     before = len(storage.trace)
-    found = deletion_vector_reader.load(handle, vectors)
+    found = deletion_vector_reader.load_positions(handle, vectors)
     assert len(storage.trace) - before == len({entry.file_name for entry in vectors.values()})
     assert found.keys() == vectors.keys()
     for name, positions in found.items():
@@ -316,7 +316,7 @@ def test_a_vector_that_is_not_what_the_index_manifest_says_is_corrupt(case, chan
     name, entry = next(iter(vectors.items()))
     wrong = replace(entry, ranges=tuple(replace(part, **change) if part.file_name == name else part for part in entry.ranges))
     with pytest.raises(Corrupt) as refusal:
-        deletion_vector_reader.load(handle, {name: wrong})
+        deletion_vector_reader.load_positions(handle, {name: wrong})
     assert refusal.value.path is not None
 
 
@@ -329,5 +329,5 @@ def test_a_damaged_vector_is_corrupt_wherever_the_damage_is():
     for at in range(1, len(data)):
         storage.put(path, data[:at] + bytes([data[at] ^ 0x55]) + data[at + 1 :])
         with pytest.raises(LakekitError) as refusal:
-            deletion_vector_reader.load(handle, vectors)
+            deletion_vector_reader.load_positions(handle, vectors)
         assert path in refusal.value.message

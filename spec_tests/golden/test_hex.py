@@ -94,8 +94,8 @@ def test_every_byte_has_one_field(path: Path) -> None:
     frame = shown.marks
     assert frame["length"].sum() == len(data)
     assert frame.columns == ["offset", "length", "field", "value", "section"]
-    assert len(repr(shown).splitlines()) <= draw.LINES + 2
-    assert len(shown._repr_html_()) < draw.HTML_BYTES + 500
+    assert len(repr(shown).splitlines()) <= draw.DEFAULT_LINES + 2
+    assert len(shown._repr_html_()) < draw.MAX_HTML_BYTES + 500
 
 
 def test_every_format_has_a_golden_file() -> None:
@@ -147,7 +147,7 @@ def test_deletion_vectors_say_their_positions(path: Path) -> None:
     data = path.with_suffix(".bin").read_bytes()
     shown = lk.hex(data)
     assert shown.format == "deletion_vectors"
-    for number, wanted in enumerate(index_files.read_file(data)):
+    for number, wanted in enumerate(index_files.decode_vector_file(data)):
         found = [mark.value for mark in shown.spans if mark.field.startswith(f"vector {number}.") and ".positions" in mark.field]
         positions = [value for value in found if isinstance(value, list)]
         assert [position for some in positions for position in some] == wanted.tolist()
@@ -182,9 +182,9 @@ def test_records_say_what_was_decoded(path: Path) -> None:
     if not avro_container.is_avro(data):
         assert lk.hex(data).format in ("orc", "parquet")
         return
-    container = avro_container.open_container(data, limits=avro_container.DATA)
-    columns = {name: column.to_pylist() for name, column in avro_columns.decode([container]).items()}
-    names = avro_schema.record_of(container.schema).names
+    container = avro_container.open_container(data, limits=avro_container.DATA_LIMITS)
+    columns = {name: column.to_pylist() for name, column in avro_columns.decode_columns([container]).items()}
+    names = avro_schema.unwrap_record(container.schema).names
     count, shown = 0, lk.hex(data)
     for offset in shown.opens or [None]:
         inner = shown if offset is None else shown.open(offset)
@@ -247,7 +247,7 @@ def test_parquet_says_what_arrow_says(path: Path) -> None:
 @pytest.mark.parametrize("path", [case for case in cases() if case.values[0].parent.name == "data_file_orc"])
 def test_orc_says_where_streams_are(path: Path) -> None:
     data = path.with_suffix(".bin").read_bytes()
-    tail, found = orc_tail.parse(data), lk.hex(data).spans
+    tail, found = orc_tail.parse_tail(data), lk.hex(data).spans
     assert found[0].value == b"ORC"
     assert found[-1].value == data[-1]
     for number, stripe in enumerate(tail.stripes):

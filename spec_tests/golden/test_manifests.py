@@ -164,10 +164,10 @@ def test_every_metadata_file_of_a_table(table: Path) -> None:
         container = avro_container.open_container(data, path=path.name)
         wanted = [plain(row) for row in fastavro.reader(io.BytesIO(data))]
         assert avro_columns.read_records(container) == wanted, path.name
-        columns = avro_columns.decode([container])
+        columns = avro_columns.decode_columns([container])
         rows = [dict(zip(columns, values, strict=True)) for values in zip(*(part.to_pylist() for part in columns.values()), strict=True)]
         assert [plain(row) for row in rows] == wanted, path.name
-        write = avro_values.writer(container.schema)
+        write = avro_values.build_writer(container.schema)
         out = bytearray()
         for row in wanted:
             write(out, row)
@@ -210,8 +210,8 @@ def test_many_blocks_in_one_pass() -> None:
     twice, counts = entry_files.decode_entries([ManifestBytes("a", data), ManifestBytes("b", data)])
     assert counts == [len(alone), len(alone)]
     assert twice.table.equals(manifest_entries.concat([alone, alone]).table)
-    guessed = avro_columns.decode([container], guess=entry_files._guess)
-    skipped = avro_columns.decode([container])
+    guessed = avro_columns.decode_columns([container], guess=entry_files._guess)
+    skipped = avro_columns.decode_columns([container])
     assert all(guessed[name].equals(skipped[name]) for name in skipped)
     digest = hashlib.sha256(b"".join(block.data for block in container.blocks)).hexdigest()
     assert hashlib.sha256(b"".join(block.data for block in avro_container.open_container(entry_files.encode_entries(alone)).blocks)).hexdigest() == digest
@@ -236,13 +236,13 @@ def test_records_in_a_union_are_guessed_as_well() -> None:
 def rewritten(data: bytes, fields: metadata_records.Fields, change: Any) -> bytes:
     """A metadata file as a writer with another schema would have written it."""
     text = metadata_records.schema_text(fields)
-    write = avro_values.writer(avro_schema.parse(text))
+    write = avro_values.build_writer(avro_schema.parse_schema(text))
     out = []
     for row in avro_columns.read_records(avro_container.open_container(data)):
         one = bytearray()
         write(one, change(row))
         out.append(bytes(one))
-    return avro_container.write(text, out)
+    return avro_container.write_container(text, out)
 
 
 def test_fields_of_newer_writers_are_kept() -> None:
@@ -281,13 +281,13 @@ def test_fields_of_old_writers_read_as_null() -> None:
         else:
             assert old.column(name).equals(new.column(name)), name
     text = b'["null",' + metadata_records.schema_text(metadata_records.entry()) + b"]"
-    wrapped = avro_container.write(text, [b"\x02" + one for one in one_by_one(data)])
+    wrapped = avro_container.write_container(text, [b"\x02" + one for one in one_by_one(data)])
     assert decoded(wrapped).table.equals(new.table)
 
 
 def one_by_one(data: bytes) -> list[bytes]:
     container = avro_container.open_container(data)
-    write = avro_values.writer(container.schema)
+    write = avro_values.build_writer(container.schema)
     out = []
     for row in avro_columns.read_records(container):
         one = bytearray()

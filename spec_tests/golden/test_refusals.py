@@ -148,7 +148,7 @@ def test_partition_directories_named_by_an_objects_identity():
 def test_avro_that_says_nothing_of_tables(feature, field):
     text = json.dumps({"type": "record", "name": "r", "fields": [{"name": "f", "type": field}]}).encode()
     with pytest.raises(Unsupported) as refused:
-        avro_columns.arrow_type(avro_schema.parse(text))
+        avro_columns.arrow_type(avro_schema.parse_schema(text))
     assert refused.value.feature == feature
 
 

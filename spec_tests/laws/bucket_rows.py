@@ -7,7 +7,7 @@ import polars as pl
 from lakekit.bucket.bucket_writer import BucketWriter
 from lakekit.bucket.restore import EMPTY_BUCKET
 from lakekit.commit.committer import commit_changes
-from lakekit.data_file.paths import data_file_path, file_names
+from lakekit.data_file.paths import data_file_path, make_file_names
 from lakekit.data_file.reader import scan_files
 from lakekit.format.polars_types import polars_schema
 from lakekit.metadata.table_context import open_context
@@ -39,7 +39,7 @@ def rows(handle, *given):
 
 
 def writer(handle, restored=EMPTY_BUCKET, bucket=0, total=None, **more):
-    return BucketWriter(handle, EMPTY, bucket, handle.options.bucket if total is None else total, restored, file_names(handle), **more)
+    return BucketWriter(handle, EMPTY, bucket, handle.options.bucket if total is None else total, restored, make_file_names(handle), **more)
 
 
 def held(handle, files, bucket=0):

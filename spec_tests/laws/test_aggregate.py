@@ -187,7 +187,7 @@ def test_rows_that_are_certain_are_those_that_match(data):
             index: Any = plugins.load("file_index", kind)
             if t.root in index.TYPES and not (kind == "range-bitmap" and (t.precision or 0) > 6 and t.root in TIMESTAMPS):
                 indexes.setdefault(name, {})[kind] = index.build(arrow.array_of(columns[name], t), t, {"items": "9"})
-    file = IndexedFile(container.encode(indexes), types, count, None)
+    file = IndexedFile(container.encode_container(indexes), types, count, None)
     leaf, literals = data.draw(leaves(types["a"], "a"))
     other, others = data.draw(leaves(types["b"], "b"))
     mine = {i for i, value in enumerate(columns["a"]) if matches(value, leaf.op, literals)}
@@ -244,7 +244,7 @@ def test_damage_is_told_and_never_a_number():
     with pytest.raises(Corrupt, match="2 rows have a value ≥ 0 and one below"):
         bsi.figures(two[:5] + two[5:-1] * 2, 2)
     far = bsi.build(pa.array([None] * 70_000 + list(range(9_000)), pa.int64()), parse("BIGINT"), {})
-    assert bsi.figures(far, 79_000).total == sum(range(9_000))
+    assert bsi.figures(far, 79_000).value_sum == sum(range(9_000))
     wrong = far.replace((9_000 - 1).to_bytes(2, "little"), (9_000 - 2).to_bytes(2, "little"), 1)
     with pytest.raises(Corrupt):
         bsi.figures(wrong, 79_000)

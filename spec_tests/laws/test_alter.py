@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import lakekit as lk
-from lakekit.data_file.schema_evolution import evolution
+from lakekit.data_file.schema_evolution import build_evolution
 from lakekit.ddl import schema_writer as schemas
 from lakekit.ddl.apply_changes import apply_changes
 from lakekit.ddl.schema_changes import AddColumn, ColumnPosition, UpdateType
@@ -75,7 +75,7 @@ def changes(draw):
 
 
 def made(storage, **more):
-    return schemas.create(TableLocation(name="t", storage=storage, paths=TablePaths(root="/t")), START, **more)
+    return schemas.create_table_schema(TableLocation(name="t", storage=storage, paths=TablePaths(root="/t")), START, **more)
 
 
 @pytest.mark.long
@@ -89,7 +89,7 @@ def test_ids_are_never_given_twice(steps, keyed):
     for step in steps:
         before = dict(storage.files)
         try:
-            after = schemas.alter(open_context("/t", storage=storage), step)
+            after = schemas.alter_schema(open_context("/t", storage=storage), step)
         except LakekitError:
             assert storage.files == before
             continue
@@ -100,7 +100,7 @@ def test_ids_are_never_given_twice(steps, keyed):
         assert (after.id, after.partition_keys, len(after.primary_keys)) == (now.id + 1, now.partition_keys, len(now.primary_keys))
         assert set(storage.files) - set(before) == {f"/t/schema/schema-{after.id}"}
         assert TableSchema.from_json(storage.read(f"/t/schema/schema-{after.id}")) == after
-        evolution(after.fields, now.fields)  # raises where old files could not be read
+        build_evolution(after.fields, now.fields)  # raises where old files could not be read
         ever |= set(ids)
         now = after
 
@@ -215,7 +215,7 @@ def steps(old, new, path):
             yield -1, lk.update_default(quoted(want.name), want.default)
     for field in sorted((field for field in new if field.id not in known), key=lambda field: field.id):
         before = [one.name for one in new[: new.index(field)] if one.name in names]
-        place = ColumnPosition(where="after", column=before[-1]) if before else ColumnPosition(where="first")
+        place = ColumnPosition(relation="after", column=before[-1]) if before else ColumnPosition(relation="first")
         yield field.id, AddColumn(path=(*path, field.name), type=field.type, position=place, default=field.default, comment=field.comment)
         names.insert(names.index(before[-1]) + 1 if before else 0, field.name)
     for at, field in enumerate(new):
@@ -258,7 +258,7 @@ def test_the_schemas_of_the_reference(case):
         asked += options_between(left, new.options)
         if old.comment != new.comment:
             asked.append(lk.set_comment(new.comment))
-        made = schemas.alter(open_context("/t", storage=storage), asked)
+        made = schemas.alter_schema(open_context("/t", storage=storage), asked)
         assert made.highest_field_id == new.highest_field_id
         assert (made.fields, made.primary_keys, made.partition_keys, made.comment) == (new.fields, new.primary_keys, new.partition_keys, new.comment)
         assert dict(made.options) == dict(new.options)
@@ -294,11 +294,11 @@ def test_a_race_that_is_always_lost_ends(monkeypatch):
     made(storage)
     monkeypatch.setattr(MemoryStorage, "put_if_absent", lambda *_: False)
     with pytest.raises(RetriesExhausted, match="nothing was changed"):
-        schemas.alter(open_context("/t", storage=storage), [lk.set_comment("x")])
+        schemas.alter_schema(open_context("/t", storage=storage), [lk.set_comment("x")])
 
 
 def test_the_time_is_that_of_the_world():
     storage = MemoryStorage()
     place = TableLocation(name="t", storage=storage, paths=TablePaths(root="/t"), runtime=Runtime(now_ms=lambda: 1234))
-    assert schemas.create(place, [Field("k", parse("INT"))]).time_millis == 1234
-    assert schemas.alter(open_context("/t", storage=storage, runtime=place.runtime), [lk.set_comment("x")]).time_millis == 1234
+    assert schemas.create_table_schema(place, [Field("k", parse("INT"))]).time_millis == 1234
+    assert schemas.alter_schema(open_context("/t", storage=storage, runtime=place.runtime), [lk.set_comment("x")]).time_millis == 1234

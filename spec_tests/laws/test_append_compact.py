@@ -14,7 +14,7 @@ from lakekit.bucket import append_compaction as packing
 from lakekit.bucket.append_compaction import DeletionVectorSummary, RewriteTarget
 from lakekit.bucket.restore import SnapshotBuckets
 from lakekit.data_file import deletion_vector_reader
-from lakekit.data_file.paths import data_file_path, file_names
+from lakekit.data_file.paths import data_file_path, make_file_names
 from lakekit.data_file.reader import scan_files
 from lakekit.errors import LakekitError, Unsupported
 from lakekit.metadata import manifest_reader, snapshots
@@ -67,18 +67,19 @@ def test_a_file_is_worth_it_when_it_is_small_or_has_lost_many_rows() -> None:
 
 
 def test_files_are_packed_from_the_smallest_on() -> None:
-    assert sizes(packing.pack(files(60, 10, 20, 50, 40, 30), OPTIONS)) == [[10, 20, 30, 40, 50, 60]]  # 150 and 5 × 4 are no 200, with 60 they are
-    assert sizes(packing.pack(files(60, 60, 60, 60), OPTIONS)) == [[60, 60, 60, 60]]
-    assert sizes(packing.pack(files(*[60] * 5, 1, 1), OPTIONS)) == [[1, 1, 60, 60, 60]]
-    assert sizes(packing.pack(files(1, 1, 1, 1), OPTIONS)) == []
-    assert sizes(packing.pack(files(1, 1, 1, 1, 1), OPTIONS)) == [[1, 1, 1, 1, 1]]
-    assert sizes(packing.pack(files(1, 2), options(**{"compaction.min.file-num": 2}))) == [[1, 2]]
-    assert sizes(packing.pack(files(1, 1), options(**{"source.split.open-file-cost": "100 mb"}))) == [[1, 1]]
-    assert packing.pack([], OPTIONS) == []
+    # 150 and 5 × 4 are no 200, with 60 they are
+    assert sizes(packing.group_files_to_rewrite(files(60, 10, 20, 50, 40, 30), OPTIONS)) == [[10, 20, 30, 40, 50, 60]]
+    assert sizes(packing.group_files_to_rewrite(files(60, 60, 60, 60), OPTIONS)) == [[60, 60, 60, 60]]
+    assert sizes(packing.group_files_to_rewrite(files(*[60] * 5, 1, 1), OPTIONS)) == [[1, 1, 60, 60, 60]]
+    assert sizes(packing.group_files_to_rewrite(files(1, 1, 1, 1), OPTIONS)) == []
+    assert sizes(packing.group_files_to_rewrite(files(1, 1, 1, 1, 1), OPTIONS)) == [[1, 1, 1, 1, 1]]
+    assert sizes(packing.group_files_to_rewrite(files(1, 2), options(**{"compaction.min.file-num": 2}))) == [[1, 2]]
+    assert sizes(packing.group_files_to_rewrite(files(1, 1), options(**{"source.split.open-file-cost": "100 mb"}))) == [[1, 1]]
+    assert packing.group_files_to_rewrite([], OPTIONS) == []
 
 
 def test_one_file_alone_is_never_packed_however_big() -> None:
-    assert sizes(packing.pack(files(900), OPTIONS)) == []
+    assert sizes(packing.group_files_to_rewrite(files(900), OPTIONS)) == []
 
 
 def test_files_of_one_index_file_stay_together_and_are_always_compacted() -> None:
@@ -88,11 +89,11 @@ def test_files_of_one_index_file_stay_together_and_are_always_compacted() -> Non
         held[4].name: DeletionVectorSummary(index_file="x", deleted_row_count=1),
         held[2].name: DeletionVectorSummary(index_file="y", deleted_row_count=1),
     }
-    assert sizes(packing.pack(held, OPTIONS, vectors)) == [[3, 1, 5]]
-    assert sizes(packing.pack(held[:1], OPTIONS, vectors)) == [[1]]
-    assert sizes(packing.pack(held, OPTIONS, {})) == [[1, 2, 3, 4, 5]]
+    assert sizes(packing.group_files_to_rewrite(held, OPTIONS, vectors)) == [[3, 1, 5]]
+    assert sizes(packing.group_files_to_rewrite(held[:1], OPTIONS, vectors)) == [[1]]
+    assert sizes(packing.group_files_to_rewrite(held, OPTIONS, {})) == [[1, 2, 3, 4, 5]]
     wide = options(**{"target-file-size": "1 mb", "compaction.min.file-num": 2})
-    assert sizes(packing.pack(held, wide, vectors)) == [[3, 1, 5], [2, 4]]
+    assert sizes(packing.group_files_to_rewrite(held, wide, vectors)) == [[3, 1, 5], [2, 4]]
 
 
 @given(
@@ -107,7 +108,7 @@ def test_packing_takes_a_file_once_and_keeps_index_files_whole(drawn: list[int],
         if with_vectors
         else None
     )
-    packed = packing.pack(held, OPTIONS, vectors)
+    packed = packing.group_files_to_rewrite(held, OPTIONS, vectors)
     taken = [file.name for group in packed for file in group]
     assert len(taken) == len(set(taken))
     assert set(taken) <= {file.name for file in held}
@@ -126,29 +127,29 @@ def test_packing_takes_a_file_once_and_keeps_index_files_whole(drawn: list[int],
 
 def test_neighbours_are_picked_when_there_are_enough_in_a_window() -> None:
     held = files(1, 1, 1, 1, 1, 9)
-    assert packing.pick(held, OPTIONS) == (tuple(held[:5]), tuple(held[5:]))
-    assert packing.pick(held[:4], OPTIONS) == ((), tuple(held[:4]))
+    assert packing.pick_adjacent_files(held, OPTIONS) == (tuple(held[:5]), tuple(held[5:]))
+    assert packing.pick_adjacent_files(held[:4], OPTIONS) == ((), tuple(held[:4]))
     held = files(150, 60, 1, 1, 1, 1, 1)
-    taken, left = packing.pick(held, OPTIONS)
+    taken, left = packing.pick_adjacent_files(held, OPTIONS)
     assert (sizes([taken]), left) == ([[60, 1, 1, 1, 1]], (held[6],))  # 150 fell out of the window
-    taken, left = packing.pick(files(250, 1), OPTIONS)
+    taken, left = packing.pick_adjacent_files(files(250, 1), OPTIONS)
     assert (taken, sizes([left])) == ((), [[1]])
 
 
 def test_a_full_compaction_of_a_bucket_wants_more_small_files_than_big_ones() -> None:
-    assert sizes([packing.pick_full(files(90, 90, 1, 1, 90), OPTIONS)]) == [[1, 1, 90]]
-    assert packing.pick_full(files(90, 90, 1, 90, 90), OPTIONS) == ()
-    assert packing.pick_full(files(1, 1), OPTIONS) == ()
-    assert packing.pick_full(files(90, 90, 90), OPTIONS) == ()
-    assert sizes([packing.pick_full(files(90, 1), options(**{"compaction.force-rewrite-all-files": "true"}))]) == [[90, 1]]
+    assert sizes([packing.pick_for_full_compaction(files(90, 90, 1, 1, 90), OPTIONS)]) == [[1, 1, 90]]
+    assert packing.pick_for_full_compaction(files(90, 90, 1, 90, 90), OPTIONS) == ()
+    assert packing.pick_for_full_compaction(files(1, 1), OPTIONS) == ()
+    assert packing.pick_for_full_compaction(files(90, 90, 90), OPTIONS) == ()
+    assert sizes([packing.pick_for_full_compaction(files(90, 1), options(**{"compaction.force-rewrite-all-files": "true"}))]) == [[90, 1]]
 
 
 def test_with_deletion_vectors_a_full_compaction_takes_what_follows_the_first_file_that_needs_it() -> None:
     held = files(90, 90, 90, 1)
-    assert packing.pick_full(held[:3], OPTIONS, {}) == ()
-    assert packing.pick_full(held, OPTIONS, {}) == ()
-    assert sizes([packing.pick_full(held, OPTIONS, {held[1].name: DeletionVectorSummary(index_file="x", deleted_row_count=1)})]) == [[90, 90, 1]]
-    assert packing.pick_full(held[:1], OPTIONS, {held[0].name: DeletionVectorSummary(index_file="x", deleted_row_count=1)}) == (held[0],)
+    assert packing.pick_for_full_compaction(held[:3], OPTIONS, {}) == ()
+    assert packing.pick_for_full_compaction(held, OPTIONS, {}) == ()
+    assert sizes([packing.pick_for_full_compaction(held, OPTIONS, {held[1].name: DeletionVectorSummary(index_file="x", deleted_row_count=1)})]) == [[90, 90, 1]]
+    assert packing.pick_for_full_compaction(held[:1], OPTIONS, {held[0].name: DeletionVectorSummary(index_file="x", deleted_row_count=1)}) == (held[0],)
 
 
 def test_files_have_the_order_of_their_rows() -> None:
@@ -198,23 +199,23 @@ def test_rewritten_files_hold_the_rows_that_were_left_in_order(name: str, tmp_pa
     snapshot = snapshots.latest(handle)
     if snapshot is None:
         return
-    standing = SnapshotBuckets.of(handle, snapshot)
+    standing = SnapshotBuckets.at_snapshot(handle, snapshot)
     live = manifest_reader.read_live_entries(handle, snapshot)
     everything = manifest_reader.index_entries(handle, snapshot)
     for partition, bucket in sorted(set(zip(live.column("partition").to_pylist(), live.column("bucket").to_pylist(), strict=True))):
-        held = packing.sort_by_sequence(standing.bucket(partition, bucket).files) if bucket >= 0 else []
+        held = packing.sort_by_sequence(standing.restore_bucket(partition, bucket).files) if bucket >= 0 else []
         if bucket < 0:
             held = list(live.filter(live.column("partition").to_numpy(zero_copy_only=False) == partition).files())
         vectors = {part.file_name: entry for entry in everything for part in entry.ranges if part.file_name in {file.name for file in held}}
-        gone = deletion_vector_reader.load(handle, vectors)
-        place = RewriteTarget(ctx=handle, partition=partition, bucket=bucket, names=file_names(handle), deletions=gone)
+        gone = deletion_vector_reader.load_positions(handle, vectors)
+        place = RewriteTarget(ctx=handle, partition=partition, bucket=bucket, names=make_file_names(handle), deletions=gone)
         try:
             before = rows(handle, partition, bucket, held, gone)
         except LakekitError as refused:
             with pytest.raises(type(refused)):
-                packing.rewrite(place, held)
+                packing.rewrite_files(place, held)
             continue
-        done = packing.rewrite(place, held)
+        done = packing.rewrite_files(place, held)
         assert done.before == tuple(held)
         assert done.rewritten_names == {file.name for file in held}
         assert all((file.level, file.source) == (0, COMPACT_SOURCE) for file in done.after)
@@ -230,4 +231,4 @@ def test_tables_that_track_rows_are_refused(tmp_path: Path) -> None:
     handle = open_context(str(tmp_path / "t"))
     held = files(1, 1)
     with pytest.raises(Unsupported, match="row-tracking"):
-        packing.rewrite(RewriteTarget(ctx=handle, partition=bytes(12), bucket=0, names=file_names(handle)), held)
+        packing.rewrite_files(RewriteTarget(ctx=handle, partition=bytes(12), bucket=0, names=make_file_names(handle)), held)

@@ -64,14 +64,14 @@ def one_by_one(cursor: Cursor, count: int) -> tuple[list[int], list[int]]:
 
 def same(data: bytes, begin: int, end: int, count: int) -> None:
     """Many are read as each of them is alone, and refused as it is."""
-    many = refusal(lambda cursor: roaring.read_many(cursor, count, "slice"), Cursor(data, at=begin, end=end))
+    many = refusal(lambda cursor: roaring.read_bitmap_ends(cursor, count, "slice"), Cursor(data, at=begin, end=end))
     assert many == refusal(lambda cursor: one_by_one(cursor, count), Cursor(data, at=begin, end=end))
 
 
 @pytest.mark.long
 @given(st.lists(SETS, max_size=5), st.integers(0, 9), st.integers(0, 9), st.data())
 def test_together_as_alone(sets: list[NDArray[np.int64]], before: int, after: int, data: st.DataObject) -> None:
-    parts = [roaring.encode(one) for one in sets]
+    parts = [roaring.encode_positions(one) for one in sets]
     whole = b"\xff" * before + b"".join(parts) + b"\xfe" * after
     end = len(whole) - after
     same(whole, before, end, len(sets))
@@ -99,7 +99,7 @@ def test_together_as_alone(sets: list[NDArray[np.int64]], before: int, after: in
     ],
 )
 def test_every_byte_damaged(rows: NDArray[np.int64]) -> None:
-    one, other = roaring.encode(rows), roaring.encode(np.arange(3))
+    one, other = roaring.encode_positions(rows), roaring.encode_positions(np.arange(3))
     whole = other + one + other
     for at in range(len(other), len(other) + len(one)):
         for byte in {0, 1, 2, 0x7F, 0x80, 0xFF, whole[at] ^ 1, whole[at] ^ 2} - {whole[at]}:
@@ -108,7 +108,7 @@ def test_every_byte_damaged(rows: NDArray[np.int64]) -> None:
 
 def test_runs_of_every_position_and_none() -> None:
     """65536 positions and none are the same number in 16 bits."""
-    every = roaring.encode(np.arange(65_536))
+    every = roaring.encode_positions(np.arange(65_536))
     for less, runs in (
         (b"\xff\xff", b"\x00\x00\xff\xff"),
         (b"\xff\xff", b"\x00\x00\xfe\xff"),
@@ -117,14 +117,14 @@ def test_runs_of_every_position_and_none() -> None:
     ):
         data = every[:7] + less + every[9:11] + runs
         same(data, 0, len(data), 1)
-    assert roaring.read_many(Cursor(every), 1, "slice")[1] == [65_536]
+    assert roaring.read_bitmap_ends(Cursor(every), 1, "slice")[1] == [65_536]
 
 
 @pytest.mark.parametrize("first", range(4))
 @pytest.mark.parametrize("second", range(4))
 def test_the_first_that_is_not_sound_ends_them(first: int, second: int) -> None:
     """Whatever is wrong with it, and with one behind it: too many positions, runs that overlap, or that go too far."""
-    one = roaring.encode(np.r_[5:50, 70:99])
+    one = roaring.encode_positions(np.r_[5:50, 70:99])
     assert len(one) == 4 + 1 + 4 + 2 + 8
     forms = [one, one[:7] + b"\x07" + one[8:], one[:15] + b"\x30" + one[16:], one[:17] + b"\xff\xff"]
     whole = one + forms[first] + one + forms[second] + one
@@ -151,11 +151,11 @@ def test_slices_compare_as_values(values: list[int | None], low: int, high: int,
     slices = [BitMap.deserialize(one) for one in roaring.encode_slices(rows, numbers, 6 + spare)]
     existence = BitMap(rows.tolist())
     kept = existence.copy()
-    assert set(roaring.equal(existence, slices, low)) == {i for i, value in enumerate(values) if value == low}
-    assert set(roaring.greater_than(existence, slices, low)) == {i for i, value in enumerate(values) if value is not None and value > low}
-    assert set(roaring.between(existence, slices, low, high)) == {i for i, value in enumerate(values) if value is not None and low <= value <= high}
-    roaring.equal(existence, [], 0).add(99)
-    roaring.equal(existence, slices, 0).add(99)
+    assert set(roaring.rows_equal(existence, slices, low)) == {i for i, value in enumerate(values) if value == low}
+    assert set(roaring.rows_greater(existence, slices, low)) == {i for i, value in enumerate(values) if value is not None and value > low}
+    assert set(roaring.rows_between(existence, slices, low, high)) == {i for i, value in enumerate(values) if value is not None and low <= value <= high}
+    roaring.rows_equal(existence, [], 0).add(99)
+    roaring.rows_equal(existence, slices, 0).add(99)
     assert existence == kept, "what is given is not changed"
 
 
@@ -166,5 +166,5 @@ def test_runs_that_touch_are_one() -> None:
     with pytest.raises(ValueError, match="run start"):
         BitMap.deserialize(data)
     wanted = BitMap([*range(8), 100])
-    assert roaring.roaring(data) == wanted
-    assert roaring.read_roaring(Cursor(data), "rows") == wanted
+    assert roaring.decode_bitmap(data) == wanted
+    assert roaring.read_bitmap(Cursor(data), "rows") == wanted

@@ -44,13 +44,13 @@ def test_numbers_go_on_where_the_files_end():
     first = writer(handle)
     first.write(rows(handle, (1, "a", 0), (2, "b", 0)))
     commit(handle, [first.prepare()])
-    standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
-    again = writer(handle, standing.bucket(EMPTY, 0))
+    standing = SnapshotBuckets.at_snapshot(handle, snapshots.latest(handle))
+    again = writer(handle, standing.restore_bucket(EMPTY, 0))
     again.write(rows(handle, (2, "c", 0)))
     first.write(rows(handle, (2, "d", 0)))
     assert [held(handle, one.prepare().new_files) for one in (again, first)] == [[(2, "c", 2, 0)], [(2, "d", 2, 0)]]
     with pytest.raises(InvalidOption, match="previous bucket num is 1"):
-        writer(handle, standing.bucket(EMPTY, 0), total=2)
+        writer(handle, standing.restore_bucket(EMPTY, 0), total=2)
 
 
 def test_the_input_changelog_holds_every_row():
@@ -79,7 +79,7 @@ def test_a_spilled_flush_writes_the_rows_of_one_in_memory(engine, monkeypatch):
         plain.write(frame)
         spilling.write(frame)
         before = spilling.memory_bytes
-        spilling.relieve()
+        spilling.release_memory()
         assert spilling.memory_bytes == 0 < before
     one, other = plain.prepare(), spilling.prepare()
     assert len(one.new_files) == len(other.new_files) == 1
@@ -93,7 +93,7 @@ def test_what_may_not_spill_is_flushed_into_files_of_its_own():
     one = writer(handle)
     for value in ("a", "b"):
         one.write(rows(handle, (1, value, 0)))
-        one.relieve()
+        one.release_memory()
     message = one.prepare()
     assert [held(handle, [file]) for file in message.new_files] == [[(1, "a", 0, 0)], [(1, "b", 1, 0)]]
 
@@ -112,7 +112,7 @@ def test_nothing_is_left_of_what_no_message_took():
     assert not one.is_idle
     assert len(stored(handle)) > len(kept)
     one.write(rows(handle, (2, "h", 0)))
-    one.drop()
+    one.abort()
     assert stored(handle) == kept
 
 
@@ -162,10 +162,10 @@ def test_small_files_of_a_bucket_become_one_in_their_order():
         messages.append(one.prepare())
         commit(handle, messages[-1:], n)
     assert [len(message.compact_before) for message in messages] == [0, 0, 3, 0, 3, 0, 3], "a small file is looked at again"
-    [file] = SnapshotBuckets.of(handle, snapshots.latest(handle)).bucket(EMPTY, 0).files
+    [file] = SnapshotBuckets.at_snapshot(handle, snapshots.latest(handle)).restore_bucket(EMPTY, 0).files
     assert held(handle, [file]) == [(value, 2 * n + at) for n in range(7) for at, value in enumerate((10 - n, n))]
     assert (file.level, file.source, file.min_sequence_number, file.max_sequence_number) == (0, 1, 0, 13)
-    again = writer(handle, SnapshotBuckets.of(handle, snapshots.latest(handle)).bucket(EMPTY, 0), total=2)
+    again = writer(handle, SnapshotBuckets.at_snapshot(handle, snapshots.latest(handle)).restore_bucket(EMPTY, 0), total=2)
     again.compact(full=True)
     assert again.prepare().is_empty, "one file is left alone"
 
@@ -181,7 +181,7 @@ def test_a_full_compaction_drops_the_rows_that_vectors_took_away():
     vectors.mark({message.new_files[1].name: np.array([0])})
     commit(handle, [replace(message, new_index_files=vectors.write()[0])])
     assert sorted(read(handle)["v"]) == [1, 10, 20]
-    again = writer(handle, SnapshotBuckets.of(handle, snapshots.latest(handle)).bucket(EMPTY, 0))
+    again = writer(handle, SnapshotBuckets.at_snapshot(handle, snapshots.latest(handle)).restore_bucket(EMPTY, 0))
     again.compact(full=True)
     after = again.prepare()
     assert [file.row_count for file in after.compact_after] == [3]

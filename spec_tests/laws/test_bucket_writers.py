@@ -148,7 +148,7 @@ def test_a_bucket_that_rests_is_restored_when_rows_come_again():
     commit(handle, first)
     assert writers.prepare() == []
     assert not writers._open
-    other = writer(handle, SnapshotBuckets.of(handle, snapshots.latest(handle)).bucket(EMPTY, 0))
+    other = writer(handle, SnapshotBuckets.at_snapshot(handle, snapshots.latest(handle)).restore_bucket(EMPTY, 0))
     other.write(rows(handle, (1, "b", 0)))
     commit(handle, [other.prepare()], 2, "other")
     writers.write(rows(handle, (1, "c", 0)))
@@ -226,10 +226,10 @@ def test_the_keys_of_a_flushed_file_that_only_moves_are_not_read_again(monkeypat
     one.write(rows(handle, *((k, "old", 0) for k in range(1000))))
     one.compact(full=True)
     commit(handle, [one.prepare()])
-    standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
+    standing = SnapshotBuckets.at_snapshot(handle, snapshots.latest(handle))
     read_files = []
     monkeypatch.setattr(compaction, "scan_files", lambda handle, files, *given, **how: read_files.extend(files) or scan_files(handle, files, *given, **how))
-    two = writer(handle, standing.bucket(EMPTY, 0))
+    two = writer(handle, standing.restore_bucket(EMPTY, 0))
     two.write(rows(handle, (5, "first", 0), (7, "new", 0), (5, "new", 0)))
     message = two.prepare()
     assert [(file.level > 0, file.name) for file in message.compact_after] == [(True, message.new_files[0].name)], "it only moved"

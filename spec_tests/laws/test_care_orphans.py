@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from lakekit.ddl import schema_writer as schemas
-from lakekit.ddl.table_definition import fields_of
+from lakekit.ddl.table_definition import to_fields
 from lakekit.errors import LakekitError
 from lakekit.metadata.table_context import TableLocation
 from lakekit.model.table_paths import TablePaths
@@ -64,7 +64,7 @@ class Busy(History):
 
     def created(self, how: dict[str, Any]) -> lk.Table:
         ground = TableLocation(name="t", storage=self.store, paths=TablePaths(root=ROOT))
-        schemas.create(ground, fields_of(COLUMNS), **{name: tuple(one) if isinstance(one, list) else one for name, one in how.items()})
+        schemas.create_table_schema(ground, to_fields(COLUMNS), **{name: tuple(one) if isinstance(one, list) else one for name, one in how.items()})
         return self.over(self.store)
 
     @staticmethod

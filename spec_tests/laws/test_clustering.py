@@ -44,8 +44,8 @@ def rows(t: lk.Table) -> pl.DataFrame:
 def runs(t: lk.Table, partition: bytes | None = None) -> dict[int, list[pl.DataFrame]]:
     """What the live files hold, by level, in the order they were written."""
     handle = t._context()
-    standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
-    live = [(place, file) for place in standing.places() if partition in (None, place[0]) for file in standing.bucket(*place).files]
+    standing = SnapshotBuckets.at_snapshot(handle, snapshots.latest(handle))
+    live = [(place, file) for place in standing.bucket_ids() if partition in (None, place[0]) for file in standing.restore_bucket(*place).files]
     live.sort(key=lambda found: found[1].min_sequence_number)
     found: dict[int, list[pl.DataFrame]] = {}
     for place, file in live:
@@ -116,8 +116,8 @@ def test_a_full_clustering_sorts_everything_once(tmp_path):
     [
         ({"clustering.columns": "a"}, lambda frame: frame["a"]),
         ({"clustering.columns": "s,b", "clustering.strategy": "order"}, lambda frame: frame.select(pl.struct("s", "b")).to_series()),
-        ({"clustering.columns": "a,b"}, lambda frame: sort_order.z_order(frame.select("a", "b"))),
-        ({"clustering.columns": "a,b", "clustering.strategy": "hilbert"}, lambda frame: sort_order.hilbert(frame.select("a", "b"))),
+        ({"clustering.columns": "a,b"}, lambda frame: sort_order.z_order_keys(frame.select("a", "b"))),
+        ({"clustering.columns": "a,b", "clustering.strategy": "hilbert"}, lambda frame: sort_order.hilbert_keys(frame.select("a", "b"))),
     ],
     ids=["one column", "order", "auto of two", "hilbert"],
 )
@@ -233,9 +233,9 @@ def test_writers_of_buckets_cluster_as_they_write(tmp_path):
     t.compact(full=True)
     assert_frame_equal(rows(t), before)
     handle = t._context()
-    standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
-    for place in standing.places():
-        files = sorted(standing.bucket(*place).files, key=lambda file: file.min_sequence_number)
+    standing = SnapshotBuckets.at_snapshot(handle, snapshots.latest(handle))
+    for place in standing.bucket_ids():
+        files = sorted(standing.restore_bucket(*place).files, key=lambda file: file.min_sequence_number)
         assert {file.level for file in files} == {5}
         assert ascends([pl.read_parquet(data_file_path(handle, *place, file).removeprefix("file:")) for file in files], "a")
     assert t.compact(full=True).snapshot_ids == ()
@@ -253,9 +253,9 @@ def test_rows_are_sorted_before_they_are_written(tmp_path, options, strategy):
         for seed in range(4):
             writer.write(some_rows(seed))
     assert_frame_equal(rows(t), pl.concat(some_rows(seed) for seed in range(4)).sort(pl.all()))
-    for partition in SnapshotBuckets.of(t._context(), snapshots.latest(t._context())).places():
+    for partition in SnapshotBuckets.at_snapshot(t._context(), snapshots.latest(t._context())).bucket_ids():
         files = runs(t, partition[0])[0]
-        keys = [file.select("a", "b") if strategy == "order" else sort_order.z_order(file.select("a", "b")).to_frame() for file in files]
+        keys = [file.select("a", "b") if strategy == "order" else sort_order.z_order_keys(file.select("a", "b")).to_frame() for file in files]
         assert len(files) > 1
         assert ascends(keys, *keys[0].columns)
         assert all(file.columns == ["a", "b", "s"] or file.columns == list(COLUMNS) for file in files)

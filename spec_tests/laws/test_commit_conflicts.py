@@ -9,7 +9,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.commit import conflict_detection, manifest_writer
-from lakekit.commit.changes import KnownHashes
+from lakekit.commit.changes import KnownHashIndexes
 from lakekit.commit.conflict_detection import ConflictUsers
 from lakekit.errors import Conflict
 from lakekit.model import manifest_entries as columns_of
@@ -115,15 +115,15 @@ def test_a_file_is_changed_only_with_the_vector_that_the_writer_saw(now: str | N
     else:
         delta = entries([(DELETE, "x")])
     if now == seen:
-        conflict_detection.check_vectors(entries([(ADD, "x")]), delta, live, changes, PARTIES)
+        conflict_detection.check_deletion_vectors(entries([(ADD, "x")]), delta, live, changes, PARTIES)
     else:
         with pytest.raises(Conflict, match="rows of x were deleted by another commit"):
-            conflict_detection.check_vectors(entries([(ADD, "x")]), delta, live, changes, PARTIES)
+            conflict_detection.check_deletion_vectors(entries([(ADD, "x")]), delta, live, changes, PARTIES)
 
 
 def test_no_vector_hangs_on_a_file_that_is_gone():
     with pytest.raises(Conflict, match="not live: x"):
-        conflict_detection.check_vectors(entries([]), entries([]), [], [vectors("i", "x")], PARTIES)
+        conflict_detection.check_deletion_vectors(entries([]), entries([]), [], [vectors("i", "x")], PARTIES)
 
 
 # ---- index files ---------------------------------------------------------------------------------------------------------------------------------------
@@ -131,32 +131,32 @@ def test_no_vector_hangs_on_a_file_that_is_gone():
 
 def test_vectors_of_a_bucket_replace_those_they_started_from():
     live = [vectors("i1", "x"), vectors("j1", "y", bucket=1)]
-    after = manifest_writer.combine(live, [vectors("i1", "x", kind=INDEX_DELETE), vectors("i2", "x")], by_bucket=True)
+    after = manifest_writer.combine_index_entries(live, [vectors("i1", "x", kind=INDEX_DELETE), vectors("i2", "x")], by_bucket=True)
     assert [entry.file_name for entry in after] == ["j1", "i2"]
     for stale in ([vectors("i2", "x")], [vectors("i0", "x", kind=INDEX_DELETE), vectors("i2", "x")], [vectors("i0", "x", kind=INDEX_DELETE)]):
         with pytest.raises(Conflict, match="Deletion vectors of bucket 0 changed"):
-            manifest_writer.combine(live, stale, by_bucket=True)
+            manifest_writer.combine_index_entries(live, stale, by_bucket=True)
 
 
 def test_vectors_without_buckets_go_by_name():
     live = [vectors("i1", "x"), vectors("i2", "y")]
-    after = manifest_writer.combine(live, [vectors("i1", kind=INDEX_DELETE), vectors("i3", "x"), vectors("i4", "z")], by_bucket=False)
+    after = manifest_writer.combine_index_entries(live, [vectors("i1", kind=INDEX_DELETE), vectors("i3", "x"), vectors("i4", "z")], by_bucket=False)
     assert [entry.file_name for entry in after] == ["i2", "i3", "i4"]
     for wrong in (vectors("i2", "x"), vectors("i9", kind=INDEX_DELETE)):
         with pytest.raises(Conflict):
-            manifest_writer.combine(live, [wrong], by_bucket=False)
+            manifest_writer.combine_index_entries(live, [wrong], by_bucket=False)
 
 
 def test_a_hash_index_replaces_that_of_its_bucket():
     live = [vectors("h0", index_type=HASH), vectors("h1", bucket=1, index_type=HASH), vectors("i0", "x")]
-    after = manifest_writer.combine(live, [vectors("h2", index_type=HASH)], by_bucket=True)
+    after = manifest_writer.combine_index_entries(live, [vectors("h2", index_type=HASH)], by_bucket=True)
     assert [entry.file_name for entry in after] == ["h2", "h1", "i0"]
 
 
 @pytest.mark.parametrize(("known", "fits"), [((), False), (("h0",), False), (("h0", "h1"), True), (("h1", "h0"), True), (("h0", "h1", "h2"), False)])
 def test_buckets_rest_on_every_hash_index_of_the_partition(known: tuple[str, ...], fits: bool):
     live = [vectors("h0", index_type=HASH), vectors("h1", bucket=1, index_type=HASH), vectors("i0", "x")]
-    bases = [KnownHashes(partition=A, names=frozenset(known)), KnownHashes(partition=part("b"), names=frozenset())]
+    bases = [KnownHashIndexes(partition=A, names=frozenset(known)), KnownHashIndexes(partition=part("b"), names=frozenset())]
     if fits:
         manifest_writer.check_hash_bases(live, bases)
     else:

@@ -19,7 +19,7 @@ from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
 from lakekit.bucket.merge_read import MergeTask
 from lakekit.bucket.restore import EMPTY_BUCKET, SnapshotBuckets
 from lakekit.columns import KIND, SEQUENCE
-from lakekit.data_file.paths import data_file_path, file_names
+from lakekit.data_file.paths import data_file_path, make_file_names
 from lakekit.data_file.reader import scan_files
 from lakekit.errors import LakekitError, SnapshotNotFound
 from lakekit.lsm import compaction_picker, merge, sorted_runs
@@ -68,8 +68,8 @@ class Bucket:
         names = [*self.ctx.schema.names]
         if not files:
             return pl.DataFrame(schema=dict.fromkeys(names, pl.Null))
-        low = merge_read.keys(self.ctx, [file.min_key for file in files])
-        high = merge_read.keys(self.ctx, [file.max_key for file in files])
+        low = merge_read.decode_keys(self.ctx, [file.min_key for file in files])
+        high = merge_read.decode_keys(self.ctx, [file.max_key for file in files])
         found = sorted_runs.sections(
             low.get_columns(),
             high.get_columns(),
@@ -83,10 +83,10 @@ class Bucket:
             files=tuple(placed),
             paths=tuple(data_file_path(self.ctx, self.partition, self.number, file) for file in placed),
             spec=self.rule,
-            in_order=bool(found.in_order.all()),
+            is_in_sequence=bool(found.in_order.all()),
             deletions=dict(self.vectors.positions),
         )
-        return merge_read.rows(task, names, None).sort(self.rule.key)
+        return merge_read.read_merged_rows(task, names, None).sort(self.rule.key)
 
     def compact(self, unit: CompactionUnit, *, tells: bool = True) -> CompactResult:
         """Compacts some of its files, and is then what that leaves."""
@@ -94,20 +94,20 @@ class Bucket:
             ctx=self.ctx,
             partition=self.partition,
             bucket=self.number,
-            names=file_names(self.ctx),
+            names=make_file_names(self.ctx),
             spec=self.rule,
             _levels=self.levels,
             restored_bucket=EMPTY_BUCKET,
             vectors=self.vectors if self.ctx.options.deletion_vectors_enabled else None,
-            replaces=not tells,
+            ignores_existing=not tells,
         )
-        looking = RecordingLookup(lookup_levels=tree._older(unit), columns=tree._looked_at())
+        looking = RecordingLookup(lookup_levels=tree._lookup_levels(unit), columns=tree._lookup_columns())
         job = CompactionJob(
             ctx=self.ctx,
             partition=self.partition,
             bucket=self.number,
             levels=self.levels,
-            names=file_names(self.ctx),
+            names=make_file_names(self.ctx),
             spec=self.rule,
             deletions=dict(self.vectors.positions),
             previous_rows=looking,
@@ -118,7 +118,7 @@ class Bucket:
         if self.ctx.options.deletion_vectors_enabled:
             for name, parts in looking.deleted_positions.items():
                 self.vectors.mark({name: np.concatenate(parts)})
-        self.vectors.forget(done.rewritten_names)
+        self.vectors.remove_files(done.rewritten_names)
         return done
 
     def full(self) -> CompactionUnit | None:
@@ -130,20 +130,20 @@ def buckets(handle: TableContext, snapshot_id: int | None = None) -> Iterator[Bu
     if snapshot is None:
         return
     rule = merge.merge_spec_from_options(handle.schema, handle.all_options, table=handle.name)
-    standing = SnapshotBuckets.of(handle, snapshot)
+    standing = SnapshotBuckets.at_snapshot(handle, snapshot)
     live = manifest_reader.read_live_entries(handle, snapshot)
     places = sorted(set(zip(live.column("partition").to_pylist(), live.column("bucket").to_pylist(), strict=True)))
     for partition, number in places:
         if number < 0:
             continue
-        restored = standing.bucket(partition, number)
+        restored = standing.restore_bucket(partition, number)
         yield Bucket(
             ctx=handle,
             rule=rule,
             partition=partition,
             number=number,
             levels=LsmLevels.of(restored.files, handle.options),
-            vectors=BucketDeletionVectors.restored(handle, partition, number, restored.vectors),
+            vectors=BucketDeletionVectors.restore(handle, partition, number, restored.vectors),
         )
 
 
@@ -248,6 +248,6 @@ def test_every_recorded_compaction_makes_the_rows_the_reference_made(name: str, 
             assert stored(bucket, done.after) == stored(bucket, made[0])
             assert {file.name for file in done.after} & {file.name for file in made[1]} == {file.name for file in made[0]} & {file.name for file in made[1]}
             assert stored(bucket, done.changelog) == stored(bucket, at(told, bucket)[0])
-            held = SnapshotBuckets.of(handle, snapshot).bucket(bucket.partition, bucket.number).vectors
-            theirs = BucketDeletionVectors.restored(handle, bucket.partition, bucket.number, held).positions
+            held = SnapshotBuckets.at_snapshot(handle, snapshot).restore_bucket(bucket.partition, bucket.number).vectors
+            theirs = BucketDeletionVectors.restore(handle, bucket.partition, bucket.number, held).positions
             assert {one: list(rows) for one, rows in bucket.vectors.positions.items()} == {one: list(rows) for one, rows in theirs.items()}

@@ -11,7 +11,7 @@ import pytest
 
 from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
 from lakekit.columns import KIND, SEQUENCE
-from lakekit.data_file.paths import data_file_path, file_names
+from lakekit.data_file.paths import data_file_path, make_file_names
 from lakekit.data_file.reader import scan_files
 from lakekit.data_file.rolling_writer import WriteTarget, write_run
 from lakekit.lsm import compaction_picker, merge
@@ -87,7 +87,7 @@ def created(path: Path, options: dict[str, str]) -> Bucket:
         partition=UNPARTITIONED,
         number=0,
         levels=LsmLevels.of([], handle.options),
-        vectors=BucketDeletionVectors.restored(handle, UNPARTITIONED, 0, ()),
+        vectors=BucketDeletionVectors.restore(handle, UNPARTITIONED, 0, ()),
     )
 
 
@@ -114,7 +114,7 @@ def drawn(rng: random.Random, sequence: int, name: str, known: set[tuple[int, st
 
 
 def flush(bucket: Bucket, rows: pl.DataFrame) -> None:
-    target = WriteTarget(ctx=bucket.ctx, partition=UNPARTITIONED, bucket=0, level=0, source=APPEND_SOURCE, names=file_names(bucket.ctx), keyed=True)
+    target = WriteTarget(ctx=bucket.ctx, partition=UNPARTITIONED, bucket=0, level=0, source=APPEND_SOURCE, names=make_file_names(bucket.ctx), keyed=True)
     bucket.levels = bucket.levels.changed([], write_run(target, [rows]))
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from lakekit.bucket import compaction as compacting
 from lakekit.columns import KIND, SEQUENCE
-from lakekit.data_file.paths import file_names
+from lakekit.data_file.paths import make_file_names
 from lakekit.data_file.rolling_writer import WriteTarget, write_run
 from lakekit.errors import InvalidOption, StorageFailed
 from lakekit.lsm import compaction_picker
@@ -36,7 +36,7 @@ def put(bucket: Bucket, *rows: tuple, level: int = 0, first: int | None = None) 
         schema={"k": pl.Int32, "s": pl.String, "a": pl.Int32, "b": pl.String, "c": pl.Int64, SEQUENCE: pl.Int64, KIND: pl.Int8},
         orient="row",
     )
-    target = WriteTarget(ctx=bucket.ctx, partition=UNPARTITIONED, bucket=0, level=level, source=APPEND_SOURCE, names=file_names(bucket.ctx), keyed=True)
+    target = WriteTarget(ctx=bucket.ctx, partition=UNPARTITIONED, bucket=0, level=level, source=APPEND_SOURCE, names=make_file_names(bucket.ctx), keyed=True)
     [file] = write_run(target, [frame])
     bucket.levels = bucket.levels.changed([], [file])
     return file
@@ -93,7 +93,7 @@ def test_big_files_between_small_ones_part_what_is_rewritten(table, monkeypatch:
     bucket = table()
     files = [put(bucket, (10 * at, at, 0), (10 * at + 5, at, 0)) for at in range(5)]
     big = files[2].name
-    monkeypatch.setattr(compacting, "is_small", lambda file, options: file.name != big)
+    monkeypatch.setattr(compacting, "is_small_file", lambda file, options: file.name != big)
     done = bucket.compact(bucket.full())
     assert [(file.level, file.row_count) for file in done.after] == [(3, 4), (3, 2), (3, 4)]
     assert done.after[1] == replace(files[2], level=3)
@@ -162,10 +162,10 @@ def test_rows_whose_time_has_come_are_left_out(table) -> None:
     done = bucket.compact(bucket.full())
     assert len(done.rewritten_names) == 1  # its statistics say that a row is due
     assert kept(bucket) == [(2, 90), (3, None)]
-    due = compacting.expiry_rule(bucket.ctx, 101_000)
+    due = compacting.record_expiration(bucket.ctx, 101_000)
     assert due is not None
-    assert due.is_due(bucket.levels.files[0])
-    assert not compacting.expiry_rule(bucket.ctx, 100_999).is_due(bucket.levels.files[0])
+    assert due.may_have_expired_rows(bucket.levels.files[0])
+    assert not compacting.record_expiration(bucket.ctx, 100_999).may_have_expired_rows(bucket.levels.files[0])
 
 
 @pytest.mark.parametrize(("column", "why"), [("zz", "not there"), ("b", "must be INT"), (None, "must name")])
@@ -221,7 +221,7 @@ def test_whatever_fails_no_file_is_left(table, tmp_path: Path) -> None:
         return keys.clear()
 
     job = compacting.CompactionJob(
-        ctx=bucket.ctx, partition=UNPARTITIONED, bucket=0, levels=bucket.levels, names=file_names(bucket.ctx), spec=bucket.rule, previous_rows=fails
+        ctx=bucket.ctx, partition=UNPARTITIONED, bucket=0, levels=bucket.levels, names=make_file_names(bucket.ctx), spec=bucket.rule, previous_rows=fails
     )
     with pytest.raises(StorageFailed, match="the disk is gone"):
         compacting.compact(job, bucket.full())
@@ -332,12 +332,12 @@ def test_a_first_key_column_of_few_values_does_not_keep_slices_big(table, option
         schema = {"k": pl.Int32, "s": pl.String, "a": pl.Int32, "b": pl.String, "c": pl.Int64, SEQUENCE: pl.Int64, KIND: pl.Int8}
         keys = [(k, f"{s:04}") for k in range(2) for s in range(at, 1000, at + 1)]
         frame = pl.DataFrame([(*key, at, "x", None, 10_000 * at + number, 0) for number, key in enumerate(keys)], schema=schema, orient="row")
-        target = WriteTarget(ctx=bucket.ctx, partition=UNPARTITIONED, bucket=0, level=0, source=APPEND_SOURCE, names=file_names(bucket.ctx), keyed=True)
+        target = WriteTarget(ctx=bucket.ctx, partition=UNPARTITIONED, bucket=0, level=0, source=APPEND_SOURCE, names=make_file_names(bucket.ctx), keyed=True)
         bucket.levels = bucket.levels.changed([], write_run(target, [frame]))
         before.append(frame)
     expected, read = bucket.rows(), []
-    versions = compacting._CompactionRun._versions
-    monkeypatch.setattr(compacting._CompactionRun, "_versions", lambda *asked, **said: read.append(found := versions(*asked, **said)) or found)
+    versions = compacting._CompactionRun._read_versions
+    monkeypatch.setattr(compacting._CompactionRun, "_read_versions", lambda *asked, **said: read.append(found := versions(*asked, **said)) or found)
     done = bucket.compact(bucket.full())
     assert sum(one.height for one in read) == sum(one.height for one in before)
     assert len(read) > 5

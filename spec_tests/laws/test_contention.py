@@ -24,7 +24,7 @@ def grows_for_ever(lost, shortest, longest, drawn):
 
 
 def shrinks(lost, shortest, longest, drawn):
-    return contention.longest_retry_wait_ms(lost, shortest, longest) * drawn.random()
+    return contention.max_retry_wait_ms(lost, shortest, longest) * drawn.random()
 
 
 def attempt_ms(drawn):
@@ -56,9 +56,9 @@ def simulate(seed, *, writers, commits, shortest, longest, wait, leaves_room):
             newest += 1
             taken.append(now - begun[number])
             races.append(lost[number])
-            known[number] = known[number].after(lost[number], now - read[number][1])
+            known[number] = known[number].with_commit(lost[number], now - read[number][1])
             left[number], lost[number], begun[number] = left[number] - 1, 0, now + ROUND_TRIP_MS
-            room = contention.longest_room_ms(known[number], longest) * drawn.random() if leaves_room else 0
+            room = contention.max_wait_before_commit_ms(known[number], longest) * drawn.random() if leaves_room else 0
             if left[number]:
                 heapq.heappush(events, (begun[number] + room, number, "read"))
     return taken, races
@@ -88,12 +88,12 @@ def test_no_more_commits_give_up_than_before():
 
 
 def test_waits_grow_and_shrink_again():
-    found = [contention.longest_retry_wait_ms(lost, 10, 100) for lost in range(9)]
+    found = [contention.max_retry_wait_ms(lost, 10, 100) for lost in range(9)]
     assert found == [10, 20, 40, 80, 100, 50, 25, 12.5, 6.25]
 
 
 def test_who_lost_no_race_leaves_no_room():
-    assert contention.longest_room_ms(NO_CONTENTION.after(0, 400), 10_000) == 0
-    assert contention.longest_room_ms(Contention(1, 400), 10_000) == 800
-    assert contention.longest_room_ms(Contention(1, 400), 100) == 100
-    assert contention.longest_room_ms(Contention(9, 4000), 10_000) == 2000
+    assert contention.max_wait_before_commit_ms(NO_CONTENTION.with_commit(0, 400), 10_000) == 0
+    assert contention.max_wait_before_commit_ms(Contention(1, 400), 10_000) == 800
+    assert contention.max_wait_before_commit_ms(Contention(1, 400), 100) == 100
+    assert contention.max_wait_before_commit_ms(Contention(9, 4000), 10_000) == 2000

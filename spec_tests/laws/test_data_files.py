@@ -121,13 +121,13 @@ def test_orc_tails_are_written_anew_without_a_change_of_values():
     for compression in ("uncompressed", "zlib", "snappy", "lz4", "zstd"):
         buffer = BytesIO()
         arrow_orc.write_table(table, buffer, compression=compression)
-        tail = orc_tail.parse(buffer.getvalue())
+        tail = orc_tail.parse_tail(buffer.getvalue())
         assert not orc_tail.has_null_keys(tail)
         again = arrow_orc.ORCFile(BytesIO(orc_tail.rewrite_types(tail))).read()
         assert again["m"].to_pylist() == [[{"key": 1, "value": "a"}, {"key": 2, "value": None}], None, []]
         assert again["s"].to_pylist() == ["x", None, "y"]
         with pytest.raises(LakekitError):
-            orc_tail.parse(buffer.getvalue()[:-5])
+            orc_tail.parse_tail(buffer.getvalue()[:-5])
 
 
 # ---- Avro ----------------------------------------------------------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def test_avro_arrays_may_come_in_blocks_with_their_sizes():
     """A negative count is followed by the bytes of the block; Java's blocking encoder writes those."""
     body = b"".join((b"\x03\x08\x02\x02a\x00", b"\x02\x02\x02b", b"\x00"))  # -2, 4 bytes: ["a", null]; 1: ["b"]; 0
     text = json.dumps({"type": "record", "name": "record", "fields": [ROOT["fields"][2]]}).encode()
-    data = container.write(text, [body, body])
+    data = container.write_container(text, [body, body])
     assert avro.scan(["f"], [FIELDS[2]], read=lambda _: data).collect()["l"].to_list() == [["a", None, "b"]] * 2
 
 

@@ -21,7 +21,7 @@ def alone(data: bytes) -> list[int]:
     """The positions of each dense bitmap, one by one, until one is not sound, not dense, or of other keys."""
     cursor, found = Cursor(data), list[int]()
     keys = None
-    while cursor.left:
+    while cursor.remaining:
         try:
             layout = roaring.read_layout(cursor, "bitmap")
         except Corrupt:
@@ -35,7 +35,7 @@ def alone(data: bytes) -> list[int]:
 
 def dense(count: int) -> list[bytes]:
     generator = np.random.default_rng(count)
-    return [roaring.encode(np.flatnonzero(generator.random(ROWS) < 0.4)) for _ in range(count)]
+    return [roaring.encode_positions(np.flatnonzero(generator.random(ROWS) < 0.4)) for _ in range(count)]
 
 
 def together(data: bytes, most: int) -> tuple[list[int], int]:
@@ -54,7 +54,8 @@ def test_as_many_as_are_sound() -> None:
     whole = b"".join(four)
     assert together(whole, 4) == (alone(whole), 4 * SIZE)
     assert together(whole, 3) == (alone(whole)[:3], 3 * SIZE)
-    for other in (roaring.encode(np.arange(5)), roaring.encode(np.arange(ROWS)), roaring.encode(np.flatnonzero(np.arange(ROWS) % 3 == 0) + 65536)):
+    for positions in (np.arange(5), np.arange(ROWS), np.flatnonzero(np.arange(ROWS) % 3 == 0) + 65536):
+        other = roaring.encode_positions(positions)
         mixed = b"".join([*four[:2], other, *four[2:]])
         assert together(mixed, 5) == (alone(mixed), 2 * SIZE)
         assert together(other + whole, 5) == (alone(other + whole), len(alone(other + whole)) * SIZE)
@@ -78,7 +79,7 @@ def test_damage_ends_them(which: int, at: int) -> None:
 def test_a_bsi_index_of_dense_slices_adds_up_and_says_where_it_is_broken() -> None:
     values = np.random.default_rng(7).integers(0, 1 << 12, ROWS)
     payload = bsi.build(pa.array(values), parse("BIGINT"), {})
-    assert bsi.figures(payload, ROWS).total == int(values.sum())
+    assert bsi.figures(payload, ROWS).value_sum == int(values.sum())
     place = len(payload) - 3 * SIZE - 100
     with pytest.raises(Corrupt, match="slice"):
         bsi.figures(payload[:place] + bytes([payload[place] ^ 1]) + payload[place + 1 :], ROWS)
@@ -87,19 +88,19 @@ def test_a_bsi_index_of_dense_slices_adds_up_and_says_where_it_is_broken() -> No
 @pytest.mark.parametrize("rows", [np.arange(3 * 65536), np.r_[5:65536, 70_000:131_072], np.r_[7:90, 100:65536, 65540:65550, 131_072:190_000], np.arange(9)])
 def test_runs_are_checked_one_beside_the_other_as_alone(rows: np.ndarray) -> None:
     """Whatever a byte of it becomes: what is let through holds as many positions as its heads say, ascending."""
-    whole = roaring.encode(rows)
-    assert roaring.decode(whole).tolist() == rows.tolist()
+    whole = roaring.encode_positions(rows)
+    assert roaring.decode_positions(whole).tolist() == rows.tolist()
     refused = 0
     for at in range(len(whole)):
         for other in {0, 1, 255, whole[at] ^ 1, whole[at] ^ 128} - {whole[at]}:
             damaged = whole[:at] + bytes([other]) + whole[at + 1 :]
             try:
-                found = roaring.layout(damaged)
+                found = roaring.parse_layout(damaged)
             except Corrupt:
                 refused += 1
                 continue
             highs = np.repeat(np.array(found.highs, np.int64), found.cards)
-            positions = roaring.positions_of(found).astype(np.int64)
+            positions = roaring.layout_positions(found).astype(np.int64)
             assert len(positions) == sum(found.cards)
             assert (np.diff(positions) > 0).all()
             assert (positions >> 16 == highs).all(), "every position is in its container"
@@ -108,22 +109,22 @@ def test_runs_are_checked_one_beside_the_other_as_alone(rows: np.ndarray) -> Non
 
 @pytest.mark.parametrize("rows", [1, 2, 5, 4096, 65535, 65536, 65537, 65538, 65536 * 4, ROWS, 1_000_000])
 def test_the_set_of_all_rows_is_known_by_its_bytes(rows: int) -> None:
-    data = roaring.encode(np.arange(rows))
+    data = roaring.encode_positions(np.arange(rows))
     cursor = Cursor(b"\xff" + data + b"\xff", at=1)
-    found = roaring.read_all(cursor, rows)
-    assert found == roaring.rows(rows) if found is not None else cursor.tell == 1
+    found = roaring.read_full_bitmap(cursor, rows)
+    assert found == roaring.full_bitmap(rows) if found is not None else cursor.tell == 1
     assert found is None or cursor.tell == 1 + len(data)
     assert found is not None or rows < 4096  # those of few rows are written in another way
-    for other in (roaring.encode(np.arange(rows + 1)), roaring.encode(np.arange(1, rows + 1)), data[:-1], b""):
+    for other in (roaring.encode_positions(np.arange(rows + 1)), roaring.encode_positions(np.arange(1, rows + 1)), data[:-1], b""):
         cursor = Cursor(other)
-        assert roaring.read_all(cursor, rows) is None
+        assert roaring.read_full_bitmap(cursor, rows) is None
         assert cursor.tell == 0
-    assert roaring.read_all(Cursor(data), 0) is None
+    assert roaring.read_full_bitmap(Cursor(data), 0) is None
 
 
 def test_the_set_of_all_rows_is_not_changed_by_who_gets_it() -> None:
-    data = roaring.encode(np.arange(ROWS))
-    found = roaring.read_all(Cursor(data), ROWS)
+    data = roaring.encode_positions(np.arange(ROWS))
+    found = roaring.read_full_bitmap(Cursor(data), ROWS)
     assert found is not None
     found.discard(7)
-    assert roaring.read_all(Cursor(data), ROWS) == roaring.rows(ROWS)
+    assert roaring.read_full_bitmap(Cursor(data), ROWS) == roaring.full_bitmap(ROWS)

@@ -21,7 +21,7 @@ from lakekit.draw.timeline import FileCounts, History, SnapshotMark
 SIDE = 12
 names = st.text(max_size=12)
 counts = st.none() | st.integers(0, 2**63 - 1)
-kinds = st.sampled_from(tuple(timeline.SIGNS))
+kinds = st.sampled_from(tuple(timeline.MARKER_SIGNS))
 marks = st.builds(
     SnapshotMark,
     id=st.just(0),
@@ -34,7 +34,7 @@ marks = st.builds(
     watermark=st.none() | st.integers(-(2**63), 2**63 - 1),
     user=names,
     tags=st.lists(names, max_size=2).map(tuple),
-    kept_by=st.sampled_from(("", "", "tag", "changelog")),
+    retained_by=st.sampled_from(("", "", "tag", "changelog")),
 )
 
 
@@ -86,16 +86,16 @@ def tags_of(page):
 @pytest.mark.long
 @given(histories, st.booleans())
 def test_every_snapshot_is_in_one_mark_and_merging_is_said(history, by_time):
-    placed = timeline.lay_out(history, by_time=by_time)
+    placed = timeline.lay_out_marks(history, by_time=by_time)
     members = sorted(at for group in placed.groups for at in group.members)
     assert members == list(range(len(history.marks)))
     assert (placed.note != "") == (len(placed.groups) < len(history.marks))
-    assert all(placed.group_of(at) is not None for at in members)
+    assert all(placed.group_at(at) is not None for at in members)
 
 
 @given(histories, st.booleans())
 def test_marks_stand_inside_the_picture_and_apart(history, by_time):
-    placed = timeline.lay_out(history, by_time=by_time)
+    placed = timeline.lay_out_marks(history, by_time=by_time)
     for group in placed.groups:
         assert SIDE / 2 <= group.x * WIDTH <= WIDTH - SIDE / 2
         assert SIDE / 2 <= group.y <= placed.height - SIDE / 2
@@ -109,7 +109,7 @@ def test_marks_stand_inside_the_picture_and_apart(history, by_time):
 
 @given(histories)
 def test_by_time_later_is_never_further_left(history):
-    placed = timeline.lay_out(history, by_time=True)
+    placed = timeline.lay_out_marks(history, by_time=True)
     if placed.by_time:
         place = {at: group.x for group in placed.groups for at in group.members}
         alone = [at for group in placed.groups if len(group.members) == 1 for at in group.members]
@@ -120,7 +120,7 @@ def test_by_time_later_is_never_further_left(history):
 @settings(max_examples=30)
 @given(histories, st.booleans(), st.integers(0, 40))
 def test_nothing_leaves_the_drawing(history, by_time, selected):
-    drawing = timeline.drawing(history, timeline.lay_out(history, by_time=by_time), selected=selected)
+    drawing = timeline.timeline_drawing(history, timeline.lay_out_marks(history, by_time=by_time), selected=selected)
     for shape in drawing.shapes:
         match shape:
             case Rect():
@@ -134,15 +134,15 @@ def test_nothing_leaves_the_drawing(history, by_time, selected):
             case Stroke():
                 assert 0 <= min(shape.x, shape.to_x) <= max(shape.x, shape.to_x) <= WIDTH
                 assert 0 <= min(shape.y, shape.to_y) <= max(shape.y, shape.to_y) <= drawing.height
-    framed = [shape for shape in drawing.shapes if isinstance(shape, Rect) and shape.outline]
+    framed = [shape for shape in drawing.shapes if isinstance(shape, Rect) and shape.is_outline]
     assert len(framed) == (history.find(selected) is not None)
     found = ET.fromstring(svg(drawing))
     buttons = [one for one in found.iter() if one.get("role") == "button"]
-    assert len(buttons) == len(timeline.lay_out(history, by_time=by_time).groups)
+    assert len(buttons) == len(timeline.lay_out_marks(history, by_time=by_time).groups)
 
 
 def test_a_picture_has_the_colours_of_its_kinds():
-    found = Image.open(io.BytesIO(to_png(timeline.drawing(plain(40), timeline.lay_out(plain(40)), selected=3)))).convert("RGB")
+    found = Image.open(io.BytesIO(to_png(timeline.timeline_drawing(plain(40), timeline.lay_out_marks(plain(40)), selected=3)))).convert("RGB")
     colors = {color for _, color in found.getcolors(1 << 24)}
     assert {(0x3B, 0x82, 0xC4), (0x75, 0x70, 0xB3)} <= colors
 
@@ -150,22 +150,22 @@ def test_a_picture_has_the_colours_of_its_kinds():
 @pytest.mark.parametrize("by_time", [False, True])
 def test_two_thousand_snapshots_are_at_most_1500_marks(by_time):
     history = plain(2000)
-    placed = timeline.lay_out(history, by_time=by_time)
+    placed = timeline.lay_out_marks(history, by_time=by_time)
     assert len(placed.groups) <= timeline.MAX_MARKS
     assert placed.note.startswith(f"2 000 snapshots drawn as {humanize.format_count(len(placed.groups))} marks")
     # of four snapshots one compacts: the marks that stand for several say so
-    drawn = timeline.kinds_of(history, placed)
+    drawn = timeline.group_kinds(history, placed)
     for group, kind in zip(placed.groups, drawn, strict=True):
         assert kind == ("COMPACT" if any(at % 4 == 2 for at in group.members) else "APPEND")
         if len(group.members) > 1:
-            assert timeline.group_hint(history, group).startswith(f"{len(group.members)} snapshots, ")
-    drawing = timeline.drawing(history, placed, selected=2000)
+            assert timeline.group_tooltip(history, group).startswith(f"{len(group.members)} snapshots, ")
+    drawing = timeline.timeline_drawing(history, placed, selected=2000)
     assert placed.note in drawing.description
 
 
 @given(histories)
 def test_steps_are_as_high_as_their_share_of_rows(history):
-    placed = timeline.lay_out(history)
+    placed = timeline.lay_out_marks(history)
     steps = [shape for shape in timeline.background_shapes(history, placed) if isinstance(shape, Rect)]
     most = max((mark.row_count or 0 for mark in history.marks), default=0)
     for at, group in enumerate(placed.groups):
@@ -177,14 +177,14 @@ def test_steps_are_as_high_as_their_share_of_rows(history):
 
 
 def test_1500_snapshots_are_a_mark_each():
-    placed = timeline.lay_out(plain(1500))
+    placed = timeline.lay_out_marks(plain(1500))
     assert len(placed.groups) == 1500
     assert placed.note == ""
 
 
 @given(histories, st.integers(12, 140), st.integers(0, 40))
 def test_the_timeline_in_characters(history, width, selected):
-    drawn = timeline.text(history, width=width, selected=selected).split("\n")
+    drawn = timeline.timeline_text(history, width=width, selected=selected).split("\n")
     assert all(humanize.display_width(line) <= width for line in drawn)
     assert all(line.isprintable() for line in drawn)
     signs = sum(line.count(sign) for line in drawn[2:] for sign in "●◆■▲○◇□△" if line.startswith(" "))
@@ -197,13 +197,13 @@ def test_the_timeline_as_it_looks():
     history = History(
         table="orders",
         marks=(
-            SnapshotMark(id=2, kind="APPEND", time_ms=1_700_000_000_000, schema_id=0, row_count=10, tags=("v1",), kept_by="tag"),
+            SnapshotMark(id=2, kind="APPEND", time_ms=1_700_000_000_000, schema_id=0, row_count=10, tags=("v1",), retained_by="tag"),
             SnapshotMark(id=3, kind="APPEND", time_ms=1_700_000_060_000, schema_id=0, row_count=20),
             SnapshotMark(id=4, kind="COMPACT", time_ms=1_700_000_120_000, schema_id=1, row_count=15),
         ),
         newest_schema_id=2,
     )
-    assert timeline.text(history, selected=4).split("\n") == [
+    assert timeline.timeline_text(history, selected=4).split("\n") == [
         "orders · 2 snapshots and 1 expired · 2023-11-14 22:13:20Z .. 22:15:20Z",
         "● APPEND  ◆ COMPACT  █ 20 stored rows",
         " ○───●───◆",
@@ -213,13 +213,13 @@ def test_the_timeline_as_it_looks():
         "schema 1 from snapshot 4, schema 2 waits for its first snapshot",
         "1 expired snapshot kept by tags",
     ]
-    assert timeline.hint(history.marks[0]) == "2 APPEND · 2023-11-14 22:13:20Z · 10 rows · schema 0 · tag v1 · expired: a tag keeps it"
-    assert timeline.detail(history.marks[2], FileCounts(live_count=12, added_count=3, removed_count=1204))[6] == "12 (+3 -1 204)"
+    assert timeline.snapshot_tooltip(history.marks[0]) == "2 APPEND · 2023-11-14 22:13:20Z · 10 rows · schema 0 · tag v1 · expired: a tag keeps it"
+    assert timeline.detail_row(history.marks[2], FileCounts(live_count=12, added_count=3, removed_count=1204))[6] == "12 (+3 -1 204)"
 
 
 @given(histories)
 def test_tags_and_schemas_are_told_or_counted(history):
-    said = timeline.notes(history, limit=3)
+    said = timeline.history_notes(history, limit=3)
     tags = sum(len(mark.tags) for mark in history.marks)
     line = next((line for line in said if line.startswith("tags: ")), "")
     assert (line != "") == (tags > 0)
@@ -231,8 +231,8 @@ def test_tags_and_schemas_are_told_or_counted(history):
     marks, st.none() | st.text(max_size=9) | st.builds(FileCounts, live_count=st.integers(0, 9), added_count=st.integers(0, 9), removed_count=st.integers(0, 9))
 )
 def test_any_snapshot_can_be_told(mark, files):
-    assert len(timeline.detail(mark, files)) == len(timeline.DETAIL)
-    assert timeline.hint(mark).isprintable()
+    assert len(timeline.detail_row(mark, files)) == len(timeline.DETAIL_COLUMNS)
+    assert timeline.snapshot_tooltip(mark).isprintable()
 
 
 # ---- manifests ------------------------------------------------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ def trees(draw, most=30):
         lists.append(ListFact(kind=which, name=draw(names), manifests=named, error=draw(st.sampled_from(("", "", "gone"))) if not found else ""))
     found = tuple(timeline.replace(one, name=f"index-{at}-{one.name}") for at, one in enumerate(draw(st.lists(indexes, max_size=28))))
     manifest = draw(names.filter(bool)) if found else ""
-    return ManifestTree(table=draw(names), snapshot_id=7, kind="APPEND", lists=tuple(lists), index_manifest=manifest, indexes=found, filter=draw(names))
+    return ManifestTree(table=draw(names), snapshot_id=7, kind="APPEND", lists=tuple(lists), index_manifest=manifest, indexes=found, filter_text=draw(names))
 
 
 def every(tree):
@@ -290,8 +290,8 @@ def test_a_row_for_each_manifest_or_a_count_of_the_rest(tree, data):
     said = [row.cells[0][1] for row in placed.rows if row.key.startswith(manifests.MORE_PREFIX)]
     left = sum(int("".join(letter for letter in line.partition("more")[0] if letter.isdigit())) for line in said)
     assert len(keys) + left == len(known)
-    assert [row.top for row in placed.rows] == [at * manifests.ROW for at in range(len(placed.rows))]
-    assert placed.height == len(placed.rows) * manifests.ROW
+    assert [row.top for row in placed.rows] == [at * manifests.ROW_HEIGHT for at in range(len(placed.rows))]
+    assert placed.height == len(placed.rows) * manifests.ROW_HEIGHT
 
 
 @given(trees())
@@ -316,19 +316,19 @@ def test_bars_are_shares_of_the_longest(tree):
 @given(trees(most=30), st.data())
 def test_nothing_leaves_the_picture_of_the_tree(tree, data):
     selected = data.draw(st.sampled_from(["", *every(tree)]))
-    drawing = manifests.drawing(tree, manifests.layout_tree(tree, selected=selected), selected=selected)
+    drawing = manifests.tree_drawing(tree, manifests.layout_tree(tree, selected=selected), selected=selected)
     for shape in drawing.shapes:
         if isinstance(shape, (Rect, Marker)):
             left, width = (shape.x, shape.width) if isinstance(shape, Rect) else (shape.x - shape.size / 2, shape.size)
             assert left >= 0
             assert left + width <= WIDTH + 0.01
-    assert sum(isinstance(shape, Rect) and shape.outline for shape in drawing.shapes) == (selected != "")
+    assert sum(isinstance(shape, Rect) and shape.is_outline for shape in drawing.shapes) == (selected != "")
     ET.fromstring(svg(drawing))
 
 
 @given(trees(), st.integers(20, 140), st.integers(1, 9))
 def test_the_tree_in_characters(tree, width, first):
-    drawn = manifests.text(tree, width=width, first=first).split("\n")
+    drawn = manifests.tree_text(tree, width=width, first=first).split("\n")
     assert all(humanize.display_width(line) <= width for line in drawn)
     assert all(line.isprintable() for line in drawn)
     for listed in tree.lists:
@@ -354,9 +354,9 @@ entries = st.builds(
 
 @given(trees(most=8), st.lists(entries, max_size=9), st.integers(0, 99))
 def test_tables_are_tables_and_nothing_else(tree, found, more):
-    hostile = timeline.replace(tree, table=HOSTILE, filter=tree.filter and HOSTILE)
+    hostile = timeline.replace(tree, table=HOSTILE, filter_text=tree.filter_text and HOSTILE)
     pages = [manifests.tree_html(hostile), *(manifests.index_html(one) for one in tree.indexes)]
-    pages.append(manifests.entries_html(HOSTILE, None, found, len(found) + more, filtered=bool(tree.filter), limit=5))
+    pages.append(manifests.entries_html(HOSTILE, None, found, len(found) + more, filtered=bool(tree.filter_text), limit=5))
     for page in pages:
         parser = tags_of(page)
         assert set(parser.found) <= {"table", "caption", "b", "thead", "tbody", "tr", "th", "td", "p"}
@@ -382,10 +382,10 @@ def test_the_tree_as_it_looks():
         lists=(ListFact(kind="base", name="manifest-list-a1", manifests=(fact,)), ListFact(kind="delta", name="manifest-list-b7", manifests=(changed,))),
         index_manifest="index-manifest-2",
         indexes=(index,),
-        filter="dt < 'x'",
-        files_read=3,
+        filter_text="dt < 'x'",
+        selected_file_count=3,
     )
-    assert manifests.text(tree).split("\n") == [
+    assert manifests.tree_text(tree).split("\n") == [
         "orders at snapshot 7 (APPEND) · 2 manifests · 427 entries · 86.2 KiB",
         "filter dt < 'x': 1 of 2 manifests opened, 3 files read",
         " base      manifest-list-a1 · 1 manifest, 412 entries",
@@ -395,13 +395,14 @@ def test_the_tree_as_it_looks():
         " index     index-manifest-2 · 1 index file",
         "   └─ index-7               2 deletion vectors, 1 203 rows  bucket 0  90 B",
     ]
-    assert manifests.hint(changed) == "manifest-44 · +3 -12 · dt 2024-03-31, L0..5 · 2.2 KiB · schema 0 · skipped: dt"
+    assert manifests.manifest_tooltip(changed) == "manifest-44 · +3 -12 · dt 2024-03-31, L0..5 · 2.2 KiB · schema 0 · skipped: dt"
     assert manifests.entries_title("manifest-44", changed, 15) == "entries of manifest-44: 3 files added, 12 files removed"
 
 
 def test_a_long_name_leaves_room_for_what_is_said_after_it():
     long = "orders_" + "x" * 200
-    for said in (timeline.title(History(table=long, marks=plain(7).marks)), manifests.title(ManifestTree(table=long, snapshot_id=7, lists=(), kind="APPEND"))):
+    tree = ManifestTree(table=long, snapshot_id=7, lists=(), kind="APPEND")
+    for said in (timeline.timeline_title(History(table=long, marks=plain(7).marks)), manifests.tree_title(tree)):
         assert said.startswith("orders_xxx")
         assert "…" in said
         assert len(said) < 110

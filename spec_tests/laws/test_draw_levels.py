@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from lakekit.draw import levels
 from lakekit.draw.humanize import format_size
-from lakekit.draw.level_layout import BucketState, LevelFile, LevelQuery, axis_of, order_of, with_row_number_bounds
-from lakekit.draw.levels import LEFT, RIGHT, picture
+from lakekit.draw.level_layout import BucketState, LevelFile, LevelQuery, build_axis, key_sort_key, with_row_number_bounds
+from lakekit.draw.levels import LEFT_SHARE, RIGHT_SHARE, build_picture
 from lakekit.draw.shapes import TextShape, svg
 
 FEW = settings(max_examples=settings.default.max_examples // 2, suppress_health_check=[HealthCheck.too_slow])
@@ -47,13 +47,13 @@ def key_lists(draw, *, most=30):
 
 @given(key_lists())
 def test_order_on_the_axis_is_the_order_of_keys(keys):
-    axis = axis_of(keys)
-    cells = [(axis.start(key), axis.end(key)) for key in sorted(keys, key=order_of)]
+    axis = build_axis(keys)
+    cells = [(axis.start(key), axis.end(key)) for key in sorted(keys, key=key_sort_key)]
     assert all(0 <= start <= end <= 1 for start, end in cells)
     for (start, end), (after, _) in pairwise(sorted(set(cells))):
         assert start <= end <= after
-    for one, two in pairwise(sorted(keys, key=order_of)):
-        assert order_of(one) == order_of(two) or axis.end(one) <= axis.start(two)
+    for one, two in pairwise(sorted(keys, key=key_sort_key)):
+        assert key_sort_key(one) == key_sort_key(two) or axis.end(one) <= axis.start(two)
         assert axis.start(one) <= axis.start(two)
     assert (axis.start(axis.keys[0]), axis.end(axis.keys[-1])) == (0, 1)
 
@@ -61,35 +61,35 @@ def test_order_on_the_axis_is_the_order_of_keys(keys):
 @given(key_lists(), st.data())
 def test_a_probe_stands_between_its_neighbours(keys, data):
     bounds = data.draw(st.lists(st.sampled_from(keys), min_size=1))
-    axis = axis_of(bounds)
-    places = [axis.middle(key) for key in sorted(keys, key=order_of)]
+    axis = build_axis(bounds)
+    places = [axis.middle(key) for key in sorted(keys, key=key_sort_key)]
     assert places == sorted(places)
     for key in keys:
-        assert axis.holds(key) == (order_of(axis.keys[0]) <= order_of(key) <= order_of(axis.keys[-1]))
+        assert axis.is_in_range(key) == (key_sort_key(axis.keys[0]) <= key_sort_key(key) <= key_sort_key(axis.keys[-1]))
         for low, high in zip(bounds, reversed(bounds), strict=True):
-            inside = order_of(low) <= order_of(key) <= order_of(high)
+            inside = key_sort_key(low) <= key_sort_key(key) <= key_sort_key(high)
             assert not inside or axis.start(low) <= axis.middle(key) <= axis.end(high)
         assert 0 <= axis.middle(key[:1]) <= 1
 
 
 def test_places_by_value_and_by_rank():
-    by_value = axis_of([(0,), (10,), (99,)])
+    by_value = build_axis([(0,), (10,), (99,)])
     assert by_value.column == 0
     assert (by_value.start((10,)), by_value.end((10,))) == (0.1, 0.11)
     assert 0.45 < by_value.middle((50,)) < 0.55
-    by_day = axis_of([("x", date(2024, 1, 1)), ("x", date(2024, 1, 2)), ("x", date(2024, 1, 5))])
+    by_day = build_axis([("x", date(2024, 1, 1)), ("x", date(2024, 1, 2)), ("x", date(2024, 1, 5))])
     assert (by_day.column, by_day.starts) == (1, (0.0, 0.2, 0.8))
-    assert axis_of([("a",), ("b",), ("zzz",)]).starts == (0, 1 / 3, 2 / 3)
-    assert axis_of([("a",), ("b",)]).column is None
-    together = axis_of([(1, "a"), (1, "b"), (2, "a")])
+    assert build_axis([("a",), ("b",), ("zzz",)]).starts == (0, 1 / 3, 2 / 3)
+    assert build_axis([("a",), ("b",)]).column is None
+    together = build_axis([(1, "a"), (1, "b"), (2, "a")])
     assert together.starts == (0, 0.25, 0.5)
-    assert axis_of([(1.5,), (math.inf,)]).column is None
-    assert axis_of([(Decimal("0.10"),), (Decimal("0.20"),), (Decimal("0.50"),)]).starts == (0, 0.25, 1)
-    assert axis_of([(time(0),), (time(6),), (time(12),)]).starts == (0, 0.5, 1)
+    assert build_axis([(1.5,), (math.inf,)]).column is None
+    assert build_axis([(Decimal("0.10"),), (Decimal("0.20"),), (Decimal("0.50"),)]).starts == (0, 0.25, 1)
+    assert build_axis([(time(0),), (time(6),), (time(12),)]).starts == (0, 0.5, 1)
     start = datetime(2024, 1, 1, tzinfo=UTC)
-    assert axis_of([(start,), (start + timedelta(hours=1),), (start + timedelta(hours=4),)]).starts == (0, 0.25, 1)
-    assert axis_of([(b"\x00",), (None,), (b"\xff",)]).keys[0] == (None,)
-    assert axis_of([]).middle((1,)) == 0
+    assert build_axis([(start,), (start + timedelta(hours=1),), (start + timedelta(hours=4),)]).starts == (0, 0.25, 1)
+    assert build_axis([(b"\x00",), (None,), (b"\xff",)]).keys[0] == (None,)
+    assert build_axis([]).middle((1,)) == 0
 
 
 # ---- pictures -------------------------------------------------------------------------------------------------------------------------------
@@ -137,11 +137,11 @@ def overlaps(one, two):
 @FEW
 @given(st.lists(states(), min_size=1, max_size=2), st.none() | st.integers(-10, 510))
 def test_boxes_stay_inside_and_never_overlap(some, probe):
-    found = picture("a <bucket>", some, query=LevelQuery(probe=None if probe is None else (probe,)))
+    found = build_picture("a <bucket>", some, query=LevelQuery(probe=None if probe is None else (probe,)))
     for box in found.boxes:
-        assert LEFT - 1e-9 <= box.left <= box.left + box.width <= 1 - RIGHT + 1e-9
+        assert LEFT_SHARE - 1e-9 <= box.left <= box.left + box.width <= 1 - RIGHT_SHARE + 1e-9
         assert 0 <= box.top < box.top + box.height <= found.height
-        assert 0 <= box.deleted_fraction <= 1
+        assert 0 <= box.obsolete_fraction <= 1
     for at, one in enumerate(found.boxes):
         assert not any(overlaps(one, two) for two in found.boxes[at + 1 :])
     assert len({box.key for box in found.boxes}) == len(found.boxes)
@@ -153,7 +153,7 @@ def test_boxes_stay_inside_and_never_overlap(some, probe):
 @FEW
 @given(st.lists(states(), min_size=1, max_size=2))
 def test_boxes_stand_in_the_order_of_keys_and_of_age(some):
-    found = picture("bucket", some)
+    found = build_picture("bucket", some)
     for at, state in enumerate(some):
         boxes = {box.files[0].name: box for box in found.boxes if box.key == (f"{at}/" if at else "") + box.files[0].name}
         assert set(boxes) == {file.name for file in state.files}
@@ -172,7 +172,7 @@ def test_boxes_stand_in_the_order_of_keys_and_of_age(some):
 @FEW
 @given(states())
 def test_totals_add_up(state):
-    found = picture("bucket", [state])
+    found = build_picture("bucket", [state])
     said = [mark.text for mark in found.shapes if isinstance(mark, TextShape)]
     for level in {file.level for file in state.files}:
         here = [file.size_bytes for file in state.files if file.level == level]
@@ -186,7 +186,7 @@ def test_totals_add_up(state):
 @FEW
 @given(states())
 def test_higher_boxes_are_larger_files(state):
-    boxes = [box for box in picture("bucket", [state]).boxes if not box.key.startswith("removed/")]
+    boxes = [box for box in build_picture("bucket", [state]).boxes if not box.key.startswith("removed/")]
     for one in boxes:
         for two in boxes:
             if one.files[0].size_bytes < two.files[0].size_bytes:
@@ -196,7 +196,7 @@ def test_higher_boxes_are_larger_files(state):
 @FEW
 @given(states())
 def test_looks_say_what_is_read_added_and_removed(state):
-    for box in picture("bucket", [state]).boxes:
+    for box in build_picture("bucket", [state]).boxes:
         name = box.files[0].name
         if box.key.startswith("removed/"):
             assert (box.state, name in {file.name for file in state.removed_files}) == ("removed", True)
@@ -210,7 +210,7 @@ def test_looks_say_what_is_read_added_and_removed(state):
 @FEW
 @given(st.lists(states(), min_size=1, max_size=2), st.integers(16, 30))
 def test_merging_keeps_every_file(some, limit):
-    found = picture("bucket", some, limit=limit)
+    found = build_picture("bucket", some, limit=limit)
     every = [file for state in some for file in (*state.files, *state.removed_files)]
     assert sorted(file.name for box in found.boxes for file in box.files) == sorted(file.name for file in every)
     assert (len(every) > limit) == bool(found.merge_note)
@@ -230,8 +230,8 @@ def test_many_files_stay_few_boxes_and_the_read_ones_alone():
     files = tuple(
         LevelFile(name=f"data-{number}", level=5, low=(number * 10,), high=(number * 10 + 9,), size_bytes=100, row_count=10) for number in range(10_000)
     )
-    found = picture("bucket", [BucketState(snapshot_id=1, files=files, opened_names=frozenset({"data-5000", "data-77"}))])
-    assert len(found.boxes) <= levels.LIMIT
+    found = build_picture("bucket", [BucketState(snapshot_id=1, files=files, opened_names=frozenset({"data-5000", "data-77"}))])
+    assert len(found.boxes) <= levels.MAX_BOXES
     assert [box.name for box in found.boxes if box.state == "lit"] == ["data-77", "data-5000"]
     assert "10 000 files" in found.merge_note
 
@@ -242,31 +242,31 @@ def test_every_door_escapes_names_and_says_everything(state, is_append):
     hostile = tuple(replace(file, name=f"<script>alert({at})</script>") for at, file in enumerate(state.files))
     state = replace(state, files=hostile)
     title = "<b>bucket</b>"
-    found = picture(title, [state], is_append=is_append)
-    for page in (svg(levels.drawing(found)), levels.as_html(title, [state], is_append=is_append)):
+    found = build_picture(title, [state], is_append=is_append)
+    for page in (svg(levels.to_drawing(found)), levels.levels_html(title, [state], is_append=is_append)):
         assert "<script" not in page
         assert "<b>bucket" not in page
-    drawn = levels.drawing(found)
+    drawn = levels.to_drawing(found)
     assert (drawn.width, drawn.height) == (880, found.height)
-    assert "script" in levels.as_text(title, [replace(state, added_names=frozenset(file.name for file in hostile))]) or not hostile
+    assert "script" in levels.levels_text(title, [replace(state, added_names=frozenset(file.name for file in hostile))]) or not hostile
 
 
 def test_unknown_keys_take_the_whole_axis():
     known = LevelFile(name="known", level=0, low=(5,), high=(6,), size_bytes=1, row_count=1)
     unknown = LevelFile(name="unknown", level=0, low=None, high=None, size_bytes=1, row_count=1)
-    boxes = {box.name: box for box in picture("bucket", [BucketState(snapshot_id=1, files=(known, unknown))]).boxes}
-    assert math.isclose(boxes["unknown"].width, 1 - LEFT - RIGHT)
+    boxes = {box.name: box for box in build_picture("bucket", [BucketState(snapshot_id=1, files=(known, unknown))]).boxes}
+    assert math.isclose(boxes["unknown"].width, 1 - LEFT_SHARE - RIGHT_SHARE)
     assert "keys unknown" in boxes["unknown"].hint
-    assert picture("nothing", [BucketState(snapshot_id=None, files=())]).boxes == ()
-    assert "no files" in picture("nothing", [BucketState(snapshot_id=None, files=())]).description
+    assert build_picture("nothing", [BucketState(snapshot_id=None, files=())]).boxes == ()
+    assert "no files" in build_picture("nothing", [BucketState(snapshot_id=None, files=())]).description
 
 
 def test_files_of_an_append_table_stand_in_the_order_of_writing():
     made = [LevelFile(name=f"{number}", level=0, low=None, high=None, size_bytes=1, row_count=rows) for number, rows in enumerate((10, 0, 30))]
     ordered = with_row_number_bounds(made)
     assert [(file.low, file.high) for file in ordered] == [((0,), (9,)), ((10,), (10,)), ((10,), (39,))]
-    boxes = picture("bucket", [BucketState(snapshot_id=1, files=ordered)], is_append=True).boxes
-    drawn = levels.as_text("bucket", [BucketState(snapshot_id=1, files=ordered)], is_append=True).split("\n")
+    boxes = build_picture("bucket", [BucketState(snapshot_id=1, files=ordered)], is_append=True).boxes
+    drawn = levels.levels_text("bucket", [BucketState(snapshot_id=1, files=ordered)], is_append=True).split("\n")
     assert len(drawn) == 3
     assert drawn[1].endswith("3 B · 3 files")
     assert drawn[2].split() == ["0", "rows", "39"]

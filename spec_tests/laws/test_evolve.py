@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import lakekit as lk
-from lakekit.data_file.schema_evolution import evolution, evolve_column, is_same_type
+from lakekit.data_file.schema_evolution import build_evolution, evolve_column, is_same_type
 from lakekit.errors import Unsupported
 from lakekit.format import casts
 from lakekit.format.polars_types import polars_schema
@@ -138,7 +138,7 @@ def plainly(value, held: DataType, want: DataType):
 @given(changes())
 def test_columns_evolve_as_rows_do(case):
     held, want, rows = case
-    found = evolution(want, held)
+    found = build_evolution(want, held)
     frame = pl.DataFrame([series_of([row[i] for row in rows], field.type, field.name) for i, field in enumerate(held)])
     # what a scan gives: the columns asked for, those no file has as nulls
     missing = [series_of([None] * len(rows), field.type, field.name) for field in found.file_fields if field.name not in frame.columns]
@@ -161,7 +161,7 @@ def test_nothing_stays_nothing_in_parts_that_change():
     want = (Field("r", r, id=9), Field("l", parse("ARRAY<STRING>"), id=1), Field("m", parse("MAP<STRING, BIGINT>"), id=2))
     rows = [[[1, "a"], [1, None], [["k", 1], ["n", None]]], [None, None, None], [[None, None], [], []]]
     frame = pl.DataFrame([series_of([row[i] for row in rows], field.type, field.name) for i, field in enumerate(held)])
-    made = frame.select(evolution(want, held).columns)
+    made = frame.select(build_evolution(want, held).columns)
     assert [list(values) for _, values in rows_of(made, [field.type for field in want])] == [
         [["a", None, 1], ["1", None], [["k", 1], ["n", None]]],
         [None, None, None],
@@ -175,8 +175,8 @@ def test_a_row_that_lost_all_its_parts_for_new_ones_is_null(part, engine):
     held = (Field("r", DataType(root="ROW", fields=(Field("x", parse("INT"), id=10),)), id=0),)
     want = (Field("r", DataType(root="ROW", fields=(Field("y", parse(part), id=11),)), id=0),)
     frame = pl.DataFrame([series_of([[1], None, [None]], held[0].type, "r")])
-    assert evolution(want, held).file_fields == ()  # nothing of it is read
-    made = frame.lazy().with_columns(evolution(want, held).columns).collect(engine=engine)["r"]
+    assert build_evolution(want, held).file_fields == ()  # nothing of it is read
+    made = frame.lazy().with_columns(build_evolution(want, held).columns).collect(engine=engine)["r"]
     assert made.is_null().to_list() == [True, True, True]
     alone = frame.lazy().select(evolve_column(pl.col("r"), held[0].type, want[0].type, casts.CastTarget(column="r"))).collect(engine=engine)["r"]
     assert alone.is_null().to_list() == [True, True, True]
@@ -212,27 +212,27 @@ def test_lists_and_maps_of_rows_that_lost_all_their_parts_are_null(tmp_path, tex
 def test_a_name_that_was_dropped_and_added_again_hides_the_old_values():
     held = (Field("k", parse("INT"), id=0), Field("v", parse("STRING"), id=1))
     want = (Field("k", parse("INT"), id=0), Field("v", parse("STRING"), id=2))
-    found = evolution(want, held)
+    found = build_evolution(want, held)
     assert [field.name for field in found.file_fields] == ["k"]
     assert pl.DataFrame({"k": [1], "v": ["old"]}).select(found.columns).to_dicts() == [{"k": 1, "v": None}]
 
 
 def test_schemas_that_ask_for_the_same_columns_share_a_scan():
     a, b, c = Field("a", parse("INT"), id=0), Field("b", parse("STRING"), id=1), Field("c", parse("INT"), id=2)
-    older, newer = evolution((a, b, c), (a, b)), evolution((a, b, c), (a, b, c))
+    older, newer = build_evolution((a, b, c), (a, b)), build_evolution((a, b, c), (a, b, c))
     assert older.signature == newer.signature
     assert older.is_plain and newer.is_plain
-    assert evolution((a,), (b, a)).is_plain
-    renamed = evolution((Field("a2", parse("INT"), id=0),), (a,))
+    assert build_evolution((a,), (b, a)).is_plain
+    renamed = build_evolution((Field("a2", parse("INT"), id=0),), (a,))
     assert not renamed.is_plain and renamed.signature == (("a", parse("INT")),)
 
 
 def test_changed_map_keys_and_forbidden_casts_are_refused_by_name():
     with pytest.raises(Unsupported, match="keys of map column m") as refusal:
-        evolution((Field("m", parse("MAP<BIGINT, INT>"), id=0),), (Field("m", parse("MAP<INT, INT>"), id=0),))
+        build_evolution((Field("m", parse("MAP<BIGINT, INT>"), id=0),), (Field("m", parse("MAP<INT, INT>"), id=0),))
     assert refusal.value.feature == "schema.map-key-change"
     with pytest.raises(Unsupported, match="was changed from DATE to INT") as refusal:
-        evolution((Field("d", parse("INT"), id=0),), (Field("d", parse("DATE"), id=0),))
+        build_evolution((Field("d", parse("INT"), id=0),), (Field("d", parse("DATE"), id=0),))
     assert refusal.value.feature == "schema.type-change"
 
 

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import polars as pl
 import pytest
 
-from lakekit.bucket.merge_read import expiry_rule
+from lakekit.bucket.merge_read import record_expiration
 from lakekit.columns import KIND, SEQUENCE
-from lakekit.data_file.paths import file_names
+from lakekit.data_file.paths import make_file_names
 from lakekit.data_file.rolling_writer import WriteTarget, write_run
 from lakekit.format.polars_types import polars_type
 from lakekit.model.data_file import NO_STATS
@@ -46,7 +46,7 @@ def test_rows_before_the_oldest_second_go(kind: str, times: list, gone: int, tmp
     written = kind.replace("TIMESTAMP_LTZ(6)", "TIMESTAMP(6) WITH LOCAL TIME ZONE")
     monkeypatch.setattr(histories, "FIELDS", [("k", "INT NOT NULL"), ("s", "STRING NOT NULL"), ("t", written)])
     bucket = histories.created(tmp_path / "t", {"record-level.expire-time": f"{SPAN_S} s", "record-level.time-field": "t"})
-    due = expiry_rule(bucket.ctx, NOW_MS)
+    due = record_expiration(bucket.ctx, NOW_MS)
     assert due is not None
     assert due.oldest_s == OLDEST_S
     count = len(times)
@@ -56,13 +56,13 @@ def test_rows_before_the_oldest_second_go(kind: str, times: list, gone: int, tmp
         held = (held.dt.replace_time_zone("UTC") if "LTZ" in kind else held).cast(dtype)
     system = {SEQUENCE: pl.Series(range(count), dtype=pl.Int64), KIND: pl.Series([0] * count, dtype=pl.Int8)}
     frame = pl.DataFrame({"k": pl.Series(range(count), dtype=pl.Int32), "s": [""] * count, "t": held, **system})
-    assert frame.filter(due.alive()).height == count - gone
-    target = WriteTarget(ctx=bucket.ctx, partition=bytes(12), bucket=0, level=0, source=0, names=file_names(bucket.ctx), keyed=True)
+    assert frame.filter(due.unexpired_condition()).height == count - gone
+    target = WriteTarget(ctx=bucket.ctx, partition=bytes(12), bucket=0, level=0, source=0, names=make_file_names(bucket.ctx), keyed=True)
     [file] = write_run(target, [frame])
-    assert due.is_due(file) == (gone > 0)
-    assert not due.is_due(replace(file, value_stats=NO_STATS))
-    assert not due.is_due(replace(file, value_stats_cols=(), value_stats=NO_STATS))
+    assert due.may_have_expired_rows(file) == (gone > 0)
+    assert not due.may_have_expired_rows(replace(file, value_stats=NO_STATS))
+    assert not due.may_have_expired_rows(replace(file, value_stats_cols=(), value_stats=NO_STATS))
 
 
 def test_nothing_expires_where_nothing_is_said(tmp_path) -> None:
-    assert expiry_rule(histories.created(tmp_path / "t", {}).ctx, NOW_MS) is None
+    assert record_expiration(histories.created(tmp_path / "t", {}).ctx, NOW_MS) is None

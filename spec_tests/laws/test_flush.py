@@ -30,7 +30,7 @@ def arrived(case):
 
 def flushed(case, frame=None):
     try:
-        return flushing.flush(arrived(case) if frame is None else frame, case.rule)
+        return flushing.merge_for_flush(arrived(case) if frame is None else frame, case.rule)
     except LakekitError as refused:
         return refused
 
@@ -86,7 +86,7 @@ def test_deletes_reach_level_0(engine, monkeypatch):
     )
 
     def deletes():
-        return flushing.flush(frame, rule).filter(pl.col("_VALUE_KIND") == 3)["k"].to_list()
+        return flushing.merge_for_flush(frame, rule).filter(pl.col("_VALUE_KIND") == 3)["k"].to_list()
 
     wanted = [1, 2] if engine == "deduplicate" else [1]  # an aggregation keeps the row, and takes its values out
     assert deletes() == wanted
@@ -128,71 +128,71 @@ def test_the_unmerged_rows_are_in_the_order_of_age(case):
 def test_spilled_rows_flush_to_what_unspilled_ones_do(case, data, chunk, memory):
     frame = arrived(case)
     whole = flushed(case, frame)
-    buffer = WriteBuffer(key=case.key, spill=SpillFile(runtime=runtime.REAL_RUNTIME))
+    buffer = WriteBuffer(key=case.key, spill_file=SpillFile(runtime=runtime.REAL_RUNTIME))
     ends = sorted(data.draw(st.lists(st.integers(0, frame.height), max_size=4)))
-    with pytest.MonkeyPatch.context() as patch, closing(buffer.spill):
-        patch.setattr("lakekit.bucket.write_buffer._LEAST_ROWS", chunk)
-        patch.setattr("lakekit.bucket.write_buffer._MOST_ROWS", chunk)
+    with pytest.MonkeyPatch.context() as patch, closing(buffer.spill_file):
+        patch.setattr("lakekit.bucket.write_buffer._MIN_CHUNK_ROWS", chunk)
+        patch.setattr("lakekit.bucket.write_buffer._MAX_CHUNK_ROWS", chunk)
         for start, end in zip([0, *ends], [*ends, frame.height], strict=True):
             buffer.add(frame[start:end])
-            assert buffer.to_disk()
+            assert buffer.spill_to_disk()
             assert buffer.memory_bytes == 0
-        sections = list(buffer.sections(memory))
+        sections = list(buffer.iter_sections(memory))
         assert sum(section.height for section in sections) == frame.height == buffer.row_count
         buffer.clear()
-        assert buffer.spill.live_bytes == 0
+        assert buffer.spill_file.live_bytes == 0
     if isinstance(whole, LakekitError):
         with pytest.raises(LakekitError):  # where several refuse, columns of all keys find another one first than keys do
-            [flushing.flush(section, case.rule) for section in sections]
+            [flushing.merge_for_flush(section, case.rule) for section in sections]
         return
-    parts = [flushing.flush(section, case.rule) for section in sections]
+    parts = [flushing.merge_for_flush(section, case.rule) for section in sections]
     assert pl.concat(parts).equals(whole) or to_dicts(pl.concat(parts)) == to_dicts(whole)
 
 
 @pytest.mark.long
 def test_sections_of_a_spilled_buffer_keep_within_the_memory():
     frame = pl.DataFrame({"k": pl.arange(0, 100_000, eager=True).shuffle(seed=1), "v": pl.arange(0, 100_000, eager=True)})
-    buffer = WriteBuffer(key=("k",), spill=SpillFile(runtime=runtime.REAL_RUNTIME))
+    buffer = WriteBuffer(key=("k",), spill_file=SpillFile(runtime=runtime.REAL_RUNTIME))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lakekit.bucket.write_buffer.CHUNK_BYTES", 16_000)
         for start in range(0, frame.height, 10_000):
             buffer.add(frame[start : start + 10_000])
-            buffer.to_disk()
+            buffer.spill_to_disk()
         sizes, ends = [], []
-        for section in buffer.sections(200_000):
+        for section in buffer.iter_sections(200_000):
             sizes.append(section.estimated_size())
             ends.append((section["k"].min(), section["k"].max()))
     assert len(sizes) > 4
     assert max(sizes) <= 200_000 + 10 * 16_000, "a chunk of every run may hang over"
     assert all(one[1] < other[0] for one, other in pairwise(ends)), "a key is in one section"
-    assert buffer.spill.live_bytes < frame.estimated_size(), "spilled rows are compressed"
+    assert buffer.spill_file.live_bytes < frame.estimated_size(), "spilled rows are compressed"
     buffer.clear()
 
 
 def test_rows_without_key_come_back_as_they_came():
     frame = pl.DataFrame({"v": pl.arange(0, 1000, eager=True).shuffle(seed=1)})
-    buffer = WriteBuffer(key=(), spill=SpillFile(runtime=runtime.REAL_RUNTIME, compression="lz4"))
+    buffer = WriteBuffer(key=(), spill_file=SpillFile(runtime=runtime.REAL_RUNTIME, compression="lz4"))
     for start in range(0, 1000, 300):
         buffer.add(frame[start : start + 300])
-        buffer.to_disk()
-    assert pl.concat(buffer.sections(1)).equals(frame)
-    assert pl.concat(buffer.sections(1)).equals(frame), "sections may be asked for again"
+        buffer.spill_to_disk()
+    assert pl.concat(buffer.iter_sections(1)).equals(frame)
+    assert pl.concat(buffer.iter_sections(1)).equals(frame), "sections may be asked for again"
     buffer.clear()
 
 
 def test_a_full_scratch_file_takes_no_more_and_a_full_disk_is_told():
-    buffer = WriteBuffer(key=(), spill=SpillFile(runtime=runtime.REAL_RUNTIME, max_bytes=1))
+    buffer = WriteBuffer(key=(), spill_file=SpillFile(runtime=runtime.REAL_RUNTIME, max_bytes=1))
     buffer.add(pl.DataFrame({"v": [1]}))
-    assert buffer.to_disk(), "the first run finds the file empty"
+    assert buffer.spill_to_disk(), "the first run finds the file empty"
     buffer.add(pl.DataFrame({"v": [2]}))
-    assert not buffer.to_disk()
+    assert not buffer.spill_to_disk()
     assert buffer.memory_bytes > 0
     buffer.clear()
 
     def full():
         raise OSError(28, "No space left on device")
 
-    broken = WriteBuffer(key=(), spill=SpillFile(runtime=runtime.Runtime(scratch=full)))
+    broken = WriteBuffer(key=(), spill_file=SpillFile(runtime=runtime.Runtime(scratch=full)))
     broken.add(pl.DataFrame({"v": [1]}))
     with pytest.raises(StorageFailed, match="No space left on device"):
-        broken.to_disk()
+        broken.spill_to_disk()

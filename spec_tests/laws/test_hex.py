@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 import lakekit as lk
 from lakekit.codec import binary_row, binary_value, index_files
-from lakekit.codec.cursor import UNREAD_LABEL, Cursor, FieldSpan, SpanRecorder, leaves
+from lakekit.codec.cursor import UNREAD_LABEL, Cursor, FieldSpan, SpanRecorder, innermost_spans
 from lakekit.draw import hexdump as draw
 from lakekit.inspection.hexdump_formats import FORMATS
 from lakekit.testing.fixtures import fixtures
@@ -86,7 +86,7 @@ def test_rows_of_every_type_are_covered_and_decoded_as_without_marks(chosen):
     marks = SpanRecorder()
     read = binary_value.decode_row(binary_value.BoundedSlice.read_remaining(Cursor(row, spans=marks)), types)
     assert repr(read) == repr(binary_row.decode(row, types))
-    found = leaves(marks.spans, len(row))
+    found = innermost_spans(marks.spans, len(row))
     assert sum(mark.length for mark in found) == len(row)
     assert all(mark.field != UNREAD_LABEL for mark in found)
 
@@ -96,7 +96,7 @@ def test_rows_of_every_type_are_covered_and_decoded_as_without_marks(chosen):
 def test_vectors_say_all_their_positions(sets, bits):
     vectors = [index_files.np.array(sorted(one % 2**32 if bits == 32 else one for one in some), "u8") for some in sets]
     vectors = [index_files.np.unique(one) for one in vectors]
-    data, _ = index_files.write_file(vectors, bits)
+    data, _ = index_files.encode_vector_file(vectors, bits)
     shown = lk.hex(data, format="deletion_vectors")
     covered(shown)
     for number, wanted in enumerate(vectors):
@@ -107,7 +107,7 @@ def test_vectors_say_all_their_positions(sets, bits):
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12)), max_size=12), st.integers(0, 36))
 def test_leaves_are_disjoint_and_whole(ranges, size):
-    found = leaves([FieldSpan(offset, length, str(i), i) for i, (offset, length) in enumerate(ranges)], size)
+    found = innermost_spans([FieldSpan(offset, length, str(i), i) for i, (offset, length) in enumerate(ranges)], size)
     at = 0
     for mark in found:
         assert mark.offset == at < mark.end
@@ -130,8 +130,8 @@ def test_lines_show_every_byte_or_say_how_many_they_leave_out(data, start, lines
     cuts = sorted({0, len(data), *chosen.draw(st.lists(st.integers(0, len(data)), max_size=6))})
     marks = [FieldSpan(low, high - low, f"field {low}", None) for low, high in pairwise(cuts)]
     at = start // 16 * 16
-    for low, high in draw.rows(data, marks, lines, start):
+    for low, high in draw.line_ranges(data, marks, lines, start):
         assert low == at < high <= len(data)
         at = high
-    text = draw.text("heading", data, marks, start=start, lines=lines, width=width)
+    text = draw.hexdump_text("heading", data, marks, start=start, lines=lines, width=width)
     assert all(len(line) <= width for line in text.splitlines())

@@ -51,7 +51,7 @@ TEXTS = {"DATE": "2024-02-29", "TIME": "12:00:00", "TIMESTAMP": "2024-02-29 12:0
 def changes_of(types):
     """Pairs of types that a column may change between; moments become times of day that no reader takes."""
     pairs = [(a, b) for a in types for b in VALUES if a != b and not (a.startswith("TIMESTAMP") and b.startswith("TIME("))]
-    return [(a, b) for a, b in pairs if apply_changes.is_allowed(parse(a), parse(b), explicit=True)]
+    return [(a, b) for a, b in pairs if apply_changes.is_cast_allowed(parse(a), parse(b), explicit=True)]
 
 
 def is_indexed(kind, text):

@@ -159,7 +159,7 @@ def test_conditions_over_several_columns(data: st.DataObject) -> None:
             return any(holds(p, i) for p in part.parts)
         return matches(columns[part.column][i], part.op, known[id(part)])
 
-    found = evaluate(index_container.encode(indexes), predicate, types, count)
+    found = evaluate(index_container.encode_container(indexes), predicate, types, count)
     assert rows_of(found, count) >= {i for i in range(count) if holds(predicate, i)}
 
 
@@ -225,7 +225,7 @@ def test_bounds_of_one_column_are_one_question(data: st.DataObject) -> None:
         index: Any = plugins.load("file_index", kind)
         if t.root in index.TYPES and not (kind == "range-bitmap" and t.root.startswith("TIMESTAMP") and (t.precision or 0) > 6):
             payloads[kind] = index.build(arrow.array_of(column, t), t, {})
-    container = index_container.encode({"c": payloads})
+    container = index_container.encode_container({"c": payloads})
     bounds = [(op, value) for op in data.draw(st.lists(st.sampled_from(["<", "<=", ">", ">="]), min_size=2, max_size=4)) for value in [data.draw(values(t))]]
     parts = tuple(Leaf("c", op, (literal(value, t),)) for op, value in bounds)
     found = rows_of(evaluate(container, And(parts), {"c": t}, len(column)), len(column))
@@ -237,7 +237,7 @@ def test_indexes_are_asked_until_one_knows_the_rows(monkeypatch: pytest.MonkeyPa
     """Both bounds of a range at once, and no other index once those rows are known: they are dearer than the rows of a small file."""
     t, asked = parse("INT"), list[str]()
     payloads = {kind: plugins.load("file_index", kind).build(pa.array(range(9), pa.int32()), t, {"items": "9"}) for kind in sorted(OPTIONS)}
-    container = index_container.encode({"c": payloads})
+    container = index_container.encode_container({"c": payloads})
     for kind in ("bitmap", "bsi", "range-bitmap"):
         index: Any = plugins.load("file_index", kind)
         monkeypatch.setattr(index, "rows", lambda *given, rows=index.rows, kind=kind: asked.append(kind) or rows(*given))

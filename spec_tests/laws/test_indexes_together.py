@@ -30,7 +30,7 @@ SAYS = [(name, options) for name in ASKED for options in OPTIONS[name]]
 
 def container(name: str, column: list[Any], t: DataType, options: dict[str, str]) -> bytes:
     index: Any = plugins.load("file_index", name)
-    return index_container.encode({"c": {name: index.build(arrow.array_of(column, t), t, options)}})
+    return index_container.encode_container({"c": {name: index.build(arrow.array_of(column, t), t, options)}})
 
 
 def many_of(containers: Sequence[bytes], counts: Sequence[int]) -> Containers:
@@ -93,7 +93,7 @@ def test_only_what_every_row_must_satisfy_is_looked_at() -> None:
     t = parse("INT")
     types = {"c": t, "d": t}
     build: Any = plugins.load("file_index", "bloom-filter").build
-    both = index_container.encode(
+    both = index_container.encode_container(
         {"c": {"bloom-filter": build(pa.array([1, 2], pa.int32()), t, FEW)}, "d": {"bloom-filter": build(pa.array([3, 4], pa.int32()), t, FEW)}}
     )
     no, yes = Leaf("c", "=", (7,)), Leaf("d", "=", (3,))
@@ -109,7 +109,9 @@ def test_containers_of_many_heads() -> None:
     t = parse("BIGINT")
     build: Any = plugins.load("file_index", "bloom-filter").build
     made = [
-        index_container.encode({name: {"bloom-filter": build(pa.array(range(at, at + 3), pa.int64()), t, FEW)} for name in ("c", "x" * at)[: 1 + at % 2]})
+        index_container.encode_container(
+            {name: {"bloom-filter": build(pa.array(range(at, at + 3), pa.int64()), t, FEW)} for name in ("c", "x" * at)[: 1 + at % 2]}
+        )
         for at in range(6)
     ]
     assert together([*made, b"", b"\0" * 40], [3] * 8, Leaf("c", "=", (2,)), {"c": t}) == [False, False, False, True, True, True, False, False]

@@ -40,11 +40,11 @@ def buckets(handle):
     """Every bucket of the newest snapshot."""
     snapshot = snapshots.latest(handle)
     live = manifest_reader.read_live_entries(handle, snapshot)
-    standing = SnapshotBuckets.of(handle, snapshot)
+    standing = SnapshotBuckets.at_snapshot(handle, snapshot)
     places = dict.fromkeys(zip(live.column("partition").to_pylist(), live.column("bucket").to_pylist(), strict=True))
     for partition, bucket in places:
-        restored = standing.bucket(partition, bucket)
-        vectors = BucketDeletionVectors.restored(handle, partition, bucket, restored.vectors)
+        restored = standing.restore_bucket(partition, bucket)
+        vectors = BucketDeletionVectors.restore(handle, partition, bucket, restored.vectors)
         yield partition, bucket, restored, vectors
 
 
@@ -90,7 +90,7 @@ def test_a_lookup_finds_what_a_walk_through_the_levels_finds(name, tables_path):
 
 def rows_of(handle, partition, bucket, file):
     older = LookupLevels(ctx=handle, partition=partition, bucket=bucket, runs=())
-    return scan_files(handle, [file], [older.path(file)], handle.schema.key_fields).collect()
+    return scan_files(handle, [file], [older.file_path(file)], handle.schema.key_fields).collect()
 
 
 def stranger(keys):
@@ -150,18 +150,18 @@ def test_vectors_are_written_as_they_are_read(name, bits, tables_path, tmp_path)
         (new,), old = vectors.write()
         assert [one.file_name for one in old] == [one.file_name for one in restored.vectors]
         entry = IndexManifestEntry(**{name: getattr(new, name) for name in new.__slots__}, partition=partition, bucket=bucket)
-        again = deletion_vector_reader.load(handle, {part.file_name: entry for part in new.ranges})
+        again = deletion_vector_reader.load_positions(handle, {part.file_name: entry for part in new.ranges})
         want = before | {file.name: sorted({0, 1, *before.get(file.name, ())})}
         assert {name: positions.tolist() for name, positions in again.items()} == {name: held for name, held in want.items() if held}
         assert new.row_count == len(new.ranges)
         vectors.mark({file.name: np.array([1])})
         assert vectors.write() == ((), ()), "a row is deleted once"
-        vectors.forget([*before, file.name, "no such file"])
+        vectors.remove_files([*before, file.name, "no such file"])
         (empty,), (replaced,) = vectors.write()
         assert (replaced, empty.row_count, empty.ranges, empty.file_size_bytes) == (new, 0, (), 1)
-        vectors.discard([new, empty])
+        vectors.delete_files([new, empty])
         with pytest.raises(FileMissing):
-            deletion_vector_reader.load(handle, {part.file_name: entry for part in new.ranges})
+            deletion_vector_reader.load_positions(handle, {part.file_name: entry for part in new.ranges})
         seen += 1
     assert seen
 
@@ -187,31 +187,32 @@ def test_a_bucket_is_restored_from_the_newest_snapshot(name, tables_path):
 
 def test_a_bucket_nobody_wrote_has_the_number_of_its_partition(tables_path):
     handle = open_context(str(tables_path / "bucket_rescaled"))
-    standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
+    standing = SnapshotBuckets.at_snapshot(handle, snapshots.latest(handle))
     partition = manifest_reader.read_live_entries(handle, snapshots.latest(handle)).column("partition")[0].as_py()
-    nobody = standing.bucket(partition, 4711)
+    nobody = standing.restore_bucket(partition, 4711)
     assert nobody.files == ()
     assert nobody.max_sequence == -1
-    assert nobody.total_buckets == standing.bucket(partition, 0).total_buckets
-    assert standing.bucket(b"no such partition", 0) == RestoredBucket(snapshot_id=snapshots.latest(handle).id)
-    assert SnapshotBuckets.of(handle, None).bucket(partition, 0) == EMPTY_BUCKET
+    assert nobody.total_buckets == standing.restore_bucket(partition, 0).total_buckets
+    assert standing.restore_bucket(b"no such partition", 0) == RestoredBucket(snapshot_id=snapshots.latest(handle).id)
+    assert SnapshotBuckets.at_snapshot(handle, None).restore_bucket(partition, 0) == EMPTY_BUCKET
 
 
 def test_the_live_files_of_all_partitions_are_read_once(tables_path, monkeypatch):
     handle = open_context(str(tables_path / "flights_board"))
     asked = []
     monkeypatch.setattr(restore.manifest_reader, "read_live_entries", lambda *given, **how: asked.append(how) or manifests_live(*given, **how))
-    standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
-    places = standing.places()
+    standing = SnapshotBuckets.at_snapshot(handle, snapshots.latest(handle))
+    places = standing.bucket_ids()
     assert places
-    assert sum(len(standing.bucket(*place).files) for place in [*places, (b"no such partition", 0)]) == len(manifests_live(handle, snapshots.latest(handle)))
-    assert standing.places() == places
+    live = manifests_live(handle, snapshots.latest(handle))
+    assert sum(len(standing.restore_bucket(*place).files) for place in [*places, (b"no such partition", 0)]) == len(live)
+    assert standing.bucket_ids() == places
     assert len(asked) == 1
 
 
 def test_what_could_not_be_read_is_not_taken_for_nothing(tables_path, monkeypatch):
     handle = open_context(str(tables_path / "bucket_rescaled"))
-    standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
+    standing = SnapshotBuckets.at_snapshot(handle, snapshots.latest(handle))
     partition = manifest_reader.read_live_entries(handle, snapshots.latest(handle)).column("partition")[0].as_py()
 
     def fails(*_, **__):
@@ -221,7 +222,7 @@ def test_what_could_not_be_read_is_not_taken_for_nothing(tables_path, monkeypatc
         broken.setattr(restore.manifest_reader, "read_live_entries", fails)
         with pytest.raises(StorageFailed):
             standing.load([partition])
-    assert standing.bucket(partition, 0).files
+    assert standing.restore_bucket(partition, 0).files
 
 
 def test_another_number_of_buckets_is_refused(tables_path):

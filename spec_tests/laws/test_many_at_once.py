@@ -37,7 +37,7 @@ def test_manifests_that_may_hold_one_of_many_partitions(types):
         files.append(ManifestFileMeta(name=f"m-{at}", size_bytes=1, num_added_files=1, num_deleted_files=0, partition_stats=stats, schema_id=0))
     for count in (0, 1, 2, 5):
         asked = manifest_writer.partition_values_of([row() for _ in range(count)], fields)
-        assert manifest_writer.filter_manifests(files, asked, fields) == [file for file in files if manifest_writer.may_hold(file, asked, fields)]
+        assert manifest_writer.filter_manifests(files, asked, fields) == [file for file in files if manifest_writer.may_contain_partition(file, asked, fields)]
     assert manifest_writer.filter_manifests(files, [], []) == files
 
 

@@ -94,7 +94,7 @@ def test_many_stripes_and_frames(stripes):
     rows = [(one, None, [one] if one and one % 2 else None, None) for one in micros]
     frames = [frame_of(rows[start : start + 7_000]) for start in range(0, len(rows), 7_000)]
     data = file_of(frames, block_bytes=1 << 30 if stripes == 1 else 1 << 16)
-    tail = orc_tail.parse(data)
+    tail = orc_tail.parse_tail(data)
     assert (len(tail.stripes) == 1) == (stripes == 1)
     found = orc.scan(["f"], FIELDS, read=lambda _: data).collect()
     assert found["t"].equals(pl.concat(frames)["t"])

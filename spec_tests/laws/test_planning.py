@@ -305,7 +305,7 @@ def wider(found, stored, row, keys) -> set[int]:
     values = [pl.Series([row[key]], dtype=stored.schema[key]).to_arrow().cast(to_arrow(field.type)) for key, field in zip(keys, fields, strict=True)]
     functions = {handle.options.bucket_function_type, "default"}  # pypaimon places rows by the default one, whatever the option says
     types = [field.type for field in fields]
-    return {int(hashing.buckets(function, values, types, total)[0]) for function in functions for total in totals if total > 0}
+    return {int(hashing.assign_buckets(function, values, types, total)[0]) for function in functions for total in totals if total > 0}
 
 
 @pytest.mark.parametrize("case", ["bucket_dynamic", "bucket_dynamic_partitioned"])

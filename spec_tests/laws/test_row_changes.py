@@ -119,8 +119,8 @@ def test_somebody_else_was_faster(tmp_path, options):
     table.append([{"k": at} for at in range(6)])
     late = table._context()
     with RowChange.of(late, only_adds=True) as change:
-        stored = TargetRows.at_newest(late).stored()
-        delete_rows(change, stored, stored.marked(pl.col("k") == 1))
+        stored = TargetRows.at_newest(late).file_rows()
+        delete_rows(change, stored, stored.matching_positions(pl.col("k") == 1))
         table.delete("k = 2")
         before = files(table)
         with pytest.raises(lk.Conflict, match="File deletion conflicts"):

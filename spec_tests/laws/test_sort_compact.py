@@ -64,8 +64,8 @@ def same_rows(one: pl.DataFrame, other: pl.DataFrame) -> None:
 def files(t: lk.Table, partition: bytes | None = None) -> list[pl.DataFrame]:
     """What the live data files hold, in the order they were written."""
     handle = t._context()
-    standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
-    live = [(place, file) for place in standing.places() if partition in (None, place[0]) for file in standing.bucket(*place).files]
+    standing = SnapshotBuckets.at_snapshot(handle, snapshots.latest(handle))
+    live = [(place, file) for place in standing.bucket_ids() if partition in (None, place[0]) for file in standing.restore_bucket(*place).files]
     live.sort(key=lambda found: found[1].min_sequence_number)
     return [pl.read_parquet(data_file_path(handle, *place, file).removeprefix("file:")) for place, file in live]
 
@@ -87,7 +87,7 @@ def test_rows_stay_and_stand_in_order(tmp_path, strategy, options):
     if strategy == "order":
         assert_frame_equal(after.select("a", "b"), before.select("a", "b").sort("a", "b", nulls_last=False))
     else:
-        keys = (sort_order.z_order if strategy == "zorder" else sort_order.hilbert)(after.select("a", "b"))
+        keys = (sort_order.z_order_keys if strategy == "zorder" else sort_order.hilbert_keys)(after.select("a", "b"))
         assert keys.is_sorted()
 
 
@@ -124,8 +124,8 @@ def test_deleted_rows_go_with_their_vectors(tmp_path, options):
     same_rows(before, rows(t))
     assert sum(file.height for file in files(t)) == before.height
     handle = t._context()
-    standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
-    assert [standing.bucket(*place).vectors for place in standing.places()] == [()]
+    standing = SnapshotBuckets.at_snapshot(handle, snapshots.latest(handle))
+    assert [standing.restore_bucket(*place).vectors for place in standing.bucket_ids()] == [()]
 
 
 def test_nothing_stays_of_rows_that_are_all_deleted_and_an_empty_table_is_left_alone(tmp_path):
@@ -144,8 +144,8 @@ def commit(t: lk.Table, messages: Any) -> lk.Commit:
 
 def sorted_messages(t: lk.Table) -> Any:
     handle = t._context()
-    standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
-    return rewrite.sort_append_table(handle, standing, rewrite.parse_sort_order(handle, "a", "order"), {partition for partition, _ in standing.places()})
+    standing = SnapshotBuckets.at_snapshot(handle, snapshots.latest(handle))
+    return rewrite.sort_append_table(handle, standing, rewrite.parse_sort_order(handle, "a", "order"), {partition for partition, _ in standing.bucket_ids()})
 
 
 def test_rows_appended_meanwhile_stay(tmp_path):
@@ -263,12 +263,12 @@ CURVE: list[tuple[pl.DataType, Any, pl.DataType, Any, str]] = [
 
 @pytest.mark.parametrize("dtype, value, key", RECORDED, ids=lambda found: str(found)[:20])
 def test_z_order_bytes_of_the_reference(dtype, value, key):
-    assert sort_order.z_order(pl.DataFrame({"c": pl.Series([value, None], dtype=dtype)})).bin.encode("hex").to_list() == [key, "0" * 16]
+    assert sort_order.z_order_keys(pl.DataFrame({"c": pl.Series([value, None], dtype=dtype)})).bin.encode("hex").to_list() == [key, "0" * 16]
 
 
 @pytest.mark.parametrize("one, a, other, b, key", CURVE)
 def test_hilbert_bytes_of_the_reference(one, a, other, b, key):
-    made = sort_order.hilbert(pl.DataFrame({"a": pl.Series([a], dtype=one), "b": pl.Series([b], dtype=other)}))
+    made = sort_order.hilbert_keys(pl.DataFrame({"a": pl.Series([a], dtype=one), "b": pl.Series([b], dtype=other)}))
     assert made.bin.encode("hex").to_list() == [key.zfill(126)]
 
 
@@ -386,12 +386,12 @@ def frames(draw: st.DrawFn, least: int) -> pl.DataFrame:
 def test_z_order_keys_follow_the_rule(frame, size):
     texts = [dtype in (pl.String, pl.Binary) for dtype in frame.dtypes]
     expected = [interleaved([z_bytes(value, is_text=is_text, size=size) for value, is_text in zip(row, texts, strict=True)]) for row in frame.iter_rows()]
-    assert sort_order.z_order(frame, size).to_list() == expected
+    assert sort_order.z_order_keys(frame, size).to_list() == expected
 
 
 @given(frames(2))
 @settings(max_examples=300 if DEEP else 15, deadline=None)
 def test_hilbert_keys_lead_back_to_their_points(frame):
-    for key, row in zip(sort_order.hilbert(frame).to_list(), frame.iter_rows(), strict=True):
+    for key, row in zip(sort_order.hilbert_keys(frame).to_list(), frame.iter_rows(), strict=True):
         assert len(key) == max(63, -(-63 * frame.width // 8))
         assert curve_point(int.from_bytes(key, "big"), frame.width) == [coordinate(value, dtype) for value, dtype in zip(row, frame.dtypes, strict=True)]

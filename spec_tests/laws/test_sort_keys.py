@@ -44,10 +44,10 @@ def rows(t: lk.Table) -> pl.DataFrame:
 def by_bucket(t: lk.Table) -> dict[tuple[bytes, int], pl.DataFrame]:
     """What the live files of each bucket hold."""
     handle = t._context()
-    standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
+    standing = SnapshotBuckets.at_snapshot(handle, snapshots.latest(handle))
     return {
-        place: pl.concat([pl.read_parquet(data_file_path(handle, *place, file).removeprefix("file:")) for file in standing.bucket(*place).files])
-        for place in sorted(standing.places())
+        place: pl.concat([pl.read_parquet(data_file_path(handle, *place, file).removeprefix("file:")) for file in standing.restore_bucket(*place).files])
+        for place in sorted(standing.bucket_ids())
     }
 
 

@@ -12,7 +12,7 @@ from spec_tests.models.machine import SOME, played
 
 @pytest.mark.long
 def test_deletes_dropped_at_flush_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = write_buffer.flush
-    monkeypatch.setattr(write_buffer, "flush", lambda section, rule: kept(section, rule).filter(pl.col(KIND) & 1 == 0))
+    kept = write_buffer.merge_for_flush
+    monkeypatch.setattr(write_buffer, "merge_for_flush", lambda section, rule: kept(section, rule).filter(pl.col(KIND) & 1 == 0))
     with pytest.raises(AssertionError):
         played("deduplicate", SOME, whole=False)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import lakekit as lk
 from lakekit.ddl import schema_writer as schemas
-from lakekit.ddl.table_definition import fields_of
+from lakekit.ddl.table_definition import to_fields
 from lakekit.metadata.table_context import TableLocation
 from lakekit.model.table_paths import TablePaths
 from lakekit.storage.memory import MemoryStorage
@@ -139,7 +139,7 @@ def made(kind: str) -> MemoryStorage:
 def create(storage: Storage, kind: str) -> None:
     """The first schema of a table."""
     ground = TableLocation(name="t", storage=storage, paths=TablePaths(root=ROOT))
-    schemas.create(ground, fields_of(COLUMNS), **TABLES[kind])
+    schemas.create_table_schema(ground, to_fields(COLUMNS), **TABLES[kind])
 
 
 @cache

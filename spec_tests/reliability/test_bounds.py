@@ -172,7 +172,7 @@ NULL_COUNTS = b'{"type": "record", "name": "r", "fields": [{"name": "v", "type":
 def array_in_blocks(block_count: int, block_items: int) -> bytes:
     out = bytearray()
     for _ in range(block_count):
-        avro_container.put_long(out, block_items)
+        avro_container.append_long(out, block_items)
         out += bytes([2]) * block_items
     return bytes(out + b"\0")
 
@@ -180,21 +180,21 @@ def array_in_blocks(block_count: int, block_items: int) -> bytes:
 @pytest.mark.parametrize("records", [1, 40])
 def test_an_array_in_blocks_of_one_item_is_refused(records):
     body = array_in_blocks(20_000, 1)
-    container = avro_container.open_container(avro_container.write(NULL_COUNTS, [body] * records, codec="null"))
+    container = avro_container.open_container(avro_container.write_container(NULL_COUNTS, [body] * records, codec="null"))
     with pytest.raises(LimitExceeded, match="items in"):
-        avro_columns.decode([container])
+        avro_columns.decode_columns([container])
     with pytest.raises(LimitExceeded, match="items in"):
         avro_columns.read_records(container)
     with pytest.raises(IndexError):
-        avro_values.skipper(container.schema)(body, 0)
+        avro_values.build_skipper(container.schema)(body, 0)
 
 
 @given(blocks=st.integers(1, 64), items=st.integers(1, 4), wide=st.integers(0, 8), records=st.integers(1, 40))
 @settings(max_examples=30)
 def test_arrays_in_blocks_that_writers_make_are_read(blocks, items, wide, records):
     body = array_in_blocks(blocks, items)[:-1] + array_in_blocks(wide, 400)
-    container = avro_container.open_container(avro_container.write(NULL_COUNTS, [body] * records, codec="null"))
-    found = avro_columns.decode([container])["v"]
+    container = avro_container.open_container(avro_container.write_container(NULL_COUNTS, [body] * records, codec="null"))
+    found = avro_columns.decode_columns([container])["v"]
     assert [len(one) for one in found.to_pylist()] == [blocks * items + wide * 400] * records
 
 
@@ -215,22 +215,22 @@ def test_a_schema_is_as_deep_as_its_names_resolve_to(count, arrays):
     deep = 1 + count * (arrays + 1)
     if deep > avro_schema.MAX_DEPTH:
         with pytest.raises(LimitExceeded, match="deeper"):
-            avro_schema.parse(text)
+            avro_schema.parse_schema(text)
     else:
-        assert avro_schema.parse(text).depth == deep
+        assert avro_schema.parse_schema(text).depth == deep
 
 
 def test_blocks_of_a_data_file_are_inflated_one_after_the_other(tmp_path):
     row = b"\x02" + b"\0" * 2_000_000
     text = b'{"type": "record", "name": "r", "fields": [{"name": "n", "type": "long"}, {"name": "v", "type": {"type": "fixed", "name": "f", "size": 2000000}}]}'
-    data = avro_container.write(text, [row] * 60, codec="deflate")
+    data = avro_container.write_container(text, [row] * 60, codec="deflate")
     packed = avro_container.open_blocks(data)
     assert packed.count == 60
     assert len(data) < len(row) * 6
     first = next(packed.inflate())[1]
     assert first.count == 1
     shown = lk.hex(data, format="avro")
-    held = sum(len(region.packed.file) for region in list(shown.regions.values())[:1])
+    held = sum(len(region.packed.file_data) for region in list(shown.regions.values())[:1])
     assert held == len(data)
     assert len(shown.open().data) == len(row)
 
@@ -257,7 +257,7 @@ def test_a_list_of_more_manifests_than_its_size_can_name_is_refused():
     body = manifests.encode_list([listed("m")])
     text = avro_container.open_container(body).metadata["avro.schema"]
     record = avro_container.open_container(body).blocks[0].data
-    data = avro_container.write(text, [record] * 30_000)
+    data = avro_container.write_container(text, [record] * 30_000)
     assert len(data) < 100_000
     for decode in (manifests.decode_list, lambda found: manifests.decode_lists([("a", found)] * 5)):
         with pytest.raises(LimitExceeded, match="30000 records"):
@@ -353,13 +353,13 @@ def with_row_counts(found: lk.Table, row_count: int) -> None:
         rows = avro_columns.read_records(container)
         for row in rows:
             row["_FILE"]["_ROW_COUNT"] = row_count
-        put = avro_values.writer(container.schema)
+        put = avro_values.build_writer(container.schema)
         bodies = []
         for row in rows:
             out = bytearray()
             put(out, row)
             bodies.append(bytes(out))
-        data = avro_container.write(container.metadata["avro.schema"], bodies, codec="null")
+        data = avro_container.write_container(container.metadata["avro.schema"], bodies, codec="null")
         path.write_bytes(data)
         for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
             target = Path(handle.paths.manifest(name))

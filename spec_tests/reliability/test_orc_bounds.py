@@ -25,10 +25,10 @@ from spec_tests.reliability.children import Child
 
 def length_stream(data: bytes) -> tuple[int, int]:
     """Where the first stream of texts' lengths begins and ends."""
-    tail = orc_tail.parse(data)
+    tail = orc_tail.parse_tail(data)
     stripe = tail.stripes[0]
     at = stripe.offset
-    for stream in orc_tail.bytes_members(orc_tail.footer_of(tail, stripe), 1):
+    for stream in orc_tail.bytes_members(orc_tail.read_stripe_footer(tail, stripe), 1):
         members = orc_tail.parse_members(stream)
         length = orc_tail.integer_member(members, 3)
         if orc_tail.integer_member(members, 1) == 2 and orc_tail.integer_member(members, 2) == 2:
@@ -44,7 +44,7 @@ def test_files_of_every_writer_pass(fixtures_path):
     found = 0
     for path in sorted(fixtures_path.rglob("*")):
         if path.is_file() and "broken" not in path.parts and (data := path.read_bytes())[:3] == b"ORC":
-            orc_bounds.check(str(path), data)
+            orc_bounds.check_file_bounds(str(path), data)
             found += 1
     assert found > 100
 
@@ -67,13 +67,13 @@ def test_files_of_arrow_pass(lengths, codec, nulls):
     table = pa.table({"s": pa.array(texts, pa.string()), "l": pa.array([[1] * (length % 50) for length in lengths], pa.list_(pa.int32()))})
     sink = pa.BufferOutputStream()
     orc.write_table(table, sink, compression=codec)
-    orc_bounds.check("a.orc", sink.getvalue().to_pybytes())
+    orc_bounds.check_file_bounds("a.orc", sink.getvalue().to_pybytes())
 
 
 def streams_of(data: bytes, wanted: int) -> list[tuple[int, bytes, bool]]:
     """The streams of a kind of the first stripe: their column, their bytes inflated, and whether their runs are of the second version."""
-    tail = orc_tail.parse(data)
-    footer, at, found = orc_tail.footer_of(tail, tail.stripes[0]), tail.stripes[0].offset, []
+    tail = orc_tail.parse_tail(data)
+    footer, at, found = orc_tail.read_stripe_footer(tail, tail.stripes[0]), tail.stripes[0].offset, []
     encodings = [orc_tail.integer_member(orc_tail.parse_members(one), 1) for one in orc_tail.bytes_members(footer, 2)]
     for stream in orc_tail.bytes_members(footer, 1):
         kind, column, length = (orc_tail.integer_member(orc_tail.parse_members(stream), number) for number in (1, 2, 3))
@@ -133,10 +133,10 @@ def test_scales_that_no_decimal_has_are_corrupt_and_reading_ends(tmp_path, run, 
     t.append([{"id": number, "v": number} for number in range(40)])
     file = damaged_tables.targets(tmp_path / "t", "data")[0]
     sound = file.read_bytes()
-    orc_bounds.check(str(file), sound)
+    orc_bounds.check_file_bounds(str(file), sound)
     file.write_bytes(with_stream(sound, (5, 2), bytes.fromhex(run)))
     with pytest.raises(Corrupt, match="decimals of scales") as wrong:
-        orc_bounds.check(str(file), file.read_bytes())
+        orc_bounds.check_file_bounds(str(file), file.read_bytes())
     assert wrong.value.path == str(file)
 
 
@@ -196,7 +196,7 @@ def test_a_decimal_of_too_many_digits_is_corrupt():
     data = sink.getvalue().to_pybytes()
     at = data.index(bytes([40, 10, 48, 2])) - 2
     with pytest.raises(Corrupt, match="a decimal of 99 digits"):
-        orc_bounds.check("a.orc", data[: at + 3] + bytes([99]) + data[at + 4 :])
+        orc_bounds.check_file_bounds("a.orc", data[: at + 3] + bytes([99]) + data[at + 4 :])
 
 
 @pytest.mark.parametrize(("rows", "nested"), [(40, "ARRAY<INT>"), (40, "MAP<INT, INT>"), (40, "ARRAY<ROW<a INT>>"), (40, "ARRAY<ARRAY<INT>>")])
@@ -212,7 +212,7 @@ def test_lists_of_more_values_than_there_are_are_corrupt_and_the_process_lives(t
     for length in (1 << 20, 1 << 28, (1 << 31) // rows + 1, 1 << 40):
         file.write_bytes(with_lengths(sound, 2, length, rows))
         with pytest.raises(Corrupt, match="at most") as wrong:
-            orc_bounds.check(str(file), file.read_bytes())
+            orc_bounds.check_file_bounds(str(file), file.read_bytes())
         assert wrong.value.path == str(file)
 
 
@@ -226,16 +226,17 @@ def with_lengths(data: bytes, column: int, length: int, rows: int) -> bytes:
 
 def with_stream(data: bytes, wanted: tuple[int, int], run: bytes) -> bytes:
     """The file with other bytes in the stream of its only stripe that has a kind and a column."""
-    tail = orc_tail.parse(data)
+    tail = orc_tail.parse_tail(data)
     stripe = tail.stripes[-1]
     at, streams, index, body = stripe.offset, [], 0, b""
-    footer = orc_tail.footer_of(tail, stripe)
+    footer = orc_tail.read_stripe_footer(tail, stripe)
     for stream in orc_tail.bytes_members(footer, 1):
         members = orc_tail.parse_members(stream)
         kind, of, size = (orc_tail.integer_member(members, number) for number in (1, 2, 3))
         made = orc_tail.store_chunks(run, tail) if (kind, of) == wanted else data[at : at + size]
         at, body, index = at + size, body + made, index + (len(made) if kind in (6, 7, 8) else 0)
-        streams.append(orc_tail.Part(1, orc_tail.build_message([orc_tail.Part(1, kind), orc_tail.Part(2, of), orc_tail.Part(3, len(made))])))
+        members = [orc_tail.ProtobufField(number, value) for number, value in ((1, kind), (2, of), (3, len(made)))]
+        streams.append(orc_tail.ProtobufField(1, orc_tail.build_message(members)))
     end = orc_tail.store_chunks(orc_tail.build_message([*streams, *(part for part in footer if part.number != 1)]), tail)
     sizes = {2: index, 3: len(body) - index, 4: len(end)}
     numbers = [at for at, part in enumerate(tail.footer) if part.number == 3]
@@ -252,9 +253,9 @@ SEED = int(os.environ.get("LAKEKIT_FUZZ_SEED", "1"))
 
 def every_stream(data: bytes) -> list[tuple[int, int, bytes]]:
     """Kind, column and inflated bytes of each stream of the first stripe."""
-    tail = orc_tail.parse(data)
+    tail = orc_tail.parse_tail(data)
     at, found = tail.stripes[0].offset, []
-    for stream in orc_tail.bytes_members(orc_tail.footer_of(tail, tail.stripes[0]), 1):
+    for stream in orc_tail.bytes_members(orc_tail.read_stripe_footer(tail, tail.stripes[0]), 1):
         kind, column, length = (orc_tail.integer_member(orc_tail.parse_members(stream), number) for number in (1, 2, 3))
         found.append((kind, column, orc_tail.inflate(data[at : at + length], tail.codec, tail.block_bytes)))
         at += length
@@ -327,7 +328,7 @@ def test_a_bad_length_of_a_big_stripe_is_corrupt_and_the_process_lives(tmp_path,
                 assert answer.end == "error", (name, codec, answer)
                 assert answer.peak_bytes < 1 << 30, (name, codec, answer)
             with pytest.raises(Corrupt, match=r"a length of -|a length below zero|a length of \d|texts of|lists of") as wrong:
-                orc_bounds.check(str(file), file.read_bytes())
+                orc_bounds.check_file_bounds(str(file), file.read_bytes())
             assert wrong.value.path == str(file)
 
 
@@ -430,10 +431,10 @@ def test_many_equal_values_of_lists_are_no_damage(monkeypatch, name, codec):
     sink = pa.BufferOutputStream()
     orc.write_table(pa.table({"v": lists}), sink, compression=codec)
     data = sink.getvalue().to_pybytes()
-    orc_bounds.check("a.orc", data)
+    orc_bounds.check_file_bounds("a.orc", data)
     for length in (1 << 20, 1 << 31):
         with pytest.raises(Corrupt, match="at most"):
-            orc_bounds.check("a.orc", with_lengths(data, 1, length, len(lists)))
+            orc_bounds.check_file_bounds("a.orc", with_lengths(data, 1, length, len(lists)))
 
 
 @pytest.mark.parametrize("codec", ["zlib", "zstd", "snappy", "lz4"])
@@ -441,6 +442,6 @@ def test_a_chunk_that_inflates_to_more_than_a_block_is_corrupt(codec):
     sink = pa.BufferOutputStream()
     orc.write_table(pa.table({"v": ["x" * (1 + n % 90) for n in range(20_000)]}), sink, compression=codec, compression_block_size=1 << 16)
     data = sink.getvalue().to_pybytes()
-    tail = orc_tail.parse(data)
+    tail = orc_tail.parse_tail(data)
     with pytest.raises(Corrupt, match="a chunk"):
         orc_tail.inflate(data[3:][: tail.stripes[0].index_bytes + tail.stripes[0].data_bytes], tail.codec, 1000)

@@ -86,7 +86,7 @@ def test_who_comes_later_lets_those_pass_who_lost(tmp_path: Path, monkeypatch: p
             queued.set()
         return real(self, directory, patience_ms)
 
-    monkeypatch.setattr(try_commit, "_PATIENCE_MS", 60_000)
+    monkeypatch.setattr(try_commit, "_MAX_QUEUE_WAIT_MS", 60_000)
     with commit_queue(LocalStorage(), str(tmp_path / "snapshot"), 0) as mine:
         assert mine
         monkeypatch.setattr(LocalStorage, "turn", seen)

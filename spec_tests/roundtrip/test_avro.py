@@ -117,7 +117,7 @@ def for_fastavro(value: Any, t: Any) -> Any:
 
 def encoded(schema: Any, rows: list[dict[str, Any]]) -> tuple[bytes, list[bytes]]:
     text = json.dumps(schema).encode()
-    write = avro_values.writer(avro_schema.parse(text))
+    write = avro_values.build_writer(avro_schema.parse_schema(text))
     found = []
     for row in rows:
         out = bytearray()
@@ -143,7 +143,7 @@ def always(**constants: int) -> Iterator[None]:
 def columns(data: bytes) -> list[dict[str, Any]]:
     """The records, decoded a column at a time."""
     container = avro_container.open_container(data)
-    found = avro_columns.decode([container])
+    found = avro_columns.decode_columns([container])
     return [{name: found[name][i].as_py() for name in found} for i in range(container.count)]
 
 
@@ -156,7 +156,7 @@ WAYS = [{"FEW_RECORDS": -1, "FEW_LANES": 1}, {"FEW_RECORDS": -1, "FEW_LANES": 10
 def test_what_we_write(file: tuple[Any, list[dict[str, Any]]], codec: str, interval: int) -> None:
     schema, rows = file
     text, parts = encoded(schema, rows)
-    data = avro_container.write(text, parts, codec=codec, interval=interval)
+    data = avro_container.write_container(text, parts, codec=codec, interval=interval)
     assert avro_columns.read_records(avro_container.open_container(data)) == rows
     for way in WAYS:
         with always(**way):
@@ -182,8 +182,8 @@ def test_skipped_columns() -> None:
     parts = {"a": "string", "b": {"type": "array", "items": "long"}, "c": "int"}
     schema = {"type": "record", "name": "r", "fields": [{"name": name, "type": t} for name, t in parts.items()]}
     text, rows = encoded(schema, [{"a": "x" * i, "b": list(range(i)), "c": i} for i in range(100)])
-    container = avro_container.open_container(avro_container.write(text, rows, interval=50))
-    found = avro_columns.decode([container], columns={"c"})
+    container = avro_container.open_container(avro_container.write_container(text, rows, interval=50))
+    found = avro_columns.decode_columns([container], columns={"c"})
     assert list(found) == ["c"]
     assert found["c"].to_pylist() == list(range(100))
 
@@ -195,7 +195,7 @@ def test_blocks_within_arrays() -> None:
     body += bytes.fromhex("00")
     for way in WAYS:
         with always(**way):
-            assert columns(avro_container.write(text, [body[:-1], body[-1:]])) == [{"a": [1, 2, 3, 4]}, {"a": []}]
+            assert columns(avro_container.write_container(text, [body[:-1], body[-1:]])) == [{"a": [1, 2, 3, 4]}, {"a": []}]
 
 
 def test_numbers_of_every_length() -> None:
@@ -204,9 +204,9 @@ def test_numbers_of_every_length() -> None:
     places = []
     for number in numbers:
         places.append(len(out))
-        avro_container.put_long(out, number)
+        avro_container.append_long(out, number)
     lanes = avro_vectors.VectorReader([bytes(out)])
-    found, after = lanes.longs(np.array(places, np.int64))
+    found, after = lanes.read_longs(np.array(places, np.int64))
     assert found.tolist() == numbers
     assert after.tolist() == [*places[1:], len(out)]
     assert [avro_container.read_long(bytes(out), at, "n")[0] for at in places] == numbers
@@ -277,11 +277,11 @@ def test_damaged_records_behind_a_good_frame(data: st.DataObject, way: dict[str,
     head = bytearray(avro_container.MAGIC)
     text = container.metadata["avro.schema"]
     for part in (1, b"avro.schema", text):
-        avro_container.put_long(head, part if isinstance(part, int) else len(part))
+        avro_container.append_long(head, part if isinstance(part, int) else len(part))
         head += b"" if isinstance(part, int) else part
     head += b"\0" + bytes(16)
     for number in (counts, len(body)):
-        avro_container.put_long(head, number)
+        avro_container.append_long(head, number)
     broken = bytes(head + body + bytes(16))
     with always(**way):
         try:
@@ -311,17 +311,17 @@ NOTHING = b'{"type":"record","name":"r","fields":[{"name":"a","type":"null"}]}'
 
 
 def hostile(schema: bytes, codec: str, body: bytes, count: int) -> bytes:
-    whole = avro_container.write(schema, [], codec=codec, sync=bytes(16))
+    whole = avro_container.write_container(schema, [], codec=codec, sync=bytes(16))
     out = bytearray()
     packed = avro_container.compress_block(body, codec)
-    avro_container.put_long(out, count)
-    avro_container.put_long(out, len(packed))
+    avro_container.append_long(out, count)
+    avro_container.append_long(out, len(packed))
     return whole + bytes(out) + packed + bytes(16)
 
 
 def array_of(count: int, rest: bytes) -> bytes:
     out = bytearray()
-    avro_container.put_long(out, count)
+    avro_container.append_long(out, count)
     return bytes(out) + rest
 
 
@@ -338,8 +338,8 @@ HOSTILE = {
     "many rows": hostile(LONGS, "deflate", bytes(1_000_000), 1_000_000),
     "rows without bytes": hostile(NOTHING, "null", b"", 10**15),
     "metadata": avro_container.MAGIC + b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f",
-    "deep schema": avro_container.write(b"[" * 100_000, []),
-    "wide schema": avro_container.write(
+    "deep schema": avro_container.write_container(b"[" * 100_000, []),
+    "wide schema": avro_container.write_container(
         b'{"type":"record","name":"a0","fields":['
         + b"".join(b'{"name":"f%d","type":{"type":"record","name":"a%d","fields":[' % (i, i + 1) for i in range(30))
         + b'{"name":"x","type":"int"}'
@@ -347,7 +347,7 @@ HOSTILE = {
         + b"]}",
         [],
     ),
-    "doubling schema": avro_container.write(
+    "doubling schema": avro_container.write_container(
         b'{"type":"record","name":"a0","fields":['
         + b"".join(
             b'{"name":"f%d","type":{"type":"record","name":"b%d","fields":[{"name":"x","type":%s},{"name":"y","type":%s}]}}%s'
@@ -374,7 +374,7 @@ def test_small_files_never_cost_much(name: str) -> None:
     try:
         with contextlib.suppress(Corrupt, Unsupported):
             container = avro_container.open_container(data, path="f")
-            avro_columns.decode([container])
+            avro_columns.decode_columns([container])
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -385,13 +385,13 @@ def test_small_files_never_cost_much(name: str) -> None:
 def test_what_is_written_can_be_read(codec: str) -> None:
     """Values that shrink to nothing, as long keys and empty indexes do, are packed so that no reader takes them for a bomb."""
     value = bytearray()
-    avro_container.put_long(value, 3_000_000)
+    avro_container.append_long(value, 3_000_000)
     values = [bytes(value) + bytes([n]) * 3_000_000 for n in range(12)]
-    data = avro_container.write(b'{"type":"bytes"}', values, codec=codec)
+    data = avro_container.write_container(b'{"type":"bytes"}', values, codec=codec)
     assert b"".join(block.data for block in avro_container.open_container(data).blocks) == b"".join(values)
-    few = avro_container.write(b'{"type":"bytes"}', values[:1], codec=codec)
+    few = avro_container.write_container(b'{"type":"bytes"}', values[:1], codec=codec)
     assert avro_container.open_container(few).codec == codec
-    joined = avro_container.join([avro_container.open_container(few)] * 12, codec=codec)
+    joined = avro_container.join_containers([avro_container.open_container(few)] * 12, codec=codec)
     assert avro_container.open_container(joined).size == 12 * len(values[0])
 
 
@@ -401,13 +401,13 @@ def test_limits_are_said() -> None:
     with pytest.raises(LimitExceeded, match="more than 100000 types"):
         avro_container.open_container(HOSTILE["doubling schema"])
     with pytest.raises(Unsupported, match="contains itself"):
-        avro_schema.parse(b'{"type":"record","name":"r","fields":[{"name":"next","type":["null","r"]}]}')
+        avro_schema.parse_schema(b'{"type":"record","name":"r","fields":[{"name":"next","type":["null","r"]}]}')
     with pytest.raises(Unsupported, match="lzo"):
-        avro_container.open_container(avro_container.write(LONGS, [], codec="null").replace(b"\x08null", b"\x06lzo"))
+        avro_container.open_container(avro_container.write_container(LONGS, [], codec="null").replace(b"\x08null", b"\x06lzo"))
 
 
 def test_checksum_of_snappy() -> None:
-    data = avro_container.write(LONGS, [b"\0"] * 10, codec="snappy", sync=bytes(16))
+    data = avro_container.write_container(LONGS, [b"\0"] * 10, codec="snappy", sync=bytes(16))
     body = bytes(10)
     assert zlib.crc32(body).to_bytes(4, "big") in data
     broken = data.replace(zlib.crc32(body).to_bytes(4, "big"), bytes(4))
@@ -419,7 +419,7 @@ def test_floats_keep_their_bits() -> None:
     text = b'{"type":"record","name":"r","fields":[{"name":"a","type":"double"},{"name":"b","type":"float"}]}'
     rows = [{"a": -0.0, "b": math.inf}, {"a": 5e-324, "b": -0.0}] * 20
     _, parts = encoded(json.loads(text), rows)
-    found = columns(avro_container.write(text, parts))
+    found = columns(avro_container.write_container(text, parts))
     assert [(math.copysign(1, row["a"]), row["b"]) for row in found[:2]] == [(-1, math.inf), (1, -0.0)]
     assert found == rows
 
@@ -432,12 +432,12 @@ def test_no_guess_changes_an_answer(data: st.DataObject) -> None:
     schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "bytes"}, {"name": "b", "type": {"type": "array", "items": "int"}}]}
     rows = data.draw(st.lists(st.fixed_dictionaries({"a": st.binary(max_size=4), "b": st.lists(st.integers(-2, 2), max_size=3)}), min_size=1, max_size=30))
     text, parts = encoded(schema, rows)
-    container = avro_container.open_container(avro_container.write(text, parts, interval=data.draw(st.sampled_from([1, 20, 1000]))))
+    container = avro_container.open_container(avro_container.write_container(text, parts, interval=data.draw(st.sampled_from([1, 20, 1000]))))
     size = sum(len(part) for part in parts)
     right = list(np.cumsum([0, *(len(part) for part in parts[:-1])]))
     wrong = data.draw(st.lists(st.integers(0, size - 1), max_size=3))
     guess = data.draw(st.sampled_from([right, sorted({*right, *wrong}), sorted({*right} - {*wrong}), [min(at + 1, size) for at in right], sorted({*wrong})]))
     with always(FEW_RECORDS=-1):
-        found = avro_columns.decode([container], guess=lambda _: np.array(guess, np.int64))
+        found = avro_columns.decode_columns([container], guess=lambda _: np.array(guess, np.int64))
     assert found["a"].to_pylist() == [row["a"] for row in rows]
     assert found["b"].to_pylist() == [row["b"] for row in rows]

@@ -164,7 +164,7 @@ def test_floats_keep_their_bits_in_rows_and_have_one_nan_in_arrays() -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.none() | st.text(max_size=90), max_size=30))
 def test_a_column_has_the_hashes_of_its_values(texts: list[str | None]) -> None:
-    assert hashing.xx64_column(pa.array(texts, pa.string())).tolist() == [hashing.xxhash64((text or "").encode()) for text in texts]
+    assert hashing.xxhash64_column(pa.array(texts, pa.string())).tolist() == [hashing.xxhash64((text or "").encode()) for text in texts]
 
 
 def test_texts_of_every_length_around_the_words_that_are_copied_at_once() -> None:

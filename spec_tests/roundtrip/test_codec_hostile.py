@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 from lakekit import plugins
 from lakekit.codec import index_files, roaring
-from lakekit.codec.cursor import Cursor, SpanRecorder, jutf
+from lakekit.codec.cursor import Cursor, SpanRecorder, encode_java_utf
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported, ValueOutOfRange
 from lakekit.file_index import container
 from lakekit.file_index.evaluator import evaluate
@@ -54,18 +54,18 @@ def stored(*names: str) -> list[bytes]:
     return [path.read_bytes() for name in names for path in sorted((fixtures() / "formats" / name).glob("*.bin")) if path.stat().st_size < 3000]
 
 
-RUNS = roaring.encode(np.concatenate([np.arange(300), np.arange(70_000, 90_000), np.arange(200_000, 300_000, 3), [2**32 - 1]]).astype(np.uint32))
+RUNS = roaring.encode_positions(np.concatenate([np.arange(300), np.arange(70_000, 90_000), np.arange(200_000, 300_000, 3), [2**32 - 1]]).astype(np.uint32))
 CODECS: dict[str, tuple[Callable[[bytes], object], list[bytes]]] = {
-    "bitmap": (roaring.decode, [RUNS, roaring.encode(np.array([1, 5, 9], np.uint32)), roaring.encode(np.zeros(0, np.uint32))]),
-    "roaring": (lambda data: roaring.roaring(data).max(), [RUNS]),
-    "deletion vector": (index_files.decode_entry, [index_files.encode_entry(np.array([1, 2**33], np.uint64), 64)]),
+    "bitmap": (roaring.decode_positions, [RUNS, roaring.encode_positions(np.array([1, 5, 9], np.uint32)), roaring.encode_positions(np.zeros(0, np.uint32))]),
+    "roaring": (lambda data: roaring.decode_bitmap(data).max(), [RUNS]),
+    "deletion vector": (index_files.decode_vector_entry, [index_files.encode_vector_entry(np.array([1, 2**33], np.uint64), 64)]),
     "deletion vector data": (
         index_files.decode_deletion_vector,
         [index_files.encode_deletion_vector(np.array([1, 2**33], np.uint64), 64), b"\x5e\x43\xf2\xd0" + RUNS],
     ),
-    "deletion file": (index_files.read_file, [index_files.write_file([np.array([1, 7], np.uint32), np.arange(9, dtype=np.uint32)])[0]]),
+    "deletion file": (index_files.decode_vector_file, [index_files.encode_vector_file([np.array([1, 7], np.uint32), np.arange(9, dtype=np.uint32)])[0]]),
     "hash index": (index_files.decode_hash_index, [bytes(range(40))]),
-    "index container": (container.decode, stored("file_index_container")),
+    "index container": (container.decode_container, stored("file_index_container")),
     "split": (split.decode, stored("data_split")),
     "message": (lambda data: [commit_message.decode_message(data, version) for version in (2, 3, 6, 11)], stored("commit_message")),
     "committable": (lambda data: [commit_message.decode(data, version) for version in (2, 4, 5)], stored("manifest_committable")),
@@ -141,7 +141,7 @@ def wide_bomb(containers: int) -> bytes:
 @pytest.mark.parametrize(
     ("decode", "most", "make"),
     [
-        (roaring.decode, 128, bomb),
+        (roaring.decode_positions, 128, bomb),
         (lambda data: index_files.decode_deletion_vector(b"\x5e\x43\xf2\xd0" + data), 128, bomb),
         (index_files.decode_deletion_vector, 64, wide_bomb),
     ],
@@ -160,9 +160,9 @@ def test_small_input_takes_no_great_memory(decode: Callable[[bytes], Any], most:
 
 
 def test_a_bitmap_with_a_known_number_of_rows_is_held_to_it() -> None:
-    assert len(roaring.decode(bomb(8), limit=8 * 65536)) == 8 * 65536
+    assert len(roaring.decode_positions(bomb(8), limit=8 * 65536)) == 8 * 65536
     with pytest.raises(LimitExceeded, match="claims 524288 positions; at most 100 are expected"):
-        roaring.decode(bomb(8), limit=100)
+        roaring.decode_positions(bomb(8), limit=100)
 
 
 @pytest.mark.parametrize(
@@ -179,35 +179,35 @@ def test_a_bitmap_with_a_known_number_of_rows_is_held_to_it() -> None:
 )
 def test_what_is_wrong_with_a_bitmap_is_said(change: Callable[[bytes], bytes], why: str) -> None:
     with pytest.raises(Corrupt, match=why):
-        roaring.decode(change(roaring.encode(np.array([1, 5, 9], np.uint32))))
+        roaring.decode_positions(change(roaring.encode_positions(np.array([1, 5, 9], np.uint32))))
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(0, 2**18) | st.integers(0, 2**32 - 1), unique=True, max_size=60), st.lists(st.tuples(st.integers(0, 2**17), st.integers(1, 9000))))
 def test_bitmaps_come_back(some: list[int], runs: list[tuple[int, int]]) -> None:
     positions = np.unique(np.concatenate([np.array(some, np.uint32), *(np.arange(a, a + n, dtype=np.uint32) for a, n in runs)]))
-    data = roaring.encode(positions)
-    assert (roaring.decode(data) == positions).all()
-    assert (roaring.positions_in(roaring.roaring(data)) == positions).all()
-    assert roaring.roaring_of(positions) == roaring.roaring(data)
+    data = roaring.encode_positions(positions)
+    assert (roaring.decode_positions(data) == positions).all()
+    assert (roaring.bitmap_positions(roaring.decode_bitmap(data)) == positions).all()
+    assert roaring.bitmap_of(positions) == roaring.decode_bitmap(data)
     for bits in (32, 64):
-        assert (index_files.decode_entry(index_files.encode_entry(positions, bits)) == positions).all()
+        assert (index_files.decode_vector_entry(index_files.encode_vector_entry(positions, bits)) == positions).all()
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 2**17), unique=True, max_size=9).map(sorted), max_size=6))
 def test_many_bitmaps_at_once_are_the_same_bytes(groups: list[list[int]]) -> None:
     offsets = np.concatenate([[0], np.cumsum([len(group) for group in groups])]).astype(np.int64)
-    data, places = roaring.encode_many(np.array([position for group in groups for position in group], np.uint32), offsets)
-    assert [data[a:b].tobytes() for a, b in pairwise(places)] == [roaring.encode(np.array(group, np.uint32)) for group in groups]
+    data, places = roaring.encode_bitmaps(np.array([position for group in groups for position in group], np.uint32), offsets)
+    assert [data[a:b].tobytes() for a, b in pairwise(places)] == [roaring.encode_positions(np.array(group, np.uint32)) for group in groups]
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.text(max_size=40) | st.text(st.sampled_from("a\0é湖😀"), max_size=40))
 def test_java_texts_come_back(text: str) -> None:
-    cursor = Cursor(jutf(text))
-    assert cursor.jutf("text") == text
-    cursor.finish("text")
+    cursor = Cursor(encode_java_utf(text))
+    assert cursor.java_utf("text") == text
+    cursor.expect_end("text")
 
 
 def test_positions_beyond_32_bits_need_64() -> None:

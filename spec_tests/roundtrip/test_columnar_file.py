@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakekit.codec.avro_container import METADATA
+from lakekit.codec.avro_container import METADATA_LIMITS
 from lakekit.errors import Corrupt
 from lakekit.model.metadata_records import read_table, write_table
 
@@ -17,11 +17,11 @@ from lakekit.model.metadata_records import read_table, write_table
 @pytest.mark.parametrize("kind", ["parquet", "orc"])
 def test_bytes_that_are_no_text_are_refused(kind):
     good = pa.table({"_FILE_NAME": pa.array(["data-1"] * 3)})
-    assert read_table(write_table(good, kind, "none"), limits=METADATA).equals(good)
+    assert read_table(write_table(good, kind, "none"), limits=METADATA_LIMITS).equals(good)
     texts = pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0\4\0\0\0"), pa.py_buffer(b"\x80\x80ab")])
     damaged = write_table(pa.table({"_FILE_NAME": texts}), kind, "none")
     with pytest.raises(Corrupt, match="UTF8"):
-        read_table(damaged, limits=METADATA, path="manifest-1")
+        read_table(damaged, limits=METADATA_LIMITS, path="manifest-1")
 
 
 def pages(data: bytes) -> range:
@@ -36,13 +36,13 @@ def test_a_bit_that_turned_over_in_a_page_is_no_manifest(tables_path, name):
     """Of every third of them a manifest was made that says something else: other counts, another name of a file."""
     path = tables_path / "files_manifest_parquet" / "manifest" / name
     data = path.read_bytes() if name else write_table(pa.table({"_FILE_NAME": [f"data-{number}" for number in range(90)]}), "parquet", "snappy")
-    good, generator = read_table(data, limits=METADATA), np.random.default_rng(5)
+    good, generator = read_table(data, limits=METADATA_LIMITS), np.random.default_rng(5)
     refused = 0
     for at in generator.choice(pages(data), 120).tolist():
         other = bytearray(data)
         other[at] ^= 1 << int(generator.integers(8))
         with suppress(Corrupt):
-            assert read_table(bytes(other), limits=METADATA).equals(good), at
+            assert read_table(bytes(other), limits=METADATA_LIMITS).equals(good), at
             continue
         refused += 1
     assert refused > 30

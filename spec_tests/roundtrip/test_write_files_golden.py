@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakekit.codec import binary_row, orc_tail
-from lakekit.data_file.paths import data_file_path, file_names
+from lakekit.data_file.paths import data_file_path, make_file_names
 from lakekit.data_file.reader import scan_files
 from lakekit.data_file.rolling_writer import WriteTarget, write_run
 from lakekit.metadata import manifest_reader, schemas, snapshots
@@ -64,7 +64,7 @@ def rewritten(name):
             bucket=bucket,
             level=theirs.level,
             source=theirs.source or 0,
-            names=file_names(ours),
+            names=make_file_names(ours),
             keyed=keyed,
             first_sequence_number=theirs.min_sequence_number,
         )
@@ -121,7 +121,8 @@ def orc_columns(data):
     """Kinds, names and attributes of the type tree. Texts of any length are one kind: a reader of either reads both."""
     texts = {16: 7, 17: 7}
     return [
-        (texts.get(column.kind, column.kind), column.names, [part for part in column.parts if part.number == 7]) for column in orc_tail.parse(data).root.walk()
+        (texts.get(column.kind, column.kind), column.names, [member for member in column.members if member.number == 7])
+        for column in orc_tail.parse_tail(data).root.preorder()
     ]
 
 

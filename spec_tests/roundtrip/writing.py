@@ -9,7 +9,7 @@ from zlib import crc32
 
 import polars as pl
 
-from lakekit.data_file.paths import data_file_path, file_names
+from lakekit.data_file.paths import data_file_path, make_file_names
 from lakekit.data_file.reader import scan_files
 from lakekit.data_file.rolling_writer import WriteTarget, write_run
 from lakekit.format import thrift
@@ -41,7 +41,7 @@ def table(path: Path | str, fields: Iterable[Field], *, key: Iterable[str] = (),
 
 def target(handle: TableContext, **more: object) -> WriteTarget:
     """Where a flush of the table's only bucket goes."""
-    facts = {"partition": EMPTY_ROW, "bucket": 0, "level": 0, "source": APPEND_SOURCE, "names": file_names(handle), "keyed": handle.kind == "key"}
+    facts = {"partition": EMPTY_ROW, "bucket": 0, "level": 0, "source": APPEND_SOURCE, "names": make_file_names(handle), "keyed": handle.kind == "key"}
     return WriteTarget(ctx=handle, **(facts | more))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakekit.catalog import identifier, metastore
-from lakekit.catalog.metastore import SUFFIX, is_table, location
+from lakekit.catalog.metastore import DATABASE_SUFFIX, build_path, holds_table
 from lakekit.errors import DatabaseNotFound, InvalidOption, Unsupported
 from lakekit.metadata.table_context import TableLocation
 from lakekit.model.table_paths import TablePaths, is_plain
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lakekit.storage.protocol import Stat, Storage
 
 
-def open(settings: CatalogOptions) -> FileSystem:  # noqa: A001 - every metastore's
+def open(settings: CatalogOptions) -> FilesystemMetastore:  # noqa: A001 - every metastore's
     """Return the metastore of a warehouse.
 
     Raises: `InvalidOption` for a uri, `Unsupported` for a lock type, as folders cannot store locks.
@@ -45,11 +45,11 @@ def open(settings: CatalogOptions) -> FileSystem:  # noqa: A001 - every metastor
             "are claimed atomically none is needed",
             feature="option.lock.type",
         )
-    return FileSystem(storage=settings.storage, root=settings.warehouse)
+    return FilesystemMetastore(storage=settings.storage, root=settings.warehouse)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileSystem:
+class FilesystemMetastore:
     """A metastore whose databases and tables are folders; `catalog.metastore.Metastore` describes the methods."""
 
     storage: Storage
@@ -65,7 +65,7 @@ class FileSystem:
 
         Raises: `DatabaseNotFound` if the path does not exist, or is something other than a warehouse.
         """
-        names = metastore.databases(self.storage, self.root)
+        names = metastore.list_databases(self.storage, self.root)
         if not names and (why := _no_warehouse(self.storage, self.root, self.storage.list(self.root))) is not None:
             raise DatabaseNotFound(f'no warehouse at "{self.root}": {why}', name=self.root)
         return names
@@ -74,23 +74,23 @@ class FileSystem:
         """Return whether the folder of the database exists, as `Metastore.has_database`."""
         if not is_plain(database):
             return False
-        folder = location(self.root, database)
+        folder = build_path(self.root, database)
         stat = confine(self.storage, folder).stat(folder)
         return stat is not None and stat.is_dir
 
     def is_linked(self, database: str) -> bool:
         """Return whether the folder of the database is a link, as `Metastore.is_linked`."""
-        return protocol.link_target(self.storage, location(self.root, database)) is not None
+        return protocol.link_target(self.storage, build_path(self.root, database)) is not None
 
     def create_database(self, database: str, properties: Mapping[str, str]) -> None:
         """Create the folder of a database; properties are dropped with a warning.
 
-        Raises: `InvalidOption` for the property `location`.
+        Raises: `InvalidOption` for the property `build_path`.
         """
         if "location" in properties:
             raise InvalidOption(
                 "Cannot specify location for a database when using fileSystem catalog. Its folder is the database; "
-                "leave `location` out",
+                "leave `build_path` out",
                 key="location",
                 value=properties["location"],
             )
@@ -99,7 +99,7 @@ class FileSystem:
                 f"a folder keeps no properties: {', '.join(sorted(properties))} of database {database} are dropped; "
                 "metastore='jdbc' keeps them"
             )
-        protocol.make(self.storage, location(self.root, database))
+        protocol.make(self.storage, build_path(self.root, database))
 
     def alter_database(self, database: str, properties: Mapping[str, str], remove: Iterable[str]) -> None:  # noqa: ARG002 - every metastore's
         """Raise `Unsupported`: a folder stores no properties."""
@@ -118,7 +118,7 @@ class FileSystem:
 
         Raises: `InvalidOption` if the folder has other contents and `cascade` is false.
         """
-        folder = location(self.root, database)
+        folder = build_path(self.root, database)
         own = confine(self.storage, folder)
         inside = [
             *(entry.name for entry in own.list(folder) if entry.name != protocol.MARKER),
@@ -141,19 +141,19 @@ class FileSystem:
 
     def tables(self, database: str) -> list[str]:
         """Return the tables of a database, as `Metastore.tables`."""
-        return metastore.tables(self.storage, location(self.root, database))
+        return metastore.list_tables(self.storage, build_path(self.root, database))
 
     def has_table(self, database: str, table: str) -> bool:
         """Return whether the folder of the table holds a schema, as `Metastore.has_table`."""
         return (
-            identifier.is_database(database)
-            and identifier.is_table(table)
-            and is_table(self.storage, location(self.root, database, table))
+            identifier.is_database_name(database)
+            and identifier.is_table_name(table)
+            and holds_table(self.storage, build_path(self.root, database, table))
         )
 
     def locate(self, name: Identifier) -> TableLocation:
         """Return the folder that a table has or would have, as `Metastore.locate`."""
-        root = location(self.root, name.database, name.table)
+        root = build_path(self.root, name.database, name.table)
         return TableLocation(name=name.full, storage=confine(self.storage, root), paths=TablePaths(root=root))
 
     def create_table(self, name: Identifier, define: Define) -> None:
@@ -162,25 +162,25 @@ class FileSystem:
         Raises: `StorageFailed` if the folder of the database is a link.
         """
         metastore.check_own_folder(self.storage, self.root, name.database)
-        define(metastore.reach(self.locate(name), [self.root]))
+        define(metastore.widen_storage(self.locate(name), [self.root]))
 
     def drop_table(self, name: Identifier) -> None:
         """Delete the folder of a table, as `Metastore.drop_table`. Raises as `create_table`."""
         metastore.check_own_folder(self.storage, self.root, name.database)
-        metastore.remove(self.locate(name), [self.root])
+        metastore.delete_table_files(self.locate(name), [self.root])
 
     def rename_table(self, old: Identifier, new: Identifier) -> None:
         """Move the folder of a table, as `Metastore.rename_table`. Raises as `create_table`."""
         for name in (old, new):
             metastore.check_own_folder(self.storage, self.root, name.database)
-        metastore.move(self.locate(old), location(self.root, new.database, new.table), [self.root])
+        metastore.move_table_folder(self.locate(old), build_path(self.root, new.database, new.table), [self.root])
 
-    def lying(self, database: str | None = None) -> list[str]:
+    def list_existing(self, database: str | None = None) -> list[str]:
         """Raise `Unsupported`: each folder with a schema is a table already, so nothing can be registered."""
         raise _nothing_to_register(self.root, database)
 
     def register(self, name: Identifier, schema: TableSchema) -> bool:  # noqa: ARG002 - every metastore's
-        """Raise `Unsupported`, as `lying`."""
+        """Raise `Unsupported`, as `list_existing`."""
         raise _nothing_to_register(self.root, name.full)
 
 
@@ -200,9 +200,11 @@ def _no_warehouse(storage: Storage, root: str, inside: list[Stat]) -> str | None
         return "there is no such folder"
     if not stat.is_dir:
         return "it is a file; a warehouse is a folder"
-    if is_table(storage, root):
+    if holds_table(storage, root):
         return f'it is a table; open it with lk.open("{root}")'
     parent, _, own = root.rpartition("/")
-    if own.endswith(SUFFIX) or any(entry.is_dir and is_table(storage, entry.path) for entry in inside[:200]):
+    if own.endswith(DATABASE_SUFFIX) or any(
+        entry.is_dir and holds_table(storage, entry.path) for entry in inside[:200]
+    ):
         return f'it looks like a database; its warehouse would be "{parent}"'
     return None

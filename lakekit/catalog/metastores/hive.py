@@ -5,7 +5,7 @@
 
 The schema files define a table, and its entry is a copy for other engines. A table is made in this order: its schema,
 then its entry; it is dropped in the reverse order. Hive knows names in lower case only. Partitions are not registered:
-tables whose partitions the metastore stores (`metastore.partitioned-table`) are read, and refused by name when they are
+tables whose partitions the metastore stores (`connect.partitioned-table`) are read, and refused by name when they are
 to be written.
 
 Source: ENGINE.md 9.4; `HiveCatalog`, `HiveCatalog.newHmsTable`, `HiveCatalogLock`, `HiveTypeUtils`.
@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit import storage as storages
 from lakekit.catalog import identifier, metastore as warehouse
-from lakekit.catalog.hive_client import HiveRefusal, metastore, parse_metastore_uris
+from lakekit.catalog.hive_client import HiveRefusal, connect, parse_metastore_uris
 from lakekit.catalog.identifier import Identifier
-from lakekit.catalog.metastore import location
+from lakekit.catalog.metastore import build_path
 from lakekit.errors import (
     DatabaseAlreadyExists,
     InvalidOption,
@@ -76,13 +76,13 @@ _HIVE_TYPES |= {
 _SIZED_TYPES = {"CHAR": ("char", 255), "VARCHAR": ("varchar", 65535)}
 
 
-def is_paimon(entry: Entry) -> bool:
+def is_paimon_entry(entry: Entry) -> bool:
     """Return whether an entry is a Paimon table: its formats say so."""
     stored = entry.get("sd", {})
     return (stored.get("inputFormat"), stored.get("outputFormat")) == (INPUT, OUTPUT)
 
 
-def is_external(entry: Entry) -> bool:
+def is_external_entry(entry: Entry) -> bool:
     """Return whether the table's files outlive its entry."""
     return bool(entry.get("tableType") == "EXTERNAL_TABLE")
 
@@ -98,7 +98,7 @@ def new_entry(
     )
     parameters = {
         **options,
-        **(_keys(schema) if is_syncing else {}),
+        **(_key_properties(schema) if is_syncing else {}),
         "table_type": "PAIMON",
         "storage_handler": _HANDLER,
     }
@@ -138,7 +138,11 @@ def update_entry(entry: Entry, schema: TableSchema, removed: Iterable[str], *, i
     removed_keys = set(removed)
     parameters = {
         key: value
-        for key, value in {**entry.get("parameters", {}), **options, **(_keys(schema) if is_syncing else {})}.items()
+        for key, value in {
+            **entry.get("parameters", {}),
+            **options,
+            **(_key_properties(schema) if is_syncing else {}),
+        }.items()
         if key not in removed_keys
     }
     if schema.comment is not None:
@@ -155,7 +159,7 @@ def _set_columns(entry: Entry, schema: TableSchema) -> Entry:
     }
 
 
-def _keys(schema: TableSchema) -> Mapping[str, str]:
+def _key_properties(schema: TableSchema) -> Mapping[str, str]:
     keys = {"primary-key": schema.primary_keys, "partition": schema.partition_keys, "bucket-key": schema.bucket_keys}
     return {key: ",".join(names) for key, names in keys.items() if names}
 
@@ -195,7 +199,7 @@ _LOCK_HOLD_MS = 240_000
 """Hive forgets a lock after five minutes without a sign of life."""
 
 
-def open(settings: CatalogOptions) -> Hive:  # noqa: A001 - every metastore's
+def open(settings: CatalogOptions) -> HiveMetastore:  # noqa: A001 - every metastore's
     """Return the catalog of a Hive metastore. Raises `InvalidOption`, `Unsupported`."""
     kind = settings.of("lock.type")
     if kind not in (None, "hive"):
@@ -208,11 +212,11 @@ def open(settings: CatalogOptions) -> Hive:  # noqa: A001 - every metastore's
             "location-in-properties=true keeps places where lakekit does not look for them", feature="catalog.hive"
         )
     parse_metastore_uris(settings.uri or "")
-    return Hive(settings=settings)
+    return HiveMetastore(settings=settings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hive:
+class HiveMetastore:
     """Databases and tables of a metastore."""
 
     settings: CatalogOptions = field(repr=False)
@@ -222,13 +226,13 @@ class Hive:
         return redact_uri(self.settings.uri or "")
 
     def _client(self) -> AbstractContextManager[HiveClient]:
-        return metastore(self.settings.uri or "")
+        return connect(self.settings.uri or "")
 
     # ---- databases -------------------------------------------------------------------------------
 
     def databases(self) -> list[str]:
         with self._client() as client:
-            return sorted(filter(identifier.is_database, client.call("get_all_databases")))
+            return sorted(filter(identifier.is_database_name, client.call("get_all_databases")))
 
     def has_database(self, database: str) -> bool:
         return self._database(database) is not None
@@ -244,14 +248,14 @@ class Hive:
         }
         entry |= {_FIELDS[key]: value for key, value in properties.items() if key in _FIELDS}
         if "locationUri" not in entry and self.settings.warehouse:
-            entry["locationUri"] = _url(self.settings.storage, location(self.settings.warehouse, database))
+            entry["locationUri"] = _java_url(self.settings.storage, build_path(self.settings.warehouse, database))
         if "locationUri" in entry:
             protocol.make(*storages.open(entry["locationUri"], self.settings.storage_options))
         try:
             with self._client() as client:
                 client.call("create_database", entry)
         except HiveRefusal as refused:
-            if refused.kind != "AlreadyExistsException":
+            if refused.exception_name != "AlreadyExistsException":
                 raise
             raise DatabaseAlreadyExists(f"database {database} is in {self.where} already", name=database) from None
 
@@ -299,7 +303,7 @@ class Hive:
             with self._client() as client:
                 entry: dict[str, Any] = client.call("get_database", database)
         except HiveRefusal as refused:
-            if refused.kind == "NoSuchObjectException":
+            if refused.exception_name == "NoSuchObjectException":
                 return None
             raise
         return entry if entry.get("name") == database else None
@@ -317,14 +321,14 @@ class Hive:
             entry["tableName"]
             for part in parts
             for entry in part
-            if is_paimon(entry) and identifier.is_table(entry["tableName"])
+            if is_paimon_entry(entry) and identifier.is_table_name(entry["tableName"])
         )
 
     def has_table(self, database: str, table: str) -> bool:
-        entry = self.entry(database, table)
-        return entry is not None and is_paimon(entry)
+        entry = self.find_entry(database, table)
+        return entry is not None and is_paimon_entry(entry)
 
-    def entry(self, database: str, table: str) -> Entry | None:
+    def find_entry(self, database: str, table: str) -> Entry | None:
         """Return the entry of a table of exactly that name."""
         if not is_plain(database) or not is_plain(table):
             return None
@@ -332,16 +336,16 @@ class Hive:
             with self._client() as client:
                 table_entry: Entry = client.call("get_table", database, table)
         except HiveRefusal as refused:
-            if refused.kind == "NoSuchObjectException":
+            if refused.exception_name == "NoSuchObjectException":
                 return None
             raise
         return table_entry if (table_entry.get("dbName"), table_entry.get("tableName")) == (database, table) else None
 
     def locate(self, name: Identifier) -> TableLocation:
-        entry = self.entry(name.database, name.table)
+        entry = self.find_entry(name.database, name.table)
         uri = (entry or {}).get("sd", {}).get("location")
         if not uri:
-            above = (self._database(name.database) or {}).get("locationUri") or location(
+            above = (self._database(name.database) or {}).get("locationUri") or build_path(
                 self.settings.warehouse, name.database
             )
             uri = f"{above.rstrip('/')}/{name.table}"
@@ -356,15 +360,15 @@ class Hive:
 
     def create_table(self, name: Identifier, define: Define) -> None:
         _check_case(name.table)
-        if self.entry(name.database, name.table) is not None:
-            raise _not_ours(name)
-        ground = warehouse.reach(self.locate(name), self._folders(name.database))
+        if self.find_entry(name.database, name.table) is not None:
+            raise _make_not_paimon_error(name)
+        ground = warehouse.widen_storage(self.locate(name), self._managed_folders(name.database))
         schema = define(ground)
         try:
             self._register(name, ground, schema)
         except LakekitError:
             with suppress(LakekitError):
-                if self.entry(name.database, name.table) is None:
+                if self.find_entry(name.database, name.table) is None:
                     ground.storage.delete([ground.paths.schema(0)])  # ours: it was made where none was
             raise
 
@@ -380,7 +384,7 @@ class Hive:
             name.database,
             name.table,
             schema,
-            _url(target.storage, target.paths.root),
+            _java_url(target.storage, target.paths.root),
             now_ms=REAL_RUNTIME.now_ms(),
             is_external=self.settings.of("table.type") == "external"
             or schema.options.get("external", "").lower() == "true",
@@ -390,41 +394,41 @@ class Hive:
             with self._client() as client:
                 client.call("create_table", entry)
         except HiveRefusal as refused:
-            if refused.kind != "AlreadyExistsException":
+            if refused.exception_name != "AlreadyExistsException":
                 raise
             raise TableAlreadyExists(
                 f"{name.full} is in {self.where} already, made at the same moment", name=name.full
             ) from None
 
-    def lying(self, database: str | None = None) -> list[str]:
+    def list_existing(self, database: str | None = None) -> list[str]:
         if database is None:
             return (
-                warehouse.databases(self.settings.storage, self.settings.warehouse)
+                warehouse.list_databases(self.settings.storage, self.settings.warehouse)
                 if self.settings.warehouse
                 else self.databases()
             )
-        uri = (self._database(database) or {}).get("locationUri") or location(self.settings.warehouse, database)
-        return warehouse.tables(*storages.open(uri, self.settings.storage_options))
+        uri = (self._database(database) or {}).get("locationUri") or build_path(self.settings.warehouse, database)
+        return warehouse.list_tables(*storages.open(uri, self.settings.storage_options))
 
     def register(self, name: Identifier, schema: TableSchema) -> bool:
-        entry, ground = self.entry(name.database, name.table), self.locate(name)
+        entry, ground = self.find_entry(name.database, name.table), self.locate(name)
         if entry is None:
             _check_case(name.table)
             self._register(name, ground, schema)
             return True
-        if not is_paimon(entry):
-            raise _not_ours(name)
-        self.renew(name.database, name.table, schema, ())
+        if not is_paimon_entry(entry):
+            raise _make_not_paimon_error(name)
+        self.update_table_entry(name.database, name.table, schema, ())
         return False
 
     def drop_table(self, name: Identifier) -> None:
-        entry, ground = self.entry(name.database, name.table), self.locate(name)
+        entry, ground = self.find_entry(name.database, name.table), self.locate(name)
         with self._client() as client:
             client.call("drop_table", name.database, name.table, False)
-        if entry is None or not is_external(entry):
-            warehouse.remove(ground, self._folders(name.database))
+        if entry is None or not is_external_entry(entry):
+            warehouse.delete_table_files(ground, self._managed_folders(name.database))
 
-    def _folders(self, database: str) -> list[str]:
+    def _managed_folders(self, database: str) -> list[str]:
         """Return the folders whose tables are deleted with their entries: the warehouse, the database's own."""
         uri = (self._database(database) or {}).get("locationUri")
         own = [storages.open(uri, self.settings.storage_options)[1]] if uri else []
@@ -436,26 +440,30 @@ class Hive:
         The metastore moves the files of its own tables itself, where they lie in its default location.
         """
         _check_case(new.table)
-        entry, source = self.entry(old.database, old.table), self.locate(old)
+        entry, source = self.find_entry(old.database, old.table), self.locate(old)
         if entry is None:
             raise StorageFailed(f"{old.full} went away from {self.where} at this moment", path=self.where)
         wanted = self.locate(new)
-        if not is_external(entry) and wanted.storage.stat(wanted.paths.root) is not None:
+        if not is_external_entry(entry) and wanted.storage.stat(wanted.paths.root) is not None:
             raise StorageFailed(
                 f'"{wanted.paths.root}" is there already, though no table is; move it away first',
                 path=wanted.paths.root,
             )
         self._alter(old.database, old.table, {**entry, "dbName": new.database, "tableName": new.table})
-        lies_here = any(warehouse.is_below(source.paths.root, folder) for folder in self._folders(old.database))
-        if is_external(entry) or not lies_here or not schemas.ids(source):
+        lies_here = any(warehouse.is_below(source.paths.root, folder) for folder in self._managed_folders(old.database))
+        if is_external_entry(entry) or not lies_here or not schemas.ids(source):
             return
         above = wanted.paths.root.rpartition("/")[0]
-        warehouse.move(source, wanted.paths.root, [*self._folders(old.database), *self._folders(new.database), above])
-        moved = self.entry(new.database, new.table) or entry
+        warehouse.move_table_folder(
+            source,
+            wanted.paths.root,
+            [*self._managed_folders(old.database), *self._managed_folders(new.database), above],
+        )
+        moved = self.find_entry(new.database, new.table) or entry
         self._alter(
             new.database,
             new.table,
-            {**moved, "sd": {**moved["sd"], "location": _url(wanted.storage, wanted.paths.root)}},
+            {**moved, "sd": {**moved["sd"], "location": _java_url(wanted.storage, wanted.paths.root)}},
         )
 
     def _alter(self, database: str, table: str, entry: Entry) -> None:
@@ -466,9 +474,9 @@ class Hive:
 
     # ---- what a table's changes need -------------------------------------------------------------
 
-    def renew(self, database: str, table: str, schema: TableSchema, removed: Iterable[str]) -> None:
+    def update_table_entry(self, database: str, table: str, schema: TableSchema, removed: Iterable[str]) -> None:
         """Update the entry of a table by its schema."""
-        entry = self.entry(database, table)
+        entry = self.find_entry(database, table)
         if entry is not None:
             self._alter(
                 database,
@@ -538,7 +546,7 @@ class HiveLock:
 class HiveEnvironment:
     """One table of a metastore."""
 
-    catalog: Hive
+    catalog: HiveMetastore
     database: str
     table: str
     is_partitioned: bool = False
@@ -565,7 +573,7 @@ class HiveEnvironment:
         try:
             ground = self.catalog.locate(Identifier(database=self.database, table=self.table))
             before = schemas.read(ground, schema.id - 1).options if schema.id else {}
-            self.catalog.renew(self.database, self.table, schema, set(before) - set(schema.options))
+            self.catalog.update_table_entry(self.database, self.table, schema, set(before) - set(schema.options))
         except LakekitError as failed:
             warn_user(
                 f"{self.database}.{self.table} has its new schema, but the metastore's copy could not be renewed: "
@@ -573,7 +581,7 @@ class HiveEnvironment:
             )
 
 
-def _not_ours(name: Identifier) -> TableAlreadyExists:
+def _make_not_paimon_error(name: Identifier) -> TableAlreadyExists:
     return TableAlreadyExists(
         f"Table {name.full} already exists, but this table is not a paimon table. Choose another name", name=name.full
     )
@@ -584,6 +592,6 @@ def _check_case(name: str) -> None:
         raise InvalidOption(f"{name!r} has capitals, and Hive knows names in lower case only", key="name", value=name)
 
 
-def _url(storage: Storage, path: str) -> str:
+def _java_url(storage: Storage, path: str) -> str:
     """Return a location as Java writes it."""
     return f"file:{path}" if isinstance(storage, LocalStorage) else path

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lakekit.catalog import identifier, metastore
@@ -26,7 +27,7 @@ from lakekit.catalog.jdbc_session import (
     create_if_missing,
     retry_while_busy,
 )
-from lakekit.catalog.metastore import location
+from lakekit.catalog.metastore import build_path
 from lakekit.errors import (
     DatabaseAlreadyExists,
     InvalidOption,
@@ -97,7 +98,7 @@ _EXISTS = "exists"
 _MAX_VALUE_LENGTH = 1000
 
 
-def open(settings: CatalogOptions) -> Jdbc:  # noqa: A001 - every metastore's
+def open(settings: CatalogOptions) -> JdbcMetastore:  # noqa: A001 - every metastore's
     """Return the catalog of a database.
 
     Raises: `InvalidOption` for a uri that names none, `Unsupported` for a driver that is not installed.
@@ -108,9 +109,11 @@ def open(settings: CatalogOptions) -> Jdbc:  # noqa: A001 - every metastore's
             f"lock.type={kind!r} is no lock of metastore=jdbc, which keeps its own; leave lock.type out",
             feature="option.lock.type",
         )
-    catalog = Jdbc(
+    catalog = JdbcMetastore(
         database=JdbcDatabase(
-            uri=settings.uri or "", driver=FrozenDict(settings.driver), redacted_uri=redact_uri(settings.uri or "")
+            uri=settings.uri or "",
+            driver=FrozenDict(settings.driver_options),
+            redacted_uri=redact_uri(settings.uri or ""),
         ),
         storage=settings.storage,
         root=settings.warehouse,
@@ -126,7 +129,7 @@ def open(settings: CatalogOptions) -> Jdbc:  # noqa: A001 - every metastore's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Jdbc:
+class JdbcMetastore:
     """Databases and tables that are rows of the catalog `key`."""
 
     database: JdbcDatabase
@@ -150,17 +153,17 @@ class Jdbc:
         with self._session() as session:
             names = [
                 row[0]
-                for row in session.ask(
+                for row in session.query(
                     "SELECT DISTINCT database_name FROM paimon_tables WHERE catalog_key = ?", self.key
                 )
             ]
             names += [
                 row[0]
-                for row in session.ask(
+                for row in session.query(
                     "SELECT DISTINCT database_name FROM paimon_database_properties WHERE catalog_key = ?", self.key
                 )
             ]
-        return sorted({database for database in names if identifier.is_database(database)})
+        return sorted({database for database in names if identifier.is_database_name(database)})
 
     def has_database(self, database: str) -> bool:
         with self._session() as session:
@@ -168,14 +171,14 @@ class Jdbc:
                 f"SELECT DISTINCT database_name FROM {table} {_OF_DATABASE}"
                 for table in ("paimon_database_properties", "paimon_tables")
             )
-            return any((database,) in session.ask(query, self.key, database) for query in queries)
+            return any((database,) in session.query(query, self.key, database) for query in queries)
 
     def create_database(self, database: str, properties: Mapping[str, str]) -> None:
-        path = location(self.root, database)
+        path = build_path(self.root, database)
         if _normalize_location(properties.get("location", path)) != _normalize_location(path):
             raise InvalidOption(
                 f"the tables of database {database} would lie at {path}: releases of the reference do not agree on "
-                "other locations, so leave `location` out",
+                "other locations, so leave `build_path` out",
                 key="location",
                 value=properties["location"],
             )
@@ -185,7 +188,7 @@ class Jdbc:
         def insert() -> None:
             with self._session() as session, session.transaction():
                 for name, value in stored.items():
-                    session.do(_ADD_PROPERTY, self.key, database, name, value)
+                    session.execute(_ADD_PROPERTY, self.key, database, name, value)
 
         try:
             retry_while_busy(insert, REAL_RUNTIME.wait)
@@ -208,20 +211,20 @@ class Jdbc:
         def change() -> None:
             with self._session() as session, session.transaction():
                 for name in (*properties, *removed):
-                    session.do(
+                    session.execute(
                         f"DELETE FROM paimon_database_properties {_OF_DATABASE} AND property_key = ?",
                         self.key,
                         database,
                         name,
                     )
                 for name, value in properties.items():
-                    session.do(_ADD_PROPERTY, self.key, database, name, value)
+                    session.execute(_ADD_PROPERTY, self.key, database, name, value)
 
         retry_while_busy(change, REAL_RUNTIME.wait)
 
     def properties(self, database: str) -> dict[str, str]:
         with self._session() as session:
-            rows = session.ask(
+            rows = session.query(
                 f"SELECT property_key, property_value FROM paimon_database_properties {_OF_DATABASE}",
                 self.key,
                 database,
@@ -234,17 +237,17 @@ class Jdbc:
         def delete() -> None:
             with self._session() as session, session.transaction():
                 for table in ("paimon_tables", "paimon_database_properties", "paimon_table_properties", *views):
-                    session.do(f"DELETE FROM {table} {_OF_DATABASE}", self.key, database)
+                    session.execute(f"DELETE FROM {table} {_OF_DATABASE}", self.key, database)
 
         raw = self._table_names(database)
         retry_while_busy(delete, REAL_RUNTIME.wait)
-        if odd := [table for table in raw if not identifier.is_table(table)]:
+        if odd := [table for table in raw if not identifier.is_table_name(table)]:
             shown = ", ".join(ascii(table[:80]) for table in odd[:5])
             warn_user(
                 f"{self.where} had {len(odd)} rows of database {database} that name no table, {shown}: the rows are "
                 "gone, and no folder was touched"
             )
-        folder = location(self.root, database)
+        folder = build_path(self.root, database)
         target = protocol.link_target(self.storage, folder)
         if target is not None:
             self.storage.delete([folder])
@@ -255,17 +258,17 @@ class Jdbc:
         self.storage.remove_directories([folder])
 
     def is_linked(self, database: str) -> bool:
-        return protocol.link_target(self.storage, location(self.root, database)) is not None
+        return protocol.link_target(self.storage, build_path(self.root, database)) is not None
 
     # ---- tables ----------------------------------------------------------------------------------
 
     def tables(self, database: str) -> list[str]:
-        return [table for table in self._table_names(database) if identifier.is_table(table)]
+        return [table for table in self._table_names(database) if identifier.is_table_name(table)]
 
     def _table_names(self, database: str) -> list[str]:
         """Return the table names in the database's rows, unchecked."""
         with self._session() as session:
-            rows = session.ask(
+            rows = session.query(
                 f"SELECT database_name, table_name FROM paimon_tables {_OF_DATABASE}", self.key, database
             )
         return sorted(table for owner, table in rows if owner == database)
@@ -275,15 +278,15 @@ class Jdbc:
 
         Whether it leads to a table shows when the table is opened.
         """
-        if not identifier.is_database(database) or not identifier.is_table(table):
+        if not identifier.is_database_name(database) or not identifier.is_table_name(table):
             return False
         with self._session() as session:
-            return (database, table) in session.ask(
+            return (database, table) in session.query(
                 f"SELECT database_name, table_name FROM paimon_tables {_OF_TABLE}", self.key, database, table
             )
 
     def locate(self, name: Identifier) -> TableLocation:
-        layout = TablePaths(root=location(self.root, name.database, name.table))
+        layout = TablePaths(root=build_path(self.root, name.database, name.table))
         environment = JdbcEnvironment(catalog=self, database=name.database, table=name.table)
         return TableLocation(
             name=name.full, storage=confine(self.storage, layout.root), paths=layout, catalog_env=environment
@@ -292,7 +295,7 @@ class Jdbc:
     def create_table(self, name: Identifier, define: Define) -> None:
         self._refuse_view(name)
         metastore.check_own_folder(self.storage, self.root, name.database)
-        ground = metastore.reach(self.locate(name), [self.root])
+        ground = metastore.widen_storage(self.locate(name), [self.root])
         schema = define(ground)
         try:
             self._insert(name)
@@ -305,11 +308,11 @@ class Jdbc:
                 raise _identifier_taken(self.where, name) from None
         table_context.schema_changed(ground, schema)
 
-    def lying(self, database: str | None = None) -> list[str]:
+    def list_existing(self, database: str | None = None) -> list[str]:
         return (
-            metastore.databases(self.storage, self.root)
+            metastore.list_databases(self.storage, self.root)
             if database is None
-            else metastore.tables(self.storage, location(self.root, database))
+            else metastore.list_tables(self.storage, build_path(self.root, database))
         )
 
     def register(self, name: Identifier, schema: TableSchema) -> bool:
@@ -329,10 +332,10 @@ class Jdbc:
         def delete() -> None:
             with self._session() as session, session.transaction():
                 for table in ("paimon_tables", "paimon_table_properties"):
-                    session.do(f"DELETE FROM {table} {_OF_TABLE}", self.key, name.database, name.table)
+                    session.execute(f"DELETE FROM {table} {_OF_TABLE}", self.key, name.database, name.table)
 
         retry_while_busy(delete, REAL_RUNTIME.wait)
-        metastore.remove(self.locate(name), [self.root])
+        metastore.delete_table_files(self.locate(name), [self.root])
 
     def rename_table(self, old: Identifier, new: Identifier) -> None:
         self._refuse_view(new)
@@ -340,7 +343,7 @@ class Jdbc:
             metastore.check_own_folder(self.storage, self.root, name.database)
         self._move_rows(old, new)
         try:
-            metastore.move(self.locate(old), location(self.root, new.database, new.table), [self.root])
+            metastore.move_table_folder(self.locate(old), build_path(self.root, new.database, new.table), [self.root])
         except BaseException:
             self._move_rows(new, old)
             raise
@@ -350,17 +353,19 @@ class Jdbc:
     def views(self, database: str) -> dict[str, str]:
         try:
             with self._session() as session:
-                rows = session.ask(
+                rows = session.query(
                     f"SELECT database_name, view_name, view_schema FROM {_VIEWS} {_OF_DATABASE}", self.key, database
                 )
         except MissingTable:
             return {}
-        return {view: text for owner, view, text in sorted(rows) if owner == database and identifier.is_table(view)}
+        return {
+            view: text for owner, view, text in sorted(rows) if owner == database and identifier.is_table_name(view)
+        }
 
     def put_view(self, name: Identifier, text: str) -> None:
         def insert() -> None:
             with self._session() as session:
-                session.do(
+                session.execute(
                     f"INSERT INTO {_VIEWS} (catalog_key, database_name, view_name, view_schema) VALUES (?, ?, ?, ?)",
                     self.key,
                     *name_of,
@@ -369,7 +374,7 @@ class Jdbc:
 
         name_of = (name.database, name.table)
         with self._session() as session:
-            create_if_missing(lambda: session.do(_CREATE_VIEWS), lambda: _has_table(session, _VIEWS))
+            create_if_missing(lambda: session.execute(_CREATE_VIEWS), lambda: _has_table(session, _VIEWS))
         try:
             retry_while_busy(insert, REAL_RUNTIME.wait)
         except DuplicateKey:
@@ -383,7 +388,7 @@ class Jdbc:
 
         def delete() -> None:
             with self._session() as session:
-                session.do(
+                session.execute(
                     f"DELETE FROM {_VIEWS} {_OF_DATABASE} AND view_name = ?", self.key, name.database, name.table
                 )
 
@@ -395,7 +400,7 @@ class Jdbc:
     def _insert(self, name: Identifier) -> None:
         def insert() -> None:
             with self._session() as session:
-                session.do(
+                session.execute(
                     "INSERT INTO paimon_tables (catalog_key, database_name, table_name) VALUES (?, ?, ?)",
                     self.key,
                     name.database,
@@ -409,7 +414,7 @@ class Jdbc:
             with self._session() as session, session.transaction():
                 for table in ("paimon_tables", "paimon_table_properties"):
                     values = (new.database, new.table, self.key, old.database, old.table)
-                    session.do(f"UPDATE {table} SET database_name = ?, table_name = ? {_OF_TABLE}", *values)
+                    session.execute(f"UPDATE {table} SET database_name = ?, table_name = ? {_OF_TABLE}", *values)
 
         try:
             retry_while_busy(update, REAL_RUNTIME.wait)
@@ -425,7 +430,7 @@ class Jdbc:
         """
         try:
             with self._session() as session:
-                rows = session.ask(
+                rows = session.query(
                     f"SELECT view_name FROM paimon_views {_OF_DATABASE} AND view_name = ?",
                     self.key,
                     name.database,
@@ -451,9 +456,10 @@ class Jdbc:
         for table, statement in _CREATE.items():
             if (table != _LOCKS or self.is_locking) and not _has_table(session, table):
                 text = statement.format(lock_id_length=self.lock_id_length)
-                create_if_missing(lambda text=text: session.do(text), lambda table=table: _has_table(session, table))  # type: ignore[misc] # the loop's own
+                is_there = partial(_has_table, session, table)
+                create_if_missing(partial(session.execute, text), is_there)
 
-    def synced(self, database: str, table: str, schema: TableSchema) -> None:
+    def copy_table_options(self, database: str, table: str, schema: TableSchema) -> None:
         """Copy a table's options, and its keys, into the database."""
         keys = {
             "primary-key": schema.primary_keys,
@@ -470,9 +476,9 @@ class Jdbc:
 
         def replace() -> None:
             with self._session() as session, session.transaction():
-                session.do(f"DELETE FROM paimon_table_properties {_OF_TABLE}", self.key, database, table)
+                session.execute(f"DELETE FROM paimon_table_properties {_OF_TABLE}", self.key, database, table)
                 for key, value in copied.items():
-                    session.do(_ADD_OPTION, self.key, database, table, key, value)
+                    session.execute(_ADD_OPTION, self.key, database, table, key, value)
 
         retry_while_busy(replace, REAL_RUNTIME.wait)
 
@@ -492,7 +498,7 @@ class Jdbc:
 class JdbcEnvironment:
     """One table of a catalog."""
 
-    catalog: Jdbc
+    catalog: JdbcMetastore
     database: str
     table: str
 
@@ -511,7 +517,7 @@ class JdbcEnvironment:
         """
         if self.catalog.is_syncing:
             try:
-                self.catalog.synced(self.database, self.table, schema)
+                self.catalog.copy_table_options(self.database, self.table, schema)
             except StorageFailed as failed:
                 warn_user(
                     f"{self.database}.{self.table} has its new schema, but the catalog's copy of its options could "
@@ -539,7 +545,7 @@ def _identifier_taken(where: str, name: Identifier) -> TableAlreadyExists:
 
 def _has_table(session: JdbcSession, table: str) -> bool:
     try:
-        session.ask(f"SELECT 1 FROM {table} WHERE 1 = 0")
+        session.query(f"SELECT 1 FROM {table} WHERE 1 = 0")
     except MissingTable:
         return False
     return True

@@ -125,8 +125,8 @@ def _parse(cursor: Cursor) -> RoaringParts:
     if _number(cursor, 4, "arrays") != 1 or _number(cursor, 1, "mark") != NOT_TRIMMED:
         raise Corrupt("one untrimmed array of containers is expected", offset=cursor.tell, field="containers")
     slots = _number(cursor, 4, "slots")
-    if slots > cursor.left:
-        raise Corrupt(f"{slots} slots cannot be in {cursor.left} bytes", offset=cursor.tell, field="slots")
+    if slots > cursor.remaining:
+        raise Corrupt(f"{slots} slots cannot be in {cursor.remaining} bytes", offset=cursor.tell, field="slots")
     containers = [_container(cursor) if _number(cursor, 1, "slot") else None for _ in range(slots)]
     cursor.raw(12, "containers")
     last = _number(cursor, 4, "last slot")
@@ -338,7 +338,7 @@ def rbm32(function: FieldFunction, versions: Versions, column: pl.Series, ops: A
 
 def _bitmap(function: FieldFunction, data: bytes) -> BitMap:
     try:
-        return bitmap.roaring(data)
+        return bitmap.decode_bitmap(data)
     except Corrupt as wrong:
         what = (
             f"Unable to se/deserialize roaring bitmap: a value of column {function.column} is none ({len(data)} "

@@ -290,12 +290,12 @@ def _vectors(
     """Check the checksums, cardinalities and positions of the vectors in one index file."""
     rows = files.get((entry.partition, entry.bucket), {})
     try:
-        vectors = deletion_vector_reader.load(ctx, {part.file_name: entry for part in entry.ranges})
+        vectors = deletion_vector_reader.load_positions(ctx, {part.file_name: entry for part in entry.ranges})
     except (LakekitError, FileMissing):
         vectors = {}
         for part in entry.ranges:  # one by one, so that each damaged vector is told
             with findings.reading("deletion vector", path):
-                vectors |= deletion_vector_reader.load(ctx, {part.file_name: replace(entry, ranges=(part,))})
+                vectors |= deletion_vector_reader.load_positions(ctx, {part.file_name: replace(entry, ranges=(part,))})
     for name, positions in vectors.items():
         if len(positions) and int(positions[-1]) >= rows.get(name, 2**63):
             message = (

@@ -135,7 +135,7 @@ def _key_ranges(ctx: TableContext, live: ManifestEntries, at: list[str], finding
         return
     entries = live.take(indices)
     ends = [
-        merge_read.keys(ctx, entries.column(name).to_pylist()) for name in ("min_key", "max_key")
+        merge_read.decode_keys(ctx, entries.column(name).to_pylist()) for name in ("min_key", "max_key")
     ]  # scalar: one a file
     key_ranks = ranks(pl.concat(ends))
     low, high = key_ranks[: len(indices)], key_ranks[len(indices) :]

@@ -132,7 +132,7 @@ def _count_missing(rows: NDArray[np.int64], answer: bool | BitMap) -> int:
     """How many of the rows an answer lacks."""
     if isinstance(answer, bool):
         return 0 if answer else rows.size
-    return rows.size - len(answer & roaring.roaring_of(rows))
+    return rows.size - len(answer & roaring.bitmap_of(rows))
 
 
 # ---- statistics ------------------------------------------------------------
@@ -374,7 +374,7 @@ def _check_placement(checked_file: FileUnderCheck) -> None:
         columns, types = bucket_assigners.key_columns(frame, fields)
         if not hashing.supports_bucket_key(ctx.options.bucket_function_type, types):
             return
-        buckets = hashing.buckets(ctx.options.bucket_function_type, columns, types, checked_file.total_buckets)
+        buckets = hashing.assign_buckets(ctx.options.bucket_function_type, columns, types, checked_file.total_buckets)
         has_key = pl.all_horizontal(col(field.name).is_not_null() for field in fields)
         is_complete = frame.select(has_key).to_series().to_numpy()
         if (away := np.flatnonzero((buckets != checked_file.bucket) & is_complete)).size:
@@ -424,7 +424,7 @@ def _keys(checked_file: FileUnderCheck) -> None:
             "a key is twice in a file", f"{plural(repeated, 'row')} repeat a key of the same file", "_MIN_KEY"
         )
     try:
-        ends = merge_read.keys(checked_file.ctx, [checked_file.file.min_key, checked_file.file.max_key])
+        ends = merge_read.decode_keys(checked_file.ctx, [checked_file.file.min_key, checked_file.file.max_key])
     except LakekitError as damaged:
         checked_file.add_problem(
             "key range is unreadable", f"the manifest's entry of the file is damaged: {damaged.message}", "_MIN_KEY"
