@@ -66,6 +66,21 @@ def by_catalog(cat: lk.Catalog) -> Callable[[str], Answer]:
     return run
 
 
+def by_spark(cat: lk.Catalog) -> Callable[[str], Answer]:
+    """Return the door `ls.sql`, in a session of its own on this machine."""
+    from lakekit import spark as ls
+
+    config = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1", "spark.driver.memory": "1g", "spark.sql.session.timeZone": "UTC"}
+    session = ls.start("local[1]", config=config)
+    session.sparkContext.setLogLevel("OFF")
+
+    def run(text: str) -> Answer:
+        frame = ls.sql(session, text, catalog=cat)
+        return list(frame.columns), [tuple(row) for row in frame.collect()]
+
+    return run
+
+
 def judged(draws: Iterator[str], oracle: QueryOracle, door: Callable[[str], Answer], count: int) -> QueryVerdicts:
     """Return the verdicts of `count` queries that DuckDB takes."""
     verdicts = QueryVerdicts()
@@ -84,7 +99,7 @@ def judged(draws: Iterator[str], oracle: QueryOracle, door: Callable[[str], Answ
 
 
 def main() -> None:
-    """Print verdicts: `python -m spec_tests.query_doors SEED COUNT [SHOWN]`."""
+    """Print verdicts: `python -m spec_tests.query_doors SEED COUNT [SHOWN] [spark]`."""
     import sys
     import tempfile
 
@@ -95,8 +110,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         cat = lk.connect(folder)
         oracle = QueryOracle(filled(cat, seed))
-        verdicts = judged(queries(seed), oracle, by_catalog(cat), count)
-    print(f"cat.sql, seed {seed}: {verdicts}")
+        spark = sys.argv[4:] == ["spark"]
+        door = by_spark(cat) if spark else by_catalog(cat)
+        verdicts = judged(queries(seed, shared=spark), oracle, door, count)
+    print(f"{'ls.sql' if spark else 'cat.sql'}, seed {seed}: {verdicts}")
     for why, many in verdicts.refused.most_common(shown):
         print(f"  {many:5d} {why}\n        {verdicts.refusals[why][:300]}")
     for text, what in [*sorted(verdicts.different, key=lambda one: len(one[0]))[:shown], *verdicts.renamed[:3]]:
