@@ -177,10 +177,17 @@ def _tried(door: str, text: str, lake: Path) -> str:
 
     import lakekit as lk
 
+    hidden_frame = pl.DataFrame({"a": [_SECRET]})  # noqa: F841 - DuckDB would find it by name
     cat = lk.connect(lake)
     if door == "sql":
         return _shown(cat.sql(text))
     t = cat.table("db.t")
+    if door == "view":
+        cat.create_view("db.v", text, temporary=True)
+        return _shown(cat.sql("SELECT * FROM db.v"))
+    if door == "materialized":
+        cat.create_materialized_table("db.m", text, freshness="1 h").refresh(force=True)
+        return _shown(cat.table("db.m").scan())
     if door == "where":
         return _shown(t.aggregate(pl.len(), where=text))
     if door == "delete":
