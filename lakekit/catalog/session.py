@@ -53,6 +53,9 @@ class Session:
     tables: dict[str, Table] = field(default_factory=dict)
     """Tables that lie outside of the catalog, by the names that CREATE TABLE … WITH ('path' = …) gave them."""
 
+    settings: dict[str, str] = field(default_factory=dict)
+    """The values of SET: dynamic options of tables, by `paimon.<catalog>.<database>.<table>.<option>`."""
+
     def sql(
         self,
         text: str,

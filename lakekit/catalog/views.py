@@ -304,6 +304,18 @@ class MaterializedTable(Table):
             )
         return int(number) * _UNITS[unit.upper()]
 
+    @property
+    def is_suspended(self) -> bool:
+        """Whether `refresh` refuses, until `resume`."""
+        return self._context().options.materialized_table_refresh_status == _SUSPENDED
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether its rows are older than they may be, so that `refresh` would compute them anew."""
+        ctx = self._context()
+        newest = snapshots.latest(ctx)
+        return newest is None or ctx.runtime.now_ms() - newest.time_millis >= self.freshness_ms
+
     def suspend(self) -> None:
         """Let `refresh` refuse, until `resume`."""
         self.alter(set_option(_STATUS, _SUSPENDED))

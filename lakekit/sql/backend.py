@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     """The rows of a query in a backend: a LazyFrame, or a DataFrame of Spark."""
 
 
+_ANY = "*"
 _MOST_PARTS = 3
 """The parts of a table's name: catalog, database, table."""
 
@@ -164,6 +165,9 @@ class Statement:
     frames: Mapping[str, Any] = field(default_factory=dict)
     """What the caller gave names of one part: a `NamedFrame`, or the table `self`."""
 
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """The values of SET in the session."""
+
     def bind(self, tree: Any) -> Any:
         """Return a tree of sqlglot with literals in place of parameters. Raises `InvalidOption`."""
         return bind(tree, self.tokens.parameters)
@@ -252,6 +256,7 @@ class Statement:
             if options and isinstance(named, NamedFrame):
                 raise InvalidOption(f"{name} is a frame, which takes no hint", key=next(iter(options)), value=None)
             return named.with_options(options) if options else named
+        options = {**self._settings_of(name), **(options or {})} if self.settings else options
         if not self.is_foreign and name in self.backend.tables:
             return self.backend.tables[name].with_options(options) if options else self.backend.tables[name]
         try:
@@ -265,6 +270,14 @@ class Statement:
             "another; write database.table",
             name=name,
         )
+
+    def _settings_of(self, name: str) -> dict[str, str]:
+        """Return the options that SET gave a table, those for one table over those for many."""
+        catalog = next((key for key, known in self.backend.catalogs.items() if known is self.catalog), _ANY)
+        parts = (catalog, *name.partition("$")[0].split(".", 1))
+        fitting = [key for key in self.settings if _fits(key, parts)]
+        by_rank = sorted(fitting, key=lambda key: -key.split(".", 4)[1:4].count(_ANY))
+        return {key.split(".", 4)[4]: self.settings[key] for key in by_rank}
 
     def table(self, name: str, options: Mapping[str, str] | None = None) -> Table:
         """Return a table with rows of its own.
@@ -303,6 +316,16 @@ class Statement:
 
 
 # ---- properties ----------------------------------------------------------------------------------
+
+
+def is_setting(key: str) -> bool:
+    """Return whether a key of SET is one of an option of tables."""
+    prefix, *names = key.split(".", 4)
+    return prefix == "paimon" and len(names) == len(("catalog", "database", "table", "option"))
+
+
+def _fits(key: str, parts: Sequence[str]) -> bool:
+    return all(pattern in (_ANY, part) for pattern, part in zip(key.split(".", 4)[1:4], parts, strict=True))
 
 
 def parse_properties(tokens: TokenStream) -> dict[str, str]:

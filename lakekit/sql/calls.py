@@ -14,6 +14,7 @@ Source: "Flink / Procedures" of Paimon's documentation.
 
 from __future__ import annotations
 
+import difflib
 import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -126,7 +127,7 @@ def procedure(
     """
     parameters = tuple(
         Parameter(name=name, kind=kind.rstrip("?"), required=not kind.endswith("?"))
-        for name, kind in (item.split() for item in takes.split(","))
+        for name, kind in (item.split() for item in takes.split(",") if item)
     )
 
     def enter(run: Callable[..., Sequence[Row]]) -> Callable[..., Sequence[Row]]:
@@ -147,6 +148,8 @@ def call_procedure(statement: Statement) -> StatementResult:
     tokens = statement.tokens
     parts = tokens.names("a procedure, as sys.compact")
     name = parts[-1].lower()
+    if len(parts) == 3 and parts[0] in statement.backend.catalogs:
+        statement, parts = statement.in_catalog(parts[0]), parts[1:]
     if [part.lower() for part in parts[:-1]] not in ([], ["sys"]):
         raise InvalidOption(f"{'.'.join(parts)}: procedures are called sys.<name>", key="sql", value=name)
     if name not in PROCEDURES:
@@ -156,8 +159,10 @@ def call_procedure(statement: Statement) -> StatementResult:
             if known_feature
             else f"there is no procedure sys.{name}"
         )
+        near = difflib.get_close_matches(name, PROCEDURES, 1)
+        hint = f"; did you mean sys.{near[0]}?" if near and not known_feature else "."
         raise Unsupported(
-            f"{what}; there are {', '.join(sorted(PROCEDURES))}",
+            f"{what}{hint} CALL sys.help() lists them: {', '.join(sorted(PROCEDURES))}",
             feature=known_feature.name if known_feature else "catalog.sql",
         )
     procedure = PROCEDURES[name]
@@ -186,7 +191,7 @@ def _arguments(name: str, procedure: Procedure, tokens: TokenStream) -> dict[str
             parameter = procedure.parameters[len(values)] if len(values) < len(procedure.parameters) else None
         if parameter is None:
             raise InvalidOption(
-                f"sys.{name} takes no argument {label}; it takes {_format_parameters(procedure)}", key=label
+                f"sys.{name} takes no argument {label}; it takes {format_parameters(procedure)}", key=label
             )
         if parameter.name in values:
             raise InvalidOption(f"sys.{name}: argument {parameter.name} is given twice", key=parameter.name)
@@ -196,12 +201,13 @@ def _arguments(name: str, procedure: Procedure, tokens: TokenStream) -> dict[str
         declared.name for declared in procedure.parameters if declared.required and values.get(declared.name) is None
     ]:
         raise InvalidOption(
-            f"sys.{name} needs {', '.join(missing)}; it takes {_format_parameters(procedure)}", key=missing[0]
+            f"sys.{name} needs {', '.join(missing)}; it takes {format_parameters(procedure)}", key=missing[0]
         )
     return {declared.name: values.get(declared.name) for declared in procedure.parameters}
 
 
-def _format_parameters(procedure: Procedure) -> str:
+def format_parameters(procedure: Procedure) -> str:
+    """Return the parameters of a procedure as text."""
     return ", ".join(
         f"{parameter.name} {parameter.kind}{'' if parameter.required else ' (optional)'}"
         for parameter in procedure.parameters
@@ -213,10 +219,12 @@ def _value(name: str, parameter: Parameter, tokens: TokenStream) -> Any:
 
     A number or bool in quotes is one, and a number for a text its digits, as Spark casts them.
     """
-    if tokens.accept("NULL"):
-        return None
     negative = tokens.accept("-")
-    word = tokens.take("a literal", "text", "number", *(() if negative else ("word",)))
+    word = tokens.take("a literal", "text", "number", *(() if negative else ("word", "quoted")))
+    if word.kind == "word" and word.text.upper() == "NULL":
+        return None
+    if word.kind in ("word", "quoted") and parameter.kind == "string" and not negative:
+        return _bare_name(word.value, tokens)
     text = word.value.rstrip("lL") if word.kind == "number" else word.value
     text = f"-{text}" if negative else text
     if parameter.kind == "string" and word.kind != "word":
@@ -234,6 +242,14 @@ def _value(name: str, parameter: Parameter, tokens: TokenStream) -> Any:
         key=parameter.name,
         value=word.text,
     )
+
+
+def _bare_name(first: str, tokens: TokenStream) -> str:
+    """Return a name that stands without quotes, `shop.orders`, or key=value pairs that do."""
+    parts = [first]
+    while tokens.accept("."):
+        parts.append(tokens.name("a name"))
+    return ".".join(parts)
 
 
 def options_of(text: str | None) -> dict[str, str] | None:

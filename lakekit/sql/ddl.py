@@ -1,8 +1,8 @@
-"""Definitions of tables and databases: CREATE, DROP, ALTER and TRUNCATE in Spark's syntax.
+"""Definitions of tables and databases: CREATE, DROP and TRUNCATE in Spark's and Flink's syntax.
 
     CREATE TABLE shop.orders (id BIGINT NOT NULL, day STRING COMMENT 'of the order')
         PARTITIONED BY (day) TBLPROPERTIES ('primary-key' = 'id,day')
-    ALTER TABLE shop.orders ADD COLUMN total DECIMAL(10, 2) AFTER id
+    CREATE TABLE shop.orders (id BIGINT PRIMARY KEY NOT ENFORCED, day STRING) WITH ('bucket' = '8')
 
 A statement becomes one call of the catalog or the table, after all of it was parsed: it is executed as a whole, or not
 at all.
@@ -11,21 +11,16 @@ at all.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from lakekit.ddl import schema_changes as changes
-from lakekit.errors import InvalidOption, SchemaMismatch, Unsupported
-from lakekit.read.table_scan import context_of
-from lakekit.sql.backend import StatementResult, parse_key, parse_properties
-from lakekit.types import Field
+from lakekit.errors import SchemaMismatch, Unsupported
+from lakekit.sql.backend import StatementResult, parse_properties
+from lakekit.types import INTEGERS, STRINGS, Field
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lakekit.ddl.schema_changes import TableChange
     from lakekit.sql.backend import Statement
     from lakekit.sql.tokenizer import TokenStream
-    from lakekit.table.table import Table
     from lakekit.types import DataType
 
 _USING = ("paimon", "lakekit")
@@ -50,10 +45,19 @@ class CreateTableClause:
 
 
 def parse_table_definition(statement: Statement) -> CreateTableClause:
-    """Parse what follows the name in CREATE TABLE: columns in parentheses, if any, and other clauses."""
-    fields, keys = _fields(statement) if statement.tokens.is_next("(") else ([], [])
-    partition_keys, comment, options = table_words(statement, fields)
-    statement.tokens.end()
+    """Parse what follows the name in CREATE TABLE, to its end or to AS: columns in parentheses, and other clauses.
+
+    Before AS the parentheses hold a primary key alone.
+    """
+    tokens = statement.tokens
+    fields, keys = _fields(statement) if tokens.is_next("(") else ([], [])
+    at = tokens.next
+    partition_keys, comment, options = table_words(statement, fields or None)
+    if tokens.is_next("AS"):
+        if fields and at is not None:
+            raise tokens.source.error(at.start, "CREATE TABLE … AS has the columns of its query: leave them out")
+    else:
+        tokens.end()
     return CreateTableClause(fields=fields, keys=keys, partition_keys=partition_keys, comment=comment, options=options)
 
 
@@ -77,13 +81,6 @@ def create_database(statement: Statement) -> StatementResult:
 
 def refuse_others(tokens: TokenStream, does: str) -> None:
     """Raise `Unsupported` for objects that a catalog does not have, by their names."""
-    is_replaced = tokens.accept("OR", "REPLACE")
-    if is_replaced:
-        what = next((keyword for keyword in ("TEMPORARY", "GLOBAL", "VIEW") if tokens.is_next(keyword)), "TABLE")
-        msg = f"CREATE OR REPLACE {what} is not done: DROP comes first" + (
-            ", or INSERT OVERWRITE keeps the table" if what == "TABLE" else ""
-        )
-        raise Unsupported(msg, feature="catalog.sql")
     unsupported = next(
         (
             keyword
@@ -170,7 +167,7 @@ def _partition_columns(statement: Statement, fields: list[Field] | None) -> list
                 feature="catalog.sql",
             )
         if fields is not None and not tokens.is_next(",") and not tokens.is_next(")"):
-            t, comment, default, position = _column(statement)
+            t, comment, default, position = parse_column(statement)
             if position:
                 raise tokens.wrong("no place and no PRIMARY KEY, but , or )")
             fields.append(Field(name, t, comment=comment, default=default))
@@ -200,9 +197,14 @@ def _fields(statement: Statement) -> tuple[list[Field], list[str]]:
         if tokens.accept("PRIMARY", "KEY"):
             keys = names(tokens)
             tokens.accept("NOT", "ENFORCED")
+        elif tokens.is_next("WATERMARK") and not tokens.is_after(","):
+            raise Unsupported(
+                "CREATE TABLE … WATERMARK FOR: watermarks are for streaming engines; leave it out",
+                feature="catalog.sql",
+            )
         else:
             name = tokens.name("a column")
-            t, comment, default, position = _column(statement)
+            t, comment, default, position = parse_column(statement)
             if position.pop("key", False):
                 keys.append(name)
             if position:
@@ -214,13 +216,13 @@ def _fields(statement: Statement) -> tuple[list[Field], list[str]]:
     return fields, keys
 
 
-def _column(statement: Statement) -> tuple[DataType, str | None, str | None, dict[str, Any]]:
+def parse_column(statement: Statement) -> tuple[DataType, str | None, str | None, dict[str, Any]]:
     """Parse a column's type, comment, default and position, after its name.
 
     Where it is the primary key, `key` is in the position.
     """
     tokens = statement.tokens
-    t = _type(statement)
+    t = parse_type(statement)
     comment = default = None
     position: dict[str, Any] = {}
     while True:
@@ -235,10 +237,24 @@ def _column(statement: Statement) -> tuple[DataType, str | None, str | None, dic
             default = default_of(tokens)
         elif tokens.accept("FIRST"):
             position = {"first": True}
-        elif tokens.accept("AFTER"):
-            position = {"after": ".".join(tokens.names("a column"))}
+        elif tokens.accept("LAST"):
+            position = {"last": True}
+        elif (side := tokens.accept_any("AFTER", "BEFORE")) is not None:
+            position = {side.lower(): ".".join(tokens.names("a column"))}
         else:
             return t, comment, default, position
+
+
+def _refuse_zone(tokens: TokenStream) -> None:
+    """Raise `SqlError` for TIMESTAMP WITH TIME ZONE, which keeps a zone for each value; Paimon has no such type."""
+    ahead = tokens.fork(1)
+    if ahead.is_next("("):
+        ahead.inside()
+    word = ahead.next
+    if word is not None and ahead.accept("WITH", "TIME", "ZONE"):
+        raise tokens.source.error(
+            word.start, "no type of Paimon keeps a zone: write TIMESTAMP WITH LOCAL TIME ZONE, a moment, or TIMESTAMP"
+        )
 
 
 def default_of(tokens: TokenStream) -> str | None:
@@ -258,12 +274,14 @@ def default_of(tokens: TokenStream) -> str | None:
     return sign + (word.value.rstrip("lLsSyYdDfF") if word.kind == "number" else word.value)
 
 
-def _type(statement: Statement) -> DataType:
+def parse_type(statement: Statement) -> DataType:
     """Parse a type.
 
     Raises: `InvalidOption` for what the backend does not know, `SchemaMismatch` for what Paimon does not.
     """
     tokens, first, depth = statement.tokens, statement.tokens.next, 0
+    if first is not None and first.text.upper() == "TIMESTAMP":
+        _refuse_zone(tokens)
     if first is None or first.kind not in ("word", "quoted"):
         raise tokens.wrong("a type")
     end = first.end
@@ -282,60 +300,33 @@ def _type(statement: Statement) -> DataType:
     return statement.backend.type(text)
 
 
-# ---- ALTER ---------------------------------------------------------------------------------------
+def partition_value(tokens: TokenStream, field: Field) -> Any:
+    """Parse the value of a partition column. Raises `SchemaMismatch` for a text that is none of its type."""
+    tokens.accept("DATE")
+    return typed_value(tokens.take("a literal", "text", "number").value, field)
 
 
-def alter(statement: Statement) -> StatementResult:
-    """Execute ALTER TABLE and ALTER DATABASE."""
-    tokens = statement.tokens
-    if tokens.accept("DATABASE") or tokens.accept("SCHEMA") or tokens.accept("NAMESPACE"):
-        return _alter_database(statement)
-    tokens.expect("TABLE")
-    statement, name = statement.take_name()
-    if tokens.accept("RENAME", "TO"):
-        parts = tokens.names("a name")
-        tokens.end()
-        if len(parts) > 2:
-            raise InvalidOption(f"{'.'.join(parts)}: a table keeps its catalog; write database.table", key="sql")
-        statement.catalog.rename_table(
-            name, statement.full(parts) if len(parts) > 1 else f"{name.partition('.')[0]}.{parts[0]}"
+def typed_value(text: str, field: Field) -> Any:
+    """Return the value of a partition column whose text that is.
+
+    Raises: `SchemaMismatch` for a text that is none of its type, `Unsupported` for a type whose texts are not read.
+    """
+    try:
+        if field.type.root in INTEGERS:
+            return int(text)
+        if field.type.root == "DATE":
+            return date.fromisoformat(text)
+    except ValueError:
+        raise SchemaMismatch(
+            f"PARTITION ({field.name} = {text!r}): the column is {field.type}", column=field.name
+        ) from None
+    if field.type.root not in STRINGS:
+        raise Unsupported(
+            f"PARTITION ({field.name} = …): values of {field.type} are given by the query; leave the column out of "
+            "PARTITION",
+            feature="catalog.sql",
         )
-        return StatementResult()
-    if tokens.accept("DROP", "PARTITION") or tokens.accept("DROP", "IF", "EXISTS", "PARTITION"):
-        return _drop_partitions(statement, statement.table(name))
-    table = statement.table(name)
-    for start, reads in _ALTERS:
-        if tokens.accept(*start):
-            made = reads(statement, table)
-            tokens.end()
-            if made:
-                table.alter(*made)
-            return StatementResult()
-    raise tokens.wrong(
-        "ADD, DROP, RENAME or ALTER COLUMN, SET or UNSET TBLPROPERTIES, SET or RESET, RENAME TO, or DROP PARTITION"
-    )
-
-
-def _alter_database(statement: Statement) -> StatementResult:
-    tokens, (statement, name) = statement.tokens, statement.take_database()
-    tokens.expect("SET")
-    if not (tokens.accept("DBPROPERTIES") or tokens.accept("PROPERTIES")):
-        raise tokens.wrong("DBPROPERTIES")
-    changed = parse_properties(tokens)
-    tokens.end()
-    statement.catalog.alter_database(name, set=changed)
-    return StatementResult()
-
-
-def _drop_partitions(statement: Statement, table: Table) -> StatementResult:
-    tokens = statement.tokens
-    partitions = [partition_of(tokens)]
-    while tokens.accept(","):
-        tokens.expect("PARTITION")
-        partitions.append(partition_of(tokens))
-    tokens.end()
-    table.drop_partitions(partitions)
-    return StatementResult()
+    return text
 
 
 def partition_of(tokens: TokenStream) -> dict[str, str]:
@@ -352,132 +343,13 @@ def partition_of(tokens: TokenStream) -> dict[str, str]:
     return values
 
 
-def _path(tokens: TokenStream) -> str:
-    return ".".join(tokens.names("a column"))
-
-
-def _parse_add_columns(statement: Statement, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
-    tokens = statement.tokens
-    in_parentheses = tokens.accept("(")
-    added = [_parse_added_column(statement)]
-    while tokens.accept(","):
-        added.append(_parse_added_column(statement))
-    if in_parentheses:
-        tokens.expect(")")
-    return added
-
-
-def _parse_added_column(statement: Statement) -> TableChange:
-    name = _path(statement.tokens)
-    t, comment, default, position = _column(statement)
-    if position.pop("key", False):
-        raise statement.tokens.wrong("no PRIMARY KEY: keys are for CREATE TABLE")
-    if default is not None:
-        raise statement.tokens.wrong("no DEFAULT: set it with ALTER COLUMN afterwards")
-    return changes.add_column(name, t, comment=comment, **position)
-
-
-def _parse_drop_columns(statement: Statement, table: Table) -> list[TableChange]:
-    tokens = statement.tokens
-    is_lenient, in_parentheses = tokens.accept("IF", "EXISTS"), tokens.accept("(")
-    paths = [_path(tokens)]
-    while tokens.accept(","):
-        paths.append(_path(tokens))
-    if in_parentheses:
-        tokens.expect(")")
-    schema = context_of(table).schema
-    return [changes.drop_column(path) for path in paths if not is_lenient or "." in path or schema.has(path)]
-
-
-def _parse_rename_column(statement: Statement, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
-    old = _path(statement.tokens)
-    statement.tokens.expect("TO")
-    return [changes.rename_column(old, statement.tokens.name())]
-
-
-def _parse_alter_columns(statement: Statement, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
-    """Parse ALTER COLUMN, of several columns with commas between them.
-
-    Each is c TYPE t, COMMENT 'x', FIRST, AFTER d, SET or DROP NOT NULL, SET or DROP DEFAULT.
-    """
-    altered = _parse_altered_column(statement)
-    while statement.tokens.accept(","):
-        altered += _parse_altered_column(statement)
-    return altered
-
-
-def _parse_altered_column(statement: Statement) -> list[TableChange]:
-    tokens, name = statement.tokens, _path(statement.tokens)
-    if tokens.accept("TYPE"):
-        return [changes.update_type(name, _type(statement))]
-    if tokens.accept("COMMENT"):
-        return [changes.update_comment(name, tokens.string())]
-    if tokens.accept("FIRST"):
-        return [changes.move_column(name, first=True)]
-    if tokens.accept("AFTER"):
-        return [changes.move_column(name, after=tokens.name("a column"))]
-    if tokens.accept("SET", "NOT", "NULL"):
-        return [changes.update_nullability(name, nullable=False)]
-    if tokens.accept("DROP", "NOT", "NULL"):
-        return [changes.update_nullability(name, nullable=True)]
-    if tokens.accept("SET", "DEFAULT"):
-        return [changes.update_default(name, default_of(tokens))]
-    if tokens.accept("DROP", "DEFAULT"):
-        return [changes.update_default(name, None)]
-    raise tokens.wrong("TYPE, COMMENT, FIRST, AFTER, SET or DROP NOT NULL, SET or DROP DEFAULT")
-
-
-def _parse_set_properties(statement: Statement, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
-    if not statement.tokens.is_next("("):
-        raise statement.tokens.wrong("TBLPROPERTIES (…), or keys and values in parentheses")
-    values = parse_properties(statement.tokens)
-    return [
-        changes.set_comment(value) if key == "comment" else changes.set_option(key, value)
-        for key, value in values.items()
-    ]
-
-
-def _parse_unset_properties(statement: Statement, table: Table) -> list[TableChange]:
-    tokens = statement.tokens
-    is_lenient = tokens.accept("IF", "EXISTS")
-    tokens.expect("(")
-    keys = [parse_key(tokens)]
-    while tokens.accept(","):
-        keys.append(parse_key(tokens))
-    tokens.expect(")")
-    options = context_of(table).schema.options
-    if not is_lenient and (unknown := [key for key in keys if key != "comment" and key not in options]):
-        raise InvalidOption(
-            f"{table.name} has no property {unknown[0]!r} to take away; UNSET TBLPROPERTIES IF EXISTS passes over it",
-            key=unknown[0],
-        )
-    return [changes.set_comment(None) if key == "comment" else changes.reset_option(key) for key in keys]
-
-
-_ALTERS: tuple[tuple[tuple[str, ...], Callable[[Statement, Table], list[TableChange]]], ...] = (
-    (("ADD", "COLUMNS"), _parse_add_columns),
-    (("ADD", "COLUMN"), _parse_add_columns),
-    (("DROP", "COLUMNS"), _parse_drop_columns),
-    (("DROP", "COLUMN"), _parse_drop_columns),
-    (("RENAME", "COLUMN"), _parse_rename_column),
-    (("ALTER", "COLUMN"), _parse_alter_columns),
-    (("ALTER",), _parse_alter_columns),
-    (("CHANGE", "COLUMN"), _parse_alter_columns),
-    (("CHANGE",), _parse_alter_columns),
-    (("SET", "TBLPROPERTIES"), _parse_set_properties),
-    (("UNSET", "TBLPROPERTIES"), _parse_unset_properties),
-    (("SET",), _parse_set_properties),
-    (("RESET",), _parse_unset_properties),
-)
-
-
 # ---- TRUNCATE ------------------------------------------------------------------------------------
 
 
 def truncate(statement: Statement) -> StatementResult:
     """Execute TRUNCATE TABLE, of the table or a partition of it."""
     tokens = statement.tokens
-    tokens.expect("TABLE")
+    tokens.accept("TABLE")
     statement, name = statement.take_name()
     table = statement.table(name)
     partition = partition_of(tokens) if tokens.accept("PARTITION") else None

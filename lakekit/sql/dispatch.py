@@ -11,8 +11,10 @@ from lakekit.sql import (
     ddl,
     dml,
     insert,
+    joined_changes,
     procedures as procedures,  # noqa: PLC0414 - imported for what it registers
     show,
+    table_changes,
     view_ddl,
 )
 
@@ -56,16 +58,17 @@ def is_query(statement: Statement) -> bool:
 _STATEMENTS: dict[str, Callable[[Statement], StatementResult]] = {
     "CALL": calls.call_procedure,
     "INSERT": insert.insert,
-    "DELETE": dml.delete,
-    "UPDATE": dml.update,
+    "DELETE": joined_changes.delete,
+    "UPDATE": joined_changes.update,
     "MERGE": dml.merge,
     "CREATE": insert.create,
     "DROP": lambda statement: view_ddl.drop_view(statement) or ddl.drop(statement),
     "ALTER": lambda statement: (
         view_ddl.alter_materialized(statement)
         if statement.tokens.accept("MATERIALIZED", "TABLE")
-        else ddl.alter(statement)
+        else table_changes.alter(statement)
     ),
+    "COMMENT": table_changes.comment_on,
     "TRUNCATE": ddl.truncate,
     "ANALYZE": dml.analyze,
     "SHOW": lambda statement: view_ddl.show_view(statement) or show.show(statement),

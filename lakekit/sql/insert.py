@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from datetime import date
 from typing import TYPE_CHECKING, Any
 
+from lakekit import runtime
 from lakekit.errors import CommitStateUnknown, LakekitError, SchemaMismatch, TableAlreadyExists, Unsupported
 from lakekit.sql import ddl, view_ddl
 from lakekit.sql.backend import StatementResult
 from lakekit.sql.ddl import names
 from lakekit.sql.dml import COMMIT_COLUMNS, commit_result, schema_of
 from lakekit.sql.tokenizer import TokenStream
+from lakekit.table.format_tables import FormatTable, ObjectTable
 from lakekit.table.open_create import create as create_table
-from lakekit.types import INTEGERS, STRINGS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,35 +40,80 @@ def create(statement: Statement) -> StatementResult:
     TABLE … AS a query makes a table of the query's columns, which is dropped again where its rows cannot be written.
     """
     tokens = statement.tokens
-    view = view_ddl.create_view(statement)
+    is_replaced = tokens.accept("OR", "REPLACE")
+    view = view_ddl.create_view(statement, is_replaced=is_replaced)
     if view is not None:
         return view
-    if tokens.accept("MATERIALIZED", "TABLE"):
+    if not is_replaced and tokens.accept("MATERIALIZED", "TABLE"):
         return view_ddl.create_materialized(statement)
-    if tokens.accept("DATABASE") or tokens.accept("SCHEMA") or tokens.accept("NAMESPACE"):
+    if not is_replaced and tokens.accept_any("DATABASE", "SCHEMA", "NAMESPACE"):
         return ddl.create_database(statement)
     ddl.refuse_others(tokens, "CREATE")
     tokens.expect("TABLE")
     is_lenient = tokens.accept("IF", "NOT", "EXISTS")
+    if is_replaced and is_lenient:
+        raise tokens.wrong("a table: OR REPLACE and IF NOT EXISTS exclude each other, before it")
     own, name = statement.take_name()
-    if tokens.is_next("("):
-        return _create_table(own, name, ddl.parse_table_definition(statement), is_lenient=is_lenient)
-    partitions, comment, properties = ddl.table_words(statement)
-    if tokens.next is None and "type" in properties:
-        clause = ddl.CreateTableClause(
-            fields=[], keys=[], partition_keys=partitions, comment=comment, options=properties
-        )
-        return _create_table(own, name, clause, is_lenient=is_lenient)
-    if not tokens.accept("AS"):
+    clause = ddl.parse_table_definition(statement)
+    if tokens.next is None and not clause.fields and clause.options.get("type") not in view_ddl.KINDS:
         raise tokens.wrong("the columns of the table in parentheses, or AS and a query")
-    tokens.refuse_hints(range(tokens.position + 1, tokens.count + 1))
+    tokens.refuse_hints(range(tokens.position + 2, tokens.count + 1))
+    if is_replaced and own.catalog.exists(name):
+        return _replace_table(statement, own, name, clause)
+    return _create_as_said(statement, own, name, clause, is_lenient=is_lenient)
+
+
+def _create_as_said(
+    statement: Statement, own: Statement, name: str, clause: ddl.CreateTableClause, *, is_lenient: bool
+) -> StatementResult:
+    """Create the table of a definition, with the rows of the query behind AS where there is one."""
+    if not statement.tokens.accept("AS"):
+        return _create_table(own, name, clause, is_lenient=is_lenient)
     if is_lenient and own.catalog.exists(name):
         return StatementResult(COMMIT_COLUMNS, [(None, 0)])
-    rows = statement.backend.query(statement, tokens.remaining_text)
+    if clause.options.get("type") in view_ddl.KINDS or "path" in clause.options:
+        raise Unsupported(
+            f"CREATE TABLE {name} … AS is for tables in the catalog's own folder; create it first, and INSERT",
+            feature="catalog.sql",
+        )
+    rows = statement.backend.query(statement, statement.tokens.remaining_text)
     fields = [replace(field, type=field.type.as_nullable()) for field in statement.backend.fields(rows)]
     own.create_default_database(name)
-    table = own.catalog.create_table(name, fields, partition_keys=partitions, options=properties, comment=comment)
+    table = own.catalog.create_table(
+        name,
+        fields,
+        primary_keys=clause.keys,
+        partition_keys=clause.partition_keys,
+        options=clause.options,
+        comment=clause.comment,
+    )
     return commit_result(_append_or_drop(own, name, table, rows))
+
+
+def _replace_table(statement: Statement, own: Statement, name: str, clause: ddl.CreateTableClause) -> StatementResult:
+    """Create a table under another name, then drop the one that it replaces, and give it that name.
+
+    The query may read the table that goes. Until the last step that table stays as it is.
+    """
+    if (
+        isinstance(own.table(name), (FormatTable, ObjectTable))
+        or clause.options.get("type") in view_ddl.KINDS
+        or "path" in clause.options
+    ):
+        raise Unsupported(
+            f"CREATE OR REPLACE TABLE {name} is for tables in the catalog's own folder: DROP comes first",
+            feature="catalog.sql",
+        )
+    made = f"{name}_{runtime.new_id()}"
+    result = _create_as_said(statement, own, made, clause, is_lenient=False)
+    try:
+        own.catalog.drop_table(name)
+    except BaseException:
+        with suppress(LakekitError):
+            own.catalog.drop_table(made)
+        raise
+    own.catalog.rename_table(made, name)
+    return result
 
 
 def _create_table(
@@ -233,7 +278,7 @@ def _partition(tokens: TokenStream, table: Table) -> dict[str, Any]:
                 column=column_name,
             )
         key = own.name
-        values[key] = _literal(tokens, table, key) if tokens.accept("=") else None
+        values[key] = ddl.partition_value(tokens, own) if tokens.accept("=") else None
         if not tokens.accept(","):
             break
     tokens.expect(")")
@@ -242,23 +287,3 @@ def _partition(tokens: TokenStream, table: Table) -> dict[str, Any]:
     ]:  # scalar: one a column; where no value is told the query has the column
         del values[key]
     return values
-
-
-def _literal(tokens: TokenStream, table: Table, key: str) -> Any:
-    """Return the value of a partition column. Raises `SchemaMismatch` for a text that is none of its type."""
-    t = schema_of(table).field(key).type
-    tokens.accept("DATE")
-    text = tokens.take("a literal", "text", "number").value
-    try:
-        if t.root in INTEGERS:
-            return int(text)
-        if t.root == "DATE":
-            return date.fromisoformat(text)
-    except ValueError:
-        raise SchemaMismatch(f"PARTITION ({key} = {text!r}): the column is {t}", column=key) from None
-    if t.root not in STRINGS:
-        raise Unsupported(
-            f"PARTITION ({key} = …): values of {t} are given by the query; leave the column out of PARTITION",
-            feature="catalog.sql",
-        )
-    return text

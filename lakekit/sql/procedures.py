@@ -16,7 +16,17 @@ from typing import TYPE_CHECKING, Any
 from lakekit.errors import InvalidOption, TagNotFound, Unsupported
 from lakekit.metadata import refs
 from lakekit.read.table_scan import context_of
-from lakekit.sql.calls import options_of, partitions_of, procedure, rows_of, success_rows, table_options
+from lakekit.sql import show
+from lakekit.sql.calls import (
+    PROCEDURES,
+    format_parameters,
+    options_of,
+    partitions_of,
+    procedure,
+    rows_of,
+    success_rows,
+    table_options,
+)
 from lakekit.table.format_tables import ObjectTable
 
 if TYPE_CHECKING:
@@ -433,3 +443,17 @@ def _migrate_table(
 
 
 _SOURCES = ("files", "format-table")
+
+
+@procedure("", "procedure string, arguments string, results string")
+def _help(call: Call) -> Sequence[Row]:  # noqa: ARG001 - as its kind
+    """Return each procedure, with its arguments and the columns of its result."""
+    return [(f"sys.{name}", format_parameters(one), one.result_columns) for name, one in sorted(PROCEDURES.items())]
+
+
+@procedure("database string?", "table string, snapshot_id long, row_count long")
+def _refresh_due(call: Call, *, database: str | None) -> Sequence[Row]:
+    """Refresh the materialized tables whose rows are older than they may be; suspended ones stay as they are."""
+    due = [one for one in show.materialized_tables(call.catalog, database) if one.is_stale and not one.is_suspended]
+    commits = [(one.name, one.refresh()) for one in due]
+    return [(name, commit.snapshot_id, commit.row_count) for name, commit in commits]

@@ -17,10 +17,11 @@ from lakekit.catalog.connection import connect
 from lakekit.catalog.identifier import SYSTEM
 from lakekit.catalog.session import DEFAULT_DATABASE, ResultFrame
 from lakekit.errors import DatabaseNotFound, InvalidOption, LakekitError
+from lakekit.model.table_paths import check_not_in_hint
 from lakekit.options.redaction import excerpt
 from lakekit.read.user_expressions import translate_panics
 from lakekit.sql import dispatch
-from lakekit.sql.backend import Statement, StatementResult, parse_properties
+from lakekit.sql.backend import Statement, StatementResult, is_setting, parse_key, parse_properties
 from lakekit.sql.parameters import named_frames, number
 from lakekit.sql.polars_backend import PolarsBackend
 from lakekit.sql.tokenizer import TokenStream
@@ -130,9 +131,15 @@ def _execute(
         return _use_database(session, tokens)
     if tokens.accept("CREATE", "CATALOG"):
         return _create_catalog(session, tokens)
+    if tokens.accept("SET"):
+        return _set(session, tokens)
+    if tokens.accept("RESET"):
+        return _reset(session, tokens)
     backend = PolarsBackend(database=session.database, tables=session.tables, catalogs=session.catalogs, files=files)
     with translate_panics("the statement", sql=partial(excerpt, tokens.statement_text)):
-        return dispatch.execute(Statement(backend=backend, catalog=session.catalog, tokens=tokens, frames=frames))
+        return dispatch.execute(
+            Statement(backend=backend, catalog=session.catalog, tokens=tokens, frames=frames, settings=session.settings)
+        )
 
 
 def _use_catalog(session: Session, tokens: TokenStream) -> StatementResult:
@@ -180,6 +187,41 @@ def _create_catalog(session: Session, tokens: TokenStream) -> StatementResult:
         raise InvalidOption(f"CREATE CATALOG {name}: type is {kind!r}, and there is {_KIND!r}", key="type", value=kind)
     storage_options = {key: options.pop(key) for key in list(options) if key.startswith(_STORAGES)}
     session.catalogs[name] = connect(storage_options=storage_options or None, options=options)
+    return StatementResult()
+
+
+def _set(session: Session, tokens: TokenStream) -> StatementResult:
+    """Execute SET: an option of all tables that the key fits, from here on; alone, list what is set.
+
+    Raises: `InvalidOption` for a key that names no option of tables: none is kept without an effect.
+    """
+    if tokens.next is None:
+        tokens.end()
+        return StatementResult("key string, value string", sorted(session.settings.items()))
+    key = parse_key(tokens)
+    tokens.expect("=")
+    value = tokens.take("a value: a text in single quotes, a number or a word", "text", "number", "word").value
+    tokens.end()
+    if not is_setting(key):
+        raise InvalidOption(
+            f"SET {key[:200]!a}: a session keeps options of tables, 'paimon.<catalog>.<database>.<table>.<option>', "
+            "with * for any catalog, database or table",
+            key=key,
+            value=None,
+        )
+    check_not_in_hint([key.split(".", 4)[4]], "SET")
+    session.settings[key] = value
+    return StatementResult()
+
+
+def _reset(session: Session, tokens: TokenStream) -> StatementResult:
+    """Execute RESET, of one key or of all. Raises `InvalidOption` for a key that is not set."""
+    key = None if tokens.next is None else parse_key(tokens)
+    tokens.end()
+    if key is None:
+        session.settings.clear()
+    elif session.settings.pop(key, None) is None:
+        raise InvalidOption(f"RESET {key[:200]!a}: it is not set; SET lists what is", key=key, value=None)
     return StatementResult()
 
 

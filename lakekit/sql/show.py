@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from lakekit.catalog.session import DEFAULT_DATABASE
-from lakekit.catalog.views import View
+from lakekit.catalog.views import KIND as MATERIALIZED, MaterializedTable, View
 from lakekit.errors import ColumnNotFound, InvalidOption, Unsupported
 from lakekit.sql.backend import StatementResult
 from lakekit.sql.ddl import partition_of
@@ -21,6 +21,7 @@ from lakekit.types import quote_identifier
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from lakekit.catalog.catalog import Catalog
     from lakekit.sql.backend import Statement
     from lakekit.types import Field
 
@@ -128,12 +129,62 @@ def _partitions(statement: Statement) -> StatementResult:
             f"{table.name} is partitioned by {', '.join(table.partition_keys) or 'nothing'}, not by {unknown[0]}",
             name=unknown[0],
         )
-    values = table.partitions()["values"].to_list()  # scalar: one a partition
-    told_as = [{key: "null" if value is None else str(value) for key, value in row.items()} for row in values]
+    told_as = _partition_texts(table)
     paths = [
         "/".join(f"{key}={value}" for key, value in row.items()) for row in told_as if wanted.items() <= row.items()
     ]
     return StatementResult("partition string", [(path,) for path in paths])
+
+
+def _partition_texts(table: Table) -> list[dict[str, str]]:
+    """Return the values of each partition as texts, by column."""
+    listed = table.partitions()
+    if "values" in listed.columns:
+        values = listed["values"].to_list()  # scalar: one a partition
+        return [{key: "null" if value is None else str(value) for key, value in row.items()} for row in values]
+    texts = listed["partition"].to_list()  # scalar: one a partition, of a format table
+    return [dict(part.split("=", 1) for part in text.split("/")) for text in texts]
+
+
+def _tags(statement: Statement) -> StatementResult:
+    return StatementResult("tag string", [(tag,) for tag in _table(statement).tags()["tag"]])
+
+
+def _branches(statement: Statement) -> StatementResult:
+    return StatementResult("branch string", [(branch,) for branch in _table(statement).branches()["branch"]])
+
+
+def _catalogs(statement: Statement) -> StatementResult:
+    """Return the catalogs that CREATE CATALOG made in the session, and the one that it begins with."""
+    is_wanted = like(statement)
+    return StatementResult("catalog string", [(name,) for name in statement.backend.catalogs if is_wanted(name)])
+
+
+def _current_database(statement: Statement) -> StatementResult:
+    statement.tokens.end()
+    return StatementResult("namespace string", [(statement.backend.database,)])
+
+
+def _materialized_tables(statement: Statement) -> StatementResult:
+    """Return the materialized tables, how old each may be and whether its rows are older."""
+    own, database = take_database(statement)
+    is_wanted = like(statement)
+    found = [] if is_missing_default(own, database) else materialized_tables(own.catalog, database)
+    rows = [
+        (*table.name.split(".", 1), table.freshness_ms // 1000, table.is_suspended, table.is_stale)
+        for table in found
+        if is_wanted(table.name.partition(".")[2])
+    ]
+    return StatementResult(
+        "namespace string, tableName string, freshness_seconds long, isSuspended boolean, isStale boolean", rows
+    )
+
+
+def materialized_tables(catalog: Catalog, database: str | None) -> list[MaterializedTable]:
+    """Return the materialized tables of a database; None: of all."""
+    names = catalog.tables(database).select("database", "table", "kind").rows()  # scalar: one a table
+    opened = [catalog.table(f"{at}.{name}") for at, name, kind in names if kind == MATERIALIZED]
+    return [table for table in opened if isinstance(table, MaterializedTable)]
 
 
 _SHOW_STATEMENTS: Mapping[str, Callable[[Statement], StatementResult]] = {
@@ -145,6 +196,11 @@ _SHOW_STATEMENTS: Mapping[str, Callable[[Statement], StatementResult]] = {
     "COLUMNS": _columns,
     "TBLPROPERTIES": _properties,
     "PARTITIONS": _partitions,
+    "MATERIALIZED TABLES": _materialized_tables,
+    "TAGS": _tags,
+    "BRANCHES": _branches,
+    "CATALOGS": _catalogs,
+    "CURRENT DATABASE": _current_database,
 }
 """The function for the words after SHOW."""
 

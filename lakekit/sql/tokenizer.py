@@ -161,6 +161,12 @@ class TokenStream:
             at = token.end
         return "".join([*pieces, self.text[at : self.stop]]).strip()
 
+    def slice(self, start: int, stop: int) -> str:
+        """Return the text from one token to before another, with the hints and remarks between and behind them."""
+        first = self._tokens[start].start if start < self.count else self.stop
+        last = self._tokens[stop].start if stop < self.count else self.stop
+        return self.text[first:last]
+
     def is_next(self, *expected: str) -> bool:
         """Return whether these words come next, in any case."""
         coming = self._tokens[self.position : self.position + len(expected)]
@@ -260,6 +266,10 @@ class TokenStream:
         while self.next is not None and self.next.start < offset:
             self.position += 1
 
+    def fork(self, count: int = 0) -> TokenStream:
+        """Return another cursor over these tokens, `count` further, to look ahead with."""
+        return TokenStream(self.source, self.first, self.stop, self._tokens, position=self.position + count)
+
     # ---- hints -----------------------------------------------------------------------------------
 
     def take_hint(self) -> TokenStream | None:
@@ -295,7 +305,7 @@ class TokenStream:
         if verb == "MERGE" and "USING" in words[self.position : -1]:
             first = words.index("USING", self.position) + 1
             if words[first] == "(":
-                probe = TokenStream(self.source, self.first, self.stop, self._tokens, position=first)
+                probe = self.fork(first - self.position)
                 probe.inside()
                 return range(first + 1, probe.position)
         return range(0)

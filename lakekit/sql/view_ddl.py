@@ -8,18 +8,25 @@ CREATE TABLE shop.pictures WITH ('type' = 'object-table', 'object-location' = 's
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import polars as pl
+
+from lakekit.catalog import views
 from lakekit.catalog.views import MaterializedTable, View
-from lakekit.errors import InvalidOption, NotFound, Unsupported, ViewNotFound
+from lakekit.columns import col
+from lakekit.errors import ColumnNotFound, InvalidOption, NotFound, Unsupported, ViewNotFound
 from lakekit.format_table.scan import FORMAT_TABLE
 from lakekit.options.features import OBJECTS
+from lakekit.read.table_scan import context_of
 from lakekit.sql import ddl, show
 from lakekit.sql.backend import StatementResult, parse_properties
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from lakekit.commit.changes import Commit
     from lakekit.sql.backend import Statement
     from lakekit.types import Field
 
@@ -33,7 +40,7 @@ KINDS = (FORMAT_TABLE, OBJECTS)
 # ---- views ---------------------------------------------------------------------------------------
 
 
-def create_view(statement: Statement) -> StatementResult | None:
+def create_view(statement: Statement, *, is_replaced: bool = False) -> StatementResult | None:
     """Execute CREATE VIEW; return None where the statement creates something else."""
     tokens = statement.tokens
     is_temporary = tokens.accept("TEMPORARY")
@@ -41,17 +48,36 @@ def create_view(statement: Statement) -> StatementResult | None:
         if is_temporary:
             raise tokens.wrong("VIEW: tables last")
         return None
-    is_lenient = tokens.accept("IF", "NOT", "EXISTS")
+    is_lenient = not is_replaced and tokens.accept("IF", "NOT", "EXISTS")
     statement, name = statement.take_name()
     columns = ddl.names(tokens) if tokens.is_next("(") else None
     comment = tokens.string() if tokens.accept("COMMENT") else None
     tokens.expect("AS")
     tokens.refuse_hints(range(tokens.position + 1, tokens.count + 1))
     statement.create_default_database(name)
+    if is_replaced:
+        _drop_replaced_view(statement, name, tokens.remaining_text, columns, is_temporary=is_temporary)
     statement.catalog.create_view(
         name, tokens.remaining_text, columns=columns, comment=comment, temporary=is_temporary, if_not_exists=is_lenient
     )
     return StatementResult()
+
+
+def _drop_replaced_view(
+    statement: Statement, name: str, query: str, columns: Sequence[str] | None, *, is_temporary: bool
+) -> None:
+    """Remove the view that another one of its kind replaces, where its query can be run.
+
+    Raises what the query raises: the view is there still.
+    """
+    old: object = None
+    with suppress(NotFound):
+        old = statement.catalog.table(name)
+    if isinstance(old, View) and old.temporary == is_temporary:
+        views.define(
+            statement.catalog, name, query, columns=columns, dialects=None, comment=None, temporary=is_temporary
+        )
+        statement.catalog.drop_view(name)
 
 
 def drop_view(statement: Statement) -> StatementResult | None:
@@ -141,8 +167,9 @@ def alter_materialized(statement: Statement) -> StatementResult:
     if not isinstance(table, MaterializedTable):
         raise NotFound(f"{name} is no materialized table: INSERT OVERWRITE fills others", name=name)
     if tokens.accept("REFRESH"):
+        partition = ddl.partition_of(tokens) if tokens.accept("PARTITION") else None
         tokens.end()
-        commit = table.refresh(force=True)
+        commit = table.refresh(force=True) if partition is None else _refresh_partition(table, partition)
         return StatementResult("snapshot_id long, row_count long", [(commit.snapshot_id, commit.row_count)])
     does = table.suspend if tokens.accept("SUSPEND") else table.resume if tokens.accept("RESUME") else None
     if does is None:
@@ -150,6 +177,23 @@ def alter_materialized(statement: Statement) -> StatementResult:
     tokens.end()
     does()
     return StatementResult()
+
+
+def _refresh_partition(table: MaterializedTable, partition: Mapping[str, str]) -> Commit:
+    """Replace the rows of one partition by those that the query gives for it.
+
+    Raises: `ColumnNotFound` for a column that is none of the partition's, and what the query and the commit raise.
+    """
+    schema = context_of(table).schema
+    fields = {field.name: field for field in schema.partition_fields}
+    if unknown := [name for name in partition if name not in fields]:
+        raise ColumnNotFound(
+            f"{table.name} is partitioned by {', '.join(fields) or 'nothing'}, not by {unknown[0]}", name=unknown[0]
+        )
+    rows = views.scan_query(table.catalog, table.name, table.query)
+    wanted = pl.all_horizontal(*(col(name).cast(pl.String) == value for name, value in partition.items()))
+    values = {name: ddl.typed_value(value, fields[name]) for name, value in partition.items()}
+    return table.overwrite(rows.filter(wanted), partition=values)
 
 
 # ---- tables of other kinds -----------------------------------------------------------------------

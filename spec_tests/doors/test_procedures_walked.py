@@ -103,7 +103,7 @@ CALLS = {
 
 def test_the_list_the_calls_and_the_procedures_are_the_same():
     done = {name for name, feature in NAMED.items() if feature.write == "yes"}
-    assert done == set(PROCEDURES) == set(CALLS)
+    assert done == set(PROCEDURES) - {"help", "refresh_due"} == set(CALLS)
 
 
 @pytest.mark.parametrize("name", sorted(CALLS))
