@@ -9,11 +9,11 @@ from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import lru_cache
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, TypeVar
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
 
 A = TypeVar("A")
@@ -129,6 +129,14 @@ def iterate_pushed(push: Callable[[Callable[[A], bool]], object]) -> Iterator[A]
     returns True once no more items are wanted. Whatever `push` raises is raised here, a `BaseException` too. Leaving
     the iterator early does not wait for the thread.
     """
+    return cast("Iterator[A]", iterate_pushed_within(push, None))
+
+
+def iterate_pushed_within(push: Callable[[Callable[[A], bool]], object], seconds: float | None) -> Generator[A | None]:
+    """Yield the items as `iterate_pushed`, and None whenever no item has come for so many seconds.
+
+    A consumer that is resumed now and then can look whether the items are still wanted.
+    """
     items: SimpleQueue[tuple[A] | BaseException | None] = SimpleQueue()
     wanted, left = threading.Semaphore(1), threading.Event()
 
@@ -148,7 +156,14 @@ def iterate_pushed(push: Callable[[Callable[[A], bool]], object]) -> Iterator[A]
 
     threading.Thread(target=copy_context().run, args=(run,), name="lakekit-pull", daemon=True).start()
     try:
-        while (item := items.get()) is not None:
+        while True:
+            try:
+                item = items.get(timeout=seconds)
+            except Empty:
+                yield None
+                continue
+            if item is None:
+                return
             if isinstance(item, BaseException):
                 raise item
             yield item[0]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -151,6 +152,18 @@ def lock() -> threading.Lock:
 def scratch() -> BinaryIO:
     """Open a temporary file without a name; it is gone when it is closed or the process ends in any way."""
     return tempfile.TemporaryFile()
+
+
+def scratch_folder() -> str:
+    """Make a temporary folder, which is removed with its files when the process ends; return its path."""
+    path, process = tempfile.mkdtemp(prefix="lakekit-"), os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == process:  # a fork has the folder of its parent
+            shutil.rmtree(path, ignore_errors=True)
+
+    atexit.register(remove)
+    return path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

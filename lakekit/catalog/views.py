@@ -117,7 +117,7 @@ class View:
 
 def scan_query(catalog: TableCatalog, name: str, query: str) -> pl.LazyFrame:
     """Return the rows of a view's query. Raises `InvalidOption` for a text that is no query."""
-    frame = plugins.load("sql", "polars-backend").query(catalog, query, name.partition(".")[0])
+    frame = plugins.load("sql", "duckdb-backend").query(catalog, query, name.partition(".")[0])
     assert isinstance(frame, pl.LazyFrame)
     return frame
 

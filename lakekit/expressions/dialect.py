@@ -28,7 +28,17 @@ class LakekitDialect(DuckDB):
         COMMANDS = set()  # noqa: RUF012 - sqlglot would keep what follows CALL as one text, cut at any semicolon
 
     class Parser(DuckDB.Parser):  # type: ignore[misc, valid-type] # a class that sqlglot's metaclass makes
-        """DuckDB's grammar, and `t@tag`."""
+        """DuckDB's grammar, and `t@tag`; an output of a SELECT knows its place in the text, `meta["span"]`."""
+
+        def _parse_projections(self) -> Any:
+            return self._parse_csv(self._parse_projection), None
+
+        def _parse_projection(self) -> Any:
+            first = self._curr
+            node = self._parse_expression()
+            if node is not None and first is not None and self._prev is not None:
+                node.meta["span"] = (first.start, self._prev.end + 1)
+            return node
 
         def _parse_table_parts(self, *args: Any, **options: Any) -> Any:
             table = super()._parse_table_parts(*args, **options)

@@ -265,7 +265,7 @@ TABLES = (
     catalog.filesystem | yes | yes | a folder of databases
     catalog.jdbc | yes | yes | a catalog in SQLite, PostgreSQL or MySQL
     catalog.hive | yes | yes | a Hive metastore, but for partitions in it
-    catalog.sql | yes | yes | cat.sql and lakekit sql: queries by Polars, INSERT, DELETE, UPDATE, MERGE, definitions \
+    catalog.sql | yes | yes | cat.sql and lakekit sql: queries by DuckDB, INSERT, DELETE, UPDATE, MERGE, definitions \
         and CALL sys.… over the tables of a catalog
     catalog.views | yes | yes | queries under names: temporary ones, and those that metastore=jdbc keeps
     catalog.rest | refused | refused | the REST catalog

@@ -5,6 +5,6 @@
     dispatch      statements by their first word   insert, dml   rows: INSERT, DELETE, …
     ddl, show     CREATE, ALTER, DROP, SHOW, …     calls         CALL sys.…, the procedures of `procedures`
 
-A `SqlBackend` computes the rows of a query: Polars in this process (`polars_backend`, for `cat.sql`), or a session of
+A `SqlBackend` computes the rows of a query: DuckDB in this process (`duckdb_backend`, for `cat.sql`), or a session of
 Spark (`lakekit.spark.sql`, for `ls.sql`).
 """

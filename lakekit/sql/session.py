@@ -3,7 +3,7 @@
     cat.sql("USE shop")
     cat.sql("SELECT id FROM orders WHERE id > 7").collect()        orders of shop: USE holds from call to call
 
-A query is the backend's (`polars_backend`); what a session is, and what it holds, is in `lakekit.catalog.session`.
+A query is the backend's (`duckdb_backend`); what a session is, and what it holds, is in `lakekit.catalog.session`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from lakekit.options.redaction import excerpt
 from lakekit.read.user_expressions import translate_panics
 from lakekit.sql import dispatch
 from lakekit.sql.backend import Statement, StatementResult, is_setting, parse_key, parse_properties
+from lakekit.sql.duckdb_backend import DuckDBBackend
 from lakekit.sql.parameters import named_frames, number
-from lakekit.sql.polars_backend import PolarsBackend
 from lakekit.sql.tokenizer import TokenStream
 from lakekit.storage.object_store_requests import typed_refusals
 
@@ -101,7 +101,7 @@ def query_table(
     [tokens, *others] = TokenStream.split(numbered, parameters=values)
     catalog = connect(table.location, storage_options=table.storage_options)
     known = {"self": table, **named_frames(frames)}
-    statement = Statement(backend=PolarsBackend(), catalog=catalog, tokens=tokens, frames=known)
+    statement = Statement(backend=DuckDBBackend(), catalog=catalog, tokens=tokens, frames=known)
     if others or not dispatch.is_query(statement):
         raise tokens.wrong("one query, SELECT … FROM self")
     with translate_panics("the statement", sql=partial(excerpt, tokens.statement_text)):
@@ -135,7 +135,7 @@ def _execute(
         return _set(session, tokens)
     if tokens.accept("RESET"):
         return _reset(session, tokens)
-    backend = PolarsBackend(database=session.database, tables=session.tables, catalogs=session.catalogs, files=files)
+    backend = DuckDBBackend(database=session.database, tables=session.tables, catalogs=session.catalogs, files=files)
     with translate_panics("the statement", sql=partial(excerpt, tokens.statement_text)):
         return dispatch.execute(
             Statement(backend=backend, catalog=session.catalog, tokens=tokens, frames=frames, settings=session.settings)

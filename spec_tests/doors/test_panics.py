@@ -112,8 +112,12 @@ def test_a_panic_in_a_statement_names_it(tmp_path, monkeypatch):
     cat = lk.connect(str(tmp_path))
     cat.sql("CREATE DATABASE d; CREATE TABLE d.t (k INT); INSERT INTO d.t VALUES (1)")
 
-    def panic(*_: object, **__: object) -> None:
-        raise pl.exceptions.PanicException("index out of bounds")
+    collect = pl.LazyFrame.collect
+
+    def panic(frame: pl.LazyFrame, **options: object) -> object:
+        if "PaimonScan" in frame.explain():
+            raise pl.exceptions.PanicException("index out of bounds")
+        return collect(frame, **options)
 
     monkeypatch.setattr(pl.LazyFrame, "collect", panic)
     with pytest.raises(lk.SchemaMismatch, match=r"Polars panicked over sql='SELECT k FROM d.t' of the query: index out of bounds"):

@@ -1,0 +1,256 @@
+"""Statements executed in this process: queries by DuckDB over the tables' scans, changes by the methods of tables.
+
+    cat.sql("SELECT day, sum(total) AS total FROM shop.orders WHERE id > 7 GROUP BY day").collect()
+    cat.sql("INSERT INTO shop.orders VALUES (1, 'a'); CALL sys.compact('shop.orders')")
+
+A query is parsed once; each table in its tree becomes a scan, each view its query (`query_tree`), and DuckDB runs it in
+a cage (`cage`) when its LazyFrame is collected (`query_frame`). Types are Paimon's own, as `t.to_sql()` writes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import polars as pl
+
+from lakekit.columns import col, struct_field
+from lakekit.errors import InvalidOption, SchemaMismatch
+from lakekit.expressions.parser import SqlText
+from lakekit.format.polars_types import paimon_type, polars_type
+from lakekit.options.redaction import excerpt, without_secrets
+from lakekit.read.user_expressions import translate_panics
+from lakekit.sql import cage, dispatch, query_frame
+from lakekit.sql.backend import Statement, single_column
+from lakekit.sql.query_frame import UNNAMED
+from lakekit.sql.query_tree import QueryTree
+from lakekit.sql.tokenizer import TokenStream
+from lakekit.storage.object_store_requests import typed_refusals
+from lakekit.types import Field, parse
+from lakekit.write import input_frames
+from lakekit.write.value_casting import ErrorHints, instance
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from lakekit.catalog.catalog import Catalog
+    from lakekit.catalog.views import View
+    from lakekit.commit.changes import Commit
+    from lakekit.dml.merge_plan import Clause
+    from lakekit.maintenance.result import DeletionResult
+    from lakekit.sql.cage import QueryLimit
+    from lakekit.table.format_tables import ObjectTable
+    from lakekit.table.table import Table
+    from lakekit.types import DataType
+
+_HINTS = ErrorHints(
+    cast=" with CAST(… AS …) in the statement",
+    cut="date_trunc('{unit}', …)",
+    grow=", or add it with ALTER TABLE … ADD COLUMN",
+)
+"""What errors about rows of a statement advise."""
+
+
+def query(catalog: Catalog, text: str, database: str) -> pl.LazyFrame:
+    """Return the rows of one query, whose names of one part are tables of `database`.
+
+    Raises: `InvalidOption` for a text that is no query.
+    """
+    statement = Statement(backend=DuckDBBackend(database), catalog=catalog, tokens=TokenStream.of(text))
+    if not dispatch.is_query(statement):
+        raise InvalidOption(f"a view is a query, SELECT …; found {excerpt(text)}", key="query", value=excerpt(text))
+    return statement.backend.query(statement, statement.tokens.remaining_text)
+
+
+@dataclass(frozen=True, slots=True)
+class DuckDBBackend:
+    """The `lakekit.sql.backend.SqlBackend` of this process.
+
+    `database`: where names of one part are looked for.
+    """
+
+    database: str | None = None
+    tables: dict[str, Table] = field(default_factory=dict)
+    catalogs: dict[str, Catalog] = field(default_factory=dict)
+    """The catalogs of CREATE CATALOG, by name."""
+    zone: str | None = None
+    """None: a time without a zone is one of this process, as in `t.scan(at=…)`."""
+    files: bool = False
+    """Whether a query may open files, as one that the caller typed with `files=True`."""
+
+    def named(self, name: str) -> Catalog:
+        """Return the catalog of a name. Raises `InvalidOption`."""
+        if name not in self.catalogs:
+            names = ", ".join(self.catalogs) or "none"
+            raise InvalidOption(
+                f"no catalog {name[:200]!a} here; CREATE CATALOG in this session named {names}", key="sql", value=name
+            )
+        return self.catalogs[name]
+
+    # ---- queries ---------------------------------------------------------------------------------
+
+    def query(self, statement: Statement, text: str) -> pl.LazyFrame:
+        """Return the rows of a query, which DuckDB computes when they are collected.
+
+        Raises what the catalog raises, `SqlError` for what is no query, `Unsupported` for what a query may not ask for,
+        `ColumnNotFound`, `SchemaMismatch`.
+        """
+        query = self.tree(statement, SqlText(text, "query", statement.tokens.dialect))
+        for answer in (query_frame.plain_frame, query_frame.row_count):
+            rows = answer(query)
+            if rows is not None:
+                return rows
+        return query_frame.lazy_frame(query_frame.bind(query, self.limit(statement)))
+
+    def tree(self, statement: Statement, source: SqlText) -> QueryTree:
+        """Return the tree of a query whose names are resolved. Raises as `query`."""
+        return QueryTree.of(
+            statement,
+            source,
+            statement_of=partial(self._statement_of, statement),
+            files=self.files,
+        )
+
+    def limit(self, statement: Statement) -> QueryLimit:
+        """Return the bounds of a query. Raises `InvalidOption`."""
+        return cage.limits(statement.catalog, files=self.files)
+
+    def _statement_of(self, statement: Statement, view: View) -> Statement:
+        """Return the statement in which the query of a view is read: names of one part are of the view's database."""
+        backend = DuckDBBackend(database=view.name.partition(".")[0])
+        return replace(statement, backend=backend, catalog=cast("Catalog", view.catalog), is_foreign=False, frames={})
+
+    def values(self, statement: Statement, text: str, most: int) -> pl.Series:
+        with typed_refusals(), translate_panics("the query", sql=partial(excerpt, text)):
+            frame = self.query(statement, text).head(most + 1).collect()
+        return single_column(frame, text, most)
+
+    def names(self, rows: pl.LazyFrame) -> list[str]:
+        return rows.collect_schema().names()
+
+    def fields(self, rows: pl.LazyFrame) -> tuple[Field, ...]:
+        """Their columns, which may be null."""
+        return tuple(Field(name, paimon_type(dtype, name)) for name, dtype in rows.collect_schema().items())
+
+    def renamed(self, rows: pl.LazyFrame, names: Sequence[str]) -> pl.LazyFrame:
+        """Return the columns by other names. Raises `SchemaMismatch` where there are not as many."""
+        own = self.names(rows)
+        if len(own) != len(names):
+            raise SchemaMismatch(f"{len(names)} names ({', '.join(names)}) for {len(own)} columns ({', '.join(own)})")
+        return rows.select(col(name).alias(to) for name, to in zip(own, names, strict=True))
+
+    def stored(
+        self, rows: pl.LazyFrame, wanted: Sequence[Field | None], constants: Mapping[Field, Any]
+    ) -> pl.LazyFrame:
+        """Return columns as the table takes them, where SQL casts what is written.
+
+        `t.append` casts where no value changes.
+        """
+        schema = rows.collect_schema()
+        stored = [
+            _store_column(name, dtype, field) for (name, dtype), field in zip(schema.items(), wanted, strict=True)
+        ]
+        return rows.select(
+            *stored,
+            *(pl.lit(value).cast(polars_type(field.type)).alias(field.name) for field, value in constants.items()),
+        )
+
+    def type(self, text: str) -> DataType:
+        """Return the type of Paimon's type text.
+
+        Raises: `InvalidOption` for an invalid text, `Unsupported` for a type that lakekit refuses.
+        """
+        try:
+            return parse(text)
+        except ValueError as wrong:
+            failure = without_secrets(f"{text} is no type: {wrong}")
+        raise InvalidOption(failure, key="sql", value=without_secrets(text))
+
+    def type_text(self, t: DataType) -> str:
+        """As `t.to_sql()` writes it."""
+        return str(t)
+
+    # ---- changes: the methods of tables ----------------------------------------------------------
+
+    def write(self, rows: pl.LazyFrame, table: Table, *, mode: str, partition: Mapping[str, Any] | None) -> Commit:
+        selected = input_frames.open_lazy_frame(rows, remedies=_HINTS)
+        return table.append(selected) if mode == "append" else table.overwrite(selected, partition=partition)
+
+    def delete(self, table: Table, where: pl.Expr | str) -> Commit:
+        return table.delete(where)
+
+    def update(self, table: Table, values: Mapping[str, Any], *, where: pl.Expr | str) -> Commit:
+        return table.update(values, where=where)
+
+    def merge(self, table: Table, source: pl.LazyFrame, *clauses: Clause, on: pl.Expr) -> Commit:
+        return table.merge(source, *clauses, on=on)
+
+    def analyze(self, table: Table, *, columns: Sequence[str] | None) -> Commit:
+        return table.analyze(columns=columns)
+
+    def compact(self, table: Table, **how: Any) -> Commit:
+        return table.compact(**how)
+
+    def rewrite_file_index(self, table: Table, *, where: pl.Expr | None) -> Commit:
+        return table.rewrite_file_index(where=where)
+
+    def remove_orphans(self, table: Table, *, older_than: datetime | None, dry_run: bool) -> pl.DataFrame:
+        return table.remove_orphans(older_than=older_than, dry_run=dry_run)
+
+    def refresh(self, table: ObjectTable) -> Commit:
+        return table.refresh()
+
+    def expire_snapshots(self, table: Table, **how: Any) -> DeletionResult:
+        return table.expire_snapshots(**how)
+
+
+def _store_column(name: str, dtype: pl.DataType, field: Field | None) -> pl.Expr:
+    """Return a column of a query as the table stores it, under the table's name.
+
+    Decimals become DOUBLE, days moments, whatever has a text STRING, and fields of a ROW without names go by order.
+    """
+    column = col(name)
+    if field is None:
+        return column
+    to = polars_type(field.type)
+    is_fraction = isinstance(dtype, pl.Decimal) and to.is_float()
+    is_moment = isinstance(to, pl.Datetime) and isinstance(dtype, pl.Date)
+    is_text = isinstance(to, pl.String) and (dtype.is_numeric() or dtype.is_temporal() or isinstance(dtype, pl.Boolean))
+    column = _with_field_names(column, dtype, to)
+    return (column.cast(to) if is_fraction or is_moment or is_text else column).alias(field.name)
+
+
+def _with_field_names(column: pl.Expr, dtype: pl.DataType, to: pl.DataType) -> pl.Expr:
+    """Return a column with the table's names for fields to which a query gave none."""
+    match dtype, to:
+        case pl.List(), pl.List() if _has_unnamed(dtype):
+            inner_column = _with_field_names(pl.element(), instance(dtype.inner), instance(to.inner))
+            return column.list.eval(inner_column)
+        case pl.Struct(), pl.Struct() if _has_unnamed(dtype) and len(dtype.fields) == len(to.fields):
+            targets = dict(zip(dtype.fields, to.fields, strict=True))
+            if not _is_unnamed(dtype):
+                by_name = {other.name: other for other in to.fields}
+                targets = {own: by_name.get(own.name, own) for own in dtype.fields}
+            fields = [
+                _with_field_names(struct_field(column, own.name), instance(own.dtype), instance(other.dtype)).alias(
+                    other.name
+                )
+                for own, other in targets.items()
+            ]
+            return pl.when(column.is_not_null()).then(pl.struct(fields))
+    return column
+
+
+def _is_unnamed(dtype: pl.Struct) -> bool:
+    return all(own.name == f"{UNNAMED}{at}" for at, own in enumerate(dtype.fields, 1))
+
+
+def _has_unnamed(dtype: pl.DataType) -> bool:
+    """Return whether a ROW without names is in a type, at any depth."""
+    if isinstance(dtype, pl.List):
+        return _has_unnamed(instance(dtype.inner))
+    if not isinstance(dtype, pl.Struct):
+        return False
+    return _is_unnamed(dtype) or any(_has_unnamed(instance(own.dtype)) for own in dtype.fields)

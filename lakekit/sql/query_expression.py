@@ -1,0 +1,129 @@
+"""Expressions of a query as DuckDB is to compute them: outputs with names, fields of UNNEST, sums of INT in BIGINT.
+
+    SELECT count(*), a + 1 FROM t, UNNEST(t.c) AS s(x, y)
+        ->   SELECT COUNT(*) AS "count(*)", lakekit_add(a, 1) AS "a + 1"
+             FROM t, LATERAL (SELECT unnest(t.c, max_depth := 2)) AS s(x, y)
+
+Also hints: options of a table in a comment that begins with a plus, behind its name or its alias. Each function changes
+the tree that it is given. `lakekit_add` is a function of the database (`cage`) that adds INT in
+BIGINT, and everything else as `+` does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from lakekit.model.table_paths import check_not_in_hint
+from lakekit.options.redaction import without_secrets
+from lakekit.sql.backend import parse_properties
+from lakekit.sql.tokenizer import TokenStream
+
+if TYPE_CHECKING:
+    from lakekit.errors import SqlError
+    from lakekit.expressions.parser import SqlText
+
+    Node = Any
+    """A node of sqlglot's tree."""
+
+_FUNCTIONS = {exp.Add: "lakekit_add", exp.Sub: "lakekit_sub", exp.Mul: "lakekit_mul"}
+WIDENED = tuple(_FUNCTIONS)
+"""Nodes that `widen` takes."""
+_NAMED = (exp.Alias, exp.Aliases, exp.Column, exp.Star, exp.Dot, exp.Identifier)
+"""Outputs that DuckDB names itself."""
+
+
+def name_outputs(tree: Node, source: SqlText) -> None:
+    """Name outputs that have no name by the text that the statement has for them."""
+    for select in tree.find_all(exp.Select):
+        outputs = select.expressions
+        select.set("expressions", [_named(output, source) for output in outputs])
+
+
+def _named(output: Node, source: SqlText) -> Node:
+    inner = output
+    while isinstance(inner, exp.Paren):
+        inner = inner.this
+    if isinstance(inner, (*_NAMED, exp.Dot)) or inner.find(exp.Columns, exp.Explode) is not None:
+        return output
+    span = output.meta.get("span")
+    if span is None:
+        text = output.sql(source.dialect if source.dialect == "spark" else "duckdb", normalize_functions="lower")
+    else:
+        text = source.text[span[0] : span[1]]
+    return exp.alias_(output, text, quoted=True, copy=False)
+
+
+def expand_fields(node: Node) -> None:
+    """Make the fields of ROWs columns where UNNEST(…) AS s(a, b) names several."""
+    alias = node.args.get("alias")
+    if alias is None or len(alias.args.get("columns") or ()) < 2 or node.args.get("offset"):
+        return
+    if not isinstance(node.parent, (exp.From, exp.Join)) or len(node.expressions) != 1:
+        return
+    call = exp.Anonymous(
+        this="unnest",
+        expressions=[
+            node.expressions[0],
+            exp.PropertyEQ(this=exp.to_identifier("max_depth"), expression=exp.Literal.number(2)),
+        ],
+    )
+    node.replace(exp.Lateral(this=exp.Subquery(this=exp.Select(expressions=[call])), alias=alias))
+
+
+def widen(node: Node) -> None:
+    """Compute a sum, a difference or a product of INT in BIGINT; what adds to it is BIGINT then already."""
+    if not any(_is_wide(side) for side in (node.this, node.expression)):
+        node.replace(exp.Anonymous(this=_FUNCTIONS[type(node)], expressions=[node.this, node.expression]))
+
+
+def _is_wide(node: Node) -> bool:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    is_call = isinstance(node, exp.Anonymous) and node.name in _FUNCTIONS.values()
+    return is_call or isinstance(node, (exp.Interval, *WIDENED))
+
+
+# ---- hints ---------------------------------------------------------------------------------------
+
+
+def hint_of(node: Node, source: SqlText) -> dict[str, str] | None:
+    """Return the options of the hint behind a table's name or alias, and take the hint out of the tree.
+
+    Raises: `SqlError` for a hint that is not OPTIONS('key' = 'value', …), `InvalidOption` for one that names a place.
+    """
+    options: dict[str, str] = {}
+    for holder in (node, node.this, *(node.args["alias"].walk() if node.args.get("alias") else ())):
+        for comment in list(holder.comments or ()):
+            if comment.startswith("+"):
+                options.update(_options(comment[1:], source))
+                holder.comments.remove(comment)
+    check_not_in_hint(options, "the hint OPTIONS")
+    return options or None
+
+
+def refuse_other_hints(tree: Node, source: SqlText) -> None:
+    """Raise `SqlError` where the tree has a hint that is at no table."""
+    for node in tree.walk():
+        for comment in node.comments or ():
+            if comment.startswith("+"):
+                raise _unknown(comment[1:], source)
+        if isinstance(node, exp.Hint):
+            raise _unknown(node.sql("spark").strip("/*+ "), source)
+
+
+def _options(text: str, source: SqlText) -> dict[str, str]:
+    tokens = TokenStream.of(text, name=f"{source.name}, hint")
+    if not tokens.accept("OPTIONS"):
+        raise _unknown(text, source)
+    options = parse_properties(tokens)
+    tokens.end()
+    return options
+
+
+def _unknown(text: str, source: SqlText) -> SqlError:
+    at = max(0, source.text.find("/*+"))
+    return source.error(
+        at, f"/*+{without_secrets(text)[:200]}*/: hints are OPTIONS('key' = 'value'), behind the name of a table"
+    )

@@ -1,0 +1,296 @@
+"""The rows of a query as a LazyFrame: DuckDB runs when it is collected, and not before.
+
+    frame = lazy_frame(query)                    bound: names and types are known, nothing was read
+    frame.select("v").filter(pl.col("v") > 5)    DuckDB is asked for v alone
+    frame.collect()
+
+Batches come while DuckDB computes, and leaving early ends it. Between batches the frame gives Polars one without rows
+now and then, so that an interrupt, which Polars notices there, ends the query. Types are those that Paimon has: sums of
+integers, HUGEINT in DuckDB, are BIGINT or `ValueOutOfRange`; what no type of Paimon holds is refused by name.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from polars.io.plugins import register_io_source
+from sqlglot import exp
+
+from lakekit.columns import col, cols
+from lakekit.errors import SchemaMismatch, ValueOutOfRange
+from lakekit.format.polars_types import VARIANT, entries_type
+from lakekit.sql import cage
+from lakekit.sql.query_tree import first_rows, is_plain, plain_scan
+from lakekit.table.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lakekit.sql.cage import QueryLimit, QueryRun
+    from lakekit.sql.query_scan import QueryScan
+    from lakekit.sql.query_tree import QueryTree
+
+UNNAMED = "element"
+"""How the names of fields begin that ROW(…) gives no names: element1, element2, …"""
+BATCH_ROWS = 122_880
+"""Rows of a batch: a row group of DuckDB."""
+_TYPES: dict[str, pl.DataType] = {
+    "boolean": pl.Boolean(),
+    "tinyint": pl.Int8(),
+    "smallint": pl.Int16(),
+    "integer": pl.Int32(),
+    "bigint": pl.Int64(),
+    "hugeint": pl.Int64(),
+    "uhugeint": pl.Int64(),
+    "utinyint": pl.Int16(),
+    "usmallint": pl.Int32(),
+    "uinteger": pl.Int64(),
+    "ubigint": pl.Decimal(20, 0),
+    "float": pl.Float32(),
+    "double": pl.Float64(),
+    "varchar": pl.String(),
+    "uuid": pl.String(),
+    "enum": pl.String(),
+    "blob": pl.Binary(),
+    "date": pl.Date(),
+    "time": pl.Time(),
+    "time_ns": pl.Time(),
+    "timestamp": pl.Datetime("us"),
+    "timestamp_s": pl.Datetime("ms"),
+    "timestamp_ms": pl.Datetime("ms"),
+    "timestamp_ns": pl.Datetime("ns"),
+    "timestamp with time zone": pl.Datetime("us", "UTC"),
+    "timestamptz_ns": pl.Datetime("ns", "UTC"),
+    "null": pl.Null(),
+    "variant": VARIANT,
+}
+"""The Polars type of DuckDB's types, by their ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundQuery:
+    """A query whose names and types DuckDB knows."""
+
+    query: QueryTree
+    limit: QueryLimit
+    sql: str
+    schema: pl.Schema
+    spare: list[QueryRun] = field(default_factory=list)
+    """Connections that know the tables of the query and run nothing."""
+
+    @contextmanager
+    def run(self) -> Iterator[QueryRun]:
+        """Lend a connection in which the tables of the query are known; one that failed is not lent again."""
+        run = self.spare.pop() if self.spare else connected(self.query, self.limit)
+        try:
+            yield run
+        except BaseException:
+            run.close()
+            raise
+        self.spare.append(run)
+
+    def select(self, columns: list[str] | None, rows: int | None) -> str:
+        """Return the statement that computes some columns, and no more rows than asked for."""
+        if columns is None and rows is None:
+            return self.sql
+        places = {name: f"c{at}" for at, name in enumerate(self.schema)}
+        outputs = ", ".join(places[name] for name in (places if columns is None else columns))
+        limit = "" if rows is None else f" LIMIT {rows}"
+        return f"SELECT {outputs} FROM ({self.sql}) AS rows({', '.join(places.values())}){limit}"  # noqa: S608 - a query in a query
+
+
+def connected(query: QueryTree, limit: QueryLimit) -> QueryRun:
+    """Open a connection in which the tables of a query are known by their names in its tree."""
+    run = cage.QueryRun(limit, query.source).open()
+    for name, scan in query.scans.items():
+        run.register(name, scan.registered(run.failures))
+    return run
+
+
+def bind(query: QueryTree, limit: QueryLimit) -> BoundQuery:
+    """Return a query with the names and types of its columns, which DuckDB gives without computing it.
+
+    Raises: `SqlError`, `ColumnNotFound`, `SchemaMismatch` for a query that cannot be computed, and for a column of a
+    type that Paimon has not.
+    """
+    sql, run = query.sql(), connected(query, limit)
+    relation = run.relation(sql)
+    columns, types = list(relation.columns), list(relation.types)
+    schema = pl.Schema({name: polars_dtype(t, name) for name, t in zip(_unique(columns), types, strict=True)})
+    return BoundQuery(query, limit, sql, schema, [run])
+
+
+def lazy_frame(bound: BoundQuery) -> pl.LazyFrame:
+    """Return the rows of a query, computed when they are collected."""
+
+    def read(
+        with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, _batch_size: int | None
+    ) -> Iterator[pl.DataFrame]:
+        needed = None if with_columns is None else _needed(with_columns, predicate, bound.schema)
+        first = n_rows if predicate is None else None
+        schema = bound.schema if needed is None else pl.Schema({name: bound.schema[name] for name in needed})
+        left = n_rows
+        for batch in _batches(bound, bound.select(needed, first), schema):
+            rows = batch if predicate is None else batch.filter(predicate)
+            rows = rows if with_columns is None else rows.select(cols(with_columns))
+            rows = rows if left is None else rows.head(left)
+            left = None if left is None else left - rows.height
+            yield rows
+            if left is not None and left <= 0:
+                return
+
+    return register_io_source(read, schema=bound.schema)
+
+
+def plain_frame(query: QueryTree) -> pl.LazyFrame | None:
+    """Return the rows of `SELECT a, b FROM t`, for which there is nothing to compute; None for any other query.
+
+    Later filters reach the table's own planning, and rows are streamed as those of `t.scan()`.
+    """
+    scan = plain_scan(query)
+    first = None if scan is None or not is_plain(query.tree) else first_rows(query.tree)
+    if scan is None or first is None:
+        return None
+    rows = scan.rows()
+    own, alias = rows.collect_schema().names(), (query.tree.args["from_"].alias_or_name or "").lower()
+    columns: list[tuple[str, str]] = []
+    for output in query.tree.expressions:  # scalar: one a column
+        column = output.unalias()
+        if column.args.get("table") is not None and column.text("table").lower() != alias:
+            return None
+        if column.is_star:
+            if any(isinstance(part, exp.Star) and any(part.args.values()) for part in column.walk()):
+                return None
+            columns += [(name, name) for name in own]
+            continue
+        matches = [name for name in own if name == column.name] or [
+            name for name in own if name.lower() == column.name.lower()
+        ]
+        if not isinstance(column, exp.Column) or len(matches) != 1 or len(column.parts) > 2:
+            return None
+        columns.append((matches[0], output.alias or matches[0]))
+    names = _unique([name for _, name in columns])
+    return rows.select(col(name).alias(to) for (name, _), to in zip(columns, names, strict=True)).slice(*first)
+
+
+def row_count(query: QueryTree) -> pl.LazyFrame | None:
+    """Return the number of rows of a table, where a query asks for nothing else; None for any other query.
+
+    `t.aggregate` gives it, from metadata where no rows have to be merged.
+    """
+    scan = _counted_scan(query)
+    if scan is None:
+        return None
+    name = query.tree.expressions[0].alias_or_name
+
+    def read(
+        with_columns: list[str] | None,  # noqa: ARG001 - there is one column
+        predicate: pl.Expr | None,
+        n_rows: int | None,
+        _batch_size: int | None,
+    ) -> Iterator[pl.DataFrame]:
+        rows = scan.table.aggregate(pl.len(), at=scan.at).select(pl.all().cast(pl.Int64))
+        rows.columns = [name]
+        rows = rows if predicate is None else rows.filter(predicate)
+        yield rows if n_rows is None else rows.head(n_rows)
+
+    return register_io_source(read, schema={name: pl.Int64()})
+
+
+def _counted_scan(query: QueryTree) -> QueryScan | None:
+    scan, outputs = plain_scan(query), query.tree.expressions
+    if scan is None or len(outputs) != 1 or not isinstance(scan.table, Table):
+        return None
+    output = outputs[0].unalias()
+    is_count = isinstance(output, exp.Count) and isinstance(output.this, (exp.Star, exp.Literal))
+    has_limit = query.tree.args.get("limit") or query.tree.args.get("offset")
+    return scan if is_count and not output.expressions and not has_limit else None
+
+
+def _needed(columns: list[str], predicate: pl.Expr | None, schema: pl.Schema) -> list[str]:
+    """Return the columns that the answer and the condition name, in the order of the query's; one where none is."""
+    wanted = {*columns, *(() if predicate is None else predicate.meta.root_names())}
+    return [name for name in schema if name in wanted] or schema.names()[:1]
+
+
+def _batches(bound: BoundQuery, sql: str, schema: pl.Schema) -> Iterator[pl.DataFrame]:
+    """Yield the rows of a statement, and frames without rows while DuckDB computes."""
+    empty = pl.DataFrame(schema=schema)
+    with bound.run() as run:
+
+        def push(put: Callable[[Any], bool]) -> None:
+            for batch in run.reader(sql, BATCH_ROWS):
+                if put(batch):
+                    return
+
+        for batch in run.iterate(push):
+            yield empty if batch is None else typed(batch, schema)
+
+
+def typed(batch: Any, schema: pl.Schema) -> pl.DataFrame:
+    """Return an Arrow batch of DuckDB as a frame of these columns. Raises `ValueOutOfRange`."""
+    frame = pl.DataFrame(pl.from_arrow(batch.rename_columns([f"c{at}" for at in range(len(schema))])))
+    frame.columns = schema.names()
+    changed = {name: dtype for name, dtype in schema.items() if frame.schema[name] != dtype}
+    if not changed:
+        return frame
+    failure = None
+    try:
+        return frame.with_columns(_converted(name, frame.schema[name], dtype) for name, dtype in changed.items())
+    except pl.exceptions.PolarsError as wrong:
+        failure = str(wrong).partition("\n")[0]
+    raise ValueOutOfRange(
+        f"a value of {', '.join(changed)} is beyond {', '.join(map(str, changed.values()))}: {failure[:200]}; CAST it "
+        "to DECIMAL(38, 0) or DOUBLE in the query"
+    )
+
+
+def _converted(name: str, own: pl.DataType, dtype: pl.DataType) -> pl.Expr:
+    column = col(name)
+    if dtype == VARIANT and own != VARIANT:
+        column = column.ext.storage() if isinstance(own, pl.BaseExtension) else column
+        return pl.struct(
+            column.struct.field("value").alias("value"), column.struct.field("metadata").alias("metadata")
+        ).alias(name)
+    return column.cast(dtype)
+
+
+def polars_dtype(t: Any, name: str) -> pl.DataType:
+    """Return the Polars type of a type of DuckDB. Raises `SchemaMismatch` for one that Paimon has not."""
+    kind = str(t.id)
+    if kind in _TYPES:
+        return _TYPES[kind]
+    parts = dict(t.children) if kind in ("decimal", "list", "array", "map") else {}
+    match kind:
+        case "decimal":
+            return pl.Decimal(parts["precision"], parts["scale"])
+        case "list" | "array":
+            return pl.List(polars_dtype(parts["child"], name))
+        case "map":
+            return entries_type(polars_dtype(parts["key"], name), polars_dtype(parts["value"], name))
+        case "struct":
+            return pl.Struct({field: polars_dtype(inner, name) for field, inner in t.children})
+        case "tuple":
+            types = [polars_dtype(inner, name) for _, inner in t.children]
+            return pl.Struct({f"{UNNAMED}{at}": dtype for at, dtype in enumerate(types, 1)})
+    raise SchemaMismatch(
+        f"column {name!r} of the query is {str(t)[:100]}, which no type of Paimon holds: CAST it to another type in "
+        "the query",
+        column=name,
+    )
+
+
+def _unique(names: list[str]) -> list[str]:
+    """Return names of which none occurs twice: a frame has one column of a name."""
+    taken = set(names)
+    unique: list[str] = []
+    for name in names:  # scalar: one a column
+        free, number = name, 0
+        while free in unique or (number and free in taken):
+            number += 1
+            free = f"{name}_{number}"
+        unique.append(free)
+    return unique

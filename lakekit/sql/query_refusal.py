@@ -1,0 +1,109 @@
+"""What a query may not ask for: files, settings, and whatever else is not rows of its tables.
+
+Refused by name, before DuckDB sees the query: functions in FROM, but for those of `TABLE_FUNCTIONS`; functions that
+read the machine or the session; statements within a query (DESCRIBE, SHOW, PRAGMA); names of three parts in texts that
+lie in a lake. Functions that open files are taken where the caller typed the statement with `files=True`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from lakekit.errors import Unsupported
+from lakekit.options.redaction import without_secrets
+
+if TYPE_CHECKING:
+    from lakekit.expressions.parser import SqlText
+
+    Node = Any
+    """A node of sqlglot's tree."""
+
+TABLE_FUNCTIONS = frozenset({"unnest", "range", "generate_series", "table_changes", "json_each", "json_tree"})
+"""Functions that may stand in FROM."""
+FILE_FUNCTIONS = frozenset(
+    {
+        "read_csv", "read_csv_auto", "read_parquet", "parquet_scan", "read_json", "read_json_auto", "read_json_objects",
+        "read_json_objects_auto", "read_ndjson", "read_ndjson_auto", "read_ndjson_objects", "read_text", "read_blob",
+        "glob", "sniff_csv", "parquet_schema", "parquet_metadata", "parquet_file_metadata", "parquet_kv_metadata",
+    }
+)  # fmt: skip
+"""Functions that may stand in FROM of a statement that the caller typed with `files=True`."""
+_SESSION = frozenset(
+    {
+        "getenv", "getvariable", "setseed", "nextval", "currval", "setval", "write_log", "add_parquet_key", "version",
+        "parse_duckdb_log_message", "get_block_size", "txid_current", "user", "session_user", "current_user",
+        "current_role", "current_catalog", "current_database", "current_schema", "current_schemas", "current_setting",
+        "current_connection_id", "current_query", "current_query_id", "current_transaction_id", "in_search_path",
+        "set_config", "sleep_ms", "col_description", "obj_description", "shobj_description", "stats", "vector_type",
+        "index_key", "json_serialize_plan", "json_serialize_sql", "json_deserialize_sql", "json_execute_serialized_sql",
+        "map_to_pg_oid", "map_type_id_to_pg_oid", "format_pg_type", "read_text", "read_blob", "query", "query_table",
+        "which_secret", "icu_calendar_names",
+    }
+)  # fmt: skip
+_SESSION_PATTERN = re.compile(r"__internal|pg_|has_\w+_privilege$|inet_|duckdb_|pragma_|lakekit_|read_|which_")
+_HARMLESS = frozenset({"pg_typeof", "pg_size_pretty"})
+_STATEMENTS = (
+    exp.DDL, exp.DML, exp.Command, exp.Pragma, exp.Set, exp.Show, exp.Describe, exp.Summarize, exp.Copy, exp.Attach,
+    exp.Detach, exp.Use, exp.Into,
+)  # fmt: skip
+
+
+def check(tree: Node, source: SqlText, *, files: bool) -> None:
+    """Refuse what a query may not ask for.
+
+    Raises: `Unsupported` with the name of a function, `SqlError` for a statement within a query.
+    """
+    for node in tree.walk():
+        if isinstance(node, _STATEMENTS) and not isinstance(node, exp.Query):
+            raise source.error(0, f"{node.key.upper()} is no part of a query: name tables and queries")
+        if isinstance(node, exp.Table) and not isinstance(node.this, exp.Identifier):
+            _check_table_function(node, source, files=files)
+        elif isinstance(node, exp.Func) and not _stands_in_from(node):
+            _check_function(node, source)
+
+
+def function_name(node: Node) -> str:
+    """Return the name of a function, in lower case and without its schema."""
+    if isinstance(node, exp.Dot):
+        return function_name(node.expression)
+    if isinstance(node, exp.ReadCSV):
+        return "read_csv"
+    name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
+    return str(name).lower()
+
+
+def _stands_in_from(node: Node) -> bool:
+    return isinstance(node.parent, exp.Table) and node.arg_key == "this"
+
+
+def _check_table_function(node: Node, source: SqlText, *, files: bool) -> None:
+    function = node.this
+    if function is None or not isinstance(function, (exp.Func, exp.Dot)):
+        raise source.error(0, "a table is named db.table")
+    name = function_name(function)
+    if name in TABLE_FUNCTIONS or (files and name in FILE_FUNCTIONS):
+        return
+    if name in FILE_FUNCTIONS:
+        raise Unsupported(
+            f"{source.name}: {name}(…) opens files, which only a statement may that is typed with files=True "
+            "(in the shell --files); a stored query never may",
+            feature="catalog.sql",
+        )
+    raise Unsupported(
+        f"{source.name}: {without_secrets(name)[:100]}(…) stands in FROM, where there are tables and "
+        f"{', '.join(sorted(TABLE_FUNCTIONS))}",
+        feature="catalog.sql",
+    )
+
+
+def _check_function(node: Node, source: SqlText) -> None:
+    name = function_name(node)
+    if name in _HARMLESS or (name not in _SESSION and not _SESSION_PATTERN.match(name)):
+        return
+    raise Unsupported(
+        f"{source.name}: {name[:100]} reads the machine or the session, and a query reads its tables alone",
+        feature="catalog.sql",
+    )
