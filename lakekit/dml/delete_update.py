@@ -33,18 +33,18 @@ from lakekit.commit.overwrite import Overwrite
 from lakekit.dml.matching_rows import TargetRows
 from lakekit.dml.row_change import RowChange, RowChangeSpec, delete_files, delete_rows, write_deletion_vectors
 from lakekit.errors import InvalidOption, SchemaMismatch
+from lakekit.format.polars_types import polars_type
 from lakekit.lsm import merge
 from lakekit.model.data_file import RowKind
 from lakekit.read.user_expressions import (
     condition,
-    escape_column_patterns,
     format_expression,
     is_row_wise,
     make_column_not_found,
     non_elementwise_reason,
-    parse_expression,
     resolve_expression,
     translate_compute_errors,
+    translate_value,
 )
 from lakekit.write import input_frames, row_conversion
 from lakekit.write.value_casting import ErrorHints
@@ -167,10 +167,9 @@ def assignments(
 def _value(name: str, value: object, ctx: TableContext, schema: Mapping[str, pl.DataType], *, argument: str) -> pl.Expr:
     if not isinstance(value, (pl.Expr, str)):
         return pl.lit(input_frames.frame([{name: value}], ctx).get_column(name)).first()
-    expr = (
-        escape_column_patterns(parse_expression(value, ctx.name, argument), schema) if isinstance(value, str) else value
-    )
-    expr, _ = resolve_expression(expr, schema, ctx.name, argument)
+    if isinstance(value, str):
+        value = translate_value(value, polars_type(ctx.schema.field(name).type), schema, ctx.name, argument)
+    expr, _ = resolve_expression(value, schema, ctx.name, argument)
     if (beyond := non_elementwise_reason(expr, schema)) is not None:
         raise SchemaMismatch(
             f"{argument}={format_expression(expr)} for {ctx.name} {beyond}. A new value is made of its own row alone",

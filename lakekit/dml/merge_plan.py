@@ -21,11 +21,9 @@ Source: ENGINE.md 8.3; `PaimonMergeIntoBase`, `MergeIntoPaimonTable`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import reduce
-from itertools import pairwise
+from functools import partial, reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -39,21 +37,22 @@ from lakekit.lsm.numpy_columns import min_max_literals
 from lakekit.read.polars_pushdown import filters_of
 from lakekit.read.user_expressions import (
     MERGE_SOURCE_PREFIX,
-    escape_column_patterns,
+    check_expression,
     expand_to_columns,
     format_expression,
     is_picklable,
     make_column_not_found,
     non_elementwise_reason,
-    parse_expression,
     resolve_condition,
     resolve_selectors,
+    translate_condition,
+    translate_value,
     used_columns,
 )
 from lakekit.write import input_frames
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from lakekit.metadata.table_context import TableContext
 
@@ -158,65 +157,6 @@ def _check_one_action(name: str, update: object, *, delete: bool) -> None:
 
 def _not_all(what: str, text: str) -> TypeError:
     return TypeError(f"{what}={text!r}: the word is 'all'; values are given by column, {what}={{'v': …}}")
-
-
-# ---- SQL text --------------------------------------------------------------
-
-
-_TOKEN = re.compile(
-    r"""(?P<text>'(?:[^']|'')*')|(?P<quoted>"(?:[^"]|"")*"|`(?:[^`]|``)*`)"""
-    r"""|(?P<blank>\s+|--[^\n]*|/\*.*?\*/)|(?P<word>[^\W\d]\w*)|\d[\w.]*|.""",
-    re.DOTALL,
-)
-_SIDES = {"t": "", "s": MERGE_SOURCE_PREFIX}
-
-
-def flatten_qualified_names(text: str) -> str:
-    """Return the text with the names of both sides as columns of one frame.
-
-        t.k = s.k AND s.op <> 't.x'   ->   "k" = "<source>.k" AND "<source>.op" <> 't.x'
-
-    Only names are changed: string literals, quoted names and comments stay as they are.
-    """
-    return "".join(_flatten_tokens(list(_TOKEN.finditer(text))))
-
-
-def _flatten_tokens(tokens: list[re.Match[str]]) -> Iterator[str]:
-    """Yield the tokens, with `side . name` (blanks allowed) replaced by one quoted name.
-
-    A word after a point is part of a longer name: it is never taken for a side.
-    """
-    solid = [at for at, token in enumerate(tokens) if token.lastgroup != "blank"]
-    follows = dict(pairwise(solid))
-    done, before = 0, ""
-    for at in solid:
-        if at < done:
-            continue
-        point = follows.get(at, -1)
-        name = follows.get(point, -1)
-        word = tokens[at]
-        is_side = (
-            word.lastgroup == "word"
-            and word[0].lower() in _SIDES
-            and before != "."
-            and name > 0
-            and tokens[point][0] == "."
-        )
-        if is_side and tokens[name].lastgroup in ("word", "quoted"):
-            yield from (token[0] for token in tokens[done:at])
-            yield _quote(_SIDES[word[0].lower()] + _unquote(tokens[name][0]))
-            done = name + 1
-        before = tokens[at][0]
-    yield from (token[0] for token in tokens[done:])
-
-
-def _unquote(name: str) -> str:
-    mark = name[0]
-    return name[1:-1].replace(mark * 2, mark) if mark in '"`' else name
-
-
-def _quote(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 # ---- merge plan ------------------------------------------------------------
@@ -399,13 +339,13 @@ class _MergeColumns:
         return mine == theirs
 
     def condition(self, value: pl.Expr | str, schema: Schema, argument: str) -> pl.Expr:
-        expr = (
-            parse_expression(flatten_qualified_names(value), self.ctx.name, argument, schema)
-            if isinstance(value, str)
-            else self._expand_selectors(parse_expression(value, self.ctx.name, argument), argument)
-        )
-        self._check_columns(expr, schema, argument)
-        expr = resolve_condition(expr, schema, self.ctx.name, argument)
+        if isinstance(value, str):
+            missing = partial(self._missing, argument)
+            expr = translate_condition(value, schema, self.ctx.name, argument, missing=missing)
+        else:
+            expr = self._expand_selectors(check_expression(value, argument), argument)
+            self._check_columns(expr, schema, argument)
+            expr = resolve_condition(expr, schema, self.ctx.name, argument)
         if (beyond := non_elementwise_reason(expr, schema)) is not None:
             raise SchemaMismatch(
                 f"{argument}={format_expression(expr)} {beyond}. What is done to a row depends on it alone"
@@ -443,24 +383,26 @@ class _MergeColumns:
         expressions = values
         if hasattr(values, "items"):
             expressions = {
-                name: self._value(value, schema, f"{argument}[{name!r}]")
+                name: self._value(name, value, schema, f"{argument}[{name!r}]")
                 if isinstance(value, (pl.Expr, str))
                 else value
                 for name, value in values.items()
             }
         return tuple(assignments(expressions, self.ctx, schema, argument=argument).values())  # type: ignore[arg-type] # it refuses what is no mapping
 
-    def _value(self, value: pl.Expr | str, schema: Schema, argument: str) -> pl.Expr:
-        parsed = parse_expression(
-            flatten_qualified_names(value) if isinstance(value, str) else value, self.ctx.name, argument
-        )
-        expr = (
-            escape_column_patterns(parsed, schema)
-            if isinstance(value, str)
-            else self._expand_selectors(parsed, argument)
-        )
+    def _value(self, name: str, value: pl.Expr | str, schema: Schema, argument: str) -> pl.Expr:
+        if isinstance(value, str):
+            dtype, missing = self.target.get(name, pl.Null()), partial(self._missing, argument)
+            return translate_value(value, dtype, schema, self.ctx.name, argument, missing=missing)
+        expr = self._expand_selectors(value, argument)
         self._check_columns(expr, schema, argument)
         return expr
+
+    def _missing(self, argument: str, parts: Sequence[str]) -> ColumnNotFound:
+        """Return the error about a name of an SQL text that is no column: `x`, `t.x` or `s.x`."""
+        is_source = len(parts) > 1 and parts[0].lower() == "s"
+        name = MERGE_SOURCE_PREFIX + parts[1] if is_source else parts[parts[0].lower() == "t" and len(parts) > 1]
+        return self._not_found(name, argument)
 
     def _expand_selectors(self, expr: pl.Expr, argument: str) -> pl.Expr:
         """Return an expression whose selectors are expanded to columns of the target."""
@@ -492,29 +434,32 @@ class _MergeColumns:
     def _check_columns(self, expr: pl.Expr, schema: Schema, argument: str) -> None:
         """Raise `ColumnNotFound` for an unknown column, or a column of a side that has no row in this clause."""
         for name in used_columns(expr, schema):
-            if name in schema:
-                continue
-            own = name.removeprefix(MERGE_SOURCE_PREFIX)
-            if name.startswith(MERGE_SOURCE_PREFIX):
-                if name in self.source:
-                    raise ColumnNotFound(
-                        f"{argument} looks at source column {own!r}, and there is no source row: it is about target "
-                        "rows that none matches",
-                        name=own,
-                    )
-                raise self._no_source_column(own, argument)
-            if name in self.target:
-                hint = (
-                    f"; lk.source({name!r}), or s.{name} in SQL, is the source's"
-                    if MERGE_SOURCE_PREFIX + name in self.source
-                    else ""
+            if name not in schema:
+                raise self._not_found(name, argument)
+
+    def _not_found(self, name: str, argument: str) -> ColumnNotFound:
+        """Return the error about a column that is unknown, or of a side that has no row in a clause."""
+        own = name.removeprefix(MERGE_SOURCE_PREFIX)
+        if name.startswith(MERGE_SOURCE_PREFIX):
+            if name in self.source:
+                return ColumnNotFound(
+                    f"{argument} looks at source column {own!r}, and there is no source row: it is about target "
+                    "rows that none matches",
+                    name=own,
                 )
-                raise ColumnNotFound(
-                    f"{argument} looks at target column {name!r}, and there is no target row: it is about rows that "
-                    f"match none{hint}",
-                    name=name,
-                )
-            raise make_column_not_found(name, list(self.target), self.ctx.name, argument)
+            return self._no_source_column(own, argument)
+        if name in self.target:
+            hint = (
+                f"; lk.source({name!r}), or s.{name} in SQL, is the source's"
+                if MERGE_SOURCE_PREFIX + name in self.source
+                else ""
+            )
+            return ColumnNotFound(
+                f"{argument} looks at target column {name!r}, and there is no target row: it is about rows that "
+                f"match none{hint}",
+                name=name,
+            )
+        return make_column_not_found(name, list(self.target), self.ctx.name, argument)
 
     def _no_source_column(self, name: str, argument: str) -> ColumnNotFound:
         return ColumnNotFound(

@@ -25,6 +25,7 @@ class LakekitDialect(DuckDB):
         """DuckDB's tokens, and names in back quotes."""
 
         IDENTIFIERS = ['"', "`"]  # noqa: RUF012 - sqlglot declares it so
+        HEX_STRINGS = [("x'", "'"), ("X'", "'")]  # noqa: RUF012 - the same
         COMMANDS = set()  # noqa: RUF012 - sqlglot would keep what follows CALL as one text, cut at any semicolon
 
     class Parser(DuckDB.Parser):  # type: ignore[misc, valid-type] # a class that sqlglot's metaclass makes

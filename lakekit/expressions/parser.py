@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,31 @@ _DIALECTS: dict[str, Any] = {
 _OPEN = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSE = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _COMMANDS = (exp.Command,)
+_MISSING = re.compile(r"Required keyword: '\w+' missing for <class '[\w.]*?(?P<kind>\w+)'>")
+_EXPECTED = re.compile(r"Expect(?:ed|ing) (?P<what>\S+?)(?: after (?P<after>\S+))?", re.IGNORECASE)
+_OPERATOR_WORDS = {
+    "EQ": "=",
+    "NEQ": "<>",
+    "GT": ">",
+    "GTE": ">=",
+    "LT": "<",
+    "LTE": "<=",
+    "Add": "+",
+    "Sub": "-",
+    "Mul": "*",
+    "Div": "/",
+    "Mod": "%",
+    "IntDiv": "//",
+    "DPipe": "||",
+    "NullSafeEQ": "IS NOT DISTINCT FROM",
+    "Neg": "-",
+    "NullSafeNEQ": "IS DISTINCT FROM",
+    "Pow": "^",
+    "BitwiseAnd": "&",
+    "BitwiseOr": "|",
+    "ILike": "ILIKE",
+}
+"""How errors call kinds of nodes whose names are not their words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +107,12 @@ def parse_expression(text: str, name: str, *, dialect: str = "lakekit") -> Node:
 
     Raises: `SqlError`, `TypeError` for what is no text.
     """
-    return _parse(SqlText(text, name, dialect), _parse_as_expression)
+    return parse_text(SqlText(text, name, dialect))
+
+
+def parse_text(source: SqlText) -> Node:
+    """Return the tree of one expression. Raises the errors of `parse_expression`."""
+    return _parse(source, _parse_as_expression)
 
 
 def parse_statement(text: str, name: str = "statement", *, dialect: str = "lakekit") -> Node:
@@ -171,5 +202,19 @@ def _failure(wrong: ParseError, source: SqlText) -> tuple[int, str]:
     line, column = first.get("line") or 1, first.get("col") or 1
     lines = source.text.split("\n")
     offset = sum(len(text) + 1 for text in lines[: line - 1]) + column - len(first.get("highlight") or " ")
-    problem = without_secrets(str(first.get("description") or "a part of it cannot be read"))
-    return offset, problem[0].lower() + problem[1:]
+    described = str(first.get("description") or "")
+    return offset, without_secrets(_plain_problem(described, str(first.get("highlight") or "")))
+
+
+def _plain_problem(described: str, at: str) -> str:
+    """Return sqlglot's description of a failure at a token in plain words, without names of its classes."""
+    if (missing := _MISSING.match(described)) is not None:
+        kind = missing["kind"]
+        word = _OPERATOR_WORDS.get(kind, re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind).upper())
+        return "nothing stands between the brackets" if kind == "Paren" else f"an operand of {word} is missing"
+    if described.startswith("Invalid expression"):
+        return f"{at[:40]!r} is not expected here"
+    if (wanted := _EXPECTED.fullmatch(described)) is not None:
+        after = f" after {wanted['after']}" if wanted["after"] else ""
+        return f"{wanted['what']!r} is missing{after}"
+    return described[:1].lower() + described[1:] or "a part of it cannot be read"

@@ -23,12 +23,10 @@ from lakekit.draw.humanize import escape_controls
 from lakekit.draw.timeline import FileCounts, History, SnapshotMark
 from lakekit.errors import LakekitError, SnapshotNotFound
 from lakekit.format.polars_types import polars_schema
-from lakekit.maintenance import expire_partitions
 from lakekit.metadata import manifest_reader as manifest_files, refs as tag_files, snapshots as snapshot_files
 from lakekit.model.manifest_entries import ADD
 from lakekit.read import incremental, polars_pushdown, table_scan, time_travel, user_expressions
 from lakekit.read.table_scan import context_of
-from lakekit.read.user_expressions import escape_column_patterns
 from lakekit.storage.protocol import FileMissing
 from lakekit.system_tables import frames
 
@@ -181,11 +179,7 @@ def condition(table: TableCore, text: str) -> pl.Expr | None:
         return None
     ctx = context_of(table)
     schema = polars_schema(ctx.schema.fields)
-    predicate = user_expressions.parse_time_literals(
-        escape_column_patterns(expire_partitions.parse_condition(text, key="filter"), schema), text, schema
-    )
-    user_expressions.check_temporal_comparisons(predicate, schema, f"the filter {text.strip()!r} of {ctx.name}")
-    return predicate
+    return user_expressions.translate_condition(text, schema, ctx.name, "filter")
 
 
 def first_line(error: Exception) -> str:

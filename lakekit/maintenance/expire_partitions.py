@@ -282,7 +282,7 @@ def matching_partitions(ctx: TableContext, serialized: Iterable[bytes], where: p
     if where is None:
         return set(rows)
     every = polars_schema(ctx.schema.fields)
-    wanted = _expand_by_name(parse_condition(where), where, every, ctx.name)
+    wanted = user_expressions.parse_condition(where, every, ctx.name, "where")
     partition_keys = ctx.schema.partition_keys
     if others := [name for name in user_expressions.used_columns(wanted, every) if name not in partition_keys]:
         has = f"partition columns are {', '.join(partition_keys)}" if partition_keys else "the table is not partitioned"
@@ -291,10 +291,6 @@ def matching_partitions(ctx: TableContext, serialized: Iterable[bytes], where: p
             key="where",
             value=str(where),
         )
-    schema = polars_schema(ctx.schema.partition_fields)
-    wanted = user_expressions.resolve_condition(
-        user_expressions.parse_time_literals(wanted, where, schema), schema, ctx.name, "where"
-    )
     numbered = partition_frame(ctx, pa.array(rows, pa.binary())).with_row_index(
         POSITION
     )  # a condition that names no column holds for each of them
@@ -303,17 +299,6 @@ def matching_partitions(ctx: TableContext, serialized: Iterable[bytes], where: p
     except pl.exceptions.PolarsError as wrong:  # some of what does not fit is seen only here
         raise SchemaMismatch(f"where={wanted} does not fit the columns of {ctx.name}: {wrong}") from None
     return {rows[at] for at in matching}
-
-
-def _expand_by_name(wanted: pl.Expr, where: pl.Expr | str, schema: Mapping[str, pl.DataType], table: str) -> pl.Expr:
-    """Replace selectors in a condition by the column names they select. Raises `SchemaMismatch`."""
-    if isinstance(where, str):
-        return user_expressions.escape_column_patterns(wanted, schema)
-    return (
-        user_expressions.resolve_condition(wanted, schema, table, "where")
-        if wanted.meta.has_multiple_outputs()
-        else wanted
-    )
 
 
 def idle_partitions(ctx: TableContext, snapshot: Snapshot | None, wanted: set[bytes], idle_ms: int) -> set[bytes]:
@@ -333,16 +318,3 @@ def idle_partitions(ctx: TableContext, snapshot: Snapshot | None, wanted: set[by
     last = wall_clock_ms(ctx.runtime.now_ms()) - idle_ms
     last_writes = zip(newest.column("partition").to_pylist(), times, strict=True)  # scalar: one a partition
     return {partition for partition, time in last_writes if partition in wanted and (time is None or time <= last)}
-
-
-def parse_condition(where: pl.Expr | str, key: str = "where") -> pl.Expr:
-    """Return a condition as a Polars expression, parsed if it is SQL text.
-
-    Raises: `InvalidOption`, and `TypeError` for anything else.
-    """
-    if not isinstance(where, str):
-        return user_expressions.parse_expression(where, "", key)
-    try:
-        return pl.sql_expr(where)
-    except (pl.exceptions.PolarsError, UnicodeEncodeError) as error:
-        raise InvalidOption(f"{where!r} is no condition in SQL: {error}", key=key, value=where) from error

@@ -19,9 +19,7 @@ import math
 from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import date, timedelta
-from functools import reduce
 from itertools import count
-from operator import and_
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import polars as pl
@@ -412,19 +410,6 @@ def all_filters_of(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> tuple[Se
     probe = _FilterProbe(schema)
     plan = probe.lazy().filter(expr).explain()
     return probe.filters, plan.startswith("RESOLVER")
-
-
-def filter_of_sql(text: str, schema: Mapping[str, pl.DataType]) -> pl.Expr | None:
-    """Return the condition of an SQL text on a table with those columns, as Polars' SQL understands it.
-
-    `d = '2024-03-31'` on a DATE compares dates. None if Polars cannot pass on all of it. Raises Polars' own errors.
-    """
-    probe = _FilterProbe(schema)
-    # the caller's own condition, over a table without rows
-    plan = probe.lazy().sql(f"SELECT * FROM self WHERE {text}").explain()  # noqa: S608
-    if not plan.startswith("RESOLVER") or not probe.filters:
-        return None
-    return reduce(and_, [filter_expr.expr for filter_expr in probe.filters])
 
 
 def filter_rows(frame: pl.LazyFrame, expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> pl.LazyFrame:

@@ -32,19 +32,21 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from lakekit.columns import col, internal, is_pattern, series_field
+from lakekit.columns import internal, series_field
 from lakekit.errors import ColumnNotFound, LakekitError, SchemaMismatch, StorageFailed, ValueOutOfRange
+from lakekit.expressions.scope import Scope, TableScope
 from lakekit.format import external_reader
 from lakekit.format.polars_types import is_printable, polars_schema
-from lakekit.read import polars_pushdown, temporal
+from lakekit.read import temporal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from polars._typing import PolarsDataType
 
     from lakekit.metadata.table_context import TableContext
 
+    MissingColumn = Callable[[Sequence[str]], ColumnNotFound]
     Schema = Mapping[str, pl.DataType]
     Pipe = Callable[[list[pl.Expr], Callable[[list[tuple[pl.Expr, pl.DataType]]], pl.Expr]], pl.Expr]
 
@@ -105,23 +107,6 @@ def resolve_selectors(expr: pl.Expr, schema: Schema) -> pl.Expr:
         return {"Selector": {"ByName": {"names": names, "strict": True}}}
 
     return _with_selectors(expr, choose)
-
-
-def escape_column_patterns(expr: pl.Expr, names: Iterable[str]) -> pl.Expr:
-    """Return the expression of an SQL text with quoted names as exact names.
-
-    Polars treats `"*"` and `"^a$"` as patterns, but in SQL names are data.
-    """
-    patterns = [name for name in names if is_pattern(name)]
-    if not patterns or not expr.meta.has_multiple_outputs():
-        return expr
-
-    def name(selector: dict[str, Any]) -> dict[str, Any]:
-        selection = selector["Selector"]
-        pattern = "*" if selection == "Wildcard" else selection.get("Matches") if isinstance(selection, dict) else None
-        return json.loads(col(pattern).meta.serialize(format="json")) if pattern in patterns else selector
-
-    return _with_selectors(expr, name)
 
 
 def _with_selectors(expr: pl.Expr, replace: Callable[[dict[str, Any]], dict[str, Any]]) -> pl.Expr:
@@ -211,59 +196,74 @@ NOT_ROW_WISE_MESSAGE = "looks at more than one row"
 def condition(where: pl.Expr | str, ctx: TableContext, *, argument: str = "where") -> pl.Expr:
     """Return a condition on the rows of a table, over its columns by name.
 
-    Raises `ColumnNotFound`, `SchemaMismatch`, and `TypeError` for a value that is neither expression nor text.
+    Raises `SqlError`, `ColumnNotFound`, `SchemaMismatch`, and `TypeError` for a value that is neither expression nor
+    text.
     """
-    schema = polars_schema(ctx.schema.fields)
-    return resolve_condition(parse_expression(where, ctx.name, argument, schema), schema, ctx.name, argument)
+    return parse_condition(where, polars_schema(ctx.schema.fields), ctx.name, argument)
 
 
-def parse_time_literals(expr: pl.Expr, source: object, schema: Mapping[str, pl.DataType]) -> pl.Expr:
-    """Return a condition in which texts that are compared with times are parsed as times, as in SQL.
+def parse_condition(where: pl.Expr | str, schema: Schema, table: str, argument: str) -> pl.Expr:
+    """Return a condition over columns of a schema. Raises the errors of `condition`."""
+    if not isinstance(where, str):
+        return resolve_condition(check_expression(where, argument), schema, table, argument)
+    return translate_condition(where, schema, table, argument)
 
-    Only conditions from SQL text (`source`) are changed.
+
+def translate_condition(
+    text: str, schema: Schema, table: str, argument: str, *, missing: MissingColumn | None = None
+) -> pl.Expr:
+    """Return the condition of an SQL text; `missing` makes the error about a name that is no column.
+
+    Raises `SqlError`, `ColumnNotFound`, `SchemaMismatch`.
     """
-    if isinstance(source, str):
-        with suppress(pl.exceptions.PolarsError):
-            if not _fits(expr, schema) and (fitted := polars_pushdown.filter_of_sql(source, schema)) is not None:
-                pl.DataFrame(schema=schema).select(fitted)  # a text that says no date is found out
-                return fitted
+    from lakekit.expressions import parser, translation  # noqa: PLC0415 - they import sqlglot
+
+    source = parser.SqlText(text, f"{argument}= for {table}")
+    expr = translation.translate_condition(source, _text_scope(schema, table, argument, missing))
+    check_temporal_constants(expr, table, argument)
     return expr
 
 
-def _fits(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> bool:
-    try:
-        pl.LazyFrame(schema=schema).select(expr).collect_schema()
-    except pl.exceptions.ColumnNotFoundError:
-        return True  # the check of the columns raises a better error
-    except pl.exceptions.PolarsError:
-        return False
-    return True
-
-
-def parse_expression(
-    source: pl.Expr | str, table: str, argument: str, schema: Mapping[str, pl.DataType] | None = None
+def translate_value(
+    text: str, dtype: pl.DataType, schema: Schema, table: str, argument: str, *, missing: MissingColumn | None = None
 ) -> pl.Expr:
-    """Return an expression as it is, or the expression of an SQL text.
+    """Return the value of an SQL text for a column of a type. Raises the errors of `translate_condition`."""
+    from lakekit.expressions import parser, translation  # noqa: PLC0415 - they import sqlglot
 
-    With a `schema`, the expression of an SQL text goes through `escape_column_patterns` and `parse_time_literals`.
+    source = parser.SqlText(text, f"{argument} for {table}")
+    expr = translation.translate_value(source, _text_scope(schema, table, argument, missing), dtype)
+    check_temporal_constants(expr, table, argument)
+    return expr
 
-    Raises `SchemaMismatch`, `TypeError`.
+
+def _text_scope(schema: Schema, table: str, argument: str, missing: MissingColumn | None) -> Scope:
+    """Return the meaning of names in a text: `x` and `t.x` of the table, `s.x` of the source of a merge."""
+
+    def not_found(parts: Sequence[str]) -> ColumnNotFound:
+        return make_column_not_found(".".join(parts), list(schema), table, argument)
+
+    own = {name: dtype for name, dtype in schema.items() if not name.startswith(MERGE_SOURCE_PREFIX)}
+    others = {name.removeprefix(MERGE_SOURCE_PREFIX): schema[name] for name in schema if name not in own}
+    sides = [TableScope(names=("t", "self", table.lower(), table.lower().rpartition(".")[2]), columns=own)]
+    if others:
+        sides.append(TableScope(names=("s",), columns=others, prefix=MERGE_SOURCE_PREFIX, needs_name=True))
+    return Scope(sides=tuple(sides), missing=not_found if missing is None else missing)
+
+
+def check_expression(source: pl.Expr, argument: str) -> pl.Expr:
+    """Return a Polars expression as it is, a truth value as one.
+
+    Raises `TypeError` for another value.
     """
     if isinstance(source, pl.Expr):
         return source
     if isinstance(source, bool):
         return pl.lit(source)
-    if not isinstance(source, str):
-        msg = (
-            f"{argument}= takes a Polars expression or SQL text, not {type(source).__name__}: pl.lit(True) and 'true' "
-            "mean every row"
-        )
-        raise TypeError(msg)
-    try:
-        expr = pl.sql_expr(source)
-    except (pl.exceptions.PolarsError, UnicodeEncodeError) as wrong:  # half a surrogate pair is no text to Polars
-        raise SchemaMismatch(f"{argument}={source!r} for {table} is no SQL: {wrong}") from None
-    return expr if schema is None else parse_time_literals(escape_column_patterns(expr, schema), source, schema)
+    msg = (
+        f"{argument}= takes a Polars expression or SQL text, not {type(source).__name__}: pl.lit(True) and 'true' "
+        "mean every row"
+    )
+    raise TypeError(msg)
 
 
 def resolve_condition(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, argument: str) -> pl.Expr:

@@ -378,11 +378,7 @@ def _filter_and_select(
 ) -> pl.LazyFrame:
     if where is not None:
         schema = frame.collect_schema()
-        frame = frame.filter(
-            user_expressions.resolve_condition(
-                user_expressions.parse_expression(where, table, "where", schema), schema, table, "where"
-            )
-        )
+        frame = frame.filter(user_expressions.parse_condition(where, schema, table, "where"))
     return frame.select(col(field.name) for field in out)
 
 

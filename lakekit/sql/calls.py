@@ -31,7 +31,7 @@ from lakekit.options.features import find
 from lakekit.read.table_scan import context_of
 from lakekit.sql import dml
 from lakekit.sql.backend import StatementResult
-from lakekit.sql.expressions import Scope, TableScope, expression, parse_tree
+from lakekit.sql.expressions import StatementScope, StatementTableScope, expression, parse_tree
 from lakekit.sql.tokenizer import TokenStream
 from lakekit.types import quote_identifier
 
@@ -284,11 +284,11 @@ def rows_of(table: Table, partitions: str | None, where: str | None) -> pl.Expr 
             "partitions and where cannot be given at once: leave one out", key="partitions", value=partitions
         )
     if where is not None:
-        side = TableScope(
+        side = StatementTableScope(
             names=(table.name.lower().rpartition(".")[2],),
             columns=dict(polars_schema(context_of(table).schema.fields)),
         )
-        return expression(parse_tree(where, "condition"), Scope(sides=(side,)))
+        return expression(parse_tree(where, "condition"), StatementScope(sides=(side,)))
     if partitions is None:
         return None
     wanted = [{name: _unquote(value) for name, value in spec.items()} for spec in partitions_of(partitions)]

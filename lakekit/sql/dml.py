@@ -23,7 +23,7 @@ from lakekit.read.user_expressions import MERGE_SOURCE_PREFIX
 from lakekit.sql import expressions, numeric_promotion
 from lakekit.sql.backend import StatementResult
 from lakekit.sql.ddl import names
-from lakekit.sql.expressions import Scope, TableScope, exp
+from lakekit.sql.expressions import StatementScope, StatementTableScope, exp
 from lakekit.table.format_tables import context_of_any_kind
 from lakekit.types import quote_identifier
 from lakekit.write.value_casting import instance
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     """A node of sqlglot's tree."""
 
 
-def build_assigned_value(node: Node, scope: Scope, dtype: pl.DataType) -> pl.Expr:
+def build_assigned_value(node: Node, scope: StatementScope, dtype: pl.DataType) -> pl.Expr:
     """Return the value of a tree for a column of a type, as Spark stores it.
 
     A moment becomes of the column's kind, a DECIMAL is rounded half up, a number becomes text.
@@ -68,10 +68,10 @@ def build_assigned_value(node: Node, scope: Scope, dtype: pl.DataType) -> pl.Exp
     return expr.cast(pl.String) if isinstance(dtype, pl.String) and have.is_integer() else expr
 
 
-def resolve_column_path(node: Node, target: TableScope) -> tuple[str, Path]:
+def resolve_column_path(node: Node, target: StatementTableScope) -> tuple[str, Path]:
     """Return the column that is named, and the path of the field within it. Raises `ColumnNotFound`."""
     try:
-        return Scope(sides=(target,)).column(node), ()
+        return StatementScope(sides=(target,)).column(node), ()
     except ColumnNotFound:
         names = [part.name for part in node.parts]
         own = next(
@@ -204,7 +204,7 @@ def merge(statement: Statement) -> StatementResult:
         source = statement.backend.renamed(source, names(tokens))
     called = (parts[-1].lower(), ".".join(parts).lower())
     columns = dict(polars_schema(statement.backend.fields(source), timestamp_unit="us"))
-    theirs = TableScope(
+    theirs = StatementTableScope(
         names=called if alias is None else (alias.lower(),), columns=columns, prefix=MERGE_SOURCE_PREFIX
     )
     tokens.expect("ON")
@@ -217,7 +217,7 @@ def merge(statement: Statement) -> StatementResult:
     )
 
 
-def _scope(statement: Statement, *sides: TableScope) -> Scope:
+def _scope(statement: Statement, *sides: StatementTableScope) -> StatementScope:
     """Return what names mean; the backend computes what names no column, each query once."""
     answers: dict[str, pl.Series] = {}
 
@@ -226,10 +226,10 @@ def _scope(statement: Statement, *sides: TableScope) -> Scope:
             answers[text] = statement.backend.values(statement, text, _MOST_VALUES)
         return answers[text]
 
-    return Scope(sides=sides, zone=statement.zone, run_query=ask)
+    return StatementScope(sides=sides, zone=statement.zone, run_query=ask)
 
 
-def _clause(node: Node, both: Scope) -> Clause:
+def _clause(node: Node, both: StatementScope) -> Clause:
     """Return the clause of one WHEN of a MERGE."""
     _refuse_other_clauses(node, "matched", "source", "condition", "then")
     target, theirs = both.sides
@@ -252,7 +252,7 @@ def _clause(node: Node, both: Scope) -> Clause:
     raise expressions.unsupported_node(then)
 
 
-def _parse_insert_action(then: Node, scope: Scope, target: TableScope) -> Any:
+def _parse_insert_action(then: Node, scope: StatementScope, target: StatementTableScope) -> Any:
     if isinstance(then.this, exp.Star):
         return "all"
     if (
@@ -268,7 +268,9 @@ def _parse_insert_action(then: Node, scope: Scope, target: TableScope) -> Any:
     return {name: build_assigned_value(value, scope, target.columns[name]) for name, value in named}
 
 
-def _parse_assignments(pairs: Sequence[Node], scope: Scope, target: TableScope) -> Mapping[str, pl.Expr]:
+def _parse_assignments(
+    pairs: Sequence[Node], scope: StatementScope, target: StatementTableScope
+) -> Mapping[str, pl.Expr]:
     """Return the new value of each column, with new fields where fields of it are named."""
     by_column: dict[str, dict[tuple[str, ...], pl.Expr]] = {}
     for pair in pairs:
@@ -282,16 +284,16 @@ def _parse_assignments(pairs: Sequence[Node], scope: Scope, target: TableScope) 
     return {name: new_value(name, target.columns[name], values) for name, values in by_column.items()}
 
 
-def _target(node: Node, target: TableScope) -> str:
-    return Scope(sides=(target,)).column(node)
+def _target(node: Node, target: StatementTableScope) -> str:
+    return StatementScope(sides=(target,)).column(node)
 
 
-def _side(statement: Statement, name: str, table: Table) -> TableScope:
+def _side(statement: Statement, name: str, table: Table) -> StatementTableScope:
     """Return the target of a statement, under its alias if it has one."""
     alias = _alias(statement.tokens)
     own = context_of(table).schema
     called = (name.lower().partition(".")[2], name.lower()) if alias is None else (alias.lower(),)
-    return TableScope(names=called, columns=dict(polars_schema(own.fields)))
+    return StatementTableScope(names=called, columns=dict(polars_schema(own.fields)))
 
 
 def _alias(tokens: TokenStream) -> str | None:

@@ -75,7 +75,7 @@ _IGNORED_ARGS = frozenset({"safe", "typed", "coalesce", "_type", "quoted", "is_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableScope:
+class StatementTableScope:
     """The columns of one table of a statement, under the names it may be called by.
 
     `prefix`: begins the names of its columns in the frame.
@@ -87,14 +87,14 @@ class TableScope:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class StatementScope:
     """The meaning of names in an expression.
 
     `zone`: the session's, in which texts are moments. `run_query`: returns the values of a query's only column,
     computed by the backend.
     """
 
-    sides: tuple[TableScope, ...]
+    sides: tuple[StatementTableScope, ...]
     zone: str = "UTC"
     run_query: Callable[[str], pl.Series] | None = None
     """Returns the values of the only column of a query, computed by the backend."""
@@ -164,7 +164,7 @@ def _failure_of(wrong: SqlglotError) -> str:
     return f"{without_secrets(str(first['description']))}. Line {first['line']}, Col: {first['col']}."
 
 
-def expression(node: Node, scope: Scope) -> pl.Expr:
+def expression(node: Node, scope: StatementScope) -> pl.Expr:
     """Return the Polars expression of a tree.
 
     Raises: `Unsupported` for what is not computed here, `ColumnNotFound`, `SchemaMismatch`.
@@ -194,7 +194,7 @@ def _is_constant(node: Node) -> bool:
     return next(node.find_all(*_NOT_CONSTANT), None) is None
 
 
-def _build_expression(node: Node, scope: Scope) -> pl.Expr:
+def _build_expression(node: Node, scope: StatementScope) -> pl.Expr:
     kind = type(node)
     if kind in _COMPARISONS:
         left, right = _comparable_pair(node.this, node.expression, scope)
@@ -224,7 +224,7 @@ def unsupported_node(node: Node) -> Unsupported:
 # ---- literals ------------------------------------------------------------------------------------
 
 
-def _literal(node: Node, scope: Scope) -> pl.Expr:  # noqa: ARG001 - as its kind
+def _literal(node: Node, scope: StatementScope) -> pl.Expr:  # noqa: ARG001 - as its kind
     value = _value(node)
     return numeric_promotion.decimal_literal(value).expr if isinstance(value, Decimal) else pl.lit(value)
 
@@ -244,7 +244,7 @@ def _value(node: Node) -> str | int | float | Decimal:
     return value
 
 
-def _comparable_pair(left: Node, right: Node, scope: Scope) -> tuple[pl.Expr, pl.Expr]:
+def _comparable_pair(left: Node, right: Node, scope: StatementScope) -> tuple[pl.Expr, pl.Expr]:
     """Return two values to compare: a literal is read as the other's type.
 
     Spark does so with texts that are days or moments.
@@ -261,7 +261,7 @@ def _comparable_pair(left: Node, right: Node, scope: Scope) -> tuple[pl.Expr, pl
     return first, second
 
 
-def _align_datetime(node: Node, expr: pl.Expr, dtypes: Sequence[pl.DataType], scope: Scope) -> pl.Expr:
+def _align_datetime(node: Node, expr: pl.Expr, dtypes: Sequence[pl.DataType], scope: StatementScope) -> pl.Expr:
     """Return a day or a moment of the first type, comparable with one of the second.
 
     A day begins in the session's zone, where a moment without a zone is one too.
@@ -277,7 +277,7 @@ def _align_datetime(node: Node, expr: pl.Expr, dtypes: Sequence[pl.DataType], sc
     return expr.dt.convert_time_zone(scope.zone).dt.replace_time_zone(None)
 
 
-def _build_operand(node: Node, other: Node, scope: Scope) -> pl.Expr:
+def _build_operand(node: Node, other: Node, scope: StatementScope) -> pl.Expr:
     plain = (
         node.this
         if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and type_of(node) in ("DATE", "TIMESTAMP")
@@ -296,7 +296,7 @@ def _build_operand(node: Node, other: Node, scope: Scope) -> pl.Expr:
     return expression(node, scope)
 
 
-def moment(text: str, dtype: pl.DataType, scope: Scope) -> date | datetime:
+def moment(text: str, dtype: pl.DataType, scope: StatementScope) -> date | datetime:
     """Return a text as a value of a column of days or moments. Raises `SchemaMismatch` if it is none."""
     try:
         value = datetime.fromisoformat(text.strip())
@@ -316,7 +316,7 @@ def moment(text: str, dtype: pl.DataType, scope: Scope) -> date | datetime:
     )
 
 
-def dtype_of(node: Node, scope: Scope) -> pl.DataType:
+def dtype_of(node: Node, scope: StatementScope) -> pl.DataType:
     """Return the type of a tree's expression.
 
     Raises what `expression` raises, `SchemaMismatch` where it does not fit its columns.
@@ -324,7 +324,7 @@ def dtype_of(node: Node, scope: Scope) -> pl.DataType:
     return _dtype(expression(node, scope), node, scope)
 
 
-def _dtype(expr: pl.Expr, node: Node, scope: Scope) -> pl.DataType:
+def _dtype(expr: pl.Expr, node: Node, scope: StatementScope) -> pl.DataType:
     try:
         return pl.LazyFrame(schema=scope.schema).select(expr.alias("")).collect_schema().dtypes()[0]
     except pl.exceptions.PolarsError as wrong:
@@ -334,7 +334,7 @@ def _dtype(expr: pl.Expr, node: Node, scope: Scope) -> pl.DataType:
 # ---- what there is -------------------------------------------------------------------------------
 
 
-def _column(node: Node, scope: Scope) -> pl.Expr:
+def _column(node: Node, scope: StatementScope) -> pl.Expr:
     """Return a column, or a part of one: `r.a.b`, also with its table before it."""
     path = [part for part in node.parts if isinstance(part, exp.Identifier)]
     wrong = ColumnNotFound(f"{node.sql('spark')} is no column here", name=node.name)
@@ -353,7 +353,7 @@ def _column(node: Node, scope: Scope) -> pl.Expr:
     raise wrong
 
 
-def _part(name: str, fields: list[str], scope: Scope) -> pl.Expr | None:
+def _part(name: str, fields: list[str], scope: StatementScope) -> pl.Expr | None:
     """Return the part of a column that names lead to; None where it has none of that name."""
     expr, dtype = col(name), scope.schema[name]
     for field in fields:
@@ -366,7 +366,7 @@ def _part(name: str, fields: list[str], scope: Scope) -> pl.Expr | None:
     return expr
 
 
-def _build_arithmetic(node: Node, scope: Scope) -> pl.Expr:
+def _build_arithmetic(node: Node, scope: StatementScope) -> pl.Expr:
     sides = [node.this, node.expression]
     dtypes = [dtype_of(side, scope) for side in sides]
     for side, dtype in zip(sides, dtypes, strict=True):
@@ -391,7 +391,7 @@ def _build_arithmetic(node: Node, scope: Scope) -> pl.Expr:
     return number.expr
 
 
-def _number(node: Node, dtype: pl.DataType, scope: Scope) -> TypedNumber:
+def _number(node: Node, dtype: pl.DataType, scope: StatementScope) -> TypedNumber:
     expr = expression(node, scope)
     if (
         isinstance(node, exp.Literal) and dtype.is_integer()
@@ -416,12 +416,12 @@ def _is_nonzero_constant(node: Node) -> bool:
     return value > 0 and value >= least
 
 
-def _widen_integer(node: Node, scope: Scope) -> pl.Expr:
+def _widen_integer(node: Node, scope: StatementScope) -> pl.Expr:
     expr = expression(node, scope)
     return expr.cast(pl.Int64) if dtype_of(node, scope).is_integer() else expr
 
 
-def _neg(node: Node, scope: Scope) -> pl.Expr:
+def _neg(node: Node, scope: StatementScope) -> pl.Expr:
     if isinstance(node.this, exp.Literal) and not node.this.is_string:
         value = _value(node.this)
         assert not isinstance(value, str)
@@ -429,7 +429,7 @@ def _neg(node: Node, scope: Scope) -> pl.Expr:
     return -_widen_integer(node.this, scope)
 
 
-def _is(node: Node, scope: Scope) -> pl.Expr:
+def _is(node: Node, scope: StatementScope) -> pl.Expr:
     expr = expression(node.this, scope)
     if isinstance(node.expression, exp.Null):
         return expr.is_null()
@@ -438,7 +438,7 @@ def _is(node: Node, scope: Scope) -> pl.Expr:
     raise unsupported_node(node)
 
 
-def _in(node: Node, scope: Scope) -> pl.Expr:
+def _in(node: Node, scope: StatementScope) -> pl.Expr:
     if node.args.get("query") is not None:
         return _build_in_subquery(node, scope)
     if not node.expressions:
@@ -446,7 +446,7 @@ def _in(node: Node, scope: Scope) -> pl.Expr:
     return reduce(or_, [eq(*_comparable_pair(node.this, item, scope)) for item in node.expressions])
 
 
-def _build_in_subquery(node: Node, scope: Scope) -> pl.Expr:
+def _build_in_subquery(node: Node, scope: StatementScope) -> pl.Expr:
     """Return whether a value is among those of a subquery; a null among them may leave it unknown."""
     if scope.run_query is None:
         raise unsupported_node(node)
@@ -473,27 +473,27 @@ def _build_in_subquery(node: Node, scope: Scope) -> pl.Expr:
     return is_in if len(choices) and not values.null_count() else pl.when(is_in).then(True).otherwise(None)
 
 
-def _between(node: Node, scope: Scope) -> pl.Expr:
+def _between(node: Node, scope: StatementScope) -> pl.Expr:
     low = _comparable_pair(node.this, node.args["low"], scope)
     high = _comparable_pair(node.this, node.args["high"], scope)
     return ge(*low) & le(*high)
 
 
-def _like(node: Node, scope: Scope) -> pl.Expr:
+def _like(node: Node, scope: StatementScope) -> pl.Expr:
     if not isinstance(node.expression, exp.Literal) or "\\" in node.expression.this:
         raise unsupported_node(node)
     pattern = "".join({"%": ".*", "_": "."}.get(sign, re.escape(sign)) for sign in str(node.expression.this))
     return _text(node.this, scope).str.contains(f"(?s)^{pattern}$")
 
 
-def _text(node: Node, scope: Scope) -> pl.Expr:
+def _text(node: Node, scope: StatementScope) -> pl.Expr:
     dtype = dtype_of(node, scope)
     if not isinstance(dtype, (pl.String, pl.Null)):
         raise SchemaMismatch(f"{node.sql('spark')} is {dtype} and no text: CAST it to STRING")
     return expression(node, scope)
 
 
-def _case(node: Node, scope: Scope) -> pl.Expr:
+def _case(node: Node, scope: StatementScope) -> pl.Expr:
     default, subject = node.args.get("default"), node.args.get("this")
     result = pl.lit(None) if default is None else expression(default, scope)
     for branch in reversed(node.args["ifs"]):
@@ -504,7 +504,7 @@ def _case(node: Node, scope: Scope) -> pl.Expr:
     return result
 
 
-def _if(node: Node, scope: Scope) -> pl.Expr:
+def _if(node: Node, scope: StatementScope) -> pl.Expr:
     other = node.args.get("false")
     then = expression(node.args["true"], scope)
     otherwise = pl.lit(None) if other is None else expression(other, scope)
@@ -517,7 +517,7 @@ def type_of(node: Node) -> str:
     return "TIMESTAMP" if name.startswith("TIMESTAMP") else name
 
 
-def _cast(node: Node, scope: Scope) -> pl.Expr:
+def _cast(node: Node, scope: StatementScope) -> pl.Expr:
     to, literal = type_of(node), node.this
     if isinstance(literal, exp.Literal) and literal.is_string and to in ("DATE", "TIMESTAMP"):
         kind: pl.DataType = pl.Date() if to == "DATE" else pl.Datetime("us")
@@ -539,16 +539,16 @@ def _cast_target(to: Node, name: str) -> pl.DataType | None:
     return None if sizes else _CAST.get(name)
 
 
-def _concat(node: Node, scope: Scope) -> pl.Expr:
+def _concat(node: Node, scope: StatementScope) -> pl.Expr:
     parts = node.expressions or [node.this, node.expression]
     return pl.concat_str([_text(part, scope) for part in parts], ignore_nulls=False)
 
 
-def _coalesce(node: Node, scope: Scope) -> pl.Expr:
+def _coalesce(node: Node, scope: StatementScope) -> pl.Expr:
     return pl.coalesce(expression(part, scope) for part in (node.this, *node.expressions))
 
 
-def _nullif(node: Node, scope: Scope) -> pl.Expr:
+def _nullif(node: Node, scope: StatementScope) -> pl.Expr:
     is_equal = eq(*_comparable_pair(node.this, node.expression, scope))
     return pl.when(is_equal).then(None).otherwise(expression(node.this, scope))
 
@@ -564,7 +564,7 @@ _NOT_CONSTANT = (exp.Rand, exp.Randn, exp.Uuid, exp.Anonymous, exp.Star)
 """What is another value each time, or may be, as a function that is not known may."""
 _UNARY_ARGS = frozenset({"this"})
 _BINARY_ARGS = frozenset({"this", "expression"})
-_NODE_BUILDERS: dict[Any, tuple[Callable[[Any, Scope], pl.Expr], frozenset[str]]] = {
+_NODE_BUILDERS: dict[Any, tuple[Callable[[Any, StatementScope], pl.Expr], frozenset[str]]] = {
     exp.Column: (_column, frozenset({"this", "table", "db", "catalog"})),
     exp.Literal: (_literal, _UNARY_ARGS),
     exp.Boolean: (lambda node, _: pl.lit(bool(node.this)), _UNARY_ARGS),

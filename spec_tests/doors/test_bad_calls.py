@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.errors import InvalidOption, SchemaMismatch, StorageFailed, Unsupported
+from lakekit.errors import InvalidOption, SchemaMismatch, SqlError, StorageFailed, Unsupported
 from spec_tests.doors.test_bad_writes import FORMATS, GOOD, keyed, refused
 
 
@@ -267,9 +267,9 @@ def test_texts_that_hold_half_a_character(table):
         lambda: table.explain(HALF),
         lambda: table.aggregate(pl.len(), where=HALF),
     ):
-        refused(table, ask, SchemaMismatch, "is no SQL")
-    refused(table, lambda: table.rewrite_file_index(where=HALF), InvalidOption, "is no condition in SQL")
-    refused(table, lambda: table.compact(where=HALF), InvalidOption, "is no condition in SQL")
+        refused(table, ask, SqlError, "is half of a character")
+    refused(table, lambda: table.rewrite_file_index(where=HALF), SqlError, "is half of a character")
+    refused(table, lambda: table.compact(where=HALF), SqlError, "is half of a character")
 
 
 @pytest.mark.parametrize("name", [None, 5, b"k"])

@@ -1,0 +1,251 @@
+"""Arithmetic of SQL's numbers: the type in which two operands meet, and the result.
+
+    INT + INT                BIGINT, or 128 bits where the bounds of the operands ask for it: nothing wraps
+    INT / INT                DOUBLE; a division by zero is infinite, or NaN
+    INT % INT, INT // INT    the sign of the left side; cut towards zero; NULL where the right side is zero
+    DECIMAL + INT            DECIMAL of all digits; a product has the digits after the point of both
+    DECIMAL / DECIMAL        DOUBLE
+    FLOAT + INT, + DECIMAL   FLOAT; FLOAT + DOUBLE is DOUBLE
+
+The rules are DuckDB's, but that DuckDB fails where a sum is beyond the type of its operands, or a divisor of % and //
+is zero. A sum of DECIMAL beyond 38 digits fails here too.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from lakekit.expressions.typed_expression import (
+    MAX_PRECISION,
+    TypedExpression,
+    bounded_integer,
+    decimal_literal,
+    double_literal,
+    integer_bounds,
+    integer_literal,
+    integer_type,
+    mismatch,
+    null_literal,
+    typed_value,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_NEGATIVE_SHIFT = "is shifted by a literal from 0 to 62"
+_MAX_SHIFT = 62
+
+
+def compute_arithmetic(sign: str, left: TypedExpression, right: TypedExpression) -> TypedExpression:
+    """Return `left sign right`, where `sign` is one of + - * / % //.
+
+    Raises: `TranslationRefusal` for operands that are no numbers.
+    """
+    for side in (left, right):
+        if not side.is_number and not side.is_null:
+            raise mismatch(f"{sign} computes with numbers, and {side.description}")
+    if left.is_null or right.is_null:
+        other = right if left.is_null else left
+        return null_literal(pl.Int64() if other.is_null or other.is_integer else other.dtype)
+    if sign == "//" and not (left.is_integer and right.is_integer):
+        wrong = right if left.is_integer else left
+        raise mismatch(f"// divides whole numbers, and {wrong.description}")
+    if left.is_float or right.is_float or sign == "/":
+        return _floats(sign, left, right)
+    if left.is_decimal or right.is_decimal:
+        return _decimals(sign, left, right)
+    return _integers(sign, left, right)
+
+
+def float_type(*sides: TypedExpression) -> pl.DataType:
+    """Return the type in which numbers meet of which one is FLOAT or DOUBLE."""
+    if any(isinstance(side.dtype, pl.Float64) for side in sides):
+        return pl.Float64()
+    return pl.Float32() if any(side.is_float for side in sides) else pl.Float64()
+
+
+def as_float(number: TypedExpression, dtype: pl.DataType) -> TypedExpression:
+    """Return a number as FLOAT or DOUBLE; a literal is the nearest one."""
+    if number.dtype == dtype:
+        return number
+    if number.is_literal and number.literal is not None:
+        value = float(number.literal)
+        return TypedExpression(pl.lit(value, dtype), dtype, value, is_constant=True, name=number.name)
+    return number.to(dtype)
+
+
+def as_decimal(number: TypedExpression) -> TypedExpression:
+    """Return a whole number as DECIMAL, a DECIMAL as it is."""
+    return number if number.is_decimal else number.to(pl.Decimal(number.digits[0], 0))
+
+
+def _floats(sign: str, left: TypedExpression, right: TypedExpression) -> TypedExpression:
+    dtype = float_type(left, right)
+    first, second = (as_float(side, dtype).expr for side in (left, right))
+    if sign == "%":  # that of Polars has the sign of the right side
+        size = first.abs() % second.abs()
+        return typed_value(pl.when(first < 0).then(-size).otherwise(size), dtype, left, right)
+    return typed_value(_apply_operator(sign, first, second), dtype, left, right)
+
+
+def _decimals(sign: str, left: TypedExpression, right: TypedExpression) -> TypedExpression:
+    left, right = as_decimal(left), as_decimal(right)
+    (digits, scale), (other_digits, other_scale) = left.digits, right.digits
+    before = max(digits - scale, other_digits - other_scale)
+    if sign == "%":
+        after = max(scale, other_scale)
+        dtype = pl.Decimal(min(before + after, MAX_PRECISION), after)
+        first, second = (side.expr.cast(pl.Decimal(MAX_PRECISION, after)) for side in (left, right))
+        size = first.abs() % pl.when(second != 0).then(second.abs())
+        return typed_value(pl.when(first < 0).then(-size).otherwise(size).cast(dtype), dtype, left, right)
+    if sign in ("+", "-"):
+        after, total = max(scale, other_scale), before + max(scale, other_scale) + 1
+        first, second = (side.expr.cast(pl.Decimal(MAX_PRECISION, after)) for side in (left, right))
+    else:
+        after, total = scale + other_scale, digits + other_digits
+        if after > MAX_PRECISION:
+            raise mismatch(f"a product with {after} digits after the point is no DECIMAL: CAST one side to DOUBLE")
+        # Polars gives a product as many digits after the point as the side that has more of them
+        first, second = left.expr.cast(pl.Decimal(MAX_PRECISION, after)), right.expr
+    dtype = pl.Decimal(min(total, MAX_PRECISION), after)
+    return typed_value(_apply_operator(sign, first, second).cast(dtype), dtype, left, right)
+
+
+def _integers(sign: str, left: TypedExpression, right: TypedExpression) -> TypedExpression:
+    if sign in ("%", "//"):
+        return _integer_division(sign, left, right)
+    low, high = _integer_bounds(sign, left, right)
+    dtype = integer_type(low, high)
+    if dtype is None:  # beyond 128 bits: the operands themselves must be BIGINT
+        left, right = narrow(left), narrow(right)
+        low, high = _integer_bounds(sign, left, right)
+        dtype = integer_type(low, high)
+        assert dtype is not None
+    result = _apply_operator(sign, left.to(dtype).expr, right.to(dtype).expr)
+    return bounded_integer(result, dtype, low, high, left, right)
+
+
+def narrow(number: TypedExpression) -> TypedExpression:
+    """Return a whole number as BIGINT; a value beyond it fails when it is computed."""
+    if integer_type(number.low, number.high) != pl.Int128():
+        return number
+    return bounded_integer(number.expr.cast(pl.Int64()), pl.Int64(), -(1 << 63), (1 << 63) - 1, number)
+
+
+def _integer_bounds(sign: str, left: TypedExpression, right: TypedExpression) -> tuple[int, int]:
+    if sign == "+":
+        return left.low + right.low, left.high + right.high
+    if sign == "-":
+        return left.low - right.high, left.high - right.low
+    products = [one * other for one in (left.low, left.high) for other in (right.low, right.high)]
+    return min(products), max(products)
+
+
+def _integer_division(sign: str, left: TypedExpression, right: TypedExpression) -> TypedExpression:
+    widest = max(abs(side.low) for side in (left, right)), max(abs(side.high) for side in (left, right))
+    if integer_type(-max(widest), max(widest)) is None:
+        left, right = narrow(left), narrow(right)
+        widest = (1 << 63), (1 << 63)
+    dtype = integer_type(-max(widest), max(widest))
+    assert dtype is not None
+    first, second = left.to(dtype).expr, right.to(dtype).expr
+    remainder = first % second.abs()  # of the sign of the right side, to Polars; null where that is zero
+    remainder = pl.when((remainder != 0) & (first < 0)).then(remainder - second.abs()).otherwise(remainder)
+    if sign == "%":
+        bound = max(abs(right.low), abs(right.high), 1) - 1
+        return bounded_integer(remainder, dtype, min(-bound, 0), bound, left, right)
+    bound = max(abs(left.low), abs(left.high))
+    return bounded_integer((first - remainder) // second, dtype, -bound, bound, left, right)
+
+
+def _apply_operator(sign: str, left: pl.Expr, right: pl.Expr) -> pl.Expr:
+    match sign:
+        case "+":
+            return left + right
+        case "-":
+            return left - right
+        case "*":
+            return left * right
+    return left / right
+
+
+def negate(number: TypedExpression) -> TypedExpression:
+    """Return the number with the other sign; a literal stays one.
+
+    Raises: `TranslationRefusal` for what is no number.
+    """
+    if number.is_null:
+        return null_literal(pl.Int64())
+    if not number.is_number:
+        raise mismatch(f"- is the sign of a number, and {number.description}")
+    if number.is_literal:
+        return literal_of(-number.literal)
+    if number.is_integer:
+        return compute_arithmetic("-", integer_literal(0), number)
+    return typed_value(-number.expr, number.dtype, number)
+
+
+def literal_of(value: object) -> TypedExpression:
+    """Return the literal of a number."""
+    if isinstance(value, Decimal):
+        return decimal_literal(value)
+    return double_literal(value) if isinstance(value, float) else integer_literal(int(str(value)))
+
+
+def promote(numbers: Sequence[TypedExpression]) -> tuple[list[TypedExpression], pl.DataType]:
+    """Return numbers in the type that holds all of them, as CASE and COALESCE give one of them, and that type."""
+    if any(number.is_float for number in numbers):
+        dtype = float_type(*numbers)
+        return [as_float(number, dtype) for number in numbers], dtype
+    if any(number.is_decimal for number in numbers):
+        digits = [number.digits for number in numbers]
+        after = max(scale for _, scale in digits)
+        before = max(precision - scale for precision, scale in digits)
+        decimal = pl.Decimal(min(before + after, MAX_PRECISION), after)
+        return [number.to(decimal) for number in numbers], decimal
+    typed = [number for number in numbers if not number.is_literal] or list(numbers)
+    least = max(typed, key=lambda number: (number.high - number.low, str(number.dtype))).dtype
+    low, high = min(number.low for number in numbers), max(number.high for number in numbers)
+    widest = integer_type(low, high, least=pl.Int32())
+    fits = all(_holds(least, number) for number in numbers)
+    dtype = least if fits or widest is None else widest
+    return [number.to(dtype) for number in numbers], dtype
+
+
+def _holds(dtype: pl.DataType, number: TypedExpression) -> bool:
+    low, high = integer_bounds(dtype)
+    return low <= number.low and number.high <= high
+
+
+def apply_bits(sign: str, left: TypedExpression, right: TypedExpression) -> TypedExpression:
+    """Return `left sign right` of the bits of two whole numbers, where `sign` is one of & | xor."""
+    if left.is_null or right.is_null:
+        return null_literal(pl.Int64())
+    both, dtype = promote([left, right])
+    first, second = (side.expr for side in both)
+    result = first & second if sign == "&" else first | second if sign == "|" else first ^ second
+    return typed_value(result, dtype, left, right)
+
+
+def invert_bits(number: TypedExpression) -> TypedExpression:
+    """Return the whole number with all bits turned, which is -1 minus it."""
+    return compute_arithmetic("-", integer_literal(-1), number)
+
+
+def shift_bits(sign: str, number: TypedExpression, by: TypedExpression) -> TypedExpression:
+    """Return the whole number shifted by a literal, where `sign` is << or >>: times 2 ** n, or divided and floored.
+
+    Raises: `TranslationRefusal` for another number of bits than 0 to 62.
+    """
+    count = by.literal
+    if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= _MAX_SHIFT:
+        raise mismatch(f"a whole number {_NEGATIVE_SHIFT}")
+    if sign == "<<":
+        return compute_arithmetic("*", number, integer_literal(1 << count))
+    dtype = integer_type(number.low, number.high)
+    assert dtype is not None
+    result = number.to(dtype).expr // pl.lit(1 << count, dtype)
+    return bounded_integer(result, dtype, number.low >> count, number.high >> count, number)

@@ -1,0 +1,580 @@
+"""Conditions and values of SQL as Polars expressions, by the table of `functions`.
+
+    a + 1 > 7 AND d = '2024-03-31'   ->   (col("a").cast(Int64) + 1 > 7) & (col("d") == date(2024, 3, 31))
+
+    translate_condition(SqlText("a > 1", "where= for shop.orders"), scope)    ->   pl.Expr, BOOLEAN
+    translate_value(SqlText("a + 1", "update['a']"), scope, pl.Int32())       ->   pl.Expr, for a column INT
+
+A tree is translated from the leaves up, each node once, and its type is computed with it: Polars is not asked. Chains
+of operators, as of 5,000 ANDs, are walked without recursion. A double-quoted name is a column, never a text. What
+names no column, as a subquery of a statement, the backend computes once, before (`Scope.run_query`).
+"""
+
+from __future__ import annotations
+
+from operator import and_, or_
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import polars as pl
+from sqlglot import exp
+
+from lakekit.columns import col
+from lakekit.errors import InvalidOption, SchemaMismatch
+from lakekit.expressions import functions, nested_functions, text_functions, time_functions, type_casts
+from lakekit.expressions.comparison import compare, compare_with_list, fold, text_number, unify
+from lakekit.expressions.numeric_promotion import negate
+from lakekit.expressions.parser import parse_text
+from lakekit.expressions.typed_expression import (
+    MAX_PRECISION,
+    TranslationRefusal,
+    TypedExpression,
+    boolean_literal,
+    mismatch,
+    null_literal,
+    text_literal,
+    typed_value,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from lakekit.expressions.parser import SqlText
+    from lakekit.expressions.scope import Scope
+
+    Node = Any
+    """A node of sqlglot's tree."""
+
+_CHAINS = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.DPipe, exp.BitwiseAnd, exp.BitwiseOr)
+"""Operators whose left side may be a long chain of the same."""
+_IGNORED_ARGS = frozenset(
+    {"safe", "typed", "coalesce", "_type", "quoted", "is_string", "include", "nested", "ignore_nulls", "single_replace"}
+    | {"null_if_pos_overflow"}
+)
+"""What sqlglot notes of a node that says nothing about its meaning here."""
+_TYPES: Mapping[str, pl.DataType] = {
+    **dict.fromkeys(("BOOLEAN",), pl.Boolean()),
+    "TINYINT": pl.Int8(),
+    "SMALLINT": pl.Int16(),
+    "INT": pl.Int32(),
+    "BIGINT": pl.Int64(),
+    "INT128": pl.Int128(),
+    "FLOAT": pl.Float32(),
+    "DOUBLE": pl.Float64(),
+    "DATE": pl.Date(),
+    "TIME": pl.Time(),
+    **dict.fromkeys(("TEXT", "VARCHAR", "CHAR"), pl.String()),
+    **dict.fromkeys(("VARBINARY", "BINARY", "BLOB"), pl.Binary()),
+}
+_UNARY = frozenset({"this"})
+_BINARY = frozenset({"this", "expression"})
+_TIMESTAMP_TYPES = ("TIMESTAMP", "TIMESTAMPNTZ", "DATETIME")
+_ZONED_TYPES = ("TIMESTAMPTZ", "TIMESTAMPLTZ")
+
+
+def translate_condition(source: SqlText, scope: Scope) -> pl.Expr:
+    """Return the Polars expression of a condition: BOOLEAN.
+
+    Raises: `SqlError` for a text that is no condition, `SchemaMismatch` for types that do not meet, `ColumnNotFound`.
+    """
+    return condition_of(source, parse_text(source), scope)
+
+
+def condition_of(source: SqlText, node: Node, scope: Scope) -> pl.Expr:
+    """Return the Polars expression of a tree that is a condition. Raises the errors of `translate_condition`."""
+    typed = Translation(source, scope).run(node)
+    if typed.is_null:
+        return pl.lit(None, pl.Boolean())
+    if typed.dtype != pl.Boolean():
+        problem = f"a condition is true or false, and this is {typed.type_name}. Compare it with something"
+        raise _located(source, _position(node), mismatch(problem))
+    return typed.expr
+
+
+def translate_value(source: SqlText, scope: Scope, dtype: pl.DataType) -> pl.Expr:
+    """Return the Polars expression of a value for a column of a type.
+
+    It may be of another type, whose values are held against the column when they are written.
+
+    Raises: `SqlError`, `SchemaMismatch`, `ColumnNotFound`.
+    """
+    return value_of(source, parse_text(source), scope, dtype)
+
+
+def value_of(source: SqlText, node: Node, scope: Scope, dtype: pl.DataType) -> pl.Expr:
+    """Return the Polars expression of a tree for a column of a type. Raises the errors of `translate_value`."""
+    translation = Translation(source, scope)
+    typed = translation.run(node)
+    try:
+        typed = type_casts.assigned_value(typed, dtype, scope.zone)
+    except TranslationRefusal as refusal:
+        raise _located(source, _position(node), refusal) from None
+    return typed.expr
+
+
+def _located(source: SqlText, position: int, refusal: TranslationRefusal) -> Exception:
+    """Return the error of a refusal, with line, column and caret."""
+    error = source.error(position if refusal.position is None else refusal.position, refusal.problem)
+    if refusal.kind is InvalidOption:
+        return error
+    return refusal.kind(str(error))
+
+
+def _position(node: Node) -> int:
+    """Return where a node begins in the text: the least place of what it is made of."""
+    starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+    return min(starts, default=0)
+
+
+class Translation:
+    """The translation of one tree."""
+
+    def __init__(self, source: SqlText, scope: Scope) -> None:
+        self.source, self.scope = source, scope
+
+    def run(self, node: Node) -> TypedExpression:
+        """Return the typed expression of a tree. Raises `SqlError`, `SchemaMismatch`, `ColumnNotFound`."""
+        failure: TranslationRefusal | None = None
+        try:
+            return self.translate(node)
+        except TranslationRefusal as refusal:
+            failure = refusal
+        except RecursionError:
+            failure = TranslationRefusal("it is nested too deeply")
+        raise _located(self.source, _position(node), failure)
+
+    def translate(self, node: Node) -> TypedExpression:
+        """Return the typed expression of a node."""
+        try:
+            return self._translate(node)
+        except TranslationRefusal as refusal:
+            constant = self._constant(node)
+            if constant is not None:
+                return constant
+            if refusal.position is None:
+                refusal.position = _position(node)
+            raise
+
+    def _translate(self, node: Node) -> TypedExpression:
+        if isinstance(node, _CHAINS):
+            return self._chain(node)
+        if isinstance(node, (exp.And, exp.Or)):
+            return self._junction(node)
+        form = self.FORMS.get(type(node))
+        if form is not None:
+            translate, parts = form
+            self._refuse_others(node, parts)
+            return translate(self, node)
+        return self._call(node)
+
+    def _refuse_others(self, node: Node, parts: frozenset[str]) -> None:
+        """Raise where a node has parts that its meaning here does not take."""
+        for name, value in node.args.items():
+            if value and name not in parts and name not in _IGNORED_ARGS:
+                raise TranslationRefusal(f"{name.strip('_').upper()} of {_called(node)} is not supported")
+
+    # ---- chains ----
+
+    def _chain(self, node: Node) -> TypedExpression:
+        """Return a chain of binary operators, whose left sides are walked without recursion."""
+        spine = []
+        while isinstance(node, _CHAINS):
+            spine.append(node)
+            node = node.this
+        value = self.translate(node)
+        for operator in reversed(spine):
+            self._refuse_others(operator, frozenset({"this", "expression"}))
+            right = self.translate(operator.expression)
+            try:
+                value = functions.by_node()[type(operator).__name__].apply([value, right], self.scope.zone)
+            except TranslationRefusal as refusal:
+                if refusal.position is None:
+                    refusal.position = _position(operator)
+                raise
+        return value
+
+    def _junction(self, node: Node) -> TypedExpression:
+        """Return a chain of AND, or of OR, as a balanced tree: 5,000 conditions are 13 deep."""
+        kind = type(node)
+        conditions = [self._truth(part) for part in _flat(node, kind)]
+        combine = and_ if kind is exp.And else or_
+        sources = list(conditions)
+        exprs = [condition.expr for condition in conditions]
+        while len(exprs) > 1:
+            pairs = (exprs[at : at + 2] for at in range(0, len(exprs), 2))
+            exprs = [pair[0] if len(pair) == 1 else combine(pair[0], pair[1]) for pair in pairs]
+        return typed_value(exprs[0], pl.Boolean(), *sources)
+
+    def _truth(self, node: Node) -> TypedExpression:
+        """Return a condition. Raises for what is neither true nor false."""
+        value = self.translate(node)
+        if value.is_null:
+            return null_literal(pl.Boolean())
+        if value.dtype != pl.Boolean():
+            refusal = mismatch(f"a condition is true or false, and {value.description}. Compare it with something")
+            refusal.position = _position(node)
+            raise refusal
+        return value
+
+    # ---- functions ----
+
+    def _call(self, node: Node) -> TypedExpression:
+        """Return a function of the table."""
+        if isinstance(node, exp.Anonymous):
+            function = functions.by_name().get(str(node.this).lower())
+            arguments = list(node.expressions)
+        else:
+            function = functions.by_node().get(type(node).__name__)
+            parts = frozenset(() if function is None else function.parts)
+            if function is not None:
+                self._refuse_others(node, parts)
+            arguments = list(_arguments(node, () if function is None else function.parts))
+        if function is None or not function.names[0]:
+            raise _unknown(node)
+        return function.apply([self.translate(argument) for argument in arguments], self.scope.zone)
+
+    def _constant(self, node: Node) -> TypedExpression | None:
+        """Return what the backend computes of a node without columns; None where it cannot."""
+        if self.scope.run_query is None or not _is_constant(node):
+            return None
+        try:
+            values = self.scope.run_query(f"SELECT {node.sql(dialect='duckdb')} AS value")
+        except (InvalidOption, SchemaMismatch):  # the backend cannot compute it either
+            return None
+        if values.dtype.is_nested():  # a literal of a list would be its elements, one a row
+            listed = pl.lit([values.to_list()[0]], pl.List(values.dtype)).list.first()  # scalar: one value
+            return typed_value(listed, values.dtype)
+        return fold(typed_value(pl.lit(values[0], values.dtype), values.dtype))
+
+    # ---- names and literals ----
+
+    def _column(self, node: Node) -> TypedExpression:
+        """Return a column, or a field of one: `r.a.b`, also with its table before it."""
+        return self._name([part.name for part in node.parts])
+
+    def _name(self, names: Sequence[str]) -> TypedExpression:
+        """Return what a name of several parts means."""
+        for end in range(min(len(names), 3), 0, -1):
+            found = self.scope.find(names[:end])
+            if found is None:
+                continue
+            dtype = self.scope.schema[found]
+            value: TypedExpression | None = typed_value(col(found), dtype)
+            for field in names[end:]:
+                value = None if value is None else nested_functions.field_of(value, field)
+            if value is not None:
+                return _not_constant(value, ".".join(names))
+        raise self.scope.not_found(names)
+
+    def _dot(self, node: Node) -> TypedExpression:
+        names = _dotted_names(node)
+        if names is not None:
+            return self._name(names)
+        value = self.translate(node.this)
+        field = nested_functions.field_of(value, node.expression.name)
+        if field is None:
+            raise mismatch(f"{value.description} and has no field {node.expression.name!r}")
+        return field
+
+    def _literal(self, node: Node) -> TypedExpression:
+        text = str(node.this)
+        return text_literal(text) if node.is_string else text_number(text)
+
+    def _bytes(self, node: Node) -> TypedExpression:
+        """Return X'00ff', whose digits sqlglot keeps."""
+        digits = str(node.this)
+        try:
+            return typed_value(pl.lit(bytes.fromhex(digits), pl.Binary()), pl.Binary())
+        except ValueError:
+            raise TranslationRefusal("X'…' takes pairs of the digits 0 to 9 and A to F") from None
+
+    def _neg(self, node: Node) -> TypedExpression:
+        return negate(self.translate(node.this))
+
+    def _not(self, node: Node) -> TypedExpression:
+        condition = self._truth(node.this)
+        return typed_value(~condition.expr, pl.Boolean(), condition)
+
+    def _is(self, node: Node) -> TypedExpression:
+        value = self.translate(node.this)
+        wanted = node.expression
+        if isinstance(wanted, exp.Null):
+            is_null = pl.lit(value=True) if value.is_null else value.expr.is_null()
+            return typed_value(is_null, pl.Boolean(), value)
+        if isinstance(wanted, exp.Boolean):
+            truth = self._truth(node.this)
+            return typed_value(truth.expr.eq_missing(pl.lit(bool(wanted.this))), pl.Boolean(), truth)
+        raise TranslationRefusal("IS takes NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM")
+
+    def _in(self, node: Node) -> TypedExpression:
+        value = self.translate(node.this)
+        if node.args.get("query") is not None:
+            return self._in_query(node, value)
+        if not node.expressions:
+            raise TranslationRefusal("the list of IN is empty")
+        return compare_with_list(value, [self.translate(item) for item in node.expressions], self.scope.zone)
+
+    def _in_query(self, node: Node, value: TypedExpression) -> TypedExpression:
+        """Return whether a value is among those of a subquery; a NULL among them may leave it unknown."""
+        if self.scope.run_query is None:
+            raise TranslationRefusal("a subquery is not computed in a condition of this kind")
+        values = self.scope.run_query(node.args["query"].this.sql(dialect="duckdb"))
+        element = typed_value(pl.lit(None, values.dtype), values.dtype)
+        if not len(values):
+            return boolean_literal(False)
+        choices = values.drop_nulls().unique()
+        (first, _), dtype = unify([value, element], self.scope.zone)
+        is_in = first.expr.is_in(choices.cast(dtype).implode()) if len(choices) else pl.lit(value=False)
+        is_in = pl.when(first.expr.is_not_null()).then(is_in)
+        result = is_in if not values.null_count() else pl.when(is_in).then(pl.lit(value=True))
+        return typed_value(result, pl.Boolean(), value)
+
+    def _between(self, node: Node) -> TypedExpression:
+        value, low, high = (self.translate(node.args[part]) for part in ("this", "low", "high"))
+        above, below = compare(">=", value, low, self.scope.zone), compare("<=", value, high, self.scope.zone)
+        return typed_value(above.expr & below.expr, pl.Boolean(), above, below)
+
+    def _like(self, node: Node, escape: str | None = None) -> TypedExpression:
+        default = "\\" if self.source.dialect == "spark" else ""
+        result = text_functions.like(
+            self.translate(node.this),
+            self.translate(node.expression),
+            escape=default if escape is None else escape,
+            ignores_case=isinstance(node, exp.ILike),
+        )
+        return typed_value(~result.expr, pl.Boolean(), result) if node.args.get("negate") else result
+
+    def _escape(self, node: Node) -> TypedExpression:
+        if not isinstance(node.this, (exp.Like, exp.ILike)) or not isinstance(node.expression, exp.Literal):
+            raise TranslationRefusal("ESCAPE follows the pattern of LIKE, and is a literal")
+        return self._like(node.this, str(node.expression.this))
+
+    def _case(self, node: Node) -> TypedExpression:
+        subject, default = node.args.get("this"), node.args.get("default")
+        value = None if subject is None else self.translate(subject)
+        conditions = []
+        for branch in node.args["ifs"]:
+            if value is None:
+                conditions.append(self._truth(branch.this))
+            else:
+                conditions.append(compare("=", value, self.translate(branch.this), self.scope.zone))
+        results = [self.translate(branch.args["true"]) for branch in node.args["ifs"]]
+        results.append(null_literal() if default is None else self.translate(default))
+        return self._choose(conditions, results)
+
+    def _if(self, node: Node) -> TypedExpression:
+        other = node.args.get("false")
+        results = [self.translate(node.args["true"]), null_literal() if other is None else self.translate(other)]
+        return self._choose([self._truth(node.this)], results)
+
+    def _choose(self, conditions: Sequence[TypedExpression], results: Sequence[TypedExpression]) -> TypedExpression:
+        values, dtype = unify(results, self.scope.zone)
+        result = values[-1].expr
+        for condition, value in zip(reversed(conditions), reversed(values[:-1]), strict=True):
+            result = pl.when(condition.expr).then(value.expr).otherwise(result)
+        return typed_value(result, dtype, *conditions, *results)
+
+    def _cast(self, node: Node) -> TypedExpression:
+        dtype = _cast_type(node.args["to"])
+        value = self.translate(node.this)
+        return type_casts.cast(value, dtype, self.scope.zone, is_strict=not isinstance(node, exp.TryCast))
+
+    # ---- functions with a grammar of their own ----
+
+    def _trim(self, node: Node) -> TypedExpression:
+        values = [self.translate(part) for part in (node.this, node.args.get("expression")) if part is not None]
+        if not values[0].is_text and not values[0].is_null:
+            raise mismatch(f"trim takes a text, and {values[0].description}: CAST it")
+        return text_functions.trim(values, str(node.args.get("position") or ""))
+
+    def _pad(self, node: Node) -> TypedExpression:
+        name = "lpad" if node.args.get("is_left") else "rpad"
+        parts = (node.this, node.expression, node.args.get("fill_pattern"))
+        values = [self.translate(part) for part in parts if part is not None]
+        return functions.by_name()[name].apply(values, self.scope.zone)
+
+    def _concat(self, node: Node) -> TypedExpression:
+        values = [self.translate(part) for part in node.expressions]
+        return text_functions.concatenate(values, self.scope.zone, skips_null=bool(node.args.get("coalesce")))
+
+    def _extract(self, node: Node) -> TypedExpression:
+        name = time_functions.part_name(node.this.name)
+        return time_functions.extract(name, self.translate(node.expression), self.scope.zone)
+
+    def _truncate(self, node: Node) -> TypedExpression:
+        value, name = self.translate(node.this), time_functions.part_name(node.args["unit"].name)
+        if value.is_null:
+            return null_literal(pl.Datetime("us"))
+        return time_functions.truncate_time(name, value, self.scope.zone)
+
+    def _date_diff(self, node: Node) -> TypedExpression:
+        unit = node.args.get("unit")
+        name = "day" if unit is None else time_functions.part_name(unit.name)
+        end, start = self.translate(node.this), self.translate(node.expression)
+        if end.is_null or start.is_null:
+            return null_literal(pl.Int64())
+        return time_functions.difference(name, start, end, self.scope.zone)
+
+    def _date_add(self, node: Node) -> TypedExpression:
+        unit = node.args.get("unit")
+        value, amount = self.translate(node.this), self.translate(node.expression)
+        if unit is not None and amount.is_integer and time_functions.part_name(unit.name) != "day":
+            raise TranslationRefusal(f"date_add of {unit.name} is not supported: add an INTERVAL")
+        sign = "+" if isinstance(node, exp.DateAdd | exp.TsOrDsAdd) else "-"
+        return functions.by_name()[sign].apply([value, amount], self.scope.zone)
+
+    def _interval(self, node: Node) -> TypedExpression:
+        amount, unit = node.this, node.args.get("unit")
+        while isinstance(amount, exp.Paren):
+            amount = amount.this
+        is_negative = isinstance(amount, exp.Neg)
+        amount = amount.this if is_negative else amount
+        if not isinstance(amount, exp.Literal) or unit is None:
+            raise TranslationRefusal("INTERVAL takes a literal and one unit, as INTERVAL '5' DAY")
+        return time_functions.interval_literal(("-" if is_negative else "") + str(amount.this), unit.name)
+
+    def _current_time(self, node: Node) -> TypedExpression:
+        return time_functions.current_time(is_date=isinstance(node, exp.CurrentDate), zone=self.scope.zone)
+
+    def _epoch_count(self, node: Node) -> TypedExpression:
+        """Return epoch_ms of a time, which sqlglot takes for a time made of a number."""
+        value, scale = self.translate(node.this), node.args.get("scale")
+        if not value.is_moment or scale is None or str(scale.this) != "3":
+            raise TranslationRefusal("a time made of a number is not computed here")
+        return time_functions.epoch_count([value], 1_000)
+
+    def _bracket(self, node: Node) -> TypedExpression:
+        value = self.translate(node.this)
+        if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
+            raise TranslationRefusal("[ ] takes one place or one key; a part of a list is not supported")
+        index = self.translate(node.expressions[0])
+        if isinstance(index.literal, int) and not isinstance(index.literal, bool):  # sqlglot counts from 0
+            index = (
+                text_number(str(index.literal + 1))
+                if index.literal >= -1
+                else negate(text_number(str(-index.literal - 1)))
+            )
+        return nested_functions.element_of(value, index, self.scope.zone)
+
+    FORMS: ClassVar[Mapping[Any, tuple[Callable[[Translation, Any], TypedExpression], frozenset[str]]]] = {
+        exp.Column: (_column, frozenset({"this", "table", "db", "catalog"})),
+        exp.Dot: (_dot, _BINARY),
+        exp.Literal: (_literal, _UNARY),
+        exp.HexString: (_bytes, _UNARY),
+        exp.Boolean: (lambda _, node: boolean_literal(bool(node.this)), _UNARY),
+        exp.Null: (lambda _, __: null_literal(), frozenset()),
+        exp.Paren: (lambda self, node: self.translate(node.this), _UNARY),
+        exp.Neg: (_neg, _UNARY),
+        exp.Not: (_not, _UNARY),
+        exp.Is: (_is, _BINARY),
+        exp.In: (_in, frozenset({"this", "expressions", "query"})),
+        exp.Between: (_between, frozenset({"this", "low", "high"})),
+        exp.Like: (_like, _BINARY | {"negate"}),
+        exp.ILike: (_like, _BINARY | {"negate"}),
+        exp.Escape: (_escape, _BINARY),
+        exp.Case: (_case, frozenset({"this", "ifs", "default"})),
+        exp.If: (_if, frozenset({"this", "true", "false"})),
+        exp.Cast: (_cast, frozenset({"this", "to"})),
+        exp.TryCast: (_cast, frozenset({"this", "to"})),
+        exp.Trim: (_trim, frozenset({"this", "expression", "position"})),
+        exp.Pad: (_pad, frozenset({"this", "expression", "fill_pattern", "is_left"})),
+        exp.Concat: (_concat, frozenset({"expressions"})),
+        exp.Extract: (_extract, _BINARY),
+        exp.TimestampTrunc: (_truncate, frozenset({"this", "unit"})),
+        exp.DateTrunc: (_truncate, frozenset({"this", "unit"})),
+        exp.DateDiff: (_date_diff, frozenset({"this", "expression", "unit", "date_part_boundary"})),
+        exp.DateAdd: (_date_add, frozenset({"this", "expression", "unit"})),
+        exp.DateSub: (_date_add, frozenset({"this", "expression", "unit"})),
+        exp.TsOrDsAdd: (_date_add, frozenset({"this", "expression", "unit"})),
+        exp.Interval: (_interval, frozenset({"this", "unit"})),
+        exp.CurrentDate: (_current_time, frozenset()),
+        exp.CurrentTimestamp: (_current_time, frozenset()),
+        exp.UnixToTime: (_epoch_count, frozenset({"this", "scale"})),
+        exp.Bracket: (_bracket, frozenset({"this", "expressions", "offset"})),
+    }
+    """By kind of node: what translates it, and which parts of it that takes; others are refused."""
+
+
+def _dotted_names(node: Node) -> list[str] | None:
+    """Return the parts of a name; None for a field of a computed value."""
+    fields = []
+    while isinstance(node, exp.Dot):
+        if not isinstance(node.expression, exp.Identifier):
+            return None
+        fields.append(node.expression.name)
+        node = node.this
+    return [*(part.name for part in node.parts), *reversed(fields)] if isinstance(node, exp.Column) else None
+
+
+def _not_constant(value: TypedExpression, name: str) -> TypedExpression:
+    return TypedExpression(value.expr, value.dtype, low=value.low, high=value.high, name=name)
+
+
+def _flat(node: Node, kind: Any) -> Iterator[Node]:
+    """Yield the conditions that a chain of AND, or OR, joins, in order."""
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, kind):
+            waiting += [part.expression, part.this]
+        elif isinstance(part, exp.Paren) and isinstance(part.this, kind):
+            waiting.append(part.this)
+        else:
+            yield part
+
+
+def _arguments(node: Node, parts: Sequence[str]) -> Iterator[Node]:
+    for part in parts:
+        value = node.args.get(part)
+        if isinstance(value, list):
+            yield from value
+        elif value is not None:
+            yield value if isinstance(value, exp.Expression) else exp.convert(value)
+
+
+def _is_constant(node: Node) -> bool:
+    """Return whether the backend can compute the value without a row, and the same every time."""
+    if any(part.find_ancestor(exp.Query) is None for part in node.find_all(exp.Column)):
+        return False
+    return next(node.find_all(exp.Rand, exp.Randn, exp.Uuid, exp.Anonymous, exp.Star, exp.Placeholder), None) is None
+
+
+def _called(node: Node) -> str:
+    """Return how an error calls a node: the name of the function, or the word of the operator."""
+    if isinstance(node, exp.Anonymous):
+        return f"{node.this}()"
+    if isinstance(node, exp.Func):
+        return f"{node.sql_name().lower()}()"
+    return str(node.key).upper()
+
+
+def _unknown(node: Node) -> TranslationRefusal:
+    """Return the refusal of what the table has not."""
+    if isinstance(node, exp.AggFunc):
+        return TranslationRefusal(f"{_called(node)} is an aggregate: a condition or a value is of one row")
+    if isinstance(node, exp.Window):
+        return TranslationRefusal("OVER is a window function: a condition or a value is of one row")
+    if isinstance(node, (exp.Query, exp.Exists, exp.Subquery)):
+        return TranslationRefusal("a subquery is not computed in a condition of this kind")
+    if isinstance(node, exp.Placeholder):
+        return TranslationRefusal("a parameter has no value here")
+    near = functions.nearest(str(node.this)) if isinstance(node, exp.Anonymous) else None
+    hint = f": did you mean {near}()?" if near else ""
+    return TranslationRefusal(f"{_called(node)} is not computed here{hint}")
+
+
+def _cast_type(to: Node) -> pl.DataType:
+    """Return the type that a CAST names. Raises `TranslationRefusal` for one that is not supported."""
+    name = str(getattr(to.this, "name", to.this))
+    sizes = [int(str(size.this.this)) for size in to.expressions if isinstance(size, exp.DataTypeParam)]
+    if name == "DECIMAL":
+        digits, scale = (*sizes, *(18, 0 if sizes else 3)[len(sizes) :])
+        if not 0 <= scale <= digits <= MAX_PRECISION or digits < 1:
+            raise TranslationRefusal(f"DECIMAL({digits}, {scale}) has 1 to 38 digits, and not more after the point")
+        return pl.Decimal(digits, scale)
+    if name in _TIMESTAMP_TYPES or name in _ZONED_TYPES:
+        precision = sizes[0] if sizes else 6
+        unit: Literal["ms", "us", "ns"] = "ms" if precision <= 3 else "us" if precision <= 6 else "ns"
+        return pl.Datetime(unit, "UTC" if name in _ZONED_TYPES else None)
+    if name not in _TYPES:
+        raise TranslationRefusal(f"CAST to {to.sql(dialect='duckdb')} is not supported")
+    return _TYPES[name]
