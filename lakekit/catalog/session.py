@@ -18,7 +18,7 @@ from lakekit.catalog.catalog_core import CatalogCache
 from lakekit.errors import InvalidOption
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lakekit.catalog.catalog import Catalog
     from lakekit.table import Table
@@ -89,6 +89,16 @@ class Session:
             self, text, parameters, files=files, dialect=dialect, frames=frames
         )
         return result
+
+    def answers(
+        self, text: str, *, files: bool = False, dialect: str = "lakekit", limit: int | None = None
+    ) -> Iterator[pl.LazyFrame | ResultFrame]:
+        """Execute SQL statements, as `sql`, and yield the answer of each before the next one is executed.
+
+        `limit`: the most rows of a query that are computed, where there are several statements.
+        """
+        run = plugins.load("sql", "session").run
+        yield from run(self, text, files=files, dialect=dialect, limit=limit)
 
     def named(self, name: str) -> Catalog:
         """Return the catalog of a name. Raises `InvalidOption`."""

@@ -14,6 +14,9 @@
     lakekit bench PATH | --size ROWS                     the time of reads, against plain Polars over the same files
     lakekit compact | expire | tag | branch | rollback | orphans | analyze | rewrite-index PATH …
                                                          maintenance: see `cli.maintenance`
+    lakekit sql WAREHOUSE -e "USE shop; SELECT …" | -f FILE
+                                                         statements in one session, each answer shown; `--files` lets
+                                                         queries read files
     lakekit clone | migrate | compact-database | repair WAREHOUSE …
                                                          the same of a catalog's tables
 
@@ -78,10 +81,10 @@ def _polars_errors() -> tuple[type[BaseException], ...]:
 
 
 def _say(error: BaseException, code: int) -> int:
-    print(
-        f"lakekit: {humanize.escape_controls(str(error).splitlines()[0] if str(error) else type(error).__name__)}",
-        file=sys.stderr,
-    )
+    """Print an error: all lines of one of lakekit's own, which may have a caret, else the first."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    shown = lines if isinstance(error, LakekitError) else lines[:1]
+    print("lakekit: " + "\n".join(map(humanize.escape_controls, shown)), file=sys.stderr)
     return code
 
 

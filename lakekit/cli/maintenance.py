@@ -27,6 +27,7 @@ from __future__ import annotations
 import argparse
 import sys
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lakekit
@@ -202,6 +203,16 @@ def _add_catalog_verbs(verbs: Any, store: argparse.ArgumentParser, shape: argpar
     added = verb("sql", sql, "statements over the tables of a catalog: queries, changes, definitions, CALL")
     added.add_argument(
         "text", metavar="STATEMENTS", nargs="?", help="semicolons between them; standard input unless given"
+    )
+    added.add_argument(
+        "-e", "--execute", metavar="STATEMENTS", action="append", default=[], help="statements too; may be repeated"
+    )
+    added.add_argument(
+        "-f", "--file", metavar="FILE", action="append", default=[], help="a file of statements, after those of -e"
+    )
+    added.add_argument("--files", action="store_true", help="let queries read files, as read_csv('…') does")
+    added.add_argument(
+        "--dialect", choices=("lakekit", "spark"), default="lakekit", help="whose SQL the statements are"
     )
     added = verb("clone", clone, "copy a table: schemas, options and the files of a snapshot")
     added.add_argument("name", metavar="NAME", help="the table, db.t")
@@ -473,13 +484,31 @@ def migrate(args: argparse.Namespace, out: Output) -> None:
 
 
 def sql(args: argparse.Namespace, out: Output) -> None:
-    """Run `lakekit sql WAREHOUSE STATEMENTS`."""
-    frame = _catalog(args).sql(sys.stdin.read() if args.text is None else args.text).lazy()
+    """Run `lakekit sql WAREHOUSE STATEMENTS`: show each answer in the order of the statements."""
+    texts = [*args.execute, *(_read_statements(path) for path in args.file)]
+    texts = [*texts, *([] if args.text is None else [args.text])] or [sys.stdin.read()]
+    session = _catalog(args).session()
     # one more tells that there are more
     limit = _ROWS + 1 if out.limit is None and out.format == "table" else out.limit
-    with typed_refusals():
-        rows = (frame if limit is None else frame.head(limit)).collect()
-    out.frame(rows)
+    is_first = True
+    for text in texts:
+        for answer in session.answers(text, files=args.files, dialect=args.dialect, limit=limit):
+            frame = answer.lazy()
+            with typed_refusals():
+                rows = (frame if limit is None else frame.head(limit)).collect()
+            if rows.width:
+                if not is_first and out.format == "table":
+                    out.lines("")
+                out.frame(rows)
+                is_first = False
+
+
+def _read_statements(path: str) -> str:
+    try:
+        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as wrong:
+        failure = InvalidOption(f"--file {path}: {wrong}", key="file", value=path)
+    raise failure
 
 
 def compact_database(args: argparse.Namespace, out: Output) -> int:

@@ -170,7 +170,7 @@ def delete(statement: Statement) -> StatementResult:
     if not statement.tokens.accept("WHERE"):
         statement.tokens.end()
         return commit_result(statement.backend.delete(table, "true"))
-    node = expressions.parse_tree(statement.tokens.remaining_text, "condition")
+    node = statement.bind(expressions.parse_tree(statement.tokens.remaining_text, "condition"))
     return commit_result(statement.backend.delete(table, expressions.expression(node, _scope(statement, side))))
 
 
@@ -179,7 +179,7 @@ def update(statement: Statement) -> StatementResult:
     name, table = statement.target()
     side = _side(statement, name, table)
     statement.tokens.expect("SET")
-    tree = expressions.parse_tree(f"UPDATE t SET {statement.tokens.remaining_text}", "UPDATE")
+    tree = statement.bind(expressions.parse_tree(f"UPDATE t SET {statement.tokens.remaining_text}", "UPDATE"))
     _refuse_other_clauses(tree, "this", "expressions", "where")
     scope, where = _scope(statement, side), tree.args.get("where")
     values = _parse_assignments(tree.expressions, scope, side)
@@ -208,7 +208,9 @@ def merge(statement: Statement) -> StatementResult:
         names=called if alias is None else (alias.lower(),), columns=columns, prefix=MERGE_SOURCE_PREFIX
     )
     tokens.expect("ON")
-    tree = expressions.parse_tree(f"MERGE INTO t USING s ON {tokens.remaining_text}", "MERGE")
+    if tokens.next is None:
+        raise tokens.wrong("a condition")
+    tree = statement.bind(expressions.parse_tree(f"MERGE INTO t USING s ON {tokens.remaining_text}", "MERGE"))
     _refuse_other_clauses(tree, "this", "using", "on", "whens")
     scope = _scope(statement, target, theirs)
     clauses = [_clause(node, scope) for node in tree.args["whens"].expressions]
@@ -272,6 +274,8 @@ def _parse_assignments(
     pairs: Sequence[Node], scope: StatementScope, target: StatementTableScope
 ) -> Mapping[str, pl.Expr]:
     """Return the new value of each column, with new fields where fields of it are named."""
+    if not pairs:
+        raise InvalidOption("SET gives a new value to no column; write SET v = v + 1", key="sql", value="SET")
     by_column: dict[str, dict[tuple[str, ...], pl.Expr]] = {}
     for pair in pairs:
         if not isinstance(pair, exp.EQ) or not isinstance(pair.this, exp.Column):

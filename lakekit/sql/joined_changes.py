@@ -43,7 +43,7 @@ def delete(statement: Statement) -> StatementResult:
 def _merge(statement: Statement, target_end: int, source: tuple[int, int | None], clause: str) -> StatementResult:
     """Execute the MERGE; `source` is where the word before the source stands, and where WHERE does."""
     tokens, (before, at_where) = statement.tokens, source
-    if at_where is None:
+    if at_where is None or at_where + 1 == tokens.count:
         tokens.position = tokens.count
         raise tokens.wrong("WHERE, and how rows of the source match those of the table")
     comma = next((at for at in (_find(tokens, word, before + 1) for word in (",", "JOIN")) if at is not None), None)

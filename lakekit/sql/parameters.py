@@ -72,13 +72,16 @@ def number(text: str, values: object, dialect: str) -> tuple[str, Mapping[str, A
                 key="parameters",
                 value=None,
             )
-    return _numbered(text, marks, "$" if dialect == "lakekit" else ":"), by_name
+    named = [token for token in found if token.text.startswith(":") and token.value in by_name]
+    return _renamed(text, [*marks, *named], "$" if dialect == "lakekit" else ":"), by_name
 
 
-def _numbered(text: str, marks: Sequence[Token], sign: str) -> str:
-    pieces, at = [], 0
-    for index, token in enumerate(marks, 1):
-        pieces += [text[at : token.start], f"{sign}{index}"]
+def _renamed(text: str, marks: Sequence[Token], sign: str) -> str:
+    """Return the text with a sign and a number or name for each parameter: DuckDB reads `SELECT :a` otherwise."""
+    pieces, at, count = [], 0, 0
+    for token in sorted(marks, key=lambda token: token.start):  # scalar: one a parameter
+        count += token.value == "?"
+        pieces += [text[at : token.start], f"{sign}{count if token.value == '?' else token.value}"]
         at = token.end
     return "".join([*pieces, text[at:]])
 

@@ -66,8 +66,11 @@ def run(
     files: bool = False,
     dialect: str = "lakekit",
     frames: Mapping[str, Any] | None = None,
+    limit: int | None = None,
 ) -> Iterator[pl.LazyFrame | ResultFrame]:
     """Execute the statements of a text one after another, and yield the result of each before the next begins.
+
+    `limit`: the most rows of a query that are computed, where there are several statements.
 
     Raises what a statement raises, with the statements before it in the message.
     """
@@ -80,7 +83,7 @@ def run(
         try:
             result = _execute(session, tokens, known, files=files)
             if not isinstance(result, StatementResult) and len(read) > 1:
-                result = _collect(result, tokens.statement_text)
+                result = _collect(result if limit is None else result.head(limit), tokens.statement_text)
         except LakekitError as wrong:
             if len(read) > 1:
                 wrong.args = (f"{wrong.message}\n{_format_progress(read, index)}",)

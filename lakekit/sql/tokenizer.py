@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from decimal import Decimal
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined] # sqlglot exports it without saying so
 
 from lakekit.expressions.parser import SqlText, tokenize
 from lakekit.options.redaction import piece
-from lakekit.types import quote_identifier, text_literal
+from lakekit.types import text_literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -430,43 +429,22 @@ def _comments(text: str, at: int, stop: int) -> Iterator[tuple[int, int]]:
 def find_placeholders(text: str, dialect: str) -> list[Token]:
     """Return the parameters of a text: `?`, whose value is "?", and `$1`, `$name`, `:name` with what they name.
 
-    A colon within a type or a struct looks the same; only a parser tells.
+    A colon that stands directly behind a name or a literal belongs to a struct, a slice or a path.
     """
     tokens = list(_tokens(SqlText(text, "statement", _DIALECTS[dialect])))
-    marks = [token for token in tokens if token.kind == "sign" and token.text == "?"]
-    for sign, named in pairwise(tokens):
-        is_sign = sign.kind == "sign" and sign.text in _PARAMETER_SIGNS and sign.end == named.start
-        if is_sign and named.kind in ("word", "number"):
+    marks = []
+    for index, sign in enumerate(tokens):  # scalar: one a word of the text
+        if sign.kind != "sign":
+            continue
+        if sign.text == "?":
+            marks.append(sign)
+        named = tokens[index + 1] if index + 1 < len(tokens) else sign
+        before = tokens[index - 1] if index else sign
+        is_apart = before.end < sign.start or (before.kind == "sign" and before.text not in (")", "]"))
+        is_sign = sign.text == "$" or (sign.text == ":" and is_apart)
+        if is_sign and sign.end == named.start and named.kind in ("word", "number"):
             marks.append(Token("parameter", sign.text + named.text, sign.start, named.end, named.value))
     return marks
-
-
-def strip_hints(text: str) -> tuple[str, dict[int, str]]:
-    """Return a query with names with a dollar quoted and hints blanked; and the hints by their offset.
-
-    Hints are `/*+ … */`.
-    """
-    stream = TokenStream.of(text, "spark")
-    pieces: list[str] = []
-    hints: dict[int, str] = {}
-    at = shift = 0
-    changes: list[tuple[int, int, str, str | None]] = [
-        (token.start, token.end, quote_identifier(token.text), None) for token in _names_with_dollar(stream)
-    ]
-    changes += [(hint.start - 3, hint.start + len(hint.text) + 2, "", hint.text) for hint in stream.hints]
-    for start, end, put, hint in sorted(changes):
-        pieces.append(text[at:start])
-        if hint is not None:
-            hints[start + shift] = hint
-            put = " " * (end - start)  # noqa: PLW2901 - blanks keep what follows in its place
-        pieces.append(put)
-        shift += len(put) - (end - start)
-        at = end
-    return "".join([*pieces, text[at:]]), hints
-
-
-def _names_with_dollar(stream: TokenStream) -> list[Token]:
-    return [token for token in stream._tokens if token.kind == "word" and "$" in token.text]  # noqa: SLF001 - of this module
 
 
 def single_statement(text: str) -> str:

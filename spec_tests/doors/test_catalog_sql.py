@@ -329,6 +329,19 @@ def test_in_the_shell(cat, tmp_path, capsys, monkeypatch):
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [{"id": 1, "d": "2024-03-31"}, {"id": 2, "d": "2024-04-01"}]
     monkeypatch.setattr(sys, "stdin", __import__("io").StringIO("USE shop; DELETE FROM orders WHERE id > 1; SELECT count(*) AS n FROM orders"))
     assert main.main(["sql", lake, "--format", "tsv"]) == 0
-    assert capsys.readouterr().out.split() == ["n", "1"]
+    assert capsys.readouterr().out.splitlines()[2:] == ["n", "1"]
     assert main.main(["sql", lake, "SELECT * FROM shop.nope"]) != 0
     assert "nope" in capsys.readouterr().err
+
+
+def test_the_shell_runs_texts_and_files_in_one_session_and_shows_each_answer(cat, tmp_path, capsys):
+    lake, file = str(tmp_path / "lake"), tmp_path / "more.sql"
+    file.write_text("SELECT 'it''s; -- no end' AS a;\nSHOW TABLES; -- the end\n")
+    assert main.main(["sql", lake, "-e", "USE shop", "-e", "SELECT 1 AS one; SELECT count(*) AS n FROM orders", "-f", str(file), "--format", "csv"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[:7] == ["one", "1", "n", "4", "a", "it's; -- no end", "namespace,tableName,isTemporary"]
+    assert main.main(["sql", lake, "-e", "USE shop;\nDROP TABEL orders"]) == 2
+    assert capsys.readouterr().err.splitlines()[1:3] == ["    DROP TABEL orders", "         ^"]
+    assert main.main(["sql", lake, "-f", str(tmp_path / "none.sql")]) == 2
+    assert "none.sql" in capsys.readouterr().err
+    assert cat.exists("shop.orders")

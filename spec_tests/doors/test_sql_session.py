@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime, time
+from decimal import Decimal
+
 import polars as pl
 import pytest
 
@@ -97,3 +100,37 @@ def test_parameters_of_a_call(cat):
 def test_parameters_and_values_fit_together(cat, text, values):
     with pytest.raises(InvalidOption):
         cat.sql(text, values).collect()
+
+
+def test_parameters_are_bound_in_queries_and_changes(cat):
+    assert rows(cat.sql("SELECT id FROM shop.orders WHERE day = ? OR id > ?", ["mon", 1])) == [(1,), (2,)]
+    assert rows(cat.sql("SELECT id FROM shop.orders WHERE day = $2 AND id = $1", [1, "mon"])) == [(1,)]
+    assert rows(cat.sql("SELECT id, :x AS x FROM shop.orders WHERE id = :id", {"id": 2, "x": "it's; DROP TABLE shop.orders"})) == [
+        (2, "it's; DROP TABLE shop.orders")
+    ]
+    cat.sql(
+        "INSERT INTO shop.orders VALUES (?, ?); UPDATE shop.orders SET day = ? WHERE id = ?; DELETE FROM shop.orders WHERE id = ?", [3, "w'ed\\", "\\'x", 1, 2]
+    )
+    assert rows(cat.sql("SELECT * FROM shop.orders")) == [(1, "\\'x"), (3, "w'ed\\")]
+    cat.sql("MERGE INTO shop.orders t USING (SELECT :id AS id) s ON t.id = s.id WHEN MATCHED AND t.id = :id THEN UPDATE SET day = :day", {"id": 3, "day": None})
+    assert rows(cat.sql("SELECT * FROM shop.orders")) == [(1, "\\'x"), (3, None)]
+
+
+VALUES = [None, True, 7, -(2**62), 1.5, -0.0, float("inf"), "it's", Decimal("1.50"), Decimal("-0.001"), date(2024, 3, 31), time(1, 2, 3), b"a\x00"]
+
+
+@pytest.mark.parametrize("value", [*VALUES, datetime(2024, 3, 31, 12, 0, 0, 5)])  # noqa: DTZ001 - a TIMESTAMP has no zone
+def test_a_value_comes_back_as_it_was_given(cat, value):
+    found = cat.sql("SELECT ? AS v", [value]).collect().item()
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_a_colon_of_a_struct_or_a_slice_is_no_parameter(cat):
+    assert cat.sql("SELECT {'a':id} AS s, [7, 8, 9][1:id] AS l, $day AS d FROM shop.orders WHERE id=:id", {"id": 2, "day": "x"}).collect().rows() == [
+        ({"a": 2}, [7, 8], "x")
+    ]
+
+
+def test_a_list_is_the_values_of_in(cat):
+    assert rows(cat.sql("SELECT id FROM shop.orders WHERE list_contains(?, id)", [[2, 3]])) == [(2,)]
