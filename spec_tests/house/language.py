@@ -64,7 +64,7 @@ class Measure(NamedTuple):
 
 
 SQL_FILES = 30
-"""As many files as SQL may add to those of the day on which the bound was set: the dialect, the parser, the translator and its table, the cage, the session, parameters, …."""
+"""As many files as SQL may add to those of the day on which the bound was set: dialect, parser, translator, cage, session, …."""
 
 
 def measure_files() -> Iterator[Measure]:
