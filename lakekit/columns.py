@@ -59,6 +59,7 @@ __all__ = [
     "internal",
     "is_pattern",
     "prepare_series",
+    "run_expressions",
     "select_by_name",
     "series_field",
     "split_by_chunk",
@@ -170,6 +171,11 @@ def without_empty_chunks(frame: pl.DataFrame) -> pl.DataFrame:
     if all(0 not in column.chunk_lengths() for column in frame):
         return frame
     return pl.DataFrame([_join_chunks(column) for column in frame]) if frame.height else frame.clear().rechunk()
+
+
+def run_expressions(frame: pl.DataFrame, step: Callable[[pl.DataFrame], pl.DataFrame]) -> pl.DataFrame:
+    """Return `step(frame)` without empty chunks in the frame: callers' expressions run over frames in memory here."""
+    return step(without_empty_chunks(frame))
 
 
 def split_by_chunk(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:

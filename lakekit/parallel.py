@@ -31,19 +31,19 @@ def core_count() -> int:
 
 
 @lru_cache(maxsize=1)
-def _pool(process: int) -> ThreadPoolExecutor:  # noqa: ARG001 - one pool a process
+def _cpu_pool(process: int) -> ThreadPoolExecutor:  # noqa: ARG001 - one pool a process
     return ThreadPoolExecutor(min(MAX_CPU_THREADS, 2 * core_count()), thread_name_prefix="lakekit")
 
 
 @lru_cache(maxsize=1)
-def _waiting_pool(process: int) -> ThreadPoolExecutor:  # noqa: ARG001 - as _pool
+def _io_pool(process: int) -> ThreadPoolExecutor:  # noqa: ARG001 - as _pool
     return ThreadPoolExecutor(MAX_IO_THREADS, thread_name_prefix="lakekit-waiting")
 
 
 _POOL_THREAD = threading.local()
 
 
-def in_pool() -> bool:
+def is_pool_thread() -> bool:
     """Return whether this thread is one of the pool's."""
     return getattr(_POOL_THREAD, "busy", False)
 
@@ -63,9 +63,9 @@ def parallel_map(
     the function mostly waits for a network, so more calls than cores may run.
     """
     items = list(inputs)
-    if len(items) < 2 or in_pool():
+    if len(items) < 2 or is_pool_thread():
         return map_sequentially(function, items, after=after)
-    pool = (_waiting_pool if waiting else _pool)(os.getpid())
+    pool = (_io_pool if waiting else _cpu_pool)(os.getpid())
     begun: list[Future[B]] = [pool.submit(copy_context().run, _call_as_pool_thread, function, item) for item in items]
     try:
         return [_call_after(after, item, future.result()) for item, future in zip(items, begun, strict=True)]
@@ -101,10 +101,10 @@ def map_prefetch(function: Callable[[A], B], inputs: Iterable[A], depth: int) ->
     After a failure nothing is running any more. Leaving the iterator early does not wait: the caller may be in the
     middle of that very work (Polars drops its sources on any thread).
     """
-    if depth < 2 or in_pool():
+    if depth < 2 or is_pool_thread():
         yield from map(function, inputs)
         return
-    pool, waiting = _pool(os.getpid()), deque[Future[B]]()
+    pool, waiting = _cpu_pool(os.getpid()), deque[Future[B]]()
     try:
         for item in inputs:
             waiting.append(pool.submit(copy_context().run, _call_as_pool_thread, function, item))

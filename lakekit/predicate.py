@@ -4,7 +4,8 @@
 
 A predicate is a *necessary* condition: rows that do not satisfy it may be skipped, nothing else follows from it. What
 cannot be expressed is `TRUE`. Literals are plain values (None, bool, int, float, str, bytes, Decimal, date, time,
-datetime), as the caller wrote them; `literal` converts one to the internal value of a column's type. Comparisons follow
+datetime), as the caller wrote them; `to_internal_literal` converts one to the internal value of a column's type.
+Comparisons follow
 SQL: a null satisfies only "is null".
 """
 
@@ -178,7 +179,7 @@ def _format_literal(value: object) -> str:
     return str(value)
 
 
-def literal(value: object, t: DataType) -> Any:
+def to_internal_literal(value: object, t: DataType) -> Any:
     """Return the internal value (see `codec.binary_row`) that equals `value` in a column of type `t`.
 
     None if no value of that type does: only the column's own comparison can decide then, and the caller keeps the file.

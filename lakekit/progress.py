@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
     Callback = Callable[[int, int, str], object]
 
-QUIET_MS = 500.0
+DELAY_MS = 500.0
 """Work that is done sooner shows nothing."""
-BETWEEN_MS = 100.0
+INTERVAL_MS = 100.0
 """How long a line stands before it is drawn again."""
 
 
@@ -53,7 +53,7 @@ class Screen(Protocol):
         """Remove the line."""
 
 
-class Work:
+class WorkProgress:
     """Work under way: `advance` reports progress.
 
     Use it by `with`, in one thread; leaving by any exception removes the line.
@@ -79,10 +79,10 @@ class Work:
 
     def __enter__(self) -> Self:
         self._callback = _CALLBACK.get()
-        inside = _IS_NESTED.get() or parallel.in_pool()
+        inside = _IS_NESTED.get() or parallel.is_pool_thread()
         self._is_silent = inside or (self._callback is None and not _Process.is_reporting)
         self._due_ms = (
-            float("inf") if self._is_silent or self._callback is not None else self._runtime.elapsed_ms() + QUIET_MS
+            float("inf") if self._is_silent or self._callback is not None else self._runtime.elapsed_ms() + DELAY_MS
         )
         self._token = _IS_NESTED.set(True)
         return self
@@ -96,7 +96,7 @@ class Work:
         if self._callback is not None:
             self._callback(self.step_count, self.total, self.line)
         elif (now_ms := self._runtime.elapsed_ms()) >= self._due_ms:
-            self._due_ms = now_ms + BETWEEN_MS
+            self._due_ms = now_ms + INTERVAL_MS
             self._show()
 
     @property
@@ -118,7 +118,7 @@ class Work:
 
     def _show(self) -> None:
         try:
-            screen = _Process.borrow(self)
+            screen = _Process.acquire_screen(self)
             if screen is not None:
                 screen.show(self.step_count, self.total, self.line)
         except Exception:  # noqa: BLE001 - a line that cannot be shown (a closed stderr, a kernel that goes down) is no reason to end the work
@@ -128,15 +128,15 @@ class Work:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         _IS_NESTED.reset(self._token)
-        _Process.give_back(self)
+        _Process.release_screen(self)
 
 
-def work(runtime: Runtime, verb: str, unit: str, total: int = 0, *, extra_unit: str = "") -> Work:
+def begin_work(runtime: Runtime, verb: str, unit: str, total: int = 0, *, extra_unit: str = "") -> WorkProgress:
     """Return work of `total` steps of a unit, 0 if unknown.
 
     `extra_unit` names what else is counted ("files", "rows", "bytes").
     """
-    return Work(runtime, verb, unit, total, extra_unit)
+    return WorkProgress(runtime, verb, unit, total, extra_unit)
 
 
 # ---- state of the process --------------------------------------------------------------------------------------------
@@ -149,12 +149,12 @@ class _Process:
     """State of the whole process: whether progress is reported, and which work has the screen."""
 
     is_reporting = True
-    owner: Work | None = None
+    owner: WorkProgress | None = None
     screen: Screen | None = None
-    lock = machine.lock()
+    lock = machine.new_lock()
 
     @classmethod
-    def borrow(cls, work: Work) -> Screen | None:
+    def acquire_screen(cls, work: WorkProgress) -> Screen | None:
         """Return the screen, until it is given back; None if there is none, or another work has it."""
         with cls.lock:
             if cls.owner is None:
@@ -164,7 +164,7 @@ class _Process:
             return cls.screen if cls.owner is work else None
 
     @classmethod
-    def give_back(cls, work: Work) -> None:
+    def release_screen(cls, work: WorkProgress) -> None:
         """Remove the line of this work, if it has the screen."""
         if cls.owner is work:
             try:
@@ -232,7 +232,7 @@ class _Line:
     """The last line of a terminal."""
 
     def show(self, completed: int, total: int, line: str) -> None:  # noqa: ARG002 - the line says it
-        machine.write_over(truncate(line, machine.terminal_columns() - 1))
+        machine.replace_terminal_line(truncate(line, machine.terminal_columns() - 1))
 
     def close(self) -> None:
-        machine.write_over("")
+        machine.replace_terminal_line("")

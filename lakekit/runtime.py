@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
 
-DECODED_BYTES = 128 << 20
+METADATA_CACHE_BYTES = 128 << 20
 """How much decoded metadata is kept; as much as the reference's catalogs keep of manifests."""
-INDEX_BYTES = 256 << 20
+INDEX_CACHE_BYTES = 256 << 20
 """How much is kept of file indexes that are files of their own: twice what the bloom filters of two hundred files take
 that are of the default size.
 """
@@ -124,7 +124,7 @@ def instant_ms(wall_ms: int) -> int:
     return wall_ms - round(offset.total_seconds() * 1000) if offset is not None else wall_ms
 
 
-def wait(duration_ms: float) -> None:
+def wait_ms(duration_ms: float) -> None:
     """Wait that long, or some days at most: longer waits overflow, and callers check again anyway."""
     time.sleep(min(duration_ms, _LONGEST_WAIT_MS) / 1000)
 
@@ -144,12 +144,12 @@ def elapsed_ms() -> float:
     return time.perf_counter() * 1000
 
 
-def lock() -> threading.Lock:
+def new_lock() -> threading.Lock:
     """Return a new lock for threads."""
     return threading.Lock()
 
 
-def scratch() -> BinaryIO:
+def open_scratch_file() -> BinaryIO:
     """Open a temporary file without a name; it is gone when it is closed or the process ends in any way."""
     return tempfile.TemporaryFile()
 
@@ -175,12 +175,12 @@ class Runtime:
     """
 
     now_ms: Callable[[], int] = now_ms
-    wait: Callable[[float], None] = wait
+    wait: Callable[[float], None] = wait_ms
     new_id: Callable[[], str] = new_id
     elapsed_ms: Callable[[], float] = elapsed_ms
-    scratch: Callable[[], BinaryIO] = scratch
-    metadata_cache: LRUCache = field(default_factory=lambda: LRUCache(DECODED_BYTES), compare=False, repr=False)
-    index_cache: LRUCache = field(default_factory=lambda: LRUCache(INDEX_BYTES), compare=False, repr=False)
+    scratch: Callable[[], BinaryIO] = open_scratch_file
+    metadata_cache: LRUCache = field(default_factory=lambda: LRUCache(METADATA_CACHE_BYTES), compare=False, repr=False)
+    index_cache: LRUCache = field(default_factory=lambda: LRUCache(INDEX_CACHE_BYTES), compare=False, repr=False)
     uncertain_files: set[str] = field(default_factory=set, compare=False, repr=False)
 
 
@@ -215,17 +215,19 @@ class ChildProcess:
             except BrokenPipeError:
                 answer = None
             except BaseException:  # an interrupt: what comes next would answer the request before
-                self._end(process)
+                self._terminate(process)
                 raise
             if answer is not None:
                 return answer
-            code = self._end(process)
-            return f"{signal.Signals(-code).name if -code in _SIGNALS else f'exit code {code}'}{self._last_words()}"
+            code = self._terminate(process)
+            return (
+                f"{signal.Signals(-code).name if -code in _SIGNALS else f'exit code {code}'}{self._read_stderr_tail()}"
+            )
 
     def _start(self) -> subprocess.Popen[bytes]:
         if not sys.executable:
             raise OSError("this process is no Python interpreter that could start another")
-        self._errors = scratch()
+        self._errors = open_scratch_file()
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
@@ -238,7 +240,7 @@ class ChildProcess:
         )
         return self._process
 
-    def _end(self, process: subprocess.Popen[bytes]) -> int:
+    def _terminate(self, process: subprocess.Popen[bytes]) -> int:
         """End the process, if it is running, and return its exit code; negative for a signal."""
         ended = process.poll()
         if ended is None and process.stdout is not None and not process.stdout.closed:
@@ -255,10 +257,10 @@ class ChildProcess:
     def _end_with_this_process(self) -> None:
         if self._process is not None:
             self._process.kill()
-            self._end(self._process)
-            self._last_words()
+            self._terminate(self._process)
+            self._read_stderr_tail()
 
-    def _last_words(self) -> str:
+    def _read_stderr_tail(self) -> str:
         if self._errors is None:
             return ""
         self._errors.seek(0)
@@ -305,7 +307,7 @@ def terminal_columns() -> int:
         return 0
 
 
-def write_over(line: str) -> None:
+def replace_terminal_line(line: str) -> None:
     """Replace the current line of stderr; "" clears it."""
     encoding = sys.stderr.encoding or "ascii"
     sys.stderr.write(f"\r{line.encode(encoding, 'replace').decode(encoding)}\x1b[K")

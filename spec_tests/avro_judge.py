@@ -44,7 +44,7 @@ def judge(data: bytes, fields: Sequence[Field] | None = None) -> None:
     ours = avro_columns.read_records(avro_container.open_container(data, limits=avro_container.DATA_LIMITS))
     assert same(ours, theirs), f"fastavro decodes another {kind} than lakekit: {theirs!r:.2000}; lakekit decodes {ours!r:.2000}"
     for field in fields or ():
-        frames = list(avro._open(data, fields, "judged", None).batches([field.name]))
+        frames = list(avro._open_file(data, fields, "judged", None).batches([field.name]))
         column = physical(pl.concat(frames).to_series() if frames else pl.Series([]), schema, field.name)
         wanted = [row[field.name] for row in theirs]
         assert column is None or same(column, wanted), f"column {field.name} by fastavro: {wanted!r:.2000}; as it is read: {column!r:.2000}"

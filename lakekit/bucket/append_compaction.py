@@ -378,11 +378,13 @@ def pick_clustering_unit(ctx: TableContext, files: Sequence[DataFileMeta], *, fu
     With `full` these are all files, unless all lie in the last level, sorted by the same columns.
     """
     options = ctx.options
-    levels = LsmLevels.of_appended(files, options)
+    levels = LsmLevels.from_append_files(files, options)
     if not full:
-        return compaction_picker.by_size(levels, options)
+        return compaction_picker.pick_by_size(levels, options)
     if not levels.runs or (
-        len(levels.runs) == 1 and levels.highest == levels.max_level and _has_same_columns(ctx, levels.files[0])
+        len(levels.runs) == 1
+        and levels.highest_used_level == levels.max_level
+        and _has_same_columns(ctx, levels.files[0])
     ):
         return None
     return compaction_picker.pick_all_runs(levels, "full")

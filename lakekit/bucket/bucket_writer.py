@@ -128,12 +128,12 @@ class MergeTree:
         """
         levels = self._levels
         if levels is None:
-            levels = LsmLevels.of(self.restored_bucket.files, self.ctx.options)
-            last, now_ms = compaction_picker.last_full_ms(levels), self.ctx.runtime.now_ms()
+            levels = LsmLevels.from_files(self.restored_bucket.files, self.ctx.options)
+            last, now_ms = compaction_picker.last_full_compaction_ms(levels), self.ctx.runtime.now_ms()
             # files keep the time of the wall clock
             self.last_full_compaction_ms = None if last is None else last - (wall_clock_ms(now_ms) - now_ms)
         if self._flushed_files:
-            levels, self._flushed_files = levels.changed((), self._flushed_files), []
+            levels, self._flushed_files = levels.with_changes((), self._flushed_files), []
         self._levels = levels
         return levels
 
@@ -178,7 +178,7 @@ class MergeTree:
             return None
         recorder = RecordingLookup(lookup_levels=self._lookup_levels(unit), columns=self._lookup_columns())
         result = compact(self._compaction_job(recorder, flushed), unit)
-        self._levels = self.levels.changed(result.before, result.after)
+        self._levels = self.levels.with_changes(result.before, result.after)
         if unit.is_full:
             self.last_full_compaction_ms = self.ctx.runtime.now_ms()
         if self.vectors is not None:
@@ -199,7 +199,7 @@ class MergeTree:
     def _full_compaction_unit(self) -> CompactionUnit | None:
         due = record_expiration(self.ctx, self.ctx.runtime.now_ms())
         positions = {} if self.vectors is None else self.vectors.positions
-        return compaction_picker.pick_full(
+        return compaction_picker.pick_full_compaction(
             self.levels,
             self.ctx.options,
             has_vector=lambda file: file.name in positions,
@@ -216,7 +216,7 @@ class MergeTree:
             spec=self.spec,
             deletions={} if self.vectors is None else self.vectors.positions,
             previous_rows=looking,
-            deletion_vectors_only=not looking.columns and not self.spec.ignore_delete,
+            deletion_vectors_only=not looking.columns and not self.spec.ignores_deletes,
             flushed_keys=flushed,
             writes_changelog=not self.ignores_existing,
             snapshot_id=self.restored_bucket.snapshot_id,
@@ -227,7 +227,7 @@ class MergeTree:
             ctx=self.ctx,
             partition=self.partition,
             bucket=self.bucket,
-            runs=self.levels.above(unit.output_level),
+            runs=self.levels.runs_above(unit.output_level),
             vectors={} if self.vectors is None else self.vectors.positions,
         )
 
@@ -235,7 +235,7 @@ class MergeTree:
         """Return the columns that a compaction needs of older rows; none if positions are enough (ENGINE 2.7)."""
         rule, tells = self.spec, self.ctx.options.changelog_producer == "lookup" and not self.ignores_existing
         if rule.engine == "first-row":
-            return rule.key
+            return rule.key_columns
         if (
             self.ctx.options.deletion_vectors_enabled
             and rule.engine == "deduplicate"
@@ -342,7 +342,11 @@ class BucketWriter:
         self.next_sequence = restored.max_sequence + 1
         self._order = sort_order.write_sort_order(ctx)
         key = (
-            self.spec.key if self.spec is not None else self._order.sort_column_names if self._order is not None else ()
+            self.spec.key_columns
+            if self.spec is not None
+            else self._order.sort_column_names
+            if self._order is not None
+            else ()
         )
         self._buffer = WriteBuffer(key=key, spill_file=spill or make_spill_file(ctx))
         self._own_spill = spill is None
@@ -462,7 +466,9 @@ class BucketWriter:
         rows = self._frames_to_write(kind)
         return write_run(
             target,
-            rows if first_keys is None or self.spec is None else _capture_first_keys(rows, self.spec.key, first_keys),
+            rows
+            if first_keys is None or self.spec is None
+            else _capture_first_keys(rows, self.spec.key_columns, first_keys),
         )
 
     def _frames_to_write(self, kind: Literal["data", "changelog"]) -> Iterable[pl.DataFrame]:

@@ -112,7 +112,7 @@ def compact(job: CompactionJob, unit: CompactionUnit) -> CompactResult:
     """
     work = _CompactionRun(job=replace(job, ctx=with_strict_reads(job.ctx)), unit=unit)
     try:
-        if unit.per_file:
+        if unit.is_per_file:
             for file in unit.files:
                 work.rewrite([_KeyRange(files=(file,), is_in_sequence=True)], drops=work.drops_deletes)
         else:
@@ -136,7 +136,7 @@ def is_small_file(file: DataFileMeta, options: TableOptions) -> bool:
 def drops_deletes(job: CompactionJob, unit: CompactionUnit) -> bool:
     """Return whether the output drops deletes: nothing older lies below, or vectors have deleted the older rows."""
     return unit.output_level != 0 and (
-        unit.output_level >= job.levels.highest or job.ctx.options.deletion_vectors_enabled
+        unit.output_level >= job.levels.highest_used_level or job.ctx.options.deletion_vectors_enabled
     )
 
 
@@ -177,14 +177,14 @@ def _split_by_key_range(job: CompactionJob, files: Sequence[DataFileMeta]) -> It
         return
     bounds = merge_read.decode_keys(job.ctx, [*(file.min_key for file in files), *(file.max_key for file in files)])
     low, high = bounds.head(len(files)), bounds.tail(len(files))
-    sections = sorted_runs.sections(
+    sections = sorted_runs.build_sections(
         low.get_columns(),
         high.get_columns(),
         levels=np.array([file.level for file in files]),
         min_sequence=np.array([file.min_sequence_number for file in files]),
         max_sequence=np.array([file.max_sequence_number for file in files]),
     )
-    for numbers, in_order in zip(sections, sections.in_order, strict=True):
+    for numbers, in_order in zip(sections, sections.is_in_sequence, strict=True):
         yield _KeyRange(files=tuple(files[at] for at in numbers), is_in_sequence=bool(in_order))
 
 
@@ -216,7 +216,7 @@ class _CompactionRun:
             self.rewrite(pending, drops=self.drops_deletes)
 
     def upgrade(self, section: _KeyRange) -> None:
-        """Move a file to the output level, unchanged if possible (ENGINE 2.5, 2.7), else rewritten."""
+        """Move a file to the output level; rewrite it if it cannot be moved unchanged (ENGINE 2.5, 2.7)."""
         [file] = section.files
         options, output = self.job.ctx.options, self.unit.output_level
         last = output == self.job.levels.max_level
@@ -251,7 +251,7 @@ class _CompactionRun:
         written = self._write_files(
             self.unit.output_level,
             "data",
-            _capture_keys(frames, self.job.spec.key, keys) if self.job.deletion_vectors_only else frames,
+            _capture_keys(frames, self.job.spec.key_columns, keys) if self.job.deletion_vectors_only else frames,
         )
         if len(written) == 1:
             self._cache_keys_of(written[0], keys)
@@ -333,7 +333,7 @@ class _CompactionRun:
         # by gather, as a filter is a query, which would wait for the threads of other queries
         level0_rows = np.flatnonzero(versions.get_column(LEVEL).to_numpy() == 0)
         self.job.previous_rows(
-            pl.DataFrame([versions.get_column(name).gather(level0_rows) for name in self.job.spec.key])
+            pl.DataFrame([versions.get_column(name).gather(level0_rows) for name in self.job.spec.key_columns])
         )
         return versions
 
@@ -361,7 +361,7 @@ class _CompactionRun:
         self, piece: MergeTask, mode: ChangelogMode, waiting: list[pl.DataFrame], *, drops: bool
     ) -> pl.DataFrame:
         """Return the merged rows of a slice in key order; add its changelog to `waiting`, or write what waits."""
-        key = self.job.spec.key
+        key = self.job.spec.key_columns
         result, changes = self._merge_section(self._read_versions(piece, levelled=True), mode)
         if changes is not None and changes.height:
             waiting.append(sort_by_key(changes, key))
@@ -415,7 +415,7 @@ class _CompactionRun:
         today.
         """
         try:
-            return self._read_versions(piece, levelled=piece.spec.lookup)
+            return self._read_versions(piece, levelled=piece.spec.needs_lookup)
         except ValueOutOfRange:
             if (
                 not merge.selects_rows(piece.spec)
@@ -423,7 +423,7 @@ class _CompactionRun:
                 or piece.ctx.options.sequence_snapshot_ordering
             ):
                 raise
-            return self._read_versions(delete_losing_rows(piece), levelled=piece.spec.lookup)
+            return self._read_versions(delete_losing_rows(piece), levelled=piece.spec.needs_lookup)
 
     def _read_versions(self, piece: MergeTask, *, levelled: bool) -> pl.DataFrame:
         """Return all rows of a slice, oldest run first, without deleted and expired ones.
@@ -503,10 +503,10 @@ def _merge_by_key(section: pl.DataFrame, rule: MergeSpec, *, drops: bool) -> pl.
         section = section.rechunk()
         rows = np.flatnonzero(merge.winner_mask(section, rule, keep_deletes=not drops))
         # by columns, as a query of Polars would wait for the threads of other queries
-        keys = pl.DataFrame([section.get_column(name) for name in rule.key])
-        return _drop_level_column(section)[rows[keyed.order(keys[rows], rule.key)]]
+        keys = pl.DataFrame([section.get_column(name) for name in rule.key_columns])
+        return _drop_level_column(section)[rows[keyed.key_order(keys[rows], rule.key_columns)]]
     merged = merge.merge(section, rule, keep_deletes=not drops)
-    return sort_by_key(merged, rule.key)
+    return sort_by_key(merged, rule.key_columns)
 
 
 def _drop_deletes(section: pl.DataFrame, *, drops: bool) -> pl.DataFrame:

@@ -41,7 +41,7 @@ from lakekit.data_file.paths import data_file_path
 from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.format.polars_types import polars_schema
 from lakekit.lsm import merge, numpy_columns as keyed
-from lakekit.lsm.numpy_columns import float_bits, is_whole, min_max_literals, values
+from lakekit.lsm.numpy_columns import float_bits, is_whole, min_max_literals, physical_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -72,7 +72,7 @@ def to_integer_keys(keys: pl.DataFrame) -> Ints | None:
     column = keys.to_series()
     if not is_whole(column.dtype) or column.null_count():
         return None
-    numbers = np.sort(values(column).astype(np.int64), kind="stable")
+    numbers = np.sort(physical_values(column).astype(np.int64), kind="stable")
     return numbers[np.append(True, numbers[1:] != numbers[:-1])] if len(numbers) else numbers
 
 
@@ -100,7 +100,7 @@ def cache_keys(ctx: TableContext, path: str, keys: pl.DataFrame) -> None:
 
 
 def cached_key_range(ctx: TableContext, path: str) -> tuple[int, int] | None:
-    """Return the smallest and the greatest key of a file whose keys are cached, else None."""
+    """Return the smallest and the greatest key of a file; None if its keys are not cached."""
     cached: Ints | None = ctx.runtime.metadata_cache.get(_cache_key(ctx, path))
     return None if cached is None or not len(cached) else (int(cached[0]), int(cached[-1]))
 
@@ -125,7 +125,7 @@ def _cache_integer_keys(ctx: TableContext, path: str, column: pl.Series) -> Ints
     """Cache the keys of a file; None if they cannot be searched."""
     if column.null_count():
         return None
-    numbers = values(column).astype(np.int64)
+    numbers = physical_values(column).astype(np.int64)
     if (numbers[1:] <= numbers[:-1]).any():  # not sorted, so that binary search would miss rows
         return None
     ctx.runtime.metadata_cache.put({_cache_key(ctx, path): numbers}, numbers.nbytes)
@@ -230,7 +230,7 @@ def _integer_key_bounds(older: LookupLevels, files: Sequence[DataFileMeta]) -> t
     both = merge_read.decode_keys(
         older.ctx, [*(file.min_key for file in files), *(file.max_key for file in files)]
     ).to_series()
-    numbers = values(both).astype(np.int64)
+    numbers = physical_values(both).astype(np.int64)
     return numbers[: len(files)], numbers[len(files) :]
 
 
@@ -419,7 +419,7 @@ def merge_with_lookup(
     Of the rows above level 0 only that of the lowest level takes part, or, where there is none, the one that `previous`
     finds. Rows that are the only one of their key are merged too.
     """
-    rule = replace(rule, lookup=True, merges_lone=True)
+    rule = replace(rule, needs_lookup=True, merges_single_versions=True)
     groups = _group_by_key(section, rule)
     levels = section[LEVEL].to_numpy()
     high = _lowest_level_rows(levels, groups)
@@ -445,7 +445,7 @@ def merge_first_rows(
 
     The changelog holds the rows that are new to the table, as they are stored.
     """
-    rule = replace(rule, merges_lone=True)
+    rule = replace(rule, merges_single_versions=True)
     groups = _group_by_key(section, rule)
     above_level_0 = groups.any_row(section[LEVEL].to_numpy() > 0)
     _, number = _look_up_previous(section, rule, groups, ~above_level_0, previous)
@@ -461,7 +461,7 @@ def merge_first_rows(
 
 
 def _group_by_key(section: pl.DataFrame, rule: MergeSpec) -> KeyGroups:
-    rows, starts = keyed.blocks(keyed.encode_keys(section, rule.key))
+    rows, starts = keyed.key_blocks(keyed.encode_keys(section, rule.key_columns))
     number = np.empty(section.height, np.int64)
     number[rows] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(rows)))
     return KeyGroups(key_numbers=number, rows=rows, starts=starts)
@@ -491,13 +491,13 @@ def _look_up_previous(
     numbers = np.flatnonzero(wanted)
     if not len(numbers):
         return section.drop(LEVEL).clear(), np.zeros(0, np.int64)
-    keys = section[groups.rows[groups.starts[numbers]]].select(cols(rule.key))
+    keys = section[groups.rows[groups.starts[numbers]]].select(cols(rule.key_columns))
     previous_rows = previous(keys)
     if not previous_rows.height:
         return section.drop(LEVEL).clear(), np.zeros(0, np.int64)
     # keys and previous rows together, sorted by key: a previous row comes right after the key looked up
-    both = pl.concat([keys, previous_rows.select(cols(rule.key))])
-    rows, starts = keyed.blocks(keyed.encode_keys(both, rule.key))
+    both = pl.concat([keys, previous_rows.select(cols(rule.key_columns))])
+    rows, starts = keyed.key_blocks(keyed.encode_keys(both, rule.key_columns))
     first = np.empty(len(rows), np.int64)
     first[rows] = np.repeat(rows[starts], np.diff(starts, append=len(rows)))
     return previous_rows, numbers[first[keys.height :]]

@@ -33,7 +33,7 @@ from polars.io.plugins import register_io_source
 
 from lakekit import parallel
 from lakekit.codec import binary_row
-from lakekit.columns import KIND, LEVEL, ROW, SEQUENCE, col, cols, drop_columns, split_by_chunk, without_empty_chunks
+from lakekit.columns import KIND, LEVEL, ROW, SEQUENCE, col, cols, drop_columns, run_expressions, split_by_chunk
 from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.data_file.row_kinds import is_proved_add_only
 from lakekit.errors import Corrupt, InvalidOption, ValueOutOfRange
@@ -249,7 +249,7 @@ def merge_lazily(tasks: Sequence[MergeTask], fields: Sequence[Field], *, system:
         batch_size: int | None,  # noqa: ARG001
     ) -> Iterator[pl.DataFrame]:
         names = list(schema) if with_columns is None else with_columns
-        frames = _merge_tasks(tasks, names or tasks[0].spec.key[:1], predicate, n_rows)
+        frames = _merge_tasks(tasks, names or tasks[0].spec.key_columns[:1], predicate, n_rows)
         for frame in frames:
             # without columns the rows are still counted: a frame keeps its height when its last column is dropped
             yield from split_by_chunk(frame) if names else (drop_columns(frame, frame.columns),)
@@ -346,7 +346,7 @@ def _read_versions(
 def _scan_versions(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -> pl.LazyFrame:
     used = {*names, *([] if condition is None else condition.meta.root_names())}
     if merge.selects_rows(task.spec):
-        needed: AbstractSet[str] = {*task.spec.key, *task.spec.sequence_fields, *used}
+        needed: AbstractSet[str] = {*task.spec.key_columns, *task.spec.sequence_fields, *used}
         system = _version_columns(task, {*used, KIND} if _needs_row_kinds(task) else used)
     else:
         needed = set(
@@ -379,26 +379,26 @@ def _merge_section(
 
 
 def _filter(merged: pl.DataFrame, condition: pl.Expr | None) -> pl.DataFrame:
-    return merged if condition is None else without_empty_chunks(merged).filter(condition)
+    return merged if condition is None else run_expressions(merged, lambda frame: frame.filter(condition))
 
 
 def _needs_row_kinds(task: MergeTask) -> bool:
     """Return whether an engine that selects rows needs their row kinds."""
-    return task.may_retract or task.spec.ignore_delete
+    return task.may_retract or task.spec.ignores_deletes
 
 
 def _filters_on_values(task: MergeTask, condition: pl.Expr | None) -> bool:
     """Return whether the payload is to be read under the condition, apart from the keys."""
     if condition is None or task.key_conditions or not merge.selects_rows(task.spec):
         return False
-    return not {*task.spec.key, *task.spec.sequence_fields}.issuperset(condition.meta.root_names())
+    return not {*task.spec.key_columns, *task.spec.sequence_fields}.issuperset(condition.meta.root_names())
 
 
 def _merge_filtered(task: MergeTask, names: Sequence[str], condition: pl.Expr) -> pl.DataFrame:
     """Return the winners under a condition on values: reads versions that satisfy it, then keys alone."""
     kinds = _needs_row_kinds(task)
     used = {*names, *condition.meta.root_names()}
-    wanted = [name for name in task.ctx.schema.names if name in used or name in task.spec.key]
+    wanted = [name for name in task.ctx.schema.names if name in used or name in task.spec.key_columns]
     payload = _scan_task(task, wanted, system=[name for name in SYSTEM_DTYPES if name in used], row_index=ROW)
     matching = payload.filter(*task.range_conditions, condition).collect()
     if not matching.height:
@@ -407,11 +407,11 @@ def _merge_filtered(task: MergeTask, names: Sequence[str], condition: pl.Expr) -
     if kinds:
         check_row_kinds(keys[KIND], task.paths)
     if matching.height < keys.height * SELECTIVE_RATIO and not any(
-        keys.schema[name].is_float() for name in task.spec.key
+        keys.schema[name].is_float() for name in task.spec.key_columns
     ):
         keys = keys.join(
-            matching.select(cols(task.spec.key)),
-            on=cols(task.spec.key),
+            matching.select(cols(task.spec.key_columns)),
+            on=cols(task.spec.key_columns),
             how="semi",
             nulls_equal=True,
             maintain_order="left",
@@ -422,7 +422,7 @@ def _merge_filtered(task: MergeTask, names: Sequence[str], condition: pl.Expr) -
 
 def _read_keys(task: MergeTask, *, has_kinds: bool) -> pl.LazyFrame:
     """Return the columns that decide which version of each key wins, with row numbers over all files."""
-    needed = {*task.spec.key, *task.spec.sequence_fields}
+    needed = {*task.spec.key_columns, *task.spec.sequence_fields}
     names = [name for name in task.ctx.schema.names if name in needed]
     return _scan_task(task, names, system=_version_columns(task, {KIND} if has_kinds else set()), row_index=ROW)
 
@@ -471,7 +471,7 @@ def _version_columns(task: MergeTask, requested: AbstractSet[str]) -> list[str]:
     names = [] if task.is_in_sequence and not task.spec.sequence_fields and SEQUENCE not in requested else [SEQUENCE]
     if KIND in requested:
         names.append(KIND)
-    if task.spec.lookup:
+    if task.spec.needs_lookup:
         names.append(LEVEL)
     return names
 

@@ -235,7 +235,7 @@ class SnapshotBuckets:
         entries, places = self._buckets.get((partition, bucket), (None, None))
         if entries is None:
             return 0
-        sizes = entries.numbers("file_size")
+        sizes = entries.integers("file_size")
         return int(sizes.sum() if places is None else sizes[places].sum())
 
     def _loaded_sequences(self, partition: bytes) -> PartitionSequences:
@@ -286,10 +286,10 @@ class SnapshotBuckets:
             return
         partition = live.column("partition").dictionary_encode()
         names = partition.dictionary.to_pylist()  # scalar: one a partition
-        codes, buckets, totals = partition.indices.to_numpy(), live.numbers("bucket"), live.numbers("total_buckets")
+        codes, buckets, totals = partition.indices.to_numpy(), live.integers("bucket"), live.integers("total_buckets")
         order = np.lexsort((buckets, codes))
         starts = np.flatnonzero(np.diff(codes[order], prepend=-1) | np.diff(buckets[order], prepend=buckets[order[:1]]))
-        greatest = np.maximum.reduceat(live.numbers("max_sequence_number")[order], starts)
+        greatest = np.maximum.reduceat(live.integers("max_sequence_number")[order], starts)
         for rows, number in zip(np.split(order, starts[1:]), greatest, strict=True):
             first = rows[0]
             bucket_id = names[codes[first]], int(buckets[first])

@@ -32,7 +32,7 @@ from lakekit.columns import CURVE, col, collect_batches
 from lakekit.data_file.reader import translate_polars_errors
 from lakekit.errors import InvalidOption
 from lakekit.lsm import numpy_columns
-from lakekit.lsm.numpy_columns import Bools, Ints, bools, values
+from lakekit.lsm.numpy_columns import Bools, Ints, physical_values, to_bools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -96,7 +96,7 @@ def _z_bytes(column: pl.Series, text_bytes: int) -> Bytes:
         data = _align_left(_unscaled_bytes(column))
     elif column.dtype == pl.Boolean:
         data = np.zeros((len(column), PRIMITIVE_BYTES), np.uint8)
-        data[:, 0] = np.where(bools(column.fill_null(value=False)), 129, 0)  # -127 in the reference
+        data[:, 0] = np.where(to_bools(column.fill_null(value=False)), 129, 0)  # -127 in the reference
     elif column.dtype.is_float():
         bits = _double_bits(column)
         data = _big_endian(bits ^ (bits >> 31 | np.int64(-(2**63))))  # 31, not 63: as the reference shifts
@@ -139,7 +139,7 @@ def _hilbert_coordinates(column: pl.Series) -> Words:
         integers = pa.array(pc.trunc(column.to_arrow()).cast(pa.decimal128(38, 0)))
         coordinates = _rows_of_16_bytes(integers)[:, 8:].copy().view(">i8")[:, 0].astype(np.int64)
     elif column.dtype == pl.Boolean:
-        coordinates = np.where(bools(column.fill_null(value=False)), np.int64(_LARGEST), np.int64(0))
+        coordinates = np.where(to_bools(column.fill_null(value=False)), np.int64(_LARGEST), np.int64(0))
     elif column.dtype.is_float():
         coordinates = _double_bits(column)
     else:
@@ -160,9 +160,9 @@ def _hilbert_distances(point: list[Words]) -> Bytes:
             swapped = (first ^ axis) & below & ~inverts
             first ^= inverts & below | swapped
             if axis is not first:
-                axis ^= swapped  # noqa: PLW2901 # in place
+                axis ^= swapped  # in place  # noqa: PLW2901 # in place
     for before, axis in pairwise(point):
-        axis ^= before  # noqa: PLW2901 # in place
+        axis ^= before  # in place  # noqa: PLW2901 # in place
     flips = np.zeros_like(last)
     for shift in range(HILBERT_BITS - 1, 0, -1):
         flips ^= (np.uint64(0) - (last >> np.uint64(shift) & bit_one)) & ((bit_one << np.uint64(shift)) - bit_one)
@@ -187,7 +187,7 @@ def _align_right(column: pl.Series) -> Ints:
 
 def _to_int64(column: pl.Series) -> Ints:
     """Return the values as integers: numbers, days, milliseconds of the day or since 1970."""
-    integers = values(column).astype(np.int64)
+    integers = physical_values(column).astype(np.int64)
     if isinstance(column.dtype, pl.Datetime):
         return integers // {"ms": 1, "us": 1000, "ns": 1_000_000}[column.dtype.time_unit]
     return integers // 1_000_000 if column.dtype == pl.Time else integers
@@ -195,7 +195,7 @@ def _to_int64(column: pl.Series) -> Ints:
 
 def _double_bits(column: pl.Series) -> Ints:
     """Return what `Double.doubleToLongBits` returns: every NaN is the same."""
-    wide = values(column).astype(np.float64)
+    wide = physical_values(column).astype(np.float64)
     wide[np.isnan(wide)] = np.nan
     return wide.view(np.int64)
 
@@ -234,7 +234,7 @@ def _first_bytes(column: pl.Series, width: int) -> Bytes:
 
 
 def _null_mask(column: pl.Series) -> Bools:
-    return bools(column.is_null())
+    return to_bools(column.is_null())
 
 
 # ---- sort order ------------------------------------------------------------
@@ -349,7 +349,7 @@ def write_sort_order(ctx: TableContext) -> SortOrder | None:
 
 def sort_indices(columns: pl.DataFrame) -> NDArray[np.int64]:
     """Return the row indices in the order of the keys; equal keys stay in their order."""
-    return numpy_columns.order(columns, columns.columns)
+    return numpy_columns.key_order(columns, columns.columns)
 
 
 def assign_ranges(keys: pl.DataFrame, cuts: pl.DataFrame) -> NDArray[np.int64]:

@@ -29,8 +29,8 @@ import polars as pl
 from lakekit.columns import KIND, POSITION, cols
 from lakekit.errors import StorageFailed
 from lakekit.lsm import merge, numpy_columns as keyed, row_versions
-from lakekit.lsm.numpy_columns import is_whole, values
-from lakekit.runtime import lock
+from lakekit.lsm.numpy_columns import is_whole, physical_values
+from lakekit.runtime import new_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,13 +48,15 @@ def merge_for_flush(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
     """
     rule = _with_ascending_sequence(rule)
     if not merge.selects_rows(rule):
-        return sort_by_key(merge.merge(section, rule, keep_deletes=True).select(cols(section.columns)), rule.key)
+        return sort_by_key(
+            merge.merge(section, rule, keep_deletes=True).select(cols(section.columns)), rule.key_columns
+        )
     # sorted first, so that equal keys are neighbours; rows of one key keep their order, the newest last
-    placed = sort_by_key(section, rule.key)
-    if not rule.merges_lone and _keys_are_distinct(placed, rule.key):
+    placed = sort_by_key(section, rule.key_columns)
+    if not rule.merges_single_versions and _keys_are_distinct(placed, rule.key_columns):
         return placed
     mask = merge.winner_mask(
-        placed[list(dict.fromkeys((*rule.key, *rule.sequence_fields, KIND)))], rule, keep_deletes=True
+        placed[list(dict.fromkeys((*rule.key_columns, *rule.sequence_fields, KIND)))], rule, keep_deletes=True
     )
     return placed if mask.all() else placed.filter(pl.Series(mask))
 
@@ -65,7 +67,9 @@ def _keys_are_distinct(placed: pl.DataFrame, key: Sequence[str]) -> bool:
         return True
     columns = [placed.get_column(name) for name in key]
     differ = np.zeros(placed.height - 1, bool)
-    for numbers in (values(column) for column in columns if is_whole(column.dtype) and not column.null_count()):
+    for numbers in (
+        physical_values(column) for column in columns if is_whole(column.dtype) and not column.null_count()
+    ):
         differ |= numbers[1:] != numbers[:-1]
     return bool(differ.all())
 
@@ -75,20 +79,20 @@ def sort_versions(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
     rule = _with_ascending_sequence(rule)
     return sort_by_key(
         section[np.lexsort(row_versions.version_ranks(section, rule)[::-1])] if rule.sequence_fields else section,
-        rule.key,
+        rule.key_columns,
     )
 
 
 def _with_ascending_sequence(rule: MergeSpec) -> MergeSpec:
     """Return the rule with ascending fields: as in the reference, `sort-order` applies from level 0 on."""
-    return replace(rule, descending=False) if rule.descending else rule
+    return replace(rule, is_descending=False) if rule.is_descending else rule
 
 
 def sort_by_key(frame: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
     """Return the rows in the order of their keys; rows of one key stay in their order."""
     # of one row Polars makes a scalar, and refuses sums of the reference that exceed the precision of their DECIMAL;
     # in one chunk first, as Polars gathers from several chunks five times as slowly
-    return frame if frame.height < 2 else frame.rechunk()[keyed.order(frame, key)]
+    return frame if frame.height < 2 else frame.rechunk()[keyed.key_order(frame, key)]
 
 
 # ---- write buffer ------------------------------------------------------------
@@ -114,7 +118,7 @@ class SpillFile:
     live_bytes: int = 0
     _file: BinaryIO | None = None
     _end_offset: int = 0
-    _lock: AbstractContextManager[bool] = field(default_factory=lock)
+    _lock: AbstractContextManager[bool] = field(default_factory=new_lock)
 
     def append(self, frame: pl.DataFrame) -> tuple[int, int]:
         """Append rows; return their offset and length. Raises `StorageFailed`."""

@@ -46,7 +46,7 @@ DRIVER_PREFIX = "jdbc."
 
 
 def _option(key: str, kind: str, read: Any, default: str | None) -> Option:
-    return Option(key=key, type=kind, read=read, default=default, words="")
+    return Option(key=key, type=kind, parse=read, default=default, description="")
 
 
 _OPTIONS = {
@@ -83,7 +83,7 @@ class CatalogOptions:
     def of(self, key: str) -> Any:
         """Return the value of an option, or its default. Raises `InvalidOption`."""
         option = _OPTIONS[key]
-        return option.value(self.options[key]) if key in self.options else option.default_value
+        return option.parse_value(self.options[key]) if key in self.options else option.default_value
 
     @property
     def lock_enabled(self) -> bool:
@@ -130,7 +130,7 @@ def options_to_texts(options: Mapping[Any, Any] | None) -> dict[str, str]:
             )
         result[key] = str(value).lower() if isinstance(value, bool) else str(value)
         if key in _OPTIONS:
-            _OPTIONS[key].value(result[key])
+            _OPTIONS[key].parse_value(result[key])
     named_locations({ALLOWED_LOCATIONS: result.get(ALLOWED_LOCATIONS)})
     return result
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakekit.errors import InvalidOption, TableNotFound
-from lakekit.model.table_paths import is_plain
+from lakekit.model.table_paths import is_plain_name
 
 SYSTEM = "sys"
 """The database of the catalog's own tables."""
@@ -41,7 +41,7 @@ def is_database_name(name: str) -> bool:
 
     The text may come from a caller, a folder or a metastore.
     """
-    return is_plain(name) and "." not in name
+    return is_plain_name(name) and "." not in name
 
 
 def is_table_name(name: str) -> bool:
@@ -49,7 +49,7 @@ def is_table_name(name: str) -> bool:
 
     The text may come from a caller, a folder or a metastore.
     """
-    return is_plain(name) and "." not in name and "$" not in name
+    return is_plain_name(name) and "." not in name and "$" not in name
 
 
 def parse(text: str) -> Identifier:
@@ -139,7 +139,7 @@ def database(text: str) -> str:
             key="name",
             value=text,
         )
-    if not is_plain(text) or "." in text or "$" in text or text != text.strip():
+    if not is_plain_name(text) or "." in text or "$" in text or text != text.strip():
         raise InvalidOption(
             f"{text[:200]!a} is no name of a database: dots, dollars, slashes, control characters and blanks at its "
             "ends are not for names",

@@ -223,7 +223,7 @@ def holds_table(storage: Storage, directory: str) -> bool:
 
     See `TablePaths.hidden`.
     """
-    layouts = (TablePaths(root=directory), TablePaths(root=directory, hidden=True))
+    layouts = (TablePaths(root=directory), TablePaths(root=directory, is_hidden=True))
     own = confine(storage, directory)
     try:
         return any(
@@ -323,11 +323,11 @@ def delete_table_files(table_location: TableLocation, within: Sequence[str]) -> 
         *(entry.path for entry in (own.list(layout.branches_dir) if has_branches else ()) if entry.is_dir),
     ]
     roots = [f"{top}/{kind}" for top in tops for kind in ("snapshot", "tag", "changelog")]
-    protocol.remove(
+    protocol.remove_folder(
         own,
         layout.root,
         first=roots,
-        last=(layout.branches_dir, layout.schema_dir, replace(layout, hidden=True).schema_dir),
+        last=(layout.branches_dir, layout.schema_dir, replace(layout, is_hidden=True).schema_dir),
     )
     if outside:
         warn_user(
@@ -348,7 +348,7 @@ def move_table_folder(table_location: TableLocation, target: str, within: Sequen
     """
     outermost = [folder for folder in within if not any(is_below(folder, other) for other in within)]
     storage, root = confine(table_location.storage, *outermost), table_location.paths.root
-    if protocol.is_there(storage, target):
+    if protocol.entry_exists(storage, target):
         raise StorageFailed(f'"{target}" is there already, though no table is; move it away first', path=target)
     led = protocol.link_target(storage, root)
     if led is not None and not led.startswith("/") and root.rpartition("/")[0] != target.rpartition("/")[0]:
@@ -357,7 +357,7 @@ def move_table_folder(table_location: TableLocation, target: str, within: Sequen
             "path first",
             path=root,
         )
-    protocol.move(storage, root, target)
+    protocol.move_folder(storage, root, target)
 
 
 def _external_paths(table_location: TableLocation) -> list[str]:
@@ -369,7 +369,7 @@ def _external_paths(table_location: TableLocation) -> list[str]:
             for name in refs.list_branch_names(table_location)
         ]
         for branch_location in locations:
-            for schema in schemas.all(branch_location):
+            for schema in schemas.read_all(branch_location):
                 external |= {
                     path.strip()
                     for path in schema.options.get("data-file.external-paths", "").split(",")

@@ -82,7 +82,7 @@ def migrate(
 ) -> None:
     """Make a table of the files of a source.
 
-    Raises what `format_table.foreign_files.source`, `format.foreign_file.read_foreign_schema`,
+    Raises what `format_table.foreign_files.list_source`, `format.foreign_file.read_foreign_schema`,
     `format_table.foreign_files`
     and `maintenance.migrate` raise.
     """
@@ -93,7 +93,7 @@ def migrate(
 
     def take(target: TableLocation) -> TableSchema:
         table_schemas = _build_schemas(catalog, target, foreign, request)
-        return maintenance.migrate.migrate(
+        return maintenance.migrate.create_migrated_table(
             foreign.source.storage,
             _build_migrated_files(foreign, table_schemas),
             table_schemas,
@@ -142,12 +142,12 @@ def _read_source(catalog: CatalogCore, source: str | PathLike | Table, request: 
         storage = storages.confine(catalog.storage, root)
     else:
         storage, root = storages.open(text, catalog.storage_options if own is None else own)
-    files = foreign_files.source(storage, root)
+    files = foreign_files.list_source(storage, root)
     paths, file_schemas = [file.path for file in files.files], _read_file_schemas(files)
     typed = foreign_files.merge_schemas(paths, file_schemas, files.keys)
     types = {name: to_paimon_type(t, name).as_nullable() for name, t in request.partition_types.items()}
     keys = foreign_files.partition_fields(files.keys, [file.texts for file in files.files], paths, file_schemas, types)
-    values = tuple(foreign_files.values(file.path, file.texts, keys) for file in files.files)
+    values = tuple(foreign_files.parse_partition_values(file.path, file.texts, keys) for file in files.files)
     return _ForeignTable(
         source=files, file_schemas=file_schemas, merged_schema=typed, fields=(*typed.fields, *keys), values=values
     )
@@ -160,8 +160,8 @@ def _read_format_table(table: Table, request: MigrateRequest) -> _ForeignTable:
             feature="procedure.migrate_table",
         )
     ctx = table.facts()
-    if scan.format_of(ctx) not in scan.COLUMNAR:
-        form = scan.format_of(ctx)
+    if scan.table_format(ctx) not in scan.COLUMNAR_FORMATS:
+        form = scan.table_format(ctx)
         msg = (
             f"{table.name} is a format table of {form} files, which are not taken over as they lie. Append its rows: "
             "t.append(f.scan())"
@@ -197,7 +197,7 @@ def _list_source_files(ctx: TableContext) -> tuple[ForeignSource, tuple[tuple[ob
         for file in entries
         if file.size_bytes
     ]
-    format_name = scan.format_of(ctx)
+    format_name = scan.table_format(ctx)
     row_files = tuple(
         ForeignFile(path=file.path, size_bytes=file.size_bytes, format_name=format_name) for _, file in pairs
     )
@@ -228,7 +228,7 @@ def _read_file_schemas(source: ForeignSource) -> tuple[ForeignFileSchema, ...]:
 def _build_schemas(
     catalog: CatalogCore, target: TableLocation, foreign: _ForeignTable, request: MigrateRequest
 ) -> list[TableSchema]:
-    """Return the schemas of the table: one for each set of differing file types, then its own."""
+    """Return one schema for each set of differing file types, then the table's own schema."""
     formats = [item.format_name for item in foreign.source.files]
     common = max(sorted(set(formats)), key=formats.count, default="parquet")
     defaults = catalog._settings().table_defaults  # noqa: SLF001 - of the same house

@@ -163,7 +163,10 @@ def clone(source: TableContext, metastore: Metastore, to: str, at: int | str | d
     name = identifier.new_table(to, "createTable")
     check_name_is_free(metastore, name, f"{source.name} was not copied")
     create_and_register(
-        metastore, name, lambda target: maintenance.atomic_create.clone(source, target, at), f"{source.name} was copied"
+        metastore,
+        name,
+        lambda target: maintenance.atomic_create.clone_table_files(source, target, at),
+        f"{source.name} was copied",
     )
 
 
@@ -351,7 +354,7 @@ def table_row(table: Table, database: str, name: str, *, details: bool) -> tuple
         live = manifest_reader.read_live_entries(ctx, snapshot)
     except LakekitError as broken:
         return database, name, kind, None, None, None, None, broken.message
-    size_bytes = int(live.numbers("file_size").sum())
+    size_bytes = int(live.integers("file_size").sum())
     return database, name, kind, snapshot.id, snapshot.total_record_count, len(live), size_bytes, None
 
 

@@ -19,7 +19,7 @@ from lakekit import parallel
 from lakekit.catalog.identifier import SYSTEM
 from lakekit.columns import cols
 from lakekit.errors import InvalidOption, LakekitError, TableNotFound
-from lakekit.options.option import read_long, shown_options
+from lakekit.options.option import hide_secrets, read_long
 from lakekit.options.redaction import redact_uri
 from lakekit.read.table_scan import context_of
 from lakekit.system_tables import metadata_tables, snapshot_tables
@@ -140,7 +140,7 @@ def catalog_options(catalog: TableCatalog) -> pl.DataFrame:
         **uri,
     }
     return pl.DataFrame(
-        sorted(shown_options(options).items()), schema={"key": pl.String, "value": pl.String}, orient="row"
+        sorted(hide_secrets(options).items()), schema={"key": pl.String, "value": pl.String}, orient="row"
     )
 
 

@@ -114,7 +114,7 @@ def card_facts(table: Table, at: int | str | None) -> list[tuple[str, object]]:
 def show_snapshots(table: Table, out: Output) -> None:
     """Print the snapshots as a line of marks (to a terminal), and as rows."""
     if out.format == "table":
-        out.lines(timeline.timeline_text(history.history(table), width=out.width) + "\n")
+        out.lines(timeline.timeline_text(history.read_history(table), width=out.width) + "\n")
     out.frame(table.snapshots())
 
 
@@ -123,7 +123,7 @@ def show_manifests(table: Table, out: Output, at: int | str | None = None) -> No
     if out.format == "table":
         out.lines(
             manifests.tree_text(
-                manifest_tree.tree(table, history.id_of(table, at)),
+                manifest_tree.build_tree(table, history.to_snapshot_id(table, at)),
                 width=out.width,
                 first=out.limit or manifests.FIRST_ROWS,
             )
@@ -149,7 +149,7 @@ def show_levels(table: Table, out: Output, at: int | str | None = None, buckets:
     every = picture.list_buckets(files)
     limit = buckets or out.limit or 20
     for location in every[:limit]:
-        state = picture.state_of(None, files, None, location, is_append=is_append)
+        state = picture.bucket_state(None, files, None, location, is_append=is_append)
         named = f"{humanize.format_cell(location.partition)} · " if table.partition_keys else ""
         part = files.filter((pl.col("partition") == location.partition) & (pl.col("bucket") == location.bucket))
         out.lines(
@@ -164,7 +164,7 @@ def show_levels(table: Table, out: Output, at: int | str | None = None, buckets:
 def plan(args: argparse.Namespace, out: Output) -> None:
     """Run `lakekit plan PATH --where …`."""
     table = _open(args)
-    explained = table.explain(history.condition(table, args.where or ""), at=_requested_position(args))
+    explained = table.explain(history.parse_condition_text(table, args.where or ""), at=_requested_position(args))
     if out.format == "table":
         out.lines(str(explained))
     else:
@@ -199,7 +199,7 @@ def browse(args: argparse.Namespace, _: Output) -> None:
     """Run `lakekit browse PATH -o page.html`."""
     table = _open(args)
     target = args.output or f"{table.name.rpartition('/')[2]}.html"
-    size_bytes = html_page.save(table, target, snapshots=args.snapshots or html_page.SNAPSHOTS)
+    size_bytes = html_page.save_page(table, target, snapshots=args.snapshots or html_page.MAX_SNAPSHOTS)
     print(f"{humanize.escape_controls(target)}: {humanize.format_size(size_bytes)}, one file, opens in any browser")
 
 

@@ -292,10 +292,7 @@ def item_type(node: AvroNode) -> AvroNode:
 
 
 def fixed_width(node: AvroNode) -> int:
-    """Return how many bytes each value takes, when that is the same for all of them; else 0.
-
-    Booleans count as 0, because their values are checked one by one.
-    """
+    """Return how many bytes every value takes; 0 if values differ in length."""
     if node.kind in {"float", "double", "fixed"}:
         return node.min_bytes
     if node.kind != "record":

@@ -32,7 +32,7 @@ from lakekit.codec.binary_value import BoundedSlice, header_width, is_compact
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import Corrupt, LimitExceeded
 from lakekit.types import BINARIES, STRINGS, TIMESTAMPS
-from lakekit.types.arrow import array_of, timestamp_unit, to_arrow, to_contiguous, values_of
+from lakekit.types.arrow import timestamp_unit, to_arrow, to_arrow_array, to_contiguous, to_internal_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -292,7 +292,7 @@ def _decode_nested(rows: _RowBytes, at: NDArray[np.int64], ok: NDArray[np.bool_]
         start = int(rows.starts[i])
         space = binary_value.BoundedSlice(data, start, start + int(rows.lengths[i]), rows.path)
         values[i] = binary_value.read_slot(space, int(at[i]), t, name)
-    return array_of(values, t)
+    return to_arrow_array(values, t)
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------
@@ -473,7 +473,7 @@ def _encode_decimal(
 
 
 def _encode_nested(column: pa.Array, t: DataType) -> tuple[NDArray[np.uint64], _VariablePart | None]:
-    values = values_of(column, t)  # nested keys are rare
+    values = to_internal_values(column, t)  # nested keys are rare
     bodies = [b"" if value is None else binary_value.encode_part(value, t) for value in values]
     lengths = np.fromiter(map(len, bodies), np.int64, len(bodies))
     ends = np.cumsum(lengths)

@@ -54,8 +54,8 @@ class Delta:
     @cached_property
     def entries(self) -> ManifestEntries:
         """Return all entries as columns."""
-        rows = columns_of.of_rows(self.message_rows) if self.message_rows else columns_of.empty()
-        return rows if self.stored_entries is None else columns_of.concat([self.stored_entries, rows])
+        rows = columns_of.entries_of_rows(self.message_rows) if self.message_rows else columns_of.empty_entries()
+        return rows if self.stored_entries is None else columns_of.concat_entries([self.stored_entries, rows])
 
     @cached_property
     def partitions(self) -> frozenset[bytes]:
@@ -81,8 +81,8 @@ class Delta:
 
         total = sum(amount(row[4]) for row in self.message_rows if row[0] == kind)
         if self.stored_entries is not None:
-            mask = self.stored_entries.numbers("kind") == kind
-            total += int(mask.sum() if column is None else self.stored_entries.numbers(column)[mask].sum())
+            mask = self.stored_entries.integers("kind") == kind
+            total += int(mask.sum() if column is None else self.stored_entries.integers(column)[mask].sum())
         return total
 
 
@@ -178,7 +178,7 @@ class _EntryCollector:
 
 
 def total_buckets(ctx: TableContext, message: CommitMessage) -> int:
-    """Return the number of buckets of the message's partition: its own number, else the table's."""
+    """Return the number of buckets of the message's partition, by default the table's number."""
     if message.total_buckets is not None:
         return message.total_buckets
     return POSTPONE_BUCKET if message.bucket == POSTPONE_BUCKET else ctx.options.bucket

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from operator import index
 from typing import TYPE_CHECKING, Any
 
-from lakekit.commit import abort, changes as gathered, contention, overwrite as overwrites, try_commit
+from lakekit.commit import abort, changes as gathered, commit_history, contention, overwrite as overwrites, try_commit
 from lakekit.commit.changes import EMPTY_DELTA, Commit, CommitChanges, Delta
 from lakekit.commit.manifest_writer import UncommittedFiles
 from lakekit.commit.try_commit import CommitRequest, CommitStep, CommittedSnapshot
@@ -137,10 +137,12 @@ def commit_changes(
     check_append = validation.append_conflicts
     steps = _plan_steps(request, messages, overwrite, check_append=check_append, ignore_empty=ignore_empty)
     earlier = (
-        None if is_new_user or not steps else abort.find_commit_snapshots(ctx, commit_user, request.identifier, latest)
+        None
+        if is_new_user or not steps
+        else commit_history.find_earlier_commit(ctx, commit_user, request.identifier, latest)
     )
     if earlier is not None:
-        return _resume_commit(request, steps, messages, earlier, latest)
+        return _resume_commit(request, steps, messages, earlier.snapshots, latest)
     if check_append or validation.missing_files:
         abort.check_files_exist(ctx, messages)
     if validation.committed_files:
@@ -179,19 +181,16 @@ def _make_request(
 
 def _read_newest(ctx: TableContext) -> Snapshot | None:
     contention.wait_before_commit(ctx)
-    return snapshots.latest_from_known(ctx)
+    return snapshots.search_latest(ctx)
 
 
 def find_commit(ctx: TableContext, *, commit_user: str, identifier: int) -> Commit | None:
-    """Return the commit of a user and identifier if it exists already, else None.
-
-    For callers that would otherwise write the rows first. Raises as `commit_changes` does.
-    """
+    """Return the commit of a user and identifier; None if it does not exist."""
     request = _make_request(ctx, commit_user, identifier)
-    earlier = abort.find_commit_snapshots(ctx, commit_user, request.identifier, snapshots.latest_from_known(ctx))
+    earlier = commit_history.find_earlier_commit(ctx, commit_user, request.identifier, snapshots.search_latest(ctx))
     if earlier is None:
         return None
-    return build_result(request, _load_committed(ctx, earlier))
+    return build_result(request, _load_committed(ctx, earlier.snapshots))
 
 
 def _commit_step(
@@ -203,7 +202,7 @@ def _commit_step(
     finally:
         if draft.is_outcome_unknown:
             abort.mark_outcome_unknown(request.ctx, messages)
-    abort.cache_latest(request.ctx, request.commit_user, committed.snapshot, committed.snapshot)
+    commit_history.cache_latest(request.ctx, request.commit_user, committed.snapshot, committed.snapshot)
     return committed
 
 
@@ -260,7 +259,7 @@ def _resume_commit(
 ) -> Commit:
     """Return an existing commit; commit its compaction now if cut off and if it still fits (ENGINE 5.7)."""
     committed = _load_committed(request.ctx, earlier)
-    own = None if latest is None else abort.latest_of_user(request.ctx, request.commit_user, latest)
+    own = None if latest is None else commit_history.latest_of_user(request.ctx, request.commit_user, latest)
     is_last = bool(earlier) and own is not None and own.id == earlier[-1].id
     if is_last and earlier[-1].commit_kind != "COMPACT" and steps[-1].changes.kind == "COMPACT":
         with suppress(LakekitError) if len(steps) > 1 else nullcontext():

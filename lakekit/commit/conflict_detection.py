@@ -28,9 +28,9 @@ import pyarrow.compute as pc
 
 from lakekit.bucket import restore
 from lakekit.codec.binary_row import decode_columns
-from lakekit.commit import abort, manifest_writer
+from lakekit.commit import commit_history, manifest_writer
 from lakekit.errors import Conflict, Corrupt
-from lakekit.lsm.sorted_runs import sections
+from lakekit.lsm.sorted_runs import build_sections
 from lakekit.metadata import manifest_reader, snapshots
 from lakekit.model import manifest_entries as columns_of
 from lakekit.model.index_manifest import DELETE as INDEX_DELETE, DELETION_VECTORS
@@ -99,22 +99,22 @@ def check_conflicts(
     base, delta = base.select(CHECKED_COLUMNS), delta.select(CHECKED_COLUMNS)
     if not overwrites:
         check_bucket_counts(base, delta, parties)
-    codes = columns_of.identities(delta)
+    codes = columns_of.identity_codes(delta)
     if _has_repeats(delta, codes):
         raise _conflict("File deletion conflicts: the commit adds or deletes a file twice", delta, parties)
     try:
-        merged_delta = columns_of.merge([delta], codes)
+        merged_delta = columns_of.merge_entries([delta], codes)
     except Corrupt:
         raise _conflict("File deletion conflicts: the commit adds a file that it deletes", delta, parties) from None
     try:
-        after = columns_of.merge([base, merged_delta])
+        after = columns_of.merge_entries([base, merged_delta])
     except Corrupt:
         raise _conflict(
             "File deletion conflicts: the commit adds files that are there already",
             _select_shared(delta, base),
             parties,
         ) from None
-    missing = after.filter(after.numbers("kind") == DELETE)
+    missing = after.filter(after.integers("kind") == DELETE)
     if len(missing):
         _check_expired(missing, parties)
         raise _conflict("File deletion conflicts: the commit deletes files that are no longer live", missing, parties)
@@ -138,20 +138,20 @@ def _check_expired(missing: ManifestEntries, parties: ConflictUsers) -> None:
 
 def _has_repeats(delta: ManifestEntries, codes: NDArray[np.int64]) -> bool:
     """Return whether a file (equal `codes`) is added, or deleted, twice in a row."""
-    kinds = delta.numbers("kind")
+    kinds = delta.integers("kind")
     order = np.argsort(codes, kind="stable")
     return bool(((codes[order][1:] == codes[order][:-1]) & (kinds[order][1:] == kinds[order][:-1])).any())
 
 
 def check_bucket_counts(base: ManifestEntries, delta: ManifestEntries, parties: ConflictUsers) -> None:
     """Check 1. Numbers below 1 (dynamic, unaware, postponed) are ignored."""
-    both = columns_of.concat([base, delta.filter(delta.numbers("kind") == ADD)]).select(
+    both = columns_of.concat_entries([base, delta.filter(delta.integers("kind") == ADD)]).select(
         ("partition", "total_buckets", "file_name")
     )
-    counted = both.filter(both.numbers("total_buckets") > 0)
+    counted = both.filter(both.integers("total_buckets") > 0)
     if not len(counted):
         return
-    totals = counted.numbers("total_buckets")
+    totals = counted.integers("total_buckets")
     groups = counted.column("partition").dictionary_encode().indices.to_numpy()
     order = np.lexsort((np.arange(len(groups)), groups))
     differs = (groups[order][1:] == groups[order][:-1]) & (totals[order][1:] != totals[order][:-1])
@@ -178,11 +178,11 @@ def check_key_ranges(
 
     `after` are the files that would be live.
     """
-    added = delta.filter((delta.numbers("kind") == ADD) & (delta.numbers("level") > 0))
+    added = delta.filter((delta.integers("kind") == ADD) & (delta.integers("level") > 0))
     if not len(added):
         return
-    leveled = after.filter(after.numbers("level") > 0)
-    combined = columns_of.concat([leveled.select(_RUN_COLUMNS), added.select(_RUN_COLUMNS)])
+    leveled = after.filter(after.integers("level") > 0)
+    combined = columns_of.concat_entries([leveled.select(_RUN_COLUMNS), added.select(_RUN_COLUMNS)])
     group = _run_numbers(combined)
     touched = np.isin(group[: len(leveled)], group[len(leveled) :])
     candidates, groups = leveled.filter(touched), group[: len(leveled)][touched]
@@ -192,7 +192,7 @@ def check_key_ranges(
     if not len(rows):
         return
     zeros = np.zeros(len(rows), np.int64)
-    key_sections = sections(
+    key_sections = build_sections(
         [column.take(rows) for column in low],
         [column.take(rows) for column in high],
         levels=zeros,
@@ -214,7 +214,7 @@ def _run_numbers(entries: ManifestEntries) -> np.ndarray[tuple[int], np.dtype[np
     """Return a number for each entry, equal where partition, bucket and level are equal."""
     codes = entries.column("partition").dictionary_encode().indices.to_numpy().astype(np.int64)
     for name in ("bucket", "level"):
-        values = entries.numbers(name).astype(np.int64)
+        values = entries.integers(name).astype(np.int64)
         codes = codes * (int(values.max()) - int(values.min()) + 1) + values - int(values.min())
     return np.unique(codes, return_inverse=True)[1].reshape(-1)
 
@@ -249,7 +249,7 @@ def check_deletion_vectors(
                 marked.add((entry.partition, range_.file_name))
     live_names = _names(base)
     # files that only move to another level keep their vectors
-    added = _names(delta.filter(delta.numbers("kind") == ADD))
+    added = _names(delta.filter(delta.integers("kind") == ADD))
     unknown = marked - live_names - added
     if unknown:
         raise Conflict(
@@ -258,7 +258,7 @@ def check_deletion_vectors(
             snapshot_id=parties.snapshot_id,
             files=tuple(sorted(name for _, name in unknown)),
         )
-    touched = marked | (_names(delta.filter(delta.numbers("kind") == DELETE)) - added)
+    touched = marked | (_names(delta.filter(delta.integers("kind") == DELETE)) - added)
     stale = [key for key in touched if live_vectors.get(key) != replaced_vectors.get(key)]
     if stale:
         raise Conflict(
@@ -382,7 +382,7 @@ def _valid_cached_counts(ctx: TableContext, latest: Snapshot) -> Mapping[bytes, 
         return {}
     replaced = any(
         snapshot is None or snapshot.commit_kind == "OVERWRITE"
-        for _, snapshot in abort.iter_since(ctx, cached.end.id, latest)
+        for _, snapshot in commit_history.iter_since(ctx, cached.end.id, latest)
     )
     return {} if replaced else cached.totals
 
@@ -399,7 +399,7 @@ def _search_bucket_counts(ctx: TableContext, latest: Snapshot, partitions: set[b
         ):
             continue
         entries = manifest_reader.read_entries(ctx, [file])
-        mask = (entries.numbers("kind") == ADD) & (entries.numbers("total_buckets") > 0)
+        mask = (entries.integers("kind") == ADD) & (entries.integers("total_buckets") > 0)
         matching = entries.filter(mask & mask_partitions(entries.column("partition"), missing))
         totals |= dict(
             zip(matching.column("partition").to_pylist(), matching.column("total_buckets").to_pylist(), strict=True)
@@ -424,8 +424,10 @@ def check_known_keys(ctx: TableContext, user: str, known_snapshot_id: int | None
     """
     if known_snapshot_id is None:
         return
-    own = abort.latest_of_user(ctx, user, latest)
-    for snapshot_id, other in abort.iter_since(ctx, max(known_snapshot_id, 0 if own is None else own.id), latest):
+    own = commit_history.latest_of_user(ctx, user, latest)
+    for snapshot_id, other in commit_history.iter_since(
+        ctx, max(known_snapshot_id, 0 if own is None else own.id), latest
+    ):
         if other is None or (other.commit_user != user and other.commit_kind in {"APPEND", "OVERWRITE"}):
             origin = "is gone" if other is None else f"is of {other.commit_user}"
             raise Conflict(

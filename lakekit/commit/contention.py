@@ -131,7 +131,7 @@ def _is_unknown_to(ctx: TableContext, after: Snapshot, own: Snapshot, changes: C
         return False
     delta = changes.delta.entries
     added, deleted = (
-        set(delta.filter(delta.numbers("kind") == kind).column("file_name").to_pylist()) for kind in (ADD, DELETE)
+        set(delta.filter(delta.integers("kind") == kind).column("file_name").to_pylist()) for kind in (ADD, DELETE)
     )
     if added:  # deleted again, they are named all the same
         return not added & _names(manifest_reader.read_entries(ctx, manifests))

@@ -42,7 +42,7 @@ from lakekit.model.data_file import Stats
 from lakekit.model.index_manifest import DELETE as INDEX_DELETE, DELETION_VECTORS, HASH
 from lakekit.model.manifest_entries import ADD, DELETE
 from lakekit.model.manifests import ManifestFileMeta
-from lakekit.model.partition import time_ms
+from lakekit.model.partition import partition_time_ms
 from lakekit.runtime import wall_clock_ms
 from lakekit.storage.atomic_write import write_together
 from lakekit.types import BINARIES
@@ -203,8 +203,10 @@ def is_partition_expired(ctx: TableContext, partition: bytes) -> bool:
     if any(value is None for value in (values if pattern is not None else values[:1])):
         return False
     types = [field.type for field in ctx.schema.partition_fields]
-    texts = partitions.text(values, types, default_name=options.partition_default_name)
-    time = time_ms(ctx.schema.partition_keys, texts, pattern=pattern, formatter=options.partition_timestamp_formatter)
+    texts = partitions.partition_texts(values, types, default_name=options.partition_default_name)
+    time = partition_time_ms(
+        ctx.schema.partition_keys, texts, pattern=pattern, formatter=options.partition_timestamp_formatter
+    )
     return time is not None and time < wall_clock_ms(ctx.runtime.now_ms()) - age
 
 
@@ -221,7 +223,7 @@ def write_manifest_list(draft: UncommittedFiles, files: Sequence[ManifestFileMet
     """Write a manifest list; return its name and size."""
     data = manifests.encode_list(files, **draft.encode_options)
     name = draft.add_file("manifest-list", data)
-    meta.remember_list(draft.ctx, name, files)
+    meta.cache_list(draft.ctx, name, files)
     return name, len(data)
 
 
@@ -234,7 +236,7 @@ def write_delta_manifests(draft: UncommittedFiles, delta: Delta) -> list[Manifes
     data = entry_files.encode_entry_rows(delta.message_rows, **draft.encode_options)
     kinds, partitions, buckets, _, files = zip(*delta.message_rows, strict=True)
     name = draft.add_file("manifest", data)
-    meta.remember_entries(draft.ctx, name, delta)
+    meta.cache_entries(draft.ctx, name, delta)
     levels, first = [file.level for file in files], [file.first_row_id for file in files]
     return [
         ManifestFileMeta(
@@ -270,7 +272,7 @@ def write_entry_manifests(draft: UncommittedFiles, entries: ManifestEntries) -> 
 
 def _write_manifest(draft: UncommittedFiles, data: bytes, entries: ManifestEntries) -> ManifestFileMeta:
     name = draft.add_file("manifest", data)
-    kinds, buckets, levels = entries.numbers("kind"), entries.numbers("bucket"), entries.numbers("level")
+    kinds, buckets, levels = entries.integers("kind"), entries.integers("bucket"), entries.integers("level")
     encoded = entries.column("partition").dictionary_encode()
     counts = np.bincount(encoded.indices.to_numpy(), minlength=len(encoded.dictionary))
     row_id_column = entries.column("first_row_id")
@@ -284,15 +286,15 @@ def _write_manifest(draft: UncommittedFiles, data: bytes, entries: ManifestEntri
         partition_stats=stats_of_partitions(
             dict(zip(encoded.dictionary.to_pylist(), counts.tolist(), strict=True)), draft.ctx.schema.partition_fields
         ),
-        schema_id=int(entries.numbers("schema_id").max()),
+        schema_id=int(entries.integers("schema_id").max()),
         min_bucket=int(buckets.min()),
         max_bucket=int(buckets.max()),
         min_level=int(levels.min()),
         max_level=int(levels.max()),
         min_row_id=int(first_row_ids.min()) if has_row_ids else None,
-        max_row_id=int((first_row_ids + entries.numbers("row_count")).max()) - 1 if has_row_ids else None,
+        max_row_id=int((first_row_ids + entries.integers("row_count")).max()) - 1 if has_row_ids else None,
     )
-    meta.remember_entries(draft.ctx, name, entries)
+    meta.cache_entries(draft.ctx, name, entries)
     return manifest
 
 
@@ -316,7 +318,7 @@ def _try_full_compaction(draft: UncommittedFiles, files: Sequence[ManifestFileMe
     if sum(file.size_bytes for file in candidates) < options.manifest_full_compaction_threshold_size_bytes:
         return None
     entries = meta.read_entries(draft.ctx, candidates)
-    deleted = entries.filter(entries.numbers("kind") == DELETE)
+    deleted = entries.filter(entries.integers("kind") == DELETE)
     chosen_names = {file.name for file in candidates}
     if len(deleted):
         fields = draft.ctx.schema.partition_fields
@@ -333,7 +335,7 @@ def _try_full_compaction(draft: UncommittedFiles, files: Sequence[ManifestFileMe
 
 
 def _names_any(entries: ManifestEntries, deleted: ManifestEntries) -> bool:
-    group = columns_of.identities(columns_of.concat([entries, deleted]))
+    group = columns_of.identity_codes(columns_of.concat_entries([entries, deleted]))
     return bool(np.isin(group[: len(entries)], group[len(entries) :]).any())
 
 
@@ -359,7 +361,7 @@ def _merge_group(draft: UncommittedFiles, group: list[ManifestFileMeta]) -> list
         copied = _copy_avro_records(draft, group)
         if copied is not None:
             return [copied]
-    return write_entry_manifests(draft, columns_of.merge([meta.read_entries(draft.ctx, group)]))
+    return write_entry_manifests(draft, columns_of.merge_entries([meta.read_entries(draft.ctx, group)]))
 
 
 def _copy_avro_records(draft: UncommittedFiles, group: list[ManifestFileMeta]) -> ManifestFileMeta | None:

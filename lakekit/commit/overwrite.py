@@ -22,7 +22,7 @@ from lakekit.commit.changes import EMPTY_DELTA
 from lakekit.commit.conflict_detection import mask_partitions
 from lakekit.data_file.paths import partition_spec
 from lakekit.errors import SchemaMismatch
-from lakekit.lsm.sorted_runs import sections
+from lakekit.lsm.sorted_runs import build_sections
 from lakekit.metadata import manifest_reader
 from lakekit.model import manifest_entries as columns_of
 from lakekit.model.index_manifest import DELETE as INDEX_DELETE
@@ -134,7 +134,7 @@ def resolve_overwrite(
         raise SchemaMismatch(
             f"rows of partition {values!r} do not belong to the partitions that are overwritten. Nothing was committed"
         )
-    deletions = columns_of.empty()
+    deletions = columns_of.empty_entries()
     index: list[IndexManifestEntry] = []
     if latest is not None:
         replaces_all = selection.specs is None and selection.rows is None and not selection.by_file
@@ -147,7 +147,7 @@ def resolve_overwrite(
             else lambda column: mask_partitions(column, filter(selection.is_replaced, column.unique().to_pylist())),
         )
         if ctx.options.bucket != POSTPONE_BUCKET:
-            live = live.filter(live.numbers("bucket") != POSTPONE_BUCKET)
+            live = live.filter(live.integers("bucket") != POSTPONE_BUCKET)
         deletions = live.as_kind(DELETE)
         if ctx.options.manifest_delete_file_drop_stats:
             deletions = deletions.without_value_stats()
@@ -189,7 +189,7 @@ def _overlapping_buckets(entries: ManifestEntries, key_types: Sequence[Any]) -> 
     numbering = {bucket_id: number for number, bucket_id in enumerate(dict.fromkeys(bucket_ids))}
     low, high = (decode_columns(entries.column(name), key_types) for name in ("min_key", "max_key"))
     zeros = np.zeros(len(entries), np.int64)
-    key_sections = sections(
+    key_sections = build_sections(
         low,
         high,
         levels=zeros,
@@ -197,5 +197,5 @@ def _overlapping_buckets(entries: ManifestEntries, key_types: Sequence[Any]) -> 
         max_sequence=zeros,
         buckets=np.array([numbering[bucket_id] for bucket_id in bucket_ids]),
     )
-    alone = set(key_sections.alone.tolist())
+    alone = set(key_sections.files_without_overlap.tolist())
     return {bucket_id for position, bucket_id in enumerate(bucket_ids) if position not in alone}

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lakekit.commit import abort, conflict_detection, contention, manifest_writer, overwrite as overwrites
+from lakekit.commit import commit_history, conflict_detection, contention, manifest_writer, overwrite as overwrites
 from lakekit.commit.changes import Delta
 from lakekit.commit.conflict_detection import ConflictUsers
 from lakekit.errors import CommitStateUnknown, Conflict, LakekitError, LimitExceeded, RetriesExhausted
@@ -148,7 +148,7 @@ def try_commit(
     with ExitStack() as turn:
         has_turn = _yield_turn(request, turn)
         if has_turn:
-            latest = snapshots.latest_from_known(request.ctx)
+            latest = snapshots.search_latest(request.ctx)
         while True:
             started_ms = runtime.elapsed_ms()
             prepared = _try_prepare(request, step, draft, reused, latest)
@@ -163,7 +163,7 @@ def try_commit(
                 _raise_retries_exhausted(request, retries)
                 has_turn = has_turn or _wait_for_retry(request, retries - 1, turn)
                 seen_id = 0 if latest is None else latest.id
-                latest = snapshots.latest_from_known(request.ctx, seen_id)
+                latest = snapshots.search_latest(request.ctx, seen_id)
                 own_snapshot = _find_own_snapshot(request, step.kind, seen_id, latest)
             except BaseException:
                 draft.discard()
@@ -260,8 +260,8 @@ def _write_index_manifest(
     after = manifest_writer.combine_index_entries(live, changes.index, by_bucket=draft.ctx.has_buckets)
     if after == list(live):
         return before
-    name = draft.add_file("index-manifest", index_manifest.encode(after, **draft.encode_options))
-    meta.remember_index(draft.ctx, name, after)
+    name = draft.add_file("index-manifest", index_manifest.encode_index_manifest(after, **draft.encode_options))
+    meta.cache_index(draft.ctx, name, after)
     return name
 
 
@@ -341,7 +341,7 @@ def _check_changes(
     discards_duplicates = changes.kind == "APPEND" and ctx.options.commit_discard_duplicate_files
     if latest is None:
         conflict_detection.check_conflicts(
-            columns_of.empty(), changes.delta.entries, parties, key_types=(), overwrites=overwrites_all
+            columns_of.empty_entries(), changes.delta.entries, parties, key_types=(), overwrites=overwrites_all
         )
         return changes
     _check_strict_mode(request, changes, latest)
@@ -378,8 +378,8 @@ def _read_touched_entries(ctx: TableContext, latest: Snapshot, changes: CommitCh
 
 
 def _drop_live_files(changes: CommitChanges, base: columns_of.ManifestEntries) -> CommitChanges:
-    both = columns_of.identities(
-        columns_of.concat([base, changes.delta.entries.select(conflict_detection.CHECKED_COLUMNS)])
+    both = columns_of.identity_codes(
+        columns_of.concat_entries([base, changes.delta.entries.select(conflict_detection.CHECKED_COLUMNS)])
     )
     fresh = ~np.isin(both[len(base) :], both[: len(base)])
     return (
@@ -402,8 +402,10 @@ def _check_strict_mode(request: CommitRequest, changes: CommitChanges, latest: S
     safe_id = request.ctx.options.commit_strict_mode_last_safe_snapshot
     if safe_id is None:
         return
-    own = abort.latest_of_user(request.ctx, request.commit_user, latest)
-    for snapshot_id, other in abort.iter_since(request.ctx, max(safe_id, 0 if own is None else own.id, 0), latest):
+    own = commit_history.latest_of_user(request.ctx, request.commit_user, latest)
+    for snapshot_id, other in commit_history.iter_since(
+        request.ctx, max(safe_id, 0 if own is None else own.id, 0), latest
+    ):
         if (
             other is None
             or other.commit_user == request.commit_user
@@ -412,7 +414,7 @@ def _check_strict_mode(request: CommitRequest, changes: CommitChanges, latest: S
             continue
         entries = meta.read_entries(request.ctx, meta.manifest_files(request.ctx, other, "delta"))
         if other.commit_kind == "APPEND":
-            entries = entries.filter(entries.numbers("bucket") >= 0)
+            entries = entries.filter(entries.integers("bucket") >= 0)
         elif other.commit_kind not in {"COMPACT", "OVERWRITE"}:
             continue
         shared = {*entries.column("partition").unique().to_pylist()} & changes.delta.partitions
@@ -494,7 +496,7 @@ def _make_state_unknown(request: CommitRequest, snapshot: Snapshot, cause: Lakek
 
 def _find_own_snapshot(request: CommitRequest, kind: str, seen_id: int, latest: Snapshot | None) -> Snapshot | None:
     """Return the snapshot above `seen_id` that this same commit made, or None."""
-    for _, snapshot in () if latest is None else abort.iter_since(request.ctx, seen_id, latest):
+    for _, snapshot in () if latest is None else commit_history.iter_since(request.ctx, seen_id, latest):
         if snapshot is not None and (snapshot.commit_user, snapshot.commit_identifier, snapshot.commit_kind) == (
             request.commit_user,
             request.identifier,
@@ -552,18 +554,18 @@ def _write_hints(ctx: TableContext, snapshot: Snapshot) -> None:
     with suppress(LakekitError):
         hinted_id = _read_latest_hint(ctx)
         if hinted_id is None or hinted_id < snapshot.id or not ctx.storage.exists(layout.snapshot(hinted_id)):
-            ctx.storage.put(layout.latest_hint, hint.encode(snapshot.id))
+            ctx.storage.put(layout.latest_hint, hint.encode_hint(snapshot.id))
         if snapshot.id == 1:
-            ctx.storage.put(layout.earliest_hint, hint.encode(1))
-        if not snapshots.remember_newest(ctx, snapshot):  # it expired between those calls: the hint may name it
+            ctx.storage.put(layout.earliest_hint, hint.encode_hint(1))
+        if not snapshots.cache_newest(ctx, snapshot):  # it expired between those calls: the hint may name it
             newest_id = snapshots.latest_id(ctx)
             if newest_id is not None:
-                ctx.storage.put(layout.latest_hint, hint.encode(newest_id))
+                ctx.storage.put(layout.latest_hint, hint.encode_hint(newest_id))
 
 
 def _read_latest_hint(ctx: TableContext) -> int | None:
     try:
-        return hint.decode(ctx.storage.read(ctx.paths.latest_hint, 0, 32))
+        return hint.decode_hint(ctx.storage.read(ctx.paths.latest_hint, 0, 32))
     except LakekitError:
         return None
 

@@ -31,11 +31,11 @@ from lakekit.codec import binary_row
 from lakekit.columns import col
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.file_index import container as index_container
-from lakekit.format.encoder import REALS, ColumnStats
+from lakekit.format.encoder import FLOAT_TYPES, ColumnStats
 from lakekit.model.data_file import Stats
 from lakekit.options.option import EMPTY, FrozenDict
 from lakekit.types import STRINGS, TIMESTAMPS, part
-from lakekit.types.arrow import instant, timestamp_unit
+from lakekit.types.arrow import instant_of_count, timestamp_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -96,7 +96,7 @@ class StatsCollector:
 
         False for real numbers, whose zero has two signs, for columns with nulls, and where a text is cut.
         """
-        if field.name not in self._columns or field.type.root in REALS:
+        if field.name not in self._columns or field.type.root in FLOAT_TYPES:
             return False
         low, high, nulls = self.column(field.name)
         return low is not None and not nulls and truncate_bounds(low, high, field.type, mode) == (low, high)
@@ -146,11 +146,11 @@ def _convert_bounds(stats: ColumnStats, t: DataType) -> tuple[Any, Any]:
     low, high = stats.low, stats.high
     if low is None or not stats.has_bounds:
         return None, None
-    if t.root in REALS:
+    if t.root in FLOAT_TYPES:
         return (-0.0 if low == 0 else low), (0.0 if high == 0 else high)
     if t.root in TIMESTAMPS:
         unit = timestamp_unit(t.precision)
-        return instant(low, unit), instant(high, unit)
+        return instant_of_count(low, unit), instant_of_count(high, unit)
     if t.root == "TIME":
         return low // 1_000_000, high // 1_000_000
     if t.root == "DECIMAL" and not (_fits(low, t) and _fits(high, t)):

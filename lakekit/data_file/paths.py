@@ -20,7 +20,7 @@ from lakekit.codec import binary_row
 from lakekit.errors import ColumnNotFound, Corrupt, SchemaMismatch
 from lakekit.model import partition as partitions
 from lakekit.model.data_file import EXTENSIONS
-from lakekit.predicate import literal
+from lakekit.predicate import to_internal_literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -67,11 +67,11 @@ def partition_spec(ctx: TableContext, spec: Mapping[str, Any]) -> dict[int, Any]
         t = fields[positions[name]].type
         try:
             if isinstance(value, str):
-                values[positions[name]] = partitions.parse(
+                values[positions[name]] = partitions.parse_partition(
                     [value], [t], default_name=ctx.options.partition_default_name
                 )[0]
                 continue
-            internal = None if value is None else literal(value, t)
+            internal = None if value is None else to_internal_literal(value, t)
         except Corrupt:  # a decoder's word for bytes of a table; this text is the caller's
             internal = None
         if value is not None and internal is None:
@@ -108,8 +108,8 @@ def _values(partition: bytes, types: tuple[DataType, ...]) -> tuple[object, ...]
 def _path(
     partition: bytes, names: tuple[str, ...], types: tuple[DataType, ...], default_name: str, legacy: bool
 ) -> str:
-    return partitions.path(
-        names, partitions.text(_values(partition, types), types, default_name=default_name, legacy=legacy)
+    return partitions.partition_path(
+        names, partitions.partition_texts(_values(partition, types), types, default_name=default_name, legacy=legacy)
     )
 
 

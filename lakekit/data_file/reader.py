@@ -365,7 +365,7 @@ def _scan(request: ScanRequest, group: SchemaGroup, row_index: tuple[str, int] |
 
 
 def _bytes_or_path(ctx: TableContext, read_bytes: Callable[[str], bytes] | None = None) -> Callable[[str], str | bytes]:
-    """Return a function that gives Arrow a file: its path where it is local, else its bytes."""
+    """Return a function that gives Arrow a local file by its path, and a remote file as its bytes."""
     storage = ctx.storage
 
     def read(path: str) -> str | bytes:
@@ -443,16 +443,16 @@ def footer_source(ctx: TableContext, file: DataFileMeta, path: str) -> str | byt
 def _row_count(ctx: TableContext, file: DataFileMeta, path: str) -> int:
     if ctx.storage.is_remote:
         tail = footer_source(ctx, file, path)
-        return parquet.row_count(tail, path)
+        return parquet.read_row_count(tail, path)
     read, end = ctx.storage.read, file.size_bytes - 8
     length = int.from_bytes(read(path, end, 4), "little")
     beginning = min(length, _SCHEMA_BYTES * (2 + len(ctx.schema.fields)))
     try:
-        return parquet_footer.row_count(read(path, end - length, beginning))
+        return parquet_footer.read_row_count(read(path, end - length, beginning))
     except Corrupt:
         pass  # longer names than expected, or damage
     try:
-        return parquet_footer.row_count(read(path, end - length, length))
+        return parquet_footer.read_row_count(read(path, end - length, length))
     except Corrupt as damaged:
         raise damaged.at(path) from None
 
@@ -541,8 +541,8 @@ def raise_file_damage(ctx: TableContext, paths: Sequence[str], error: BaseExcept
             raise external_reader.to_corrupt(path, error, "data") from error
     if paths and external_reader.is_of_machine(error):
         msg = f"{paths[0]}, or one of {len(paths)} files read with it, could not be read"
-        raise StorageFailed(f"{msg}: {external_reader.describe_refusal(error)}", path=paths[0]) from error
-    for path in paths if external_reader.may_be_of_file(error) else ():
+        raise StorageFailed(f"{msg}: {external_reader.describe_machine_error(error)}", path=paths[0]) from error
+    for path in paths if external_reader.may_be_file_damage(error) else ():
         _check_single_file(ctx, path, error)
 
 
@@ -565,7 +565,7 @@ def _check_single_file(ctx: TableContext, path: str, error: BaseException) -> No
     """Raise an error if that Parquet file alone cannot be read either."""
     if not path.endswith(".parquet"):
         return
-    mismatch = external_reader.other_type(error)
+    mismatch = external_reader.parse_type_mismatch(error)
     try:
         source = ctx.storage.polars(path)
         opening = {} if source is None else ctx.storage.polars_options()

@@ -63,7 +63,7 @@ def may_retract(
     `reads_remote`: read footers over a network too; else uncached files of level 0 there count as holding some.
     """
     mask: Mask = pc.fill_null(entries.column("delete_row_count"), -1).to_numpy()[rows] != 0
-    doubts = np.flatnonzero(~mask & (entries.numbers("level")[rows] == 0))
+    doubts = np.flatnonzero(~mask & (entries.integers("level")[rows] == 0))
     if len(doubts):
         doubtful = entries.select(_PATH_COLUMNS).take(rows[doubts])
         paths = data_file_paths(ctx, doubtful)
@@ -127,7 +127,7 @@ def _retracts_by_footer(ctx: TableContext, file: DataFileMeta, path: str) -> boo
     if file.format_name != "parquet":
         return True
     try:
-        bounds = parquet.bounds(footer_source(ctx, file, path), KIND)
+        bounds = parquet.integer_bounds(footer_source(ctx, file, path), KIND)
     except (LakekitError, pa.ArrowException, OSError, ValueError):
         return None
     return bounds is None or bounds not in _ADD_ONLY_RANGES

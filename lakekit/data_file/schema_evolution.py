@@ -232,7 +232,7 @@ def _is_aggregated(ctx: TableContext) -> bool:
 def may_lack_columns(
     ctx: TableContext, files: Sequence[DataFileMeta], paths: Sequence[str], fields: Sequence[Field]
 ) -> list[bool]:
-    """Return which of the files at `paths` may lack one of these partition columns, or hold it otherwise."""
+    """Return which of the files at `paths` may lack one of these partition columns or hold other values in it."""
     if _is_aggregated(ctx):
         return [True] * len(files)
     names_of: dict[int, tuple[str, ...]] = {}
@@ -305,7 +305,7 @@ def _fill_rows(rows: pl.Series, *, ctx: TableContext, field: Field, sources: Map
 def _parse_path_values(ctx: TableContext, field: Field, paths: Sequence[str]) -> pl.Series:
     texts = [_text(ctx, path, field.name) for path in paths]
     default_name = ctx.options.partition_default_name
-    values = [partitions.parse([text], [field.type], default_name=default_name) for text in texts]
+    values = [partitions.parse_partition([text], [field.type], default_name=default_name) for text in texts]
     rows = pa.array(
         [binary_row.with_arity(binary_row.encode(value, [field.type.as_nullable()]), 1) for value in values],
         pa.binary(),
@@ -317,4 +317,4 @@ def _parse_path_values(ctx: TableContext, field: Field, paths: Sequence[str]) ->
 def _text(ctx: TableContext, path: str, name: str) -> str:
     """Return the value of a partition column in the directory of a file, as text."""
     keys = ctx.schema.partition_keys
-    return partitions.unescape(path.split("/")[-2 - len(keys) + keys.index(name)].partition("=")[2])
+    return partitions.unescape_name(path.split("/")[-2 - len(keys) + keys.index(name)].partition("=")[2])

@@ -38,7 +38,15 @@ from lakekit.model.table_paths import ALLOWED_LOCATIONS
 from lakekit.options import table_options
 from lakekit.options.definitions import FIELD_OPTIONS, IGNORED_KEYS, SEQUENCE_GROUP
 from lakekit.options.features import check_supported
-from lakekit.options.table_options import BY_KEY, FIELD_KEYS, OLDER_KEYS, is_known, normalize_keys, own_key, spell
+from lakekit.options.table_options import (
+    BY_KEY,
+    FIELD_KEYS,
+    OLDER_KEYS,
+    current_key,
+    is_known,
+    normalize_keys,
+    to_option_text,
+)
 from lakekit.runtime import warn_user
 
 if TYPE_CHECKING:
@@ -366,7 +374,7 @@ def normalize_option(name: str, value: Any) -> tuple[str, str]:
     if not is_known(key):
         _warn_near(key)
         return key, _value_text(key, value)
-    text = spell(key, value)
+    text = to_option_text(key, value)
     option = _field_option(key)
     if (
         option == SEQUENCE_GROUP
@@ -386,7 +394,7 @@ def normalize_option(name: str, value: Any) -> tuple[str, str]:
 
 def _canonical_text(option: Option, text: str, key: str) -> str:
     """Return a choice as the reference, which takes no other, spells it; numbers and words without blanks."""
-    value = option.value(text, key)
+    value = option.parse_value(text, key)
     if option.type == "choice":
         return str(value)
     return text.strip() if option.type in _STRIPPED_TYPES else text
@@ -397,7 +405,7 @@ def normalize_key(name: str) -> str:
     if not isinstance(name, str):
         msg = f"an option's key is a text; found {type(name).__name__}"
         raise TypeError(msg)
-    key = own_key(name.strip())
+    key = current_key(name.strip())
     key = _FORMER_KEYS.get(key, key)
     if key.startswith(FIELD_OPTION_PREFIX) and key.endswith("." + SEQUENCE_GROUP):
         names = key[len(FIELD_OPTION_PREFIX) : -len(SEQUENCE_GROUP) - 1]
@@ -522,7 +530,7 @@ def _find_option(options: dict[str, str] | Any, key: str) -> str | None:
 def _value(key: str, text: str | None) -> Any:
     """Return the value of an option, its default where the text is None."""
     option = BY_KEY[key][1]
-    return option.default_value if text is None else option.value(text)
+    return option.default_value if text is None else option.parse_value(text)
 
 
 def _check_fixed(

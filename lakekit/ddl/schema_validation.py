@@ -130,7 +130,7 @@ def _orc_problem(t: DataType) -> str | None:
 
 
 _PREFIX, _DEFAULT = "fields", "default-aggregate-function"
-_FUNCTIONS = frozenset({*aggregates.names(), "primary-key", "first_not_null_value"})
+_FUNCTIONS = frozenset({*aggregates.function_names(), "primary-key", "first_not_null_value"})
 
 
 def check_field_options(schema: TableSchema, options: TableOptions) -> None:
@@ -219,7 +219,7 @@ def _check_functions(schema: TableSchema) -> None:
             raise InvalidOption(
                 f"Could not find any factory for identifier '{function}': column {name} has no such aggregate "
                 "function. Available: "
-                f"{', '.join(aggregates.names())}",
+                f"{', '.join(aggregates.function_names())}",
                 key=own,
                 value=function,
             )
@@ -536,7 +536,7 @@ def _find_write_problem(schema: TableSchema) -> LakekitError | None:
         merge_rule = merge.merge_spec_from_options(schema)
         for name in merge_rule.functions:
             try:
-                aggregates.check(merge_rule, [name])
+                aggregates.check_functions(merge_rule, [name])
             except InvalidOption as error:
                 return error
             except Unsupported:

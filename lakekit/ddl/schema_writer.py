@@ -20,7 +20,7 @@ from lakekit.ddl.schema_validation import check_reference_can_write, check_schem
 from lakekit.ddl.table_definition import check_default, define_table
 from lakekit.errors import Corrupt, InvalidOption, RetriesExhausted, SchemaMismatch, TableAlreadyExists, Unsupported
 from lakekit.metadata import schemas, snapshots, table_context
-from lakekit.model.table_paths import is_plain
+from lakekit.model.table_paths import is_plain_name
 from lakekit.model.table_schema import CURRENT_VERSION, TableSchema, assign_ids
 from lakekit.options.features import OBJECTS, check_supported
 from lakekit.options.option import FrozenDict
@@ -153,7 +153,7 @@ def plan_next_schema(location: TableLocation, changes: Sequence[TableChange]) ->
         return cached[0]
 
     def has_branch(name: str) -> bool:
-        return is_plain(name) and bool(schemas.ids(replace(location, paths=location.paths.on_branch(name))))
+        return is_plain_name(name) and bool(schemas.ids(replace(location, paths=location.paths.on_branch(name))))
 
     before = schemas.latest(location)
     schema = apply_changes(before, changes, has_snapshots=has_snapshots, time_ms=location.runtime.now_ms())

@@ -380,7 +380,7 @@ def check_default(t: DataType, text: object, column: str) -> None:
     shown = text[1:-1] if text.startswith("'") and text.endswith("'") else text
     if t.root in STRINGS:
         return
-    parse = text_casts.parser(t, column=column)
+    parse = text_casts.make_parser(t, column=column)
     if parse is None:
         raise SchemaMismatch(refused, column=column)
     try:

@@ -28,7 +28,7 @@ import numpy as np
 import polars as pl
 from pyroaring import BitMap
 
-from lakekit.columns import KIND, ROW, SEQUENCE, col, cols, internal, without_empty_chunks
+from lakekit.columns import KIND, ROW, SEQUENCE, col, cols, internal, run_expressions
 from lakekit.commit.overwrite import Overwrite
 from lakekit.dml.matching_rows import TargetRows
 from lakekit.dml.row_change import RowChange, RowChangeSpec, delete_files, delete_rows, write_deletion_vectors
@@ -111,7 +111,7 @@ def merge_applies_deletes(ctx: TableContext) -> bool:
     The option `ignore-delete` is not considered: `check_deletes` checks it.
     """
     rule = merge.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name)
-    removes = rule.remove_on_delete or bool(ctx.options.partial_update_remove_record_on_sequence_group)
+    removes = rule.removes_on_delete or bool(ctx.options.partial_update_remove_record_on_sequence_group)
     return rule.engine == "deduplicate" or (rule.engine in ("partial-update", "aggregation") and removes)
 
 
@@ -166,7 +166,7 @@ def assignments(
 
 def _value(name: str, value: object, ctx: TableContext, schema: Mapping[str, pl.DataType], *, argument: str) -> pl.Expr:
     if not isinstance(value, (pl.Expr, str)):
-        return pl.lit(input_frames.frame([{name: value}], ctx).get_column(name)).first()
+        return pl.lit(input_frames.dicts_to_frame([{name: value}], ctx).get_column(name)).first()
     if isinstance(value, str):
         value = translate_value(value, polars_type(ctx.schema.field(name).type), schema, ctx.name, argument)
     expr, _ = resolve_expression(value, schema, ctx.name, argument)
@@ -199,7 +199,7 @@ def check_update_survives_merge(old: pl.DataFrame, new: pl.DataFrame, names: Seq
     keys = list(dict.fromkeys((*ctx.schema.partition_keys, *ctx.schema.primary_keys)))
     own = cols(ctx.schema.names)
     both = pl.concat([_version(old.select(own), RowKind.INSERT, 0), _version(new.select(own), RowKind.UPDATE_AFTER, 1)])
-    merged = merge.merge(both, replace(rule, key=tuple(keys), lookup=False))
+    merged = merge.merge(both, replace(rule, key_columns=tuple(keys), needs_lookup=False))
     pairs = new.select(own).join(
         merged.select(own), on=cols(keys), how="left", nulls_equal=True, suffix=_MERGED_SUFFIX, maintain_order="left"
     )
@@ -343,7 +343,7 @@ def check_key_unchanged(old: pl.DataFrame, new: pl.DataFrame, ctx: TableContext)
 def apply_assignments(rows: pl.DataFrame, values: list[pl.Expr], ctx: TableContext) -> pl.DataFrame:
     """Return rows with new values, cast to the table's types. Raises `SchemaMismatch`, `ValueOutOfRange`."""
     with translate_compute_errors(ctx.name):
-        made = without_empty_chunks(rows).with_columns(values)
+        made = run_expressions(rows, lambda frame: frame.with_columns(values))
     return pl.concat(
         [
             row_conversion.empty_frame(ctx),

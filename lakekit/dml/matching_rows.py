@@ -66,10 +66,14 @@ def check_row_buckets(plan: Plan, expr: pl.Expr | None) -> None:
     fields = bucket_assigners.bucket_fields(ctx)
     if not hashing.supports_bucket_key(ctx.options.bucket_function_type, [field.type for field in fields]):
         return  # never written: the writers refuse the table by name
-    numbers = plan.entries.numbers("bucket")
+    numbers = plan.entries.integers("bucket")
     for number in np.unique(numbers[plan.selected]).tolist():  # scalar: one a bucket
         buckets = tuple(bucket for bucket in plan.merged_buckets if bucket.bucket == number)
-        _check_bucket(replace(plan, raw=plan.raw[numbers[plan.raw] == number], merged_buckets=buckets), expr, number)
+        _check_bucket(
+            replace(plan, raw_indices=plan.raw_indices[numbers[plan.raw_indices] == number], merged_buckets=buckets),
+            expr,
+            number,
+        )
 
 
 def _check_bucket(plan: Plan, expr: pl.Expr | None, number: int) -> None:
@@ -81,7 +85,7 @@ def _check_bucket(plan: Plan, expr: pl.Expr | None, number: int) -> None:
         translate_polars_errors(ctx, data_file_paths(ctx, plan.entries.take(plan.selected))),
     ):
         for batch in collect_batches(matching.select(cols([field.name for field in fields]))):
-            columns, types = bucket_assigners.key_columns(batch, fields)
+            columns, types = bucket_assigners.columns_to_arrow(batch, fields)
             right = hashing.assign_buckets(ctx.options.bucket_function_type, columns, types, ctx.options.bucket)
             if (right != number).any():
                 raise _misplaced_rows(ctx, plan, number, int(right[right != number][0]))
@@ -143,14 +147,14 @@ class TargetRows:
         plan = plans.plan_read(self.ctx, Position(snapshot=self.snapshot), condition)
         if self.part is not None:
             number, count = self.part
-            names = plan.entries.take(plan.raw).column("file_name").to_pylist()  # scalar: one a file
+            names = plan.entries.take(plan.raw_indices).column("file_name").to_pylist()  # scalar: one a file
             mine = [crc32(name.encode()) % count == number for name in names]
-            plan = replace(plan, raw=plan.raw[np.array(mine, bool)])
+            plan = replace(plan, raw_indices=plan.raw_indices[np.array(mine, bool)])
         if self.bucket_ids is None:
             return plan
-        raw = [at for at in plan.raw if bucket_id_at(plan.entries, int(at)) in self.bucket_ids]
+        raw = [at for at in plan.raw_indices if bucket_id_at(plan.entries, int(at)) in self.bucket_ids]
         merged = tuple(bucket for bucket in plan.merged_buckets if (bucket.partition, bucket.bucket) in self.bucket_ids)
-        return replace(plan, raw=np.array(raw, np.int64), merged_buckets=merged)
+        return replace(plan, raw_indices=np.array(raw, np.int64), merged_buckets=merged)
 
     def places(self, expr: pl.Expr | None) -> list[tuple[bytes, int]]:
         """Return the (partition, bucket) pairs that may hold rows which satisfy a condition."""
@@ -190,7 +194,7 @@ class TargetRows:
                 key="merge-engine",
                 value=engine,
             )
-        return FileRows.from_plan(plan, plan.raw)
+        return FileRows.from_plan(plan, plan.raw_indices)
 
     def _scan_filter(self, expr: pl.Expr) -> ScanFilter:
         schema = self.ctx.schema
@@ -228,10 +232,10 @@ def _may_retract(plan: Plan) -> bool:
     """
     if plan.spec is None:
         return False
-    unknown = np.asarray(pc.is_null(plan.entries.column("delete_row_count")))[plan.raw] & (
-        plan.entries.numbers("level")[plan.raw] > 0
+    unknown = np.asarray(pc.is_null(plan.entries.column("delete_row_count")))[plan.raw_indices] & (
+        plan.entries.integers("level")[plan.raw_indices] > 0
     )
-    return bool((row_kinds.may_retract(plan.ctx, plan.entries, plan.raw, reads_remote=True) & ~unknown).any())
+    return bool((row_kinds.may_retract(plan.ctx, plan.entries, plan.raw_indices, reads_remote=True) & ~unknown).any())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,7 +295,7 @@ class FileRows:
             self.paths,
             fields,
             deletions=self.deleted_positions,
-            row_masks=self.plan.hits if masked else None,
+            row_masks=self.plan.matching_positions if masked else None,
             row_index=ROW,
             snapshot_id=self._snapshot_id,
         )

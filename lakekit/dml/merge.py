@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 from pyroaring import BitMap
 
-from lakekit.columns import KIND, ROW, cols, internal, without_empty_chunks
+from lakekit.columns import KIND, ROW, cols, internal, run_expressions, without_empty_chunks
 from lakekit.dml.delete_update import (
     COMPUTED_VALUE_HINTS,
     apply_assignments,
@@ -231,9 +231,8 @@ class _MergeRun:
 
 def split_by_action(rows: pl.DataFrame, actions: Sequence[MergeAction]) -> list[tuple[MergeAction, pl.DataFrame]]:
     """Return the rows that each clause acts on, without those of no clause."""
-    return list(
-        _split_batch_by_action(_with_action_number(without_empty_chunks(rows).lazy(), actions).collect(), actions)
-    )
+    numbered = run_expressions(rows, lambda frame: _with_action_number(frame.lazy(), actions).collect())
+    return list(_split_batch_by_action(numbered, actions))
 
 
 def _with_action_number(rows: pl.LazyFrame, actions: Sequence[MergeAction]) -> pl.LazyFrame:

@@ -295,7 +295,7 @@ class _MergeColumns:
         return {**self.target, **self.source}
 
     def match_condition(self, on: Sequence[str] | pl.Expr | str) -> pl.Expr:
-        """Return the condition under which two rows match: equal columns, or a given condition."""
+        """Return the condition under which two rows match: equal columns `on`, or the condition `on`."""
         if isinstance(on, str) and on in self.target and MERGE_SOURCE_PREFIX + on in self.source:
             on = [on]
         if isinstance(on, (str, pl.Expr)):

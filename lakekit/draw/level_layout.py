@@ -262,10 +262,7 @@ def build_axis(bounds: Iterable[Key]) -> KeyAxis:
 
 
 def key_sort_key(key: Key) -> tuple[Any, ...]:
-    """Return the sort key of a key: nulls first, then values as the format orders them.
-
-    Values of different kinds are grouped by kind, so that comparing them never fails.
-    """
+    """Return the sort key of a key, by which nulls come first and values follow as the format orders them."""
     return tuple(_order(value) for value in key)
 
 

@@ -248,7 +248,7 @@ def _group_files(states: Sequence[BucketState], places: AxisRanges, limit: int) 
 
 
 def _sort_files(level: int, files: list[LevelFile], places: AxisRanges) -> list[LevelFile]:
-    """Return files with neighbours beside each other: in level 0 as given, by age, elsewhere by key."""
+    """Return the files of a level so that neighbours are adjacent: level 0 by age, other levels by key."""
     return files if level == 0 else sorted(files, key=lambda file: (places[id(file)], file.name))
 
 
@@ -298,9 +298,9 @@ def _draw_state(
 
 
 def _lanes(places: AxisRanges, groups: Groups, *, stacked: bool) -> list[Groups]:
-    """Return the boxes by lane: one lane a box on level 0, else one lane, and more where files overlap.
+    """Return the boxes by lane.
 
-    Files of deeper levels overlap only in a damaged table.
+    On level 0 each box has a lane; other levels have one lane, and more where files overlap.
     """
     if stacked:
         return [[group] for group in groups]

@@ -171,7 +171,7 @@ def describe_filter(tree: ManifestTree) -> str:
 
 
 def format_entry_counts(fact: ManifestFact) -> str:
-    """Return `412 entries` where all add files, else `+3 -12`."""
+    """Return the number of entries, `412 entries`, or `+3 -12` if the manifest deletes files too."""
     return (
         f"+{format_count(fact.added_count)} -{format_count(fact.removed_count)}"
         if fact.removed_count

@@ -290,7 +290,7 @@ def _read_entries(
 
 
 def _may_hold(cursor: Cursor, wanted: set[Key]) -> bool:
-    """Return whether the remaining bytes contain one of those texts: mostly not, and nothing is decoded."""
+    """Return whether the remaining bytes may contain one of those texts, by a search without decoding."""
     left = memoryview(cursor.data)[cursor.tell : cursor.tell + cursor.remaining]
     return any(may_contain_length_prefixed(left, key) for key in wanted)
 

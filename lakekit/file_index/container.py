@@ -45,7 +45,7 @@ from lakekit.codec.binary_row import binary_buffers, expand_ranges, fixed_values
 from lakekit.codec.cursor import Cursor, encode_java_utf
 from lakekit.codec.hashing import float_bits
 from lakekit.errors import Corrupt, InvalidOption, Unsupported, ValueOutOfRange
-from lakekit.predicate import Leaf, literal
+from lakekit.predicate import Leaf, to_internal_literal
 from lakekit.types import BINARIES, STRINGS, TIMESTAMPS, Instant
 from lakekit.types.arrow import to_contiguous, to_unscaled
 
@@ -288,7 +288,7 @@ def distinct_keys(column: pa.Array | pa.ChunkedArray, t: DataType) -> DistinctKe
 
 
 def stored_bits(keys: NDArray[np.int64], t: DataType) -> NDArray[np.int64]:
-    """Return the stored form of integer keys: the bits of floats, else the key."""
+    """Return the stored form of integer keys, which is the key itself except for floats, stored as their bits."""
     return order_float_bits(keys, STORED_WIDTHS[t.root]) if t.root in ("FLOAT", "DOUBLE") else keys
 
 
@@ -339,7 +339,7 @@ def read_key(cursor: Cursor, t: DataType, field: str) -> Key:
 
 
 def convert_stored_bits(key: int, t: DataType) -> int:
-    """Return the stored form of an integer key, or the key of a stored form: the function is its own inverse."""
+    """Convert an integer key to its stored form, or a stored form to its key; the conversion is its own inverse."""
     return order_one_float(key, STORED_WIDTHS[t.root]) if t.root in ("FLOAT", "DOUBLE") else key
 
 
@@ -441,7 +441,7 @@ def equal_keys(value: object, t: DataType) -> tuple[Key, ...] | None:
 
     None: the keys are unknown, so the caller must read the file.
     """
-    converted: Any = literal(value, t)
+    converted: Any = to_internal_literal(value, t)
     if converted is None:
         return None
     if isinstance(converted, str):
@@ -514,7 +514,7 @@ def parse_size_option(options: Mapping[str, str], key: str, default: int, name: 
 
 
 def to_probe_result(rows: BitMap, row_count: int) -> bool | BitMap:
-    """Return the answer of a probe: False for no row, True for every row, otherwise the rows."""
+    """Return the rows as a probe answers: False for no row, True for every row, or the set of rows."""
     if not rows:
         return False
     return True if len(rows) == row_count else rows

@@ -57,14 +57,14 @@ def scan(
     """
 
     def open_file(path: str) -> external_reader.OpenFile:
-        return _open(read(path), fields, path, timestamp_unit)
+        return _open_file(read(path), fields, path, timestamp_unit)
 
     return external_reader.scan(
         paths, open_file, polars_schema(fields, timestamp_unit=timestamp_unit), name="avro", counts=counts
     )
 
 
-def _open(data: bytes, fields: Sequence[Field], path: str, timestamp_unit: str | None) -> external_reader.OpenFile:
+def _open_file(data: bytes, fields: Sequence[Field], path: str, timestamp_unit: str | None) -> external_reader.OpenFile:
     packed = container.open_blocks(data, path=path)
     schema = packed.schema
     record = avro_schema.unwrap_record(schema)
@@ -75,7 +75,7 @@ def _open(data: bytes, fields: Sequence[Field], path: str, timestamp_unit: str |
 
     def batches(columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         inside = [name for name in columns if name in columns_in_file]
-        for counts, bodies in _batches(packed):
+        for counts, bodies in _batch_blocks(packed):
             height = sum(counts)
             if not inside:
                 yield pl.DataFrame(height=height).with_columns(nulls[name] for name in columns)
@@ -93,7 +93,7 @@ def _open(data: bytes, fields: Sequence[Field], path: str, timestamp_unit: str |
     return external_reader.OpenFile(row_count=packed.count, batches=batches)
 
 
-def _batches(packed: container.PackedBlocks) -> Iterator[tuple[list[int], list[bytes]]]:
+def _batch_blocks(packed: container.PackedBlocks) -> Iterator[tuple[list[int], list[bytes]]]:
     """Yield row counts and inflated bytes of neighbouring blocks, `BATCH_BYTES` or one block at a time."""
     counts: list[int] = []
     bodies: list[bytes] = []
@@ -167,14 +167,14 @@ _KINDS = {
 
 def _logical_expr(field: Field, node: AvroNode, path: str, timestamp_unit: str | None) -> pl.Expr:
     def leaf(column: pl.Expr, t: DataType) -> pl.Expr | None:
-        return _leaf(column, t, micros, timestamp_unit)
+        return _convert_leaf(column, t, micros, timestamp_unit)
 
-    micros = _check(field.type, node, field.name, path)
+    micros = _check_column(field.type, node, field.name, path)
     changed = external_reader.map_leaves(col(field.name), field.type, leaf)
     return (col(field.name) if changed is None else changed).alias(field.name)
 
 
-def _check(t: DataType, node: AvroNode, where: str, path: str) -> dict[DataType, bool]:
+def _check_column(t: DataType, node: AvroNode, where: str, path: str) -> dict[DataType, bool]:
     """Check that a column's type fits (else `Corrupt`); return which timestamp types are microseconds."""
     node = node.non_null_type
     if node.kind not in _KINDS[t.root]:
@@ -183,7 +183,7 @@ def _check(t: DataType, node: AvroNode, where: str, path: str) -> dict[DataType,
         return {t: node.logical_type.endswith("-micros") if node.logical_type else (t.precision or 0) > 3}
     micros: dict[DataType, bool] = {}
     for inner_type, inner, name in _children(t, node, where, path):
-        micros |= _check(inner_type, inner, name, path)
+        micros |= _check_column(inner_type, inner, name, path)
     return micros
 
 
@@ -218,7 +218,9 @@ _STRING = avro_schema.parse_schema(b'"string"')
 _PER_DAY_MS = 86_400_000
 
 
-def _leaf(column: pl.Expr, t: DataType, micros: dict[DataType, bool], timestamp_unit: str | None) -> pl.Expr | None:
+def _convert_leaf(
+    column: pl.Expr, t: DataType, micros: dict[DataType, bool], timestamp_unit: str | None
+) -> pl.Expr | None:
     match t.root:
         case "TINYINT" | "SMALLINT" | "BIGINT" | "DOUBLE" | "DATE":
             return column.cast(polars_type(t))

@@ -27,7 +27,15 @@ import pyarrow.compute as pc
 
 from lakekit.codec import avro_container as container
 from lakekit.codec.binary_row import fixed_values, null_mask
-from lakekit.format.encoder import ArrowTarget, bits, copy_array, map_types, refuse_name, refuse_type, series_to_arrow
+from lakekit.format.encoder import (
+    ArrowTarget,
+    copy_array,
+    map_types,
+    packed_bits,
+    refuse_name,
+    refuse_type,
+    series_to_arrow,
+)
 from lakekit.options.option import EMPTY
 from lakekit.parallel import core_count, map_prefetch
 from lakekit.types import BINARIES, STRINGS, part
@@ -43,7 +51,7 @@ if TYPE_CHECKING:
     from lakekit.types import DataType, Field
 
 
-_CELL = pa.large_binary()
+_CELL_TYPE = pa.large_binary()
 _INTEGERS = {
     "TINYINT": "<i1",
     "SMALLINT": "<i2",
@@ -55,8 +63,8 @@ _INTEGERS = {
     "TIMESTAMP_LTZ": "<i8",
 }
 _FLOATS = {"FLOAT": 4, "DOUBLE": 8}
-_NOTHING = pa.scalar(b"", _CELL)
-_ORDER = np.arange(10)
+_NOTHING = pa.scalar(b"", _CELL_TYPE)
+_ARRAY_ORDER = np.arange(10)
 
 
 def encode_rows(columns: Sequence[pa.Array], fields: Sequence[Field]) -> pa.Array:
@@ -64,7 +72,9 @@ def encode_rows(columns: Sequence[pa.Array], fields: Sequence[Field]) -> pa.Arra
 
     NOT NULL columns must hold no nulls. Raises `Unsupported`.
     """
-    cells = [cell for column, field in zip(columns, fields, strict=True) for cell in _value(column, field.type)]
+    cells = [
+        cell for column, field in zip(columns, fields, strict=True) for cell in _nullable_cells(column, field.type)
+    ]
     return _join_cells(cells)
 
 
@@ -75,7 +85,7 @@ def _join_cells(cells: Sequence[pa.Array]) -> pa.Array:
     return pc.binary_join_element_wise(*cells, _NOTHING, null_handling="replace", null_replacement=b"")
 
 
-def _value(array: pa.Array, t: DataType) -> list[pa.Array]:
+def _nullable_cells(array: pa.Array, t: DataType) -> list[pa.Array]:
     """Return the cells of a value that may be null."""
     cells = _cells(array, t)
     if not t.nullable:
@@ -90,63 +100,67 @@ def _mask_nulls(cell: pa.Array, array: pa.Array) -> pa.Array:
     is_present = array.is_valid()
     if cell.null_count:
         is_present = pc.and_(is_present, cell.is_valid())
-    return pa.Array.from_buffers(_CELL, len(cell), [bits(is_present), *cell.buffers()[1:]])
+    return pa.Array.from_buffers(_CELL_TYPE, len(cell), [packed_bits(is_present), *cell.buffers()[1:]])
 
 
 def _cells(array: pa.Array, t: DataType) -> list[pa.Array]:
     """Return the cells of the non-null values; the cells of null values are arbitrary."""
     if t.root in _INTEGERS:
-        return [varints(fixed_values(array, _INTEGERS[t.root]).astype(np.int64))]
+        return [varint_cells(fixed_values(array, _INTEGERS[t.root]).astype(np.int64))]
     if t.root in _FLOATS:
         return [_fixed_cells(fixed_values(array, "u1", _FLOATS[t.root]), _FLOATS[t.root])]
     if t.root in STRINGS or t.root in BINARIES:
-        text = array.cast(pa.large_binary() if t.root in BINARIES else pa.large_string()).cast(_CELL)
-        return _texts(text)
+        text = array.cast(pa.large_binary() if t.root in BINARIES else pa.large_string()).cast(_CELL_TYPE)
+        return _text_cells(text)
     match t.root:
         case "BOOLEAN":
             return [_fixed_cells(array.fill_null(False).cast(pa.uint8()).to_numpy(zero_copy_only=False), 1)]
         case "DECIMAL":
-            return _decimals(array)
+            return _decimal_cells(array)
         case "ARRAY":
-            return _runs(array, _join_cells(_value(array.values, part(t.element))))
+            return _list_cells(array, _join_cells(_nullable_cells(array.values, part(t.element))))
         case "MAP" | "MULTISET":
-            return _map(array, t)
+            return _map_cells(array, t)
         case "ROW":
             parts = [array.field(i) for i in range(len(t.fields))]
-            return [cell for inner, field in zip(parts, t.fields, strict=True) for cell in _value(inner, field.type)]
+            return [
+                cell
+                for inner, field in zip(parts, t.fields, strict=True)
+                for cell in _nullable_cells(inner, field.type)
+            ]
         case "VARIANT":
-            return [cell for i in range(2) for cell in _texts(array.field(i).cast(_CELL))]
+            return [cell for i in range(2) for cell in _text_cells(array.field(i).cast(_CELL_TYPE))]
     raise refuse_type(t, "avro")
 
 
-def _texts(text: pa.Array) -> list[pa.Array]:
+def _text_cells(text: pa.Array) -> list[pa.Array]:
     """Return the cells of texts or bytes: length and content."""
     if text.offset:
         text = copy_array(text)
     lengths = pc.binary_length(text).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    return [varints(lengths), text]
+    return [varint_cells(lengths), text]
 
 
-def _map(array: pa.Array, t: DataType) -> list[pa.Array]:
+def _map_cells(array: pa.Array, t: DataType) -> list[pa.Array]:
     key, value = map_types(t)
     if t.root == "MULTISET":
         value = value.as_nullable()  # as the reference writes counts
     text_keys = key.root in STRINGS
     keys, values = array.values.field(0), array.values.field(1)
-    cells = _cells(keys, key) if text_keys else _value(keys, key)
-    return _runs(array, _join_cells([*cells, *_value(values, value)]))
+    cells = _cells(keys, key) if text_keys else _nullable_cells(keys, key)
+    return _list_cells(array, _join_cells([*cells, *_nullable_cells(values, value)]))
 
 
-def _runs(array: pa.Array, items: pa.Array) -> list[pa.Array]:
+def _list_cells(array: pa.Array, items: pa.Array) -> list[pa.Array]:
     """Return the cells of a list: its count, unless it is empty, its items, and the 0 that ends it."""
     ends = offsets_of(items)
     item_offsets = np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4).astype(np.int64)
     counts = np.diff(item_offsets)
     body = pa.Array.from_buffers(
-        _CELL, len(array), [None, pa.py_buffer(ends[item_offsets]), items.buffers()[2] or pa.py_buffer(b"")]
+        _CELL_TYPE, len(array), [None, pa.py_buffer(ends[item_offsets]), items.buffers()[2] or pa.py_buffer(b"")]
     )
     zero = _fixed_cells(np.zeros(len(array), np.uint8), 1)
-    return [varints(counts, empty=counts == 0), body, zero]
+    return [varint_cells(counts, empty=counts == 0), body, zero]
 
 
 def offsets_of(cells: pa.Array) -> NDArray[np.int64]:
@@ -157,7 +171,7 @@ def offsets_of(cells: pa.Array) -> NDArray[np.int64]:
 def _fixed_cells(values: NDArray[np.uint8], width: int) -> pa.Array:
     count = len(values) // width
     return pa.Array.from_buffers(
-        _CELL, count, [None, pa.py_buffer(np.arange(count + 1, dtype=np.int64) * width), pa.py_buffer(values)]
+        _CELL_TYPE, count, [None, pa.py_buffer(np.arange(count + 1, dtype=np.int64) * width), pa.py_buffer(values)]
     )
 
 
@@ -166,14 +180,14 @@ def _ragged_cells(table: NDArray[np.uint8], lengths: NDArray[np.int64]) -> pa.Ar
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     data = (
-        table[_ORDER[: table.shape[1]] < lengths[:, None]]
-        if table.shape[1] <= len(_ORDER)
+        table[_ARRAY_ORDER[: table.shape[1]] < lengths[:, None]]
+        if table.shape[1] <= len(_ARRAY_ORDER)
         else table[np.arange(table.shape[1]) < lengths[:, None]]
     )
-    return pa.Array.from_buffers(_CELL, len(lengths), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    return pa.Array.from_buffers(_CELL_TYPE, len(lengths), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
-def varints(numbers: NDArray[np.int64], *, empty: NDArray[np.bool_] | None = None) -> pa.Array:
+def varint_cells(numbers: NDArray[np.int64], *, empty: NDArray[np.bool_] | None = None) -> pa.Array:
     """Return the zig-zag varints of numbers as cells; the cell has no bytes where `empty` is true."""
     zigzag = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
     most = int(zigzag.max()) if len(zigzag) else 0
@@ -194,7 +208,7 @@ def varints(numbers: NDArray[np.int64], *, empty: NDArray[np.bool_] | None = Non
     return _ragged_cells(table, lengths)
 
 
-def _decimals(array: pa.Array) -> list[pa.Array]:
+def _decimal_cells(array: pa.Array) -> list[pa.Array]:
     """Return the cells of decimals: length, and shortest big endian two's complement."""
     little: NDArray[Any] = fixed_values(array, "<u8", 2).view(np.uint8).reshape(-1, 16)
     big = little[:, ::-1]
@@ -202,7 +216,7 @@ def _decimals(array: pa.Array) -> list[pa.Array]:
     needless = (big[:, :-1] == sign) & ((big[:, 1:] ^ sign) < 128)
     lengths = 16 - np.logical_and.accumulate(needless, axis=1).sum(axis=1)
     at = np.minimum(np.arange(16) + 16 - lengths[:, None], 15)
-    return [varints(lengths), _ragged_cells(np.take_along_axis(big, at, axis=1), lengths)]
+    return [varint_cells(lengths), _ragged_cells(np.take_along_axis(big, at, axis=1), lengths)]
 
 
 def is_stored_as_micros(t: DataType) -> bool:
@@ -225,7 +239,7 @@ ROWS_AT_ONCE = 65536
 _MOST_BLOCK_BYTES = 1 << 30
 _UNIT = "\uffff"
 """The last character that is one unit of UTF-16."""
-_FORM = ArrowTarget(format_name="avro", maps_as_lists=True, count_times=True)
+_ARROW_TARGET = ArrowTarget(format_name="avro", maps_as_lists=True, count_times=True)
 _PLAIN_TYPES = {
     "BOOLEAN": "boolean", "TINYINT": "int", "SMALLINT": "int", "INT": "int", "BIGINT": "long", "FLOAT": "float",
     "DOUBLE": "double",
@@ -271,13 +285,13 @@ class AvroEncoder:
     def write(self, frame: pl.DataFrame) -> None:
         """Add rows; full blocks go to the sink at once."""
         parts = (frame.slice(start, ROWS_AT_ONCE) for start in range(0, frame.height, ROWS_AT_ONCE))
-        for rows in map_prefetch(self._encoded, parts, core_count() if frame.height > ROWS_AT_ONCE else 1):
-            self._add(rows)
+        for rows in map_prefetch(self._encode_frame, parts, core_count() if frame.height > ROWS_AT_ONCE else 1):
+            self._add_rows(rows)
 
     def flush(self) -> None:
         """Write the open block with all rows added so far to the sink."""
         if self._rows:
-            self._block(self._rows, bytes(self._body))
+            self._write_block(self._rows, bytes(self._body))
             self._raw_bytes += len(self._body)
             self._body, self._rows = bytearray(), 0
 
@@ -285,14 +299,15 @@ class AvroEncoder:
         """Write the last block; a file without rows has only the header."""
         self.flush()
         if self._sync is None:
-            self._head(b"")
+            self._write_header(b"")
 
-    def _encoded(self, frame: pl.DataFrame) -> pa.Array:
+    def _encode_frame(self, frame: pl.DataFrame) -> pa.Array:
         return encode_rows(
-            [series_to_arrow(frame.get_column(field.name), field, _FORM) for field in self._fields], self._fields
+            [series_to_arrow(frame.get_column(field.name), field, _ARROW_TARGET) for field in self._fields],
+            self._fields,
         )
 
-    def _add(self, rows: pa.Array) -> None:
+    def _add_rows(self, rows: pa.Array) -> None:
         offsets = offsets_of(rows)
         data = memoryview(rows.buffers()[2]) if rows.buffers()[2] is not None else memoryview(b"")
         row = 0
@@ -307,7 +322,7 @@ class AvroEncoder:
 
     # ---- the container
 
-    def _head(self, first: bytes) -> None:
+    def _write_header(self, first: bytes) -> None:
         digest = hashlib.blake2b(self._schema, digest_size=container.SYNC_BYTES)
         digest.update(first)
         self._sync = digest.digest()
@@ -320,9 +335,9 @@ class AvroEncoder:
                 out += piece
         self._put(bytes(out) + b"\0" + self._sync)
 
-    def _block(self, rows: int, body: bytes) -> None:
+    def _write_block(self, rows: int, body: bytes) -> None:
         if self._sync is None:
-            self._head(body)
+            self._write_header(body)
         assert self._sync is not None
         packed = container.compress_block(body, self._codec, self._level)
         head = bytearray()

@@ -24,7 +24,7 @@ from lakekit.columns import col, struct_field
 from lakekit.errors import Unsupported, ValueOutOfRange
 from lakekit.format import text_casts
 from lakekit.format.polars_types import polars_type, unit_of
-from lakekit.format.text_casts import float_text
+from lakekit.format.text_casts import format_floats
 from lakekit.types import BINARIES, INTEGERS, MAX_LENGTH, STRINGS, TIMESTAMPS, DataType
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def cast(column: pl.Expr, source_type: DataType, result_type: DataType, target: 
     """
     expression = _polars_cast(column, source_type, result_type)
     if expression is None:
-        change = _change(source_type, result_type, target)
+        change = _find_cast(source_type, result_type, target)
         if change is None:
             msg = (
                 f"column {target.column} was changed from {source_type} to {result_type}, for which Paimon has no cast"
@@ -65,12 +65,12 @@ def cast(column: pl.Expr, source_type: DataType, result_type: DataType, target: 
             raise Unsupported(f"{msg}: select other columns, or change the type back", feature="schema.type-change")
         dtype = polars_type(result_type, timestamp_unit=target.timestamp_unit)
         expression = column.map_batches(
-            partial(_run, change, dtype, target.convert_error), return_dtype=dtype, is_elementwise=True
+            partial(_run_cast, change, dtype, target.convert_error), return_dtype=dtype, is_elementwise=True
         )
     return expression
 
 
-def _run(
+def _run_cast(
     change: Callable[[pl.Series], pl.Series],
     dtype: pl.DataType,
     convert_error: Callable[[ValueOutOfRange], ValueOutOfRange] | None,
@@ -97,21 +97,21 @@ def _polars_cast(column: pl.Expr, source_type: DataType, result_type: DataType) 
     if source_type.root == "BOOLEAN" and result_type.root in INTEGERS:
         return column.cast(polars_type(result_type))
     if source_type.root in STRINGS and result_type.root in STRINGS:
-        return fit(column, result_type)
+        return fit_text_length(column, result_type)
     return None
 
 
-def _change(
+def _find_cast(
     source_type: DataType, result_type: DataType, target: CastTarget
 ) -> Callable[[pl.Series], pl.Series] | None:
     if result_type.root in STRINGS:
         return _to_text(source_type, result_type, target)
     if source_type.root in STRINGS:
-        return text_casts.parser(
+        return text_casts.make_parser(
             result_type, column=target.column, timestamp_unit=target.timestamp_unit, zone=target.zone
         )
     if source_type.root in BINARIES and result_type.root in BINARIES:
-        return partial(text_casts.fit_bytes, result_type=result_type)
+        return partial(text_casts.fit_bytes_length, result_type=result_type)
     if result_type.root == "DECIMAL":
         return _to_decimal(source_type, result_type, target)
     if source_type.root == "DECIMAL":
@@ -141,7 +141,7 @@ def _to_text(
 
 def _print_column(column: pl.Series, *, source_type: DataType, fits: DataType | None, zone: str) -> pl.Series:
     text = to_java_text(col(column.name), source_type, zone)
-    return column.to_frame().select(text if fits is None else fit(text, fits)).to_series()
+    return column.to_frame().select(text if fits is None else fit_text_length(text, fits)).to_series()
 
 
 def to_java_text(column: pl.Expr, t: DataType, zone: str = "UTC") -> pl.Expr:
@@ -152,16 +152,16 @@ def to_java_text(column: pl.Expr, t: DataType, zone: str = "UTC") -> pl.Expr:
         case "BINARY" | "VARBINARY" | "BLOB":
             return column.map_batches(decode_utf8, return_dtype=pl.String, is_elementwise=True)
         case "FLOAT" | "DOUBLE":
-            return column.map_batches(float_text, return_dtype=pl.String, is_elementwise=True)
+            return column.map_batches(format_floats, return_dtype=pl.String, is_elementwise=True)
         case "DATE":
             return column.dt.strftime("%Y-%m-%d")
         case "TIME":
-            return time_of_day(column, 0 if t.precision is None else t.precision)
+            return format_time_of_day(column, 0 if t.precision is None else t.precision)
         case "TIMESTAMP":
-            return wall_clock(column, 6 if t.precision is None else t.precision)
+            return format_wall_clock(column, 6 if t.precision is None else t.precision)
         case "TIMESTAMP_LTZ":
             wall = column.dt.convert_time_zone(zone).dt.replace_time_zone(None)
-            return wall_clock(wall, 6 if t.precision is None else t.precision)
+            return format_wall_clock(wall, 6 if t.precision is None else t.precision)
         case "ARRAY" | "MAP" | "ROW":
             return _print_parts(column, t, zone)
     return column.cast(pl.String)
@@ -200,8 +200,8 @@ def _to_decimal(
             column.cast(pl.Int64).cast(pl.Decimal(38, 0)), precision=precision, scale=scale
         )
     if source_type.root in _FLOATS:
-        return lambda column: text_casts.to_decimals(
-            float_text(column.cast(pl.Float64)), result_type=result_type, name=target.column
+        return lambda column: text_casts.parse_decimals(
+            format_floats(column.cast(pl.Float64)), result_type=result_type, name=target.column
         )
     return None
 
@@ -212,7 +212,7 @@ def _from_decimal(source_type: DataType, result_type: DataType) -> Callable[[pl.
         return lambda column: column.cast(pl.String).cast(polars_type(result_type))
     if result_type.root in INTEGERS:
         return lambda column: (
-            text_casts.truncate(column, source_type.scale or 0)
+            text_casts.truncate_to_integer(column, source_type.scale or 0)
             .cast(pl.Int64, wrap_numerical=True)
             .cast(polars_type(result_type), wrap_numerical=True)
         )
@@ -250,10 +250,12 @@ def _time_cast(
             polars_type(result_type), wrap_numerical=True
         )
     if source_type.root == "TIME" and result_type.root in TIMESTAMPS:
-        return lambda column: from_millis(column.to_physical() // 1_000_000, _dtype(result_type, target), name)
+        return lambda column: timestamps_from_millis(
+            column.to_physical() // 1_000_000, _dtype(result_type, target), name
+        )
     if source_type.root == "DATE" and result_type.root in TIMESTAMPS:
         return lambda column: _from_wall_clock(
-            from_millis(column.to_physical().cast(pl.Int64) * _DAY_MS, _wall(result_type, target), name),
+            timestamps_from_millis(column.to_physical().cast(pl.Int64) * _DAY_MS, _wall(result_type, target), name),
             result_type,
             target,
         )
@@ -261,11 +263,13 @@ def _time_cast(
         case "TIMESTAMP", "DATE":
             return lambda column: _divide_toward_zero(_millis(column), _DAY_MS).cast(pl.Int32).cast(pl.Date)
         case "TIMESTAMP_LTZ", "DATE":
-            return lambda column: clock(column, target.zone).dt.date()
+            return lambda column: to_wall_clock(column, target.zone).dt.date()
         case "TIMESTAMP", "TIME":
-            return lambda column: text_casts.from_time_millis(_remainder(_millis(column), _DAY_MS), name)
+            return lambda column: text_casts.times_from_millis(_remainder(_millis(column), _DAY_MS), name)
         case "TIMESTAMP_LTZ", "TIME":
-            return lambda column: text_casts.from_time_millis(_millis(clock(column, target.zone)) % _DAY_MS, name)
+            return lambda column: text_casts.times_from_millis(
+                _millis(to_wall_clock(column, target.zone)) % _DAY_MS, name
+            )
     return None
 
 
@@ -283,8 +287,12 @@ def _remainder(values: pl.Series, by: int) -> pl.Series:
 
 def _from_seconds(column: pl.Series, result_type: DataType, target: CastTarget) -> pl.Series:
     """Return timestamps of seconds since 1970; Java's LTZ is the wall clock of its zone, taken for UTC."""
-    instants = from_millis(column.cast(pl.Int64) * 1000, _dtype(result_type, target), target.column)
-    return clock(instants, target.zone).dt.replace_time_zone("UTC") if result_type.root == "TIMESTAMP_LTZ" else instants
+    instants = timestamps_from_millis(column.cast(pl.Int64) * 1000, _dtype(result_type, target), target.column)
+    return (
+        to_wall_clock(instants, target.zone).dt.replace_time_zone("UTC")
+        if result_type.root == "TIMESTAMP_LTZ"
+        else instants
+    )
 
 
 def _dtype(result_type: DataType, target: CastTarget) -> pl.Datetime:
@@ -299,7 +307,7 @@ def _wall(result_type: DataType, target: CastTarget) -> pl.Datetime:
 
 def _from_wall_clock(wall: pl.Series, result_type: DataType, target: CastTarget) -> pl.Series:
     """Return a wall clock as `result_type`: an instant is what that clock shows in the zone."""
-    return text_casts.instant(wall, target.zone) if result_type.root == "TIMESTAMP_LTZ" else wall
+    return text_casts.to_instant(wall, target.zone) if result_type.root == "TIMESTAMP_LTZ" else wall
 
 
 def _cast_timestamp(
@@ -311,27 +319,27 @@ def _cast_timestamp(
     """
     if source_type.root != result_type.root:
         column = (
-            clock(column, target.zone)
+            to_wall_clock(column, target.zone)
             if source_type.root == "TIMESTAMP_LTZ"
-            else text_casts.instant(column, target.zone)
+            else text_casts.to_instant(column, target.zone)
         )
     digits = 6 if result_type.precision is None else result_type.precision
     dtype = _dtype(result_type, target)
     if digits < (6 if source_type.precision is None else source_type.precision):
         if digits <= 3:
             step = 10 ** (3 - digits)
-            return from_millis(_divide_toward_zero(_millis(column), step) * step, dtype, target.column)
+            return timestamps_from_millis(_divide_toward_zero(_millis(column), step) * step, dtype, target.column)
         unit = column.dtype.time_unit or "us"  # type: ignore[attr-defined]
         ticks = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[unit]
         step = max(1, ticks // 10**digits)
         column = (column.to_physical() // step * step).cast(column.dtype)
-    return to_unit(column, dtype, target.column)
+    return convert_time_unit(column, dtype, target.column)
 
 
 # ---- lengths, and times as text ------------------------------------------------------------
 
 
-def fit(text: pl.Expr, result_type: DataType) -> pl.Expr:
+def fit_text_length(text: pl.Expr, result_type: DataType) -> pl.Expr:
     """Cut text to the length of a CHAR or VARCHAR, counted in code points; pad CHAR with blanks."""
     if result_type.length is None or result_type.length == MAX_LENGTH:
         return text
@@ -361,7 +369,7 @@ def decode_utf8(values: pl.Series) -> pl.Series:
     return decoded.scatter((~is_text).alias("").arg_true(), replaced)
 
 
-def time_of_day(column: pl.Expr, precision: int) -> pl.Expr:
+def format_time_of_day(column: pl.Expr, precision: int) -> pl.Expr:
     """Print HH:MM:SS and, beyond precision 0, as many digits of the milliseconds as needed, one at least.
 
     Where a value has more digits than its type, all of the type's are printed, zeros too: Java stops at the last
@@ -376,7 +384,7 @@ def time_of_day(column: pl.Expr, precision: int) -> pl.Expr:
     return pl.concat_str(base, pl.lit("."), pl.when(needed == "").then(pl.lit("0")).otherwise(digits))
 
 
-def wall_clock(column: pl.Expr, precision: int) -> pl.Expr:
+def format_wall_clock(column: pl.Expr, precision: int) -> pl.Expr:
     """Print yyyy-MM-dd HH:mm:ss and exactly `precision` digits."""
     base = column.dt.strftime("%Y-%m-%d %H:%M:%S")
     if precision == 0:
@@ -385,27 +393,30 @@ def wall_clock(column: pl.Expr, precision: int) -> pl.Expr:
     return pl.concat_str(base, pl.lit("."), nanos.str.slice(0, precision))
 
 
-def clock(instants: pl.Series, zone: str) -> pl.Series:
+def to_wall_clock(instants: pl.Series, zone: str) -> pl.Series:
     """Return what clocks in `zone` show at those instants."""
     if zone != "UTC":
         text_casts.check_calendar(instants)
     return instants.dt.convert_time_zone(zone).dt.replace_time_zone(None)
 
 
-def from_millis(millis: pl.Series, dtype: pl.Datetime, column: str) -> pl.Series:
+def timestamps_from_millis(millis: pl.Series, dtype: pl.Datetime, column: str) -> pl.Series:
     """Return milliseconds since 1970 as timestamps of `dtype`.
 
     Raises `ValueOutOfRange` where they do not fit.
     """
-    return to_unit(millis.cast(pl.Datetime("ms")), pl.Datetime(dtype.time_unit), column).dt.replace_time_zone(
+    return convert_time_unit(millis.cast(pl.Datetime("ms")), pl.Datetime(dtype.time_unit), column).dt.replace_time_zone(
         dtype.time_zone
     )
 
 
-def to_unit(values: pl.Series, dtype: pl.Datetime, column: str) -> pl.Series:
+def convert_time_unit(values: pl.Series, dtype: pl.Datetime, column: str) -> pl.Series:
     """Return the same times in another unit. Raises `ValueOutOfRange` where a finer one cannot hold them."""
     assert isinstance(values.dtype, pl.Datetime)
-    old_ticks, new_ticks = text_casts.TICKS[values.dtype.time_unit], text_casts.TICKS[dtype.time_unit]
+    old_ticks, new_ticks = (
+        text_casts.TICKS_PER_SECOND[values.dtype.time_unit],
+        text_casts.TICKS_PER_SECOND[dtype.time_unit],
+    )
     if new_ticks > old_ticks:
         ticks, limit = values.to_physical(), _I64 // (new_ticks // old_ticks)
         text_casts.refuse_outside((ticks > limit - 1) | (ticks < -limit), dtype, column)

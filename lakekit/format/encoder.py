@@ -267,12 +267,12 @@ def _refuse_first_day(times: pa.Array, t: DataType, name: str) -> None:
         raise ValueOutOfRange(f"{msg}: leave it out, or make the column {t.root}(6)", column=name)
 
 
-def validity(array: pa.Array) -> pa.Buffer | None:
+def validity_bits(array: pa.Array) -> pa.Buffer | None:
     """Return the validity of an array as bits from the first on; None where nothing is null."""
-    return bits(array.is_valid()) if array.null_count else None
+    return packed_bits(array.is_valid()) if array.null_count else None
 
 
-def bits(flags: pa.BooleanArray) -> pa.Buffer:
+def packed_bits(flags: pa.BooleanArray) -> pa.Buffer:
     """Return booleans as bits from the first on."""
     return (flags if not flags.offset else copy_array(flags)).buffers()[1]
 
@@ -308,7 +308,7 @@ def _list(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Arra
         raise refuse_null(name, t)
     inner = _convert_array(values, element, name, form)
     return pa.Array.from_buffers(
-        arrow_type(t, form), len(array), [validity(array), offsets.buffers()[1]], children=[inner]
+        arrow_type(t, form), len(array), [validity_bits(array), offsets.buffers()[1]], children=[inner]
     )
 
 
@@ -325,7 +325,7 @@ def _map(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Array
     inner = [_convert_array(keys, key, name, form), _convert_array(values, value, name, form)]
     entry_fields = list(target.value_type) if form.maps_as_lists else [target.key_field, target.item_field]
     pairs = pa.StructArray.from_arrays(inner, fields=entry_fields)
-    return pa.Array.from_buffers(target, len(array), [validity(array), offsets.buffers()[1]], children=[pairs])
+    return pa.Array.from_buffers(target, len(array), [validity_bits(array), offsets.buffers()[1]], children=[pairs])
 
 
 def _drop_validity(array: pa.Array) -> pa.Array:
@@ -364,21 +364,25 @@ def _struct(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Ar
         child = _convert_array(inner, field.type, f"{name}.{field.name}", form)
         parts.append(child if field.nullable else _drop_validity(child))
     target = arrow_type(t, form)
-    return pa.Array.from_buffers(target, len(array), [validity(array)], children=parts) if parts else array.cast(target)
+    return (
+        pa.Array.from_buffers(target, len(array), [validity_bits(array)], children=parts)
+        if parts
+        else array.cast(target)
+    )
 
 
 # ---- column statistics -----------------------------------------------
 
 
-TIMES = TIMESTAMPS | {"DATE", "TIME"}
+TIME_TYPES = TIMESTAMPS | {"DATE", "TIME"}
 """Types whose bounds are kept as physical numbers."""
-REALS = frozenset({"FLOAT", "DOUBLE"})
+FLOAT_TYPES = frozenset({"FLOAT", "DOUBLE"})
 _BOUNDLESS_TYPES = frozenset({"ARRAY", "MAP", "MULTISET", "ROW", "VARIANT"}) | BINARIES
-_NUMBERS = frozenset({"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "DATE"}) | REALS
+_NUMBERS = frozenset({"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "DATE"}) | FLOAT_TYPES
 _FORMS = {number: struct.Struct(form) for number, form in ((0, "<?"), (1, "<i"), (2, "<q"), (4, "<f"), (5, "<d"))}
 """Formats of the bounds of physical types of fixed width."""
 _TEXT = 6
-_CUT_BYTES = 64 - 3
+_MAX_BOUND_BYTES = 64 - 3
 """Texts of at least so many bytes may have been cut to 64 bytes, between characters."""
 _EXACT_CONTEXT = Context(prec=40)
 _MOST_DIGITS = 18
@@ -390,7 +394,7 @@ def has_bounds(t: DataType) -> bool:
     return t.root not in _BOUNDLESS_TYPES
 
 
-def chunks_tell(t: DataType) -> bool:
+def has_exact_chunk_bounds(t: DataType) -> bool:
     """Return whether statistics of Parquet chunks hold bounds of a type as they are."""
     if t.root in TIMESTAMPS:
         return timestamp_unit(t.precision) != "ns"
@@ -421,17 +425,17 @@ class ColumnStats:
         self.nulls += column.null_count()
         if not has_bounds(t) or not self.has_bounds:
             return
-        if t.root in REALS and has_nan(column):
+        if t.root in FLOAT_TYPES and has_nan(column):
             self.has_bounds = False
             return
-        if t.root in TIMES:
+        if t.root in TIME_TYPES:
             column = column.to_physical()
         elif t.root == "DECIMAL":
             # sums may outgrow their type's digits (case aggregate_sum_types)
             column = column.cast(pl.Decimal(38, t.scale or 0))
         self._widen(column.min(), column.max())
 
-    def take(self, chunk: Struct, t: DataType) -> bool:
+    def add_chunk_statistics(self, chunk: Struct, t: DataType) -> bool:
         """Add the statistics in a chunk's metadata, of a column without NaN.
 
         Returns False, and adds nothing, where they are incomplete.
@@ -457,7 +461,7 @@ class ColumnStats:
         )
         return True
 
-    def forget(self, nulls: int) -> None:
+    def add_rows_without_bounds(self, nulls: int) -> None:
         """Add rows of which only the nulls are known."""
         self.nulls += nulls
         self.has_bounds = False
@@ -471,7 +475,7 @@ class ColumnStats:
 def _decode_bounds(physical: int, low: bytes, high: bytes) -> tuple[Any, Any] | None:
     """Return the bounds of a chunk; None where a text was cut, or their form is unknown."""
     if physical == _TEXT:
-        return (low.decode(), high.decode()) if max(len(low), len(high)) < _CUT_BYTES else None
+        return (low.decode(), high.decode()) if max(len(low), len(high)) < _MAX_BOUND_BYTES else None
     form = _FORMS.get(physical)
     if form is None or not len(low) == len(high) == form.size:
         return None

@@ -38,7 +38,7 @@ _MACHINE_MESSAGE = re.compile(
     r"previously been poisoned",
     re.IGNORECASE,
 )
-_POISONED = "previously been poisoned"
+_POISONED_MESSAGE = "previously been poisoned"
 """What Polars panics with after its threads or its input could not be started, until the process ends."""
 _OTHER_TYPE = re.compile(r"data type mismatch for column (.*): incoming: (.*) != target: (.*)")
 _FILE_MESSAGE = re.compile(
@@ -103,26 +103,26 @@ def is_of_machine(error: BaseException) -> bool:
     return (isinstance(error, OSError) and error.errno is not None) or _MACHINE_MESSAGE.search(str(error)) is not None
 
 
-def describe_refusal(error: BaseException) -> str:
+def describe_machine_error(error: BaseException) -> str:
     """Return what the machine refused, and what to do where Polars could not start in this process."""
     text = str(error).strip()[:300]
-    if _POISONED not in text:
+    if _POISONED_MESSAGE not in text:
         return text
     return f"{text}. Polars could not start in this process, for want of handles or memory: begin another process"
 
 
-def may_be_of_file(error: BaseException) -> bool:
-    """Return whether the bytes of a file may be why a query failed; else it is the query, or the machine."""
+def may_be_file_damage(error: BaseException) -> bool:
+    """Return whether a query may have failed because of a file's bytes, and not because of the query or the machine."""
     if is_of_machine(error):
         return False
     if isinstance(error, pl.exceptions.SchemaError):
-        return other_type(error) is not None
+        return parse_type_mismatch(error) is not None
     return not isinstance(error, pl.exceptions.PolarsError) or (
         isinstance(error, pl.exceptions.ComputeError) and _FILE_MESSAGE.search(str(error)) is not None
     )
 
 
-def other_type(error: BaseException) -> tuple[str, str, str] | None:
+def parse_type_mismatch(error: BaseException) -> tuple[str, str, str] | None:
     """Return (column, type in the file, wanted type) of an error over a column stored as another type.
 
     None for any other error.
@@ -143,7 +143,7 @@ def to_corrupt(path: str, error: BaseException, subject: str) -> LakekitError:
     if isinstance(error, LakekitError):
         return error
     if is_of_machine(error):
-        return StorageFailed(f"{path} could not be read: {describe_refusal(error)}", path=path)
+        return StorageFailed(f"{path} could not be read: {describe_machine_error(error)}", path=path)
     text = str(error).strip().splitlines()
     return Corrupt(
         f"{path}: its {subject} data cannot be decoded: {text[0][:300] if text else type(error).__name__}",

@@ -33,7 +33,7 @@ import pyarrow as pa
 from lakekit.codec import avro_container as container, avro_schema, orc_tail
 from lakekit.errors import Corrupt, LakekitError, SchemaMismatch, Unsupported
 from lakekit.format import external_reader, thrift
-from lakekit.format.encoder import REALS, ColumnStats, chunks_tell
+from lakekit.format.encoder import FLOAT_TYPES, ColumnStats, has_exact_chunk_bounds
 from lakekit.options.option import EMPTY
 from lakekit.types import MAX_LENGTH, DataType, Field, first_duplicate
 
@@ -66,7 +66,7 @@ class ForeignFileSchema:
     byte_decimals: frozenset[str] = frozenset()
 
 
-def refusal(path: str, column: str, problem: str, *, remedy: str = _APPEND) -> SchemaMismatch:
+def make_refusal(path: str, column: str, problem: str, *, remedy: str = _APPEND) -> SchemaMismatch:
     """Return the error of a column that no table can adopt as it is stored."""
     return SchemaMismatch(f"{path}: column {column} {problem}; {remedy}", column=column.partition(".")[0])
 
@@ -117,7 +117,7 @@ def _avro_fields(record: AvroNode, where: str, path: str) -> tuple[Field, ...]:
 def _avro_type(node: AvroNode, where: str, path: str) -> DataType:
     if node.kind == "union":
         if len(node.children) != 2 or node.children[0].kind != "null" or node.children[1].kind in ("null", "union"):
-            raise refusal(
+            raise make_refusal(
                 path, where, "is a union other than of null, first, and one type, which engine 1.4.2 does not read"
             )
         return _avro_type(node.children[1], where, path)
@@ -127,7 +127,7 @@ def _avro_type(node: AvroNode, where: str, path: str) -> DataType:
         case "int":
             return _INTS.get(node.logical_type, DataType(root="INT"))
         case "long" if node.logical_type.rpartition("-")[0] in _TIMES and node.logical_type not in _LONGS:
-            raise refusal(path, where, f"holds {node.logical_type}, which would have to be written anew")
+            raise make_refusal(path, where, f"holds {node.logical_type}, which would have to be written anew")
         case "long":
             return _LONGS.get(node.logical_type, DataType(root="BIGINT"))
         case "bytes" if node.logical_type == "decimal":
@@ -140,7 +140,7 @@ def _avro_type(node: AvroNode, where: str, path: str) -> DataType:
             return DataType(root="MAP", key=STRING, value=_avro_type(node.children[0], f"{where}.value", path))
         case "record":
             return DataType(root="ROW", fields=_avro_fields(node, f"{where}.", path))
-    raise refusal(path, where, f"is Avro's {node.kind}, which would have to be written anew")
+    raise make_refusal(path, where, f"is Avro's {node.kind}, which would have to be written anew")
 
 
 # ---- ORC -----------------------------------------------------------------
@@ -196,7 +196,7 @@ def _orc_type(column: OrcColumn, where: str, path: str) -> DataType:
             return DataType(root="MAP", key=key, value=value)
         case 12:
             return DataType(root="ROW", fields=_orc_fields(column, f"{where}.", path))
-    raise refusal(
+    raise make_refusal(
         path,
         where,
         "is a union, which Paimon has not" if column.kind != _DECIMAL else "is a decimal that does not say its digits",
@@ -278,13 +278,13 @@ class _FileTypes(NamedTuple):
 
 def read_parquet_schema(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> ForeignFileSchema:
     """Return the schema of a file; see `foreign_file.read_foreign_schema`."""
-    footer = footer_of(path, read, size_bytes)
+    footer = read_footer(path, read, size_bytes)
     key_values = {pair[1][1]: pair[2][1] for pair in (footer[5][1][1] if 5 in footer else ()) if 2 in pair}
     elements = footer[2][1][1]
-    root, _ = _element(elements, 0)
+    root, _ = _build_element(elements, 0)
     groups = footer[4][1][1] if 4 in footer else []
     timeless = frozenset(element.name for element in root.children if _holds_int96(element))
-    file_types = _FileTypes(path, _int96(key_values), _micros(key_values.get(_ARROW, b""), timeless))
+    file_types = _FileTypes(path, _int96_type(key_values), _arrow_micros_columns(key_values.get(_ARROW, b""), timeless))
     fields = tuple(Field(element.name, _parquet_type(element, element.name, file_types)) for element in root.children)
     leaves = [
         (element.name, element if not element.children else None)
@@ -316,16 +316,16 @@ def _is_byte_decimal(t: DataType, element: _SchemaElement) -> bool:
     )
 
 
-def footer_of(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> Struct:
+def read_footer(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> Struct:
     """Return the footer of a file, of which `read(offset, length)` returns bytes.
 
     Raises `Corrupt`, `Unsupported` where it is encrypted.
     """
-    data = _tail(path, read, size_bytes)
+    data = _read_tail(path, read, size_bytes)
     return thrift.decode(data[len(data) - 8 - int.from_bytes(data[-8:-4], "little") : -8])[0]
 
 
-def _tail(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> bytes:
+def _read_tail(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> bytes:
     """Return the end of a file, with its complete footer."""
     data = read(max(0, size_bytes - _TAIL_BYTES), None)
     if data[-4:] == b"PARE":
@@ -346,11 +346,11 @@ def _tail(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) 
 # ---- columns ---------------------------------------------------------------------------------------------------------
 
 
-def _element(elements: Sequence[Struct], at: int) -> tuple[_SchemaElement, int]:
+def _build_element(elements: Sequence[Struct], at: int) -> tuple[_SchemaElement, int]:
     """Return the node at an index of the schema's list, depth first, and the index after it."""
     own, children, after = elements[at], [], at + 1
     for _ in range(own[5][1] if 5 in own else 0):
-        child, after = _element(elements, after)
+        child, after = _build_element(elements, after)
         children.append(child)
     return _SchemaElement(own[4][1].decode(), own, tuple(children)), after
 
@@ -363,14 +363,14 @@ def _holds_int96(element: _SchemaElement) -> bool:
     return any(map(_holds_int96, element.children)) if element.children else element.struct[1][1] == _PhysicalType.INT96
 
 
-def _int96(key_values: Mapping[bytes, bytes]) -> DataType:
+def _int96_type(key_values: Mapping[bytes, bytes]) -> DataType:
     """Return the type of INT96: Spark writes instants, in microseconds; others a wall clock."""
     return (
         DataType(root="TIMESTAMP_LTZ", precision=6) if _SPARK in key_values else DataType(root="TIMESTAMP", precision=9)
     )
 
 
-def _micros(arrow: bytes, names: frozenset[str]) -> dict[str, DataType]:
+def _arrow_micros_columns(arrow: bytes, names: frozenset[str]) -> dict[str, DataType]:
     """Return the INT96 columns that Arrow's schema declares coarser than nanoseconds, with their types.
 
     Polars follows that schema, which a file may have beside its own.
@@ -385,9 +385,9 @@ def _micros(arrow: bytes, names: frozenset[str]) -> dict[str, DataType]:
 
 def _parquet_type(element: _SchemaElement, where: str, file_types: _FileTypes) -> DataType:
     if element.is_repeated:
-        raise refusal(file_types.path, where, "is repeated without being a list")
+        raise make_refusal(file_types.path, where, "is repeated without being a list")
     if not element.children:
-        return _leaf(element, where, file_types)
+        return _leaf_type(element, where, file_types)
     match element.kind:
         case _LogicalType.LIST:
             inner = element.children[0]
@@ -398,12 +398,12 @@ def _parquet_type(element: _SchemaElement, where: str, file_types: _FileTypes) -
                 and not inner.name.endswith(_ELEMENT_NAMES)
             )
             if not plain:
-                raise refusal(file_types.path, where, "is a list in the form of old writers, of two levels")
+                raise make_refusal(file_types.path, where, "is a list in the form of old writers, of two levels")
             return DataType(root="ARRAY", element=_parquet_type(inner.children[0], f"{where}.element", file_types))
         case _LogicalType.MAP:
             pair = element.children[0]
             if len(element.children) != 1 or [part.name for part in pair.children] != ["key", "value"]:
-                raise refusal(file_types.path, where, "is a map without key and value")
+                raise make_refusal(file_types.path, where, "is a map without key and value")
             key, value = (_parquet_type(part, f"{where}.{part.name}", file_types) for part in pair.children)
             return DataType(root="MAP", key=key, value=value)
         case _LogicalType.NOTHING:
@@ -415,14 +415,14 @@ def _parquet_type(element: _SchemaElement, where: str, file_types: _FileTypes) -
                 ),
             )
         case _LogicalType.VARIANT:
-            raise refusal(file_types.path, where, "is a VARIANT, which is taken over from tables of Paimon only")
-    raise refusal(file_types.path, where, f"is a group of kind {element.kind}, which Paimon has not")
+            raise make_refusal(file_types.path, where, "is a VARIANT, which is taken over from tables of Paimon only")
+    raise make_refusal(file_types.path, where, f"is a group of kind {element.kind}, which Paimon has not")
 
 
-def _leaf(element: _SchemaElement, where: str, file_types: _FileTypes) -> DataType:
+def _leaf_type(element: _SchemaElement, where: str, file_types: _FileTypes) -> DataType:
     physical, kind = element.struct[1][1], element.kind
     if kind == _LogicalType.DECIMAL:
-        return _decimal(element, where, file_types)
+        return _decimal_type(element, where, file_types)
     match physical, kind:
         case _PhysicalType.BOOLEAN, _:
             return DataType(root="BOOLEAN")
@@ -431,7 +431,7 @@ def _leaf(element: _SchemaElement, where: str, file_types: _FileTypes) -> DataTy
         case _PhysicalType.INT32, _LogicalType.DATE:
             return DataType(root="DATE")
         case ((_PhysicalType.INT32 | _PhysicalType.INT64), (_LogicalType.TIME | _LogicalType.TIMESTAMP)):
-            return _time(element, where, file_types)
+            return _time_type(element, where, file_types)
         case _PhysicalType.INT96, _:
             return file_types.microsecond_columns.get(where.partition(".")[0], file_types.int96_type)
         case ((_PhysicalType.FLOAT | _PhysicalType.DOUBLE), _):
@@ -441,15 +441,15 @@ def _leaf(element: _SchemaElement, where: str, file_types: _FileTypes) -> DataTy
         case (_PhysicalType.BYTES, _) | (_PhysicalType.FIXED, (_LogicalType.NOTHING | _LogicalType.UUID)):
             return BYTES
         case _, _LogicalType.NULL:
-            raise refusal(
+            raise make_refusal(
                 file_types.path,
                 where,
                 "holds nothing but nulls and has no type",
                 remedy="write it with a type, or leave it out",
             )
         case _PhysicalType.FIXED, _LogicalType.FLOAT16:
-            raise refusal(file_types.path, where, "holds floats of 16 bits, which Paimon has not")
-    raise refusal(
+            raise make_refusal(file_types.path, where, "holds floats of 16 bits, which Paimon has not")
+    raise make_refusal(
         file_types.path, where, f"is of Parquet's physical type {physical} with annotation {kind}, which Paimon has not"
     )
 
@@ -461,13 +461,13 @@ def _integer_type(element: _SchemaElement, where: str, file_types: _FileTypes) -
     elif element.kind == _LogicalType.INTEGER:
         bits, signed = 8 << (element.struct[6][1] - 11) % 4, element.struct[6][1] >= 15
     if not signed and bits > 16:
-        raise refusal(
+        raise make_refusal(
             file_types.path, where, f"holds unsigned numbers of {bits} bits, which would have to be written anew"
         )
     return DataType(root=_SIGNED_TYPES[bits if signed else bits * 2])
 
 
-def _time(element: _SchemaElement, where: str, file_types: _FileTypes) -> DataType:
+def _time_type(element: _SchemaElement, where: str, file_types: _FileTypes) -> DataType:
     """Return the type of a time of day or a timestamp."""
     adjusted, unit = True, 1 if element.struct.get(6, (0, 0))[1] in (7, 9) else 2
     if element.annotation_members:
@@ -476,11 +476,13 @@ def _time(element: _SchemaElement, where: str, file_types: _FileTypes) -> DataTy
         return DataType(root="TIME", precision=3)
     if element.kind == _LogicalType.TIME or unit == 3:
         subject = "times of day" if element.kind == _LogicalType.TIME else "timestamps"
-        raise refusal(file_types.path, where, f"holds {subject} in {_UNITS[unit]}, which would have to be written anew")
+        raise make_refusal(
+            file_types.path, where, f"holds {subject} in {_UNITS[unit]}, which would have to be written anew"
+        )
     return DataType(root="TIMESTAMP_LTZ" if adjusted else "TIMESTAMP", precision=unit * 3)
 
 
-def _decimal(element: _SchemaElement, where: str, file_types: _FileTypes) -> DataType:
+def _decimal_type(element: _SchemaElement, where: str, file_types: _FileTypes) -> DataType:
     scale = (
         element.annotation_members[1][1]
         if 1 in element.annotation_members
@@ -490,7 +492,7 @@ def _decimal(element: _SchemaElement, where: str, file_types: _FileTypes) -> Dat
     )
     precision = element.annotation_members[2][1] if 2 in element.annotation_members else element.struct[8][1]
     if not 0 < precision <= _MOST_DIGITS or not 0 <= scale <= precision:
-        raise refusal(
+        raise make_refusal(
             file_types.path,
             where,
             f"is a decimal of {precision} digits, {scale} of them after the point, where Paimon has {_MOST_DIGITS}",
@@ -533,10 +535,15 @@ def _column_stats(
     stats = {}
     for i, (name, leaf) in enumerate(leaves):
         t = types[name]
-        if leaf is None or not chunks_tell(t) or t.root in REALS or leaf.struct[1][1] == _PhysicalType.INT96:
+        if (
+            leaf is None
+            or not has_exact_chunk_bounds(t)
+            or t.root in FLOAT_TYPES
+            or leaf.struct[1][1] == _PhysicalType.INT96
+        ):
             continue
         column_stats = ColumnStats()
-        if all(column_stats.take(group[1][1][1][i][3][1], t) for group in groups):
+        if all(column_stats.add_chunk_statistics(group[1][1][1][i][3][1], t) for group in groups):
             stats[name] = column_stats
     return stats
 
@@ -555,7 +562,7 @@ _FOOTER_FAILURES = (ValueError, LookupError, TypeError, AttributeError, Arithmet
 """What is raised over a footer whose numbers and lists are wrong."""
 
 
-def format_of(head: bytes) -> str | None:
+def detect_format(head: bytes) -> str | None:
     """Return the format of a file by its first bytes; None if it is no Parquet, ORC or Avro."""
     return next((name for magic, name in MAGICS.items() if head.startswith(magic)), None)
 

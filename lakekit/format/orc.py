@@ -59,17 +59,17 @@ def scan(
     """
 
     def open_file(path: str) -> external_reader.OpenFile:
-        return _open(read(path), fields, path, (timestamp_unit, ltz_zone))
+        return _open_file(read(path), fields, path, (timestamp_unit, ltz_zone))
 
     return external_reader.scan(
         paths, open_file, polars_schema(fields, timestamp_unit=timestamp_unit), name="orc", counts=counts
     )
 
 
-def _open(
+def _open_file(
     source: str | bytes, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None]
 ) -> external_reader.OpenFile:
-    tail = orc_bounds.check_file_bounds(path, _bytes(source), {field.name for field in fields})
+    tail = orc_bounds.check_file_bounds(path, _map_bytes(source), {field.name for field in fields})
     file = orc.ORCFile(source if isinstance(source, str) else pa.BufferReader(source))
     columns_in_file = {f.name: f for f in fields if f.name in set(file.schema.names)}
     missing = {
@@ -95,7 +95,7 @@ def _stripes(
     names = [f.name for f in fields]
     if any(f.type.holds(_TAIL_TYPES) for f in fields):
         if any(f.type.holds(_WALL_CLOCKS) for f in fields) and not _is_of_utc(tail):
-            yield from _by_parts(tail, fields, path, zones, 0)
+            yield from _read_timestamps_by_parts(tail, fields, path, zones, 0)
             return
         # Arrow would end the process over them
         if any(f.type.holds(MAPS) for f in fields) and orc_tail.has_null_keys(tail):
@@ -103,12 +103,12 @@ def _stripes(
     next_stripe = 0
     try:
         for number in range(file.nstripes):
-            yield _frame(file.read_stripe(number, columns=names), fields, path, zones)
+            yield _convert_batch(file.read_stripe(number, columns=names), fields, path, zones)
             next_stripe = number + 1
     except pa.ArrowInvalid as error:
         if _OUT_OF_RANGE not in str(error):
             raise
-        yield from _by_parts(tail, fields, path, zones, next_stripe)
+        yield from _read_timestamps_by_parts(tail, fields, path, zones, next_stripe)
 
 
 def _is_of_utc(tail: orc_tail.OrcTail) -> bool:
@@ -116,7 +116,7 @@ def _is_of_utc(tail: orc_tail.OrcTail) -> bool:
     return all(orc_values.is_utc(orc_tail.writer_zone(tail, number)) for number in range(len(tail.stripes)))
 
 
-def _bytes(source: str | bytes) -> bytes | memoryview:
+def _map_bytes(source: str | bytes) -> bytes | memoryview:
     """Return the bytes of a file; those of a local one are mapped, and read when they are accessed."""
     if isinstance(source, bytes):
         return source
@@ -124,7 +124,7 @@ def _bytes(source: str | bytes) -> bytes | memoryview:
         return memoryview(file.read_buffer())
 
 
-def _frame(
+def _convert_batch(
     batch: pa.RecordBatch,
     fields: Sequence[Field],
     path: str,
@@ -135,7 +135,7 @@ def _frame(
         _check_texts(name, column, path)
     frame = pl.from_arrow(batch)
     assert isinstance(frame, pl.DataFrame)
-    return frame.select(_column(f, batch.schema.field(f.name).type, path, zones, writer_zone) for f in fields)
+    return frame.select(_convert_column(f, batch.schema.field(f.name).type, path, zones, writer_zone) for f in fields)
 
 
 def _check_texts(name: str, column: pa.Array, path: str) -> None:
@@ -152,7 +152,7 @@ def _check_texts(name: str, column: pa.Array, path: str) -> None:
         raise Corrupt(f"{path}: column {name}: {str(error).strip()[:200]}", path=path, field=name) from None
 
 
-def _column(
+def _convert_column(
     field: Field, arrow: pa.DataType, path: str, zones: tuple[str | None, str | None], writer_zone: str | None
 ) -> pl.Expr:
     """Convert a physical column to its Paimon type; with a `writer_zone`, its timestamps are STRUCTs."""
@@ -161,9 +161,9 @@ def _column(
     def leaf(column: pl.Expr, t: DataType) -> pl.Expr | None:
         if writer_zone is not None and t.root in TIMESTAMPS:
             return _join_timestamp(column, t, field, path, (zone, writer_zone), unit)
-        return _leaf(column, t, unit, zone)
+        return _convert_leaf(column, t, unit, zone)
 
-    if not _fits(field.type, arrow):
+    if not _has_arrow_type(field.type, arrow):
         raise Corrupt(
             f"{path}: column {field.name} is {field.type}, the file holds {arrow}", path=path, field=field.name
         )
@@ -198,30 +198,32 @@ _ARROW = {
 }  # fmt: skip
 
 
-def _fits(t: DataType, arrow: pa.DataType) -> bool:
+def _has_arrow_type(t: DataType, arrow: pa.DataType) -> bool:
     checks = pa.types
     if t.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and checks.is_struct(arrow):  # seconds and nanos
         return True
     if t.root in ("MAP", "MULTISET"):
         key, value = (part(t.key), part(t.value)) if t.root == "MAP" else (part(t.element), DataType(root="INT"))
         if checks.is_map(arrow):
-            return _fits(key, arrow.key_type) and _fits(value, arrow.item_type)
+            return _has_arrow_type(key, arrow.key_type) and _has_arrow_type(value, arrow.item_type)
         if (
             checks.is_list(arrow)
             and checks.is_struct(arrow.value_type)
             and [f.name for f in arrow.value_type] == ["key", "value"]
         ):
-            return _fits(key, arrow.value_type.field(0).type) and _fits(value, arrow.value_type.field(1).type)
+            return _has_arrow_type(key, arrow.value_type.field(0).type) and _has_arrow_type(
+                value, arrow.value_type.field(1).type
+            )
         return False
     if t.root not in _ARROW or not _ARROW[t.root](arrow):
         return False
     if t.root == "ARRAY":
-        return _fits(part(t.element), arrow.value_type)
+        return _has_arrow_type(part(t.element), arrow.value_type)
     names = [f.name for f in arrow] if t.root == "ROW" else []
-    return all(f.name in names and _fits(f.type, arrow.field(f.name).type) for f in t.fields)
+    return all(f.name in names and _has_arrow_type(f.type, arrow.field(f.name).type) for f in t.fields)
 
 
-def _leaf(column: pl.Expr, t: DataType, unit: str | None, zone: str | None) -> pl.Expr | None:
+def _convert_leaf(column: pl.Expr, t: DataType, unit: str | None, zone: str | None) -> pl.Expr | None:
     match t.root:
         case "CHAR":
             return column.str.strip_chars_end(" ")
@@ -230,11 +232,11 @@ def _leaf(column: pl.Expr, t: DataType, unit: str | None, zone: str | None) -> p
         case "TIMESTAMP":
             return column.dt.cast_time_unit(unit_of(t, unit))
         case "TIMESTAMP_LTZ":
-            return _instant(column.dt.cast_time_unit(unit_of(t, unit)), zone)
+            return _legacy_instant(column.dt.cast_time_unit(unit_of(t, unit)), zone)
     return None
 
 
-def _instant(column: pl.Expr, zone: str | None) -> pl.Expr:
+def _legacy_instant(column: pl.Expr, zone: str | None) -> pl.Expr:
     """Return the instant that a legacy writer meant by a stored one: its wall clock in `zone`, as UTC."""
     if zone is None or zone == "UTC":
         return column
@@ -244,7 +246,7 @@ def _instant(column: pl.Expr, zone: str | None) -> pl.Expr:
 # ---- timestamps as seconds and nanoseconds ---------------------------------------------------------------------------
 
 
-def _by_parts(
+def _read_timestamps_by_parts(
     tail: orc_tail.OrcTail, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None], first: int
 ) -> Iterator[pl.DataFrame]:
     """Yield the stripes from `first` on, their timestamps read as seconds and nanoseconds.
@@ -254,7 +256,7 @@ def _by_parts(
     """
     file = orc.ORCFile(pa.BufferReader(orc_tail.rewrite_types(tail, timestamps=True)))
     for number in range(first, file.nstripes):
-        yield _frame(
+        yield _convert_batch(
             file.read_stripe(number, columns=[f.name for f in fields]),
             fields,
             path,
@@ -271,7 +273,7 @@ def _join_timestamp(
     unit = unit_of(t, finest)
     nanos = column.struct.field("nanos").to_physical() - orc_values.EPOCH_2015 * 1_000_000_000
     zone = writer_zone if t.root == "TIMESTAMP" else ""
-    seconds = column.struct.field("seconds") + orc_values.base_seconds(zone)
+    seconds = column.struct.field("seconds") + orc_values.epoch_2015_seconds(zone)
     seconds = seconds - ((seconds < 0) & (nanos > 999_999)).cast(pl.Int64)  # writers cut instants toward zero
     if not orc_values.is_utc(zone):
         seconds = seconds.map_batches(partial(_wall_seconds, zone=zone), return_dtype=pl.Int64, is_elementwise=True)
@@ -281,7 +283,7 @@ def _join_timestamp(
     joined = (seconds * ticks + nanos // (1_000_000_000 // ticks)).cast(
         pl.Datetime(unit, "UTC" if t.root == "TIMESTAMP_LTZ" else None)
     )
-    return _instant(joined, ltz_zone) if t.root == "TIMESTAMP_LTZ" else joined
+    return _legacy_instant(joined, ltz_zone) if t.root == "TIMESTAMP_LTZ" else joined
 
 
 def _wall_seconds(seconds: pl.Series, *, zone: str) -> pl.Series:

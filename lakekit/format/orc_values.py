@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     Seconds = NDArray[np.int64]
 
 EPOCH_2015 = 1_420_070_400
-MARK = "lakekit.map"
+MAP_MARK = "lakekit.map"
 """The attribute of a STRUCT that is an entry of a map."""
 INDEX_STREAMS = frozenset({6, 7, 8})
 """Row indexes and bloom filters, which precede the data of a stripe."""
@@ -165,7 +165,7 @@ def _as_map(column: OrcColumn) -> OrcColumn:
 
 def _is_marked(column: OrcColumn) -> bool:
     texts = [part.value for part in column.members if part.number == _ATTRIBUTES]
-    return column.kind == STRUCT and any(isinstance(text, bytes) and MARK.encode() in text for text in texts)
+    return column.kind == STRUCT and any(isinstance(text, bytes) and MAP_MARK.encode() in text for text in texts)
 
 
 def _map_stripe(
@@ -243,7 +243,7 @@ def with_fractions(data: bytes | bytearray, times: Sequence[TimestampColumn | No
             count = orc_tail.integer_member(orc_tail.parse_members(statistics[number]), 1)
             part = one.ticks[ends[number] : ends[number] + count]
             ends[number] += count
-            streams[number, DATA], streams[number, SECONDARY] = encode(part, one.per_milli)
+            streams[number, DATA], streams[number, SECONDARY] = encode_timestamps(part, one.per_milli)
         stripes.append(_times_stripe(tail, stripe, streams))
     return build_file(
         tail,
@@ -291,14 +291,14 @@ def _times_stripe(tail: OrcTail, stripe: StripeRange, changed: dict[tuple[int, i
     return RewrittenStripe(b"", bytes(body), message, stripe.row_count)
 
 
-def encode(ticks: Ticks, per_milli: int) -> tuple[bytes, bytes]:
+def encode_timestamps(ticks: Ticks, per_milli: int) -> tuple[bytes, bytes]:
     """Return the stream of seconds and the stream of nanoseconds of times."""
     millis, rest = np.divmod(ticks, per_milli)
     seconds = np.where(millis < 0, -(-millis // 1000), millis // 1000)
     nanos = millis % 1000 * 1_000_000 + rest * (1_000_000 // per_milli)
     nanos = np.where(is_last_second(ticks, per_milli), nanos - 1_000_000_000, nanos)
     from_2015 = seconds - EPOCH_2015
-    return _direct(((from_2015 << 1) ^ (from_2015 >> 63)).view(np.uint64)), _direct(_without_zeros(nanos))
+    return _encode_direct(((from_2015 << 1) ^ (from_2015 >> 63)).view(np.uint64)), _encode_direct(_without_zeros(nanos))
 
 
 def _without_zeros(nanos: Ticks) -> NDArray[np.uint64]:
@@ -309,12 +309,12 @@ def _without_zeros(nanos: Ticks) -> NDArray[np.uint64]:
     return np.where(nanos == 0, 0, stored).view(np.uint64)
 
 
-def _direct(values: NDArray[np.uint64]) -> bytes:
+def _encode_direct(values: NDArray[np.uint64]) -> bytes:
     """Return unsigned numbers in direct runs, each as wide as its greatest number."""
-    return b"".join(_run(values[start : start + _RUN]) for start in range(0, len(values), _RUN))
+    return b"".join(_encode_run(values[start : start + _RUN]) for start in range(0, len(values), _RUN))
 
 
-def _run(values: NDArray[np.uint64]) -> bytes:
+def _encode_run(values: NDArray[np.uint64]) -> bytes:
     code = int(np.searchsorted(_WIDTHS, max(1, int(values.max()).bit_length())))
     bits = np.unpackbits(values.astype(">u8").view(np.uint8)).reshape(-1, 64)[:, 64 - int(_WIDTHS[code]) :]
     head = 1 << 14 | code << 9 | len(values) - 1
@@ -367,7 +367,7 @@ def is_utc(zone: str) -> bool:
     return zone in _UTC or zone in {"Etc/GMT+0", "Etc/GMT-0", "Etc/GMT0", "Etc/Greenwich"}
 
 
-def base_seconds(zone: str) -> int:
+def epoch_2015_seconds(zone: str) -> int:
     """Return the instant of 2015-01-01T00:00 on a clock of the zone.
 
     Raises `Unsupported` for a zone without rules.

@@ -61,12 +61,12 @@ STRIPE_BYTES = 16 << 20
 
 Less than the reference's 64 MiB, as only complete stripes tell how long a file is.
 """
-_LEAST_STRIPE_BYTES = 64 << 10
+_MIN_STRIPE_BYTES = 64 << 10
 FIRST_RATIO = 0.2
 """Estimated ratio of encoded bytes to bytes in memory, before the first stripe is written."""
 ROWS_AT_ONCE = 65536
-_FORM = ArrowTarget(format_name="orc", count_times=True)
-_ENTRIES = ArrowTarget(format_name="orc", count_times=True, maps_as_lists=True, null_texts=True)
+_ARROW_TARGET = ArrowTarget(format_name="orc", count_times=True)
+_ENTRIES_TARGET = ArrowTarget(format_name="orc", count_times=True, maps_as_lists=True, null_texts=True)
 _MAPS = frozenset({"MAP", "MULTISET"})
 _REFUSED_TYPES = frozenset({"VARIANT", "BLOB"})
 _INSTANTS = frozenset({"TIMESTAMP_LTZ"})
@@ -147,8 +147,8 @@ class OrcEncoder:
         self._fields, self._sink = tuple(fields), _CountingSink(sink)
         stripe = (
             encoding.block_bytes
-            or _stripe(encoding)
-            or min(STRIPE_BYTES, max(_LEAST_STRIPE_BYTES, (encoding.file_bytes or STRIPE_BYTES * 8) // 8))
+            or _stripe_bytes(encoding)
+            or min(STRIPE_BYTES, max(_MIN_STRIPE_BYTES, (encoding.file_bytes or STRIPE_BYTES * 8) // 8))
         )
         self._writer_options: dict[str, Any] = {
             "compression": codec,
@@ -159,10 +159,10 @@ class OrcEncoder:
         self._timed = tuple(field for field in fields if field.type.holds(TIMESTAMPS))
         self._memory: _CountingSink | None = None
         self._times: list[list[Ticks] | None] | None = None
-        self._begin(_FORM)
+        self._begin_file(_ARROW_TARGET)
         self._raw_bytes = self._told_bytes = self._told_size = 0
 
-    def _begin(self, form: ArrowTarget, *, fractions: bool = False) -> None:
+    def _begin_file(self, form: ArrowTarget, *, fractions: bool = False) -> None:
         """Begin the file; in memory where its maps are written as lists of entries, or times before 1970 change."""
         self._arrow_target = form
         if fractions:
@@ -190,7 +190,9 @@ class OrcEncoder:
             orc_values.is_old_fraction(ticks, per).any()
             for field in self._timed
             if max(_ticks_per_milli(field.type)) > 1
-            for ticks, per in _times_of(series_to_arrow(frame.get_column(field.name), field, _ENTRIES), field.type)
+            for ticks, per in _times_of(
+                series_to_arrow(frame.get_column(field.name), field, _ENTRIES_TARGET), field.type
+            )
             if per > 1
         )
 
@@ -208,7 +210,7 @@ class OrcEncoder:
         if frame.height and not self._raw_bytes:
             pairs, fractions = self._has_null_keys(frame), self._has_old_fractions(frame)
             if pairs or fractions:
-                self._begin(_ENTRIES if pairs else _FORM, fractions=fractions)
+                self._begin_file(_ENTRIES_TARGET if pairs else _ARROW_TARGET, fractions=fractions)
         for start in range(0, frame.height, ROWS_AT_ONCE):
             self._add(frame.slice(start, ROWS_AT_ONCE))
 
@@ -222,10 +224,10 @@ class OrcEncoder:
         self._writer.close()
         if self._memory is not None:
             self._memory = None
-            self._sink.write(self._rewritten())
+            self._sink.write(self._rewrite_buffer())
         self._told_bytes = self._raw_bytes
 
-    def _rewritten(self) -> bytes:
+    def _rewrite_buffer(self) -> bytes:
         """Return the file that is in memory as it is to be stored."""
         data = (
             orc_values.with_maps(self._buffer.getvalue())
@@ -356,7 +358,7 @@ def _with_id(name: str, t: DataType, field_id: int, parent: tuple[int, int], for
                 _with_id("value", value, ids[1], below, form),
             )
             arrow = (
-                pa.list_(pa.field("entries", pa.struct(fields), nullable=False, metadata={orc_values.MARK: "1"}))
+                pa.list_(pa.field("entries", pa.struct(fields), nullable=False, metadata={orc_values.MAP_MARK: "1"}))
                 if form.maps_as_lists
                 else pa.map_(*fields)
             )
@@ -367,7 +369,7 @@ def _with_id(name: str, t: DataType, field_id: int, parent: tuple[int, int], for
     return pa.field(name, arrow, t.nullable, {"paimon.id": str(field_id)})
 
 
-def _stripe(encoding: Encoding) -> int | None:
+def _stripe_bytes(encoding: Encoding) -> int | None:
     text = encoding.table_options.get("orc.stripe.size")
     if text is None:
         return None

@@ -28,7 +28,7 @@ from lakekit.columns import col, cols, series_field
 from lakekit.errors import Corrupt, Unsupported, ValueOutOfRange
 from lakekit.format import external_reader, parquet_bounds, parquet_writer
 from lakekit.format.encoder import FIRST_DAY_NS
-from lakekit.format.polars_types import has_nanoseconds, known_schema, polars_schema, polars_type
+from lakekit.format.polars_types import cached_schema, has_nanoseconds, polars_schema, polars_type
 from lakekit.options.option import EMPTY
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def scan(
         [BytesIO(source) if isinstance(source, bytes) else source for source in sources],  # type: ignore[arg-type]
         glob=False,
         hive_partitioning=False,
-        schema=known_schema(tuple(fields), timestamp_unit),
+        schema=cached_schema(tuple(fields), timestamp_unit),
         missing_columns="insert",
         extra_columns="ignore",
         cast_options=_CAST_OPTIONS,
@@ -104,13 +104,13 @@ def scan_bytes(
 
     def open_file(path: str) -> external_reader.OpenFile:
         data = read(path)
-        parquet_bounds.check(
+        parquet_bounds.check_file_bounds(
             path,
             lambda offset, length: data[offset : offset + length],
             len(data),
             {field.name: field.type for field in fields},
         )
-        rows, refusals = row_count(data, path), find_shredded(data, fields, path)
+        rows, refusals = read_row_count(data, path), find_shredded(data, fields, path)
         beyond = undecodable_columns(data, path)
         arrow = [
             field.name
@@ -152,12 +152,14 @@ def _check_column(
 def _refuse_unreachable(
     column: pl.Series, *, field: Field, sources: Sequence[str | bytes], paths: Sequence[str], opening: Mapping[str, Any]
 ) -> pl.Series:
-    if _reaches(column, _LAST_NS):
+    if _has_extreme_time(column, _LAST_NS):
         for source, path in zip(sources, paths, strict=True):
             micros = scan([source], [field], paths=[path], timestamp_unit="us", opening=opening).collect()[field.name]
             # cut off toward zero, the last microsecond before that midnight is the midnight: it is refused with those
             # before it
-            if _reaches(micros, _LAST_NS // 1000 + 1, above=True) or _reaches(micros, _FIRST_US, below=True):
+            if _has_extreme_time(micros, _LAST_NS // 1000 + 1, above=True) or _has_extreme_time(
+                micros, _FIRST_US, below=True
+            ):
                 raise out_of_range(field, path)
     return column
 
@@ -173,22 +175,24 @@ def out_of_range(field: Field, path: str) -> ValueOutOfRange:
     )
 
 
-def _reaches(column: pl.Series, tick: int, *, above: bool = False, below: bool = False) -> bool:
+def _has_extreme_time(column: pl.Series, tick: int, *, above: bool = False, below: bool = False) -> bool:
     """Return whether a timestamp at any depth is `tick` (or at least, or at most)."""
     dtype = column.dtype
     if isinstance(dtype, pl.Datetime):
         ticks = column.to_physical()
         return bool((ticks >= tick if above else ticks <= tick if below else ticks == tick).any())
     if isinstance(dtype, pl.List):
-        return _reaches(column.explode(), tick, above=above, below=below)
+        return _has_extreme_time(column.explode(), tick, above=above, below=below)
     if isinstance(dtype, pl.Struct):
-        return any(_reaches(series_field(column, f.name), tick, above=above, below=below) for f in dtype.fields)
+        return any(
+            _has_extreme_time(series_field(column, f.name), tick, above=above, below=below) for f in dtype.fields
+        )
     return False
 
 
-def row_count(source: str | bytes, path: str) -> int:
+def read_row_count(source: str | bytes, path: str) -> int:
     """Return the row count of a file by its footer. Raises `Corrupt` where that cannot be read."""
-    return int(_footer(source, path).metadata.num_rows)
+    return int(_read_footer(source, path).metadata.num_rows)
 
 
 def find_shredded(source: str | bytes, fields: Sequence[Field], path: str) -> dict[str, Unsupported]:
@@ -196,7 +200,7 @@ def find_shredded(source: str | bytes, fields: Sequence[Field], path: str) -> di
 
     These are a shredded VARIANT, or a MAP whose keys share columns. Raises `Corrupt`.
     """
-    schema = _footer(source, path).schema_arrow
+    schema = _read_footer(source, path).schema_arrow
     errors = {}
     for field in fields:
         at = schema.get_field_index(field.name)
@@ -209,7 +213,7 @@ def find_shredded(source: str | bytes, fields: Sequence[Field], path: str) -> di
     return errors
 
 
-def _footer(source: str | bytes, path: str) -> pq.ParquetFile:
+def _read_footer(source: str | bytes, path: str) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(pa.BufferReader(source) if isinstance(source, bytes) else source)
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -244,14 +248,14 @@ def undecodable_columns(source: str | bytes, path: str) -> frozenset[str]:
         raise external_reader.to_corrupt(path, error, "parquet") from error
 
 
-def bounds(source: str | bytes, column: str) -> tuple[int, int] | None:
+def integer_bounds(source: str | bytes, column: str) -> tuple[int, int] | None:
     """Return minimum and maximum of a top-level integer column by the statistics of all row groups.
 
     None where a row group has none. Arrow is not used: it ends the process where a column is stored as another type
     than the schema says. Raises `Corrupt`, or what Arrow raises for a file that cannot be opened.
     """
     with pa.BufferReader(source) if isinstance(source, bytes) else pa.OSFile(source) as file:
-        return parquet_bounds.number_bounds(
+        return parquet_bounds.integer_bounds(
             lambda offset, length: bytes(file.read_at(length, offset)), file.size(), column
         )
 

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from lakekit.codec.cursor import read_varint
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.format import thrift
-from lakekit.format.parquet_footer import list_member, rows_and_rest, skip
+from lakekit.format.parquet_footer import list_head_end, read_row_count_and_end, skip_value
 from lakekit.format.thrift import BINARY, I32, I64, LIST, STRUCT, Struct
 
 if TYPE_CHECKING:
@@ -78,27 +78,27 @@ _PHYSICAL = {
 _NESTED_TYPES = frozenset({"ARRAY", "MAP", "MULTISET", "ROW", "VARIANT"})
 
 
-Page: TypeAlias = tuple[int, int, int, int, int, int]
+PageHeader: TypeAlias = tuple[int, int, int, int, int, int]
 """The header of a page.
 
 Type, uncompressed bytes, compressed bytes, values, bytes of the levels (version 2 alone), and the length of the header.
 """
 
 
-def footer_of(path: str, read: Read, size_bytes: int) -> tuple[Struct, int]:
+def read_checked_footer(path: str, read: Read, size_bytes: int) -> tuple[Struct, int]:
     """Return the footer of a file from its row count on, and where it begins.
 
     `read(offset, length)` returns bytes. Arrow decodes it too, which finds missing members. What the footer says of a
     column is not read through Arrow, which ends the process where the column's sizes are wrong. Raises `Corrupt`,
     `Unsupported` where the file is encrypted.
     """
-    tail, length = _tail(path, read, size_bytes)
+    tail, length = _read_tail(path, read, size_bytes)
     try:
         schema = pq.read_metadata(pa.BufferReader(tail)).schema
     except (pa.ArrowException, OSError, ValueError) as error:
         raise Corrupt(f"{path}: its Parquet footer cannot be read: {error}", path=path, field="footer") from error
     footer = tail[len(tail) - length : -END_BYTES]
-    rows, offset = rows_and_rest(footer)
+    rows, offset = read_row_count_and_end(footer)
     footer_members = thrift.decode(footer, offset, last=3)[0] | {3: (I64, rows)}
     _check_columns(footer_members, [schema.column(at) for at in range(len(schema))])
     return footer_members, size_bytes - length
@@ -115,27 +115,27 @@ def _check_columns(footer: Struct, leaves: Sequence[Any]) -> None:
         if len(chunks) != len(expected):
             raise Corrupt(f"a row group has {len(chunks)} columns, the schema {len(expected)}", field="row_groups")
         for chunk, (path, kind) in zip(chunks, expected, strict=True):
-            facts = _member(chunk, 3, STRUCT)
-            inner, parts = _member(facts, 3, LIST)
-            if inner != BINARY or b".".join(parts) != path or _member(facts, 1) != kind:
-                stored = f"{'.'.join(_names(facts))} of {_NAMES.get(_member(facts, 1), 'no type')}"
+            facts = _read_member(chunk, 3, STRUCT)
+            inner, parts = _read_member(facts, 3, LIST)
+            if inner != BINARY or b".".join(parts) != path or _read_member(facts, 1) != kind:
+                stored = f"{'.'.join(_names(facts))} of {_NAMES.get(_read_member(facts, 1), 'no type')}"
                 raise Corrupt(
                     f"a row group has a column {stored} in the place of {path.decode()} of {_NAMES[kind]}",
                     field="row_groups",
                 )
-            if not 0 <= _member(facts, 4) <= _LAST_CODEC:
+            if not 0 <= _read_member(facts, 4) <= _LAST_CODEC:
                 raise Corrupt(
-                    f"column {path.decode()} is compressed by codec {_member(facts, 4)}, which there is not",
+                    f"column {path.decode()} is compressed by codec {_read_member(facts, 4)}, which there is not",
                     field="codec",
                 )
-            inner, encodings = _member(facts, 2, LIST)
+            inner, encodings = _read_member(facts, 2, LIST)
             if inner != I32 or not _ENCODINGS.issuperset(encodings):
                 raise Corrupt(
                     f"column {path.decode()} has the encodings {encodings}, of which one is none", field="encodings"
                 )
 
 
-def _tail(path: str, read: Read, size_bytes: int) -> tuple[bytes, int]:
+def _read_tail(path: str, read: Read, size_bytes: int) -> tuple[bytes, int]:
     """Return the end of a file, and footer, length and magic bytes in it. Raises `Corrupt`, `Unsupported`."""
     first = max(0, size_bytes - _TAIL_BYTES)
     tail = read(first, size_bytes - first)
@@ -154,29 +154,29 @@ def _tail(path: str, read: Read, size_bytes: int) -> tuple[bytes, int]:
     return (tail if length <= len(tail) else read(size_bytes - length, length)), length
 
 
-def number_bounds(read: Read, size_bytes: int, column: str) -> tuple[int, int] | None:
+def integer_bounds(read: Read, size_bytes: int, column: str) -> tuple[int, int] | None:
     """Return the minimum and maximum of a top-level integer column by the footer's statistics.
 
     None where a row group has none. Other columns are skipped, those behind it in the last row group too. Raises
     `Corrupt`.
     """
-    tail, length = _tail("the file", read, size_bytes)
+    tail, length = _read_tail("the file", read, size_bytes)
     footer = tail[len(tail) - length : -END_BYTES]
     all_bounds: list[tuple[int, int]] = []
     try:
-        _, groups, at = thrift.list_head(footer, list_member(footer, rows_and_rest(footer)[1]))
+        _, groups, at = thrift.read_list_head(footer, list_head_end(footer, read_row_count_and_end(footer)[1]))
         for number in range(groups):
-            _, columns, at = thrift.list_head(footer, list_member(footer, at))
+            _, columns, at = thrift.read_list_head(footer, list_head_end(footer, at))
             column_facts = None
             for _ in range(columns):
                 if column_facts is None:
                     chunk, at = thrift.decode(footer, at)
-                    facts = _member(chunk, 3, STRUCT)
+                    facts = _read_member(chunk, 3, STRUCT)
                     column_facts = facts if _names(facts) == [column] else None
                     if column_facts is not None and number == groups - 1:
                         break
                 else:
-                    at = skip(footer, at, STRUCT, 0)
+                    at = skip_value(footer, at, STRUCT, 0)
             group_bounds = None if column_facts is None else _read_number_bounds(column_facts)
             if group_bounds is None:
                 return None
@@ -190,8 +190,8 @@ def number_bounds(read: Read, size_bytes: int, column: str) -> tuple[int, int] |
 
 def _read_number_bounds(facts: Struct) -> tuple[int, int] | None:
     """Return the bounds of an integer column without nulls in a row group; None without. Raises `Corrupt`."""
-    size = _INT_BYTES.get(_member(facts, 1))
-    statistics = _member(facts, 12, STRUCT) if 12 in facts else {}
+    size = _INT_BYTES.get(_read_member(facts, 1))
+    statistics = _read_member(facts, 12, STRUCT) if 12 in facts else {}
     low, high = (
         next((statistics[member][1] for member in members if member in statistics), None)
         for members in ((6, 2), (5, 1))
@@ -200,12 +200,15 @@ def _read_number_bounds(facts: Struct) -> tuple[int, int] | None:
         return None
     if len(low) != size or len(high) != size:
         raise Corrupt(
-            f"bounds of {len(low)} and {len(high)} bytes of a column of {_NAMES[_member(facts, 1)]}", field="statistics"
+            f"bounds of {len(low)} and {len(high)} bytes of a column of {_NAMES[_read_member(facts, 1)]}",
+            field="statistics",
         )
     return int.from_bytes(low, "little", signed=True), int.from_bytes(high, "little", signed=True)
 
 
-def check(path: str, read: Read, size_bytes: int, columns: Mapping[str, DataType | None] | None = None) -> int:
+def check_file_bounds(
+    path: str, read: Read, size_bytes: int, columns: Mapping[str, DataType | None] | None = None
+) -> int:
     """Check the footer of a file and the page headers of some columns (None: all); return its row count.
 
     `read(offset, length)` returns bytes of the file. A column that has a type in `columns` must be stored as values of
@@ -216,18 +219,18 @@ def check(path: str, read: Read, size_bytes: int, columns: Mapping[str, DataType
         Unsupported: the file is encrypted.
     """
     try:
-        footer, end = footer_of(path, read, size_bytes)
-        groups = [(_member(group, 3, I64), _structs(group, 1)) for group in _structs(footer, 4)]
+        footer, end = read_checked_footer(path, read, size_bytes)
+        groups = [(_read_member(group, 3, I64), _structs(group, 1)) for group in _structs(footer, 4)]
         for number, (rows, chunks) in enumerate(groups):
             for chunk in chunks:
-                facts = _member(chunk, 3, STRUCT)
+                facts = _read_member(chunk, 3, STRUCT)
                 names = _names(facts)
                 column, is_nested = names[0], len(names) > 1
                 if columns is None or column in columns:
                     _check_chunk(ColumnChunkMeta(".".join(names), facts), rows, read, end, is_nested=is_nested)
                     if columns and number == 0 and (t := columns[column]) is not None:
-                        _check_type(_member(facts, 1, I32), column, t, is_nested=is_nested)
-        footer_rows, group_rows = _member(footer, 3, I64), sum(rows for rows, _ in groups)
+                        _check_type(_read_member(facts, 1, I32), column, t, is_nested=is_nested)
+        footer_rows, group_rows = _read_member(footer, 3, I64), sum(rows for rows, _ in groups)
     except Corrupt as error:
         raise error.at(path) from None
     if group_rows != footer_rows or any(rows < 0 for rows, _ in groups):
@@ -238,14 +241,15 @@ def check(path: str, read: Read, size_bytes: int, columns: Mapping[str, DataType
 
 
 def columns_with_encoding(path: str, read: Read, size_bytes: int, encodings: frozenset[int]) -> frozenset[str]:
-    """Return the paths of fixed-length byte columns with pages in `encodings`. Raises as `check`."""
+    """Return the paths of fixed-length byte columns with pages in `encodings`. Raises as `check_file_bounds`."""
     try:
-        footer, _ = footer_of(path, read, size_bytes)
-        all_facts = [_member(chunk, 3, STRUCT) for group in _structs(footer, 4) for chunk in _structs(group, 1)]
+        footer, _ = read_checked_footer(path, read, size_bytes)
+        all_facts = [_read_member(chunk, 3, STRUCT) for group in _structs(footer, 4) for chunk in _structs(group, 1)]
         return frozenset(
             ".".join(_names(facts))
             for facts in all_facts
-            if _member(facts, 1) == _FIXED_LEN_BYTE_ARRAY and not encodings.isdisjoint(_member(facts, 2, LIST)[1])
+            if _read_member(facts, 1) == _FIXED_LEN_BYTE_ARRAY
+            and not encodings.isdisjoint(_read_member(facts, 2, LIST)[1])
         )
     except Corrupt as wrong:
         raise wrong.at(path) from None
@@ -255,23 +259,23 @@ class ColumnChunkMeta(NamedTuple):
     """A column of a row group: its path in the schema, and its metadata in the footer."""
 
     path: str
-    facts: Struct
+    metadata: Struct
 
-    def number(self, member: int) -> int:
+    def read_i64(self, member: int) -> int:
         """Return a member that is a number of 64 bits. Raises `Corrupt`."""
-        return int(_member(self.facts, member, I64))
+        return int(_read_member(self.metadata, member, I64))
 
 
 def _names(facts: Struct) -> list[str]:
     """Return the path of a column: names of its parents and its own, dots allowed. Raises `Corrupt`."""
-    parts = _member(facts, 3, LIST)[1]
+    parts = _read_member(facts, 3, LIST)[1]
     if not parts or not all(isinstance(part, bytes) for part in parts):
         raise Corrupt("a column without a path", field="path_in_schema")
     return [part.decode("utf-8", "replace") for part in parts]
 
 
 def _structs(struct: Struct, number: int) -> list[Struct]:
-    kind, elements = _member(struct, number, LIST)
+    kind, elements = _read_member(struct, number, LIST)
     if elements and kind != STRUCT:
         raise Corrupt(f"elements of kind {kind} in member {number}, where structs are expected", field="footer")
     return list(elements)
@@ -286,8 +290,8 @@ def _check_type(physical: int, column: str, t: DataType, *, is_nested: bool) -> 
 
 def _check_chunk(chunk: ColumnChunkMeta, rows: int, read: Read, footer_at: int, *, is_nested: bool) -> None:
     """Check a column of a row group and the headers of its pages."""
-    values, stored_bytes, data_at = chunk.number(5), chunk.number(7), chunk.number(9)
-    begin = min(filter(None, (data_at, chunk.number(11) if 11 in chunk.facts else 0)), default=0)
+    values, stored_bytes, data_at = chunk.read_i64(5), chunk.read_i64(7), chunk.read_i64(9)
+    begin = min(filter(None, (data_at, chunk.read_i64(11) if 11 in chunk.metadata else 0)), default=0)
     end = begin + stored_bytes
     if values < 0 or (values != rows and not is_nested):
         raise _corrupt_column(chunk, f"{values} values of {rows} rows", begin, "num_values")
@@ -300,10 +304,10 @@ def _check_chunk(chunk: ColumnChunkMeta, rows: int, read: Read, footer_at: int, 
             begin,
             "total_compressed_size",
         )
-    most_bytes = chunk.number(6)
+    most_bytes = chunk.read_i64(6)
     at, left = begin, values
     while at < end:
-        kind, size, stored, count, levels, length = header_of(read, at, end)
+        kind, size, stored, count, levels, length = read_page_header(read, at, end)
         if not 0 <= stored <= end - at - length:
             raise _corrupt_column(
                 chunk,
@@ -334,7 +338,7 @@ def _check_chunk(chunk: ColumnChunkMeta, rows: int, read: Read, footer_at: int, 
         )
 
 
-def header_of(read: Read, at: int, end: int) -> Page:
+def read_page_header(read: Read, at: int, end: int) -> PageHeader:
     """Return the header of the page at byte `at` of a column that ends at byte `end`. Raises `Corrupt`."""
     data = read(at, min(_HEADER_BYTES, end - at))
     try:
@@ -345,7 +349,7 @@ def header_of(read: Read, at: int, end: int) -> Page:
         return _decode_long_header(read, at, end)
 
 
-def _decode_long_header(read: Read, at: int, end: int) -> Page:
+def _decode_long_header(read: Read, at: int, end: int) -> PageHeader:
     """Return a header that is longer than `_HEADER_BYTES`."""
     try:
         return _decode_header(read(at, min(_MOST_HEADER_BYTES, end - at)))
@@ -353,8 +357,11 @@ def _decode_long_header(read: Read, at: int, end: int) -> Page:
         raise Corrupt(f"no page header at byte {at}: {error}", offset=at, field="header") from None
 
 
-def _match_header(data: bytes) -> Page | None:
-    """Return a header in its usual form, else None. Raises `Corrupt`, and `IndexError` at the end of data."""
+def _match_header(data: bytes) -> PageHeader | None:
+    """Return a header that has the usual form; None for another form.
+
+    Raises: `Corrupt`; `IndexError` at the end of data.
+    """
     match = _HEADER.match(data)
     if match is None:
         return None
@@ -386,7 +393,7 @@ def _match_header(data: bytes) -> Page | None:
         raise Corrupt(f"encoding {encoding >> 1}", field="encoding")
     if data[at] or data[at + 1]:
         return None
-    return page_type, _number(size), _number(stored), _number(count), 0, at + 2
+    return page_type, _read_i32(size), _read_i32(stored), _read_i32(count), 0, at + 2
 
 
 _USUAL_HEADS = {_DATA: (0x1C, 0x2C), _DICTIONARY: (0x3C, 0x4C), _DATA_V2: (0x4C, 0x5C)}
@@ -415,10 +422,10 @@ def _skip_statistics(data: bytes, at: int) -> int:
             raise Corrupt(f"a value of kind {kind} in the statistics of a page", field="statistics")
 
 
-def _decode_header(data: bytes) -> Page:
+def _decode_header(data: bytes) -> PageHeader:
     """Return a header, decoded member by member."""
     header, end = thrift.decode(data)
-    kind, size, stored = (_member(header, number) for number in (1, 2, 3))
+    kind, size, stored = (_read_member(header, number) for number in (1, 2, 3))
     if kind not in _PARTS:
         if kind != 1:
             raise Corrupt(f"a page of type {kind}", field="type")
@@ -427,26 +434,26 @@ def _decode_header(data: bytes) -> Page:
     if part is None or part[0] != STRUCT:
         raise Corrupt(f"a page of type {kind} without member {_PARTS[kind]}", field="header")
     details = part[1]
-    encoding = _member(details, 4 if kind == _DATA_V2 else 2)
+    encoding = _read_member(details, 4 if kind == _DATA_V2 else 2)
     if not 0 <= encoding <= _LAST_ENCODING:
         raise Corrupt(f"encoding {encoding}", field="encoding")
-    count, levels = _member(details, 1), 0
-    if kind == _DATA and not {_member(details, 3), _member(details, 4)} <= set(_LEVEL_ENCODINGS):
+    count, levels = _read_member(details, 1), 0
+    if kind == _DATA and not {_read_member(details, 3), _read_member(details, 4)} <= set(_LEVEL_ENCODINGS):
         raise Corrupt("levels in an encoding that levels have not", field="encoding")
     if kind == _DATA_V2:
-        lengths = _member(details, 5), _member(details, 6)
+        lengths = _read_member(details, 5), _read_member(details, 6)
         if min(lengths) < 0:
             raise Corrupt(f"levels of {lengths} bytes", field="definition_levels_byte_length")
         levels = sum(lengths)
-        if not 0 <= _member(details, 2) <= max(count, 0) or not 0 <= _member(details, 3) <= max(count, 0):
+        if not 0 <= _read_member(details, 2) <= max(count, 0) or not 0 <= _read_member(details, 3) <= max(count, 0):
             raise Corrupt(
-                f"{_member(details, 2)} nulls and {_member(details, 3)} rows in a page of {count} values",
+                f"{_read_member(details, 2)} nulls and {_read_member(details, 3)} rows in a page of {count} values",
                 field="num_nulls",
             )
     return kind, size, stored, count, levels, end
 
 
-def _member(struct: Struct, number: int, kind: int = I32) -> Any:
+def _read_member(struct: Struct, number: int, kind: int = I32) -> Any:
     """Return a member's value. Raises `Corrupt` where it is missing, or of another kind."""
     member = struct.get(number)
     if member is None or member[0] != kind:
@@ -454,7 +461,7 @@ def _member(struct: Struct, number: int, kind: int = I32) -> Any:
     return member[1]
 
 
-def _number(data: bytes) -> int:
+def _read_i32(data: bytes) -> int:
     """Return a zig-zag varint of at most five bytes, as 32 bits hold it."""
     raw = data[0]
     if raw > 0x7F:

@@ -11,9 +11,10 @@
     metadata      1 physical type · 5 values · 7 compressed bytes · 9 10 11 offsets of its pages · 12 statistics
                   · 14 offset of its bloom filter · …
 
-`row_count` skips only names and types of columns, which is several times faster than opening the file. `read` returns
+`read_row_count` skips only names and types of columns, which is several times faster than opening the file.
+`read_row_groups` returns
 the row groups of an encoder's small file; a chunk that keeps its offset and its bounds, as most do, is written as the
-bytes it was read from. `elements` makes the schema as Paimon writes it, with ids, physical and logical types:
+bytes it was read from. `schema_elements` makes the schema as Paimon writes it, with ids, physical and logical types:
 
     optional group field_id=1 tags (List) {
         repeated group list { optional binary field_id=536871936 element (String) } }
@@ -32,7 +33,7 @@ from lakekit.codec.cursor import read_varint, read_zigzag
 from lakekit.errors import Corrupt
 from lakekit.format import thrift
 from lakekit.format.encoder import map_types, refuse_type
-from lakekit.format.thrift import BINARY, BOOL, BYTE, I32, I64, STRUCT, Struct, list_head
+from lakekit.format.thrift import BINARY, BOOL, BYTE, I32, I64, STRUCT, Struct, read_list_head
 from lakekit.types import MAX_DEPTH, part
 from lakekit.types.arrow import timestamp_unit
 
@@ -46,12 +47,12 @@ _VARINTS = frozenset({4, 5, 6})
 _LISTS = frozenset({9, 10})
 
 
-def row_count(footer: bytes) -> int:
+def read_row_count(footer: bytes) -> int:
     """Return the row count of a footer, or of a beginning of it that holds the schema. Raises `Corrupt`."""
-    return rows_and_rest(footer)[0]
+    return read_row_count_and_end(footer)[0]
 
 
-def rows_and_rest(footer: bytes) -> tuple[int, int]:
+def read_row_count_and_end(footer: bytes) -> tuple[int, int]:
     """Return the row count, and where the members after it begin. Raises `Corrupt`."""
     try:
         at, number = 0, 0
@@ -63,13 +64,13 @@ def rows_and_rest(footer: bytes) -> tuple[int, int]:
                 break
             if number == 3:
                 return read_zigzag(footer, at)
-            at = skip(footer, at, head & 15, 0)
+            at = skip_value(footer, at, head & 15, 0)
     except IndexError:
         pass
     raise Corrupt("the Parquet footer ends before its row count", field="num_rows")
 
 
-def list_member(footer: bytes, at: int) -> int:
+def list_head_end(footer: bytes, at: int) -> int:
     """Return the offset behind the head at `at` of a list that is the next member.
 
     Raises `Corrupt`, `IndexError`.
@@ -79,7 +80,7 @@ def list_member(footer: bytes, at: int) -> int:
     return at + 1
 
 
-def skip(data: bytes | memoryview, at: int, kind: int, depth: int) -> int:
+def skip_value(data: bytes | memoryview, at: int, kind: int, depth: int) -> int:
     """Return the offset after a value, of a struct from its first member on.
 
     An offset beyond the end is found out by the next read. Raises `Corrupt`, `IndexError`.
@@ -102,11 +103,11 @@ def skip(data: bytes | memoryview, at: int, kind: int, depth: int) -> int:
             if head & 15 in _VARINTS and data[at] < 0x80:
                 at += 1
             else:
-                at = skip(data, at, head & 15, depth + 1)
+                at = skip_value(data, at, head & 15, depth + 1)
     if kind in _LISTS:
-        element, count, at = list_head(data, at)
+        element, count, at = read_list_head(data, at)
         for _ in range(count):
-            at = at + 1 if element in (1, 2) else skip(data, at, element, depth + 1)
+            at = at + 1 if element in (1, 2) else skip_value(data, at, element, depth + 1)
         return at
     if kind in (1, 2, 3, 7):
         return at + {3: 1, 7: 8}.get(kind, 0)
@@ -135,33 +136,33 @@ class ColumnChunk:
         begin = min(self.facts[number][1] for number in (9, 11) if number in self.facts and self.facts[number][1])
         return begin, begin + self.facts[7][1]
 
-    def shift(self, by: int) -> None:
+    def shift_offsets(self, by: int) -> None:
         """Move every offset by so many bytes."""
         if by:
             self.bytes = None
-            _change(self._chunk, (2, 4, 6), by.__add__)
-            _change(self.facts, (9, 10, 11, 14), by.__add__)
+            _change_offsets(self._chunk, (2, 4, 6), by.__add__)
+            _change_offsets(self.facts, (9, 10, 11, 14), by.__add__)
 
-    def move(self, new_offset: Callable[[int], int], growth: int) -> None:
+    def remap_offsets(self, new_offset: Callable[[int], int], growth: int) -> None:
         """Map offsets of pages by `new_offset`, and grow the chunk by `growth` bytes.
 
         Its metadata is in the footer alone afterwards.
         """
         self.bytes = None
         self._chunk[2] = (I64, 0)
-        _change(self.facts, (9, 10, 11), new_offset)
-        _change(self.facts, (6, 7), growth.__add__)
+        _change_offsets(self.facts, (9, 10, 11), new_offset)
+        _change_offsets(self.facts, (6, 7), growth.__add__)
 
-    def index(self, members: tuple[int, int]) -> tuple[int, int] | None:
+    def page_index_range(self, members: tuple[int, int]) -> tuple[int, int] | None:
         """Return offset and length of the page index in these two members; None without one."""
         return (self._chunk[members[0]][1], self._chunk[members[1]][1]) if members[0] in self._chunk else None
 
-    def point(self, members: tuple[int, int], offset: int, length: int) -> None:
+    def set_page_index_range(self, members: tuple[int, int], offset: int, length: int) -> None:
         """Set offset and length of a page index."""
         self.bytes = None
         self._chunk[members[0]], self._chunk[members[1]] = (I64, offset), (I32, length)
 
-    def forget_reals(self) -> None:
+    def drop_float_bounds(self) -> None:
         """Drop bounds of real numbers: both encoders leave NaN out of them."""
         if self.facts[1][1] not in (FLOAT, DOUBLE):
             return
@@ -189,19 +190,19 @@ class RowGroup(NamedTuple):
     row_count: int
 
 
-def read(footer: bytes, shift: int) -> list[RowGroup]:
+def read_row_groups(footer: bytes, shift: int) -> list[RowGroup]:
     """Return the row groups of a footer, moved by `shift` bytes. Raises `Corrupt`."""
     groups = []
     try:
-        _, count, at = thrift.list_head(footer, list_member(footer, rows_and_rest(footer)[1]))
+        _, count, at = thrift.read_list_head(footer, list_head_end(footer, read_row_count_and_end(footer)[1]))
         for _ in range(count):
-            _, columns, at = thrift.list_head(footer, list_member(footer, at))
+            _, columns, at = thrift.read_list_head(footer, list_head_end(footer, at))
             chunks = []
             for _ in range(columns):
                 start = at
                 chunk, at = thrift.decode(footer, at)
                 chunks.append(ColumnChunk(chunk, footer[start:at]))
-                chunks[-1].shift(shift)
+                chunks[-1].shift_offsets(shift)
             group_members, at = thrift.decode(footer, at, last=1)
             groups.append(RowGroup(chunks, group_members[2][1], group_members[3][1]))
     except IndexError:
@@ -209,7 +210,7 @@ def read(footer: bytes, shift: int) -> list[RowGroup]:
     return groups
 
 
-def _change(members: Struct, numbers: Sequence[int], to: Callable[[int], int]) -> None:
+def _change_offsets(members: Struct, numbers: Sequence[int], to: Callable[[int], int]) -> None:
     for number in numbers:
         if number in members and members[number][1]:
             members[number] = (members[number][0], to(members[number][1]))
@@ -249,7 +250,7 @@ _PHYSICAL_TYPES = {
 }
 
 
-def elements(fields: Sequence[Field]) -> list[Struct]:
+def schema_elements(fields: Sequence[Field]) -> list[Struct]:
     """Return the elements of a complete schema, the root first, depth first. Raises `Unsupported`."""
     schema: list[Struct] = [{3: (I32, REQUIRED), 4: (BINARY, ROOT), 5: (I32, len(fields))}]
     for field in fields:
@@ -306,7 +307,7 @@ def _elements(name: str, t: DataType, field_id: int, parent: tuple[int, int]) ->
                 yield {1: (I32, BYTES), 3: (I32, REQUIRED), 4: (BINARY, inner), 9: (I32, number)}
         case _:
             del own[5]
-            yield _sort_members(own | _leaf(t))
+            yield _sort_members(own | _leaf_element(t))
 
 
 def _sort_members(element: Struct) -> Struct:
@@ -317,7 +318,7 @@ def _annotation(kind: int, members: Struct | None = None) -> tuple[int, Struct]:
     return (STRUCT, {kind: (STRUCT, members or {})})
 
 
-def _leaf(t: DataType) -> Struct:
+def _leaf_element(t: DataType) -> Struct:
     if t.root in _PHYSICAL_TYPES:
         return {1: (I32, _PHYSICAL_TYPES[t.root])}
     match t.root:

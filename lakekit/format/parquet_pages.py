@@ -21,7 +21,8 @@ bigger file, and adds checksums:
 Headers grow by a few bytes, so every stored offset of a page is updated. Metadata of a column between the pages, which
 the footer has too, is dropped; it begins otherwise than headers do (15 type · 19 a list of numbers), and so do page
 indexes, which follow all pages. Encoders write from threads of their own, and wrap what a sink raises: `failed` keeps
-the original error. Polars and Arrow decode without reporting offsets, so `walk_footer` reads the headers a second time
+the original error. Polars and Arrow decode without reporting offsets, so `record_footer` reads the headers a second
+time
 for hex views; tests compare its values with Arrow's metadata. `parquet_footer` draws the encoding.
 
 Source: the Apache Parquet format, `parquet.thrift`, "Checksumming".
@@ -37,8 +38,8 @@ from zlib import crc32
 from lakekit.codec.cursor import Cursor, read_varint
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.format import parquet_footer, thrift
-from lakekit.format.foreign_file import footer_of
-from lakekit.format.parquet_footer import skip
+from lakekit.format.foreign_file import read_footer
+from lakekit.format.parquet_footer import skip_value
 from lakekit.format.thrift import BINARY, I32, I64, LIST, STRUCT
 from lakekit.types import MAX_DEPTH
 
@@ -86,21 +87,24 @@ def find_damaged_pages(
     `Unsupported`.
     """
     try:
-        for group in _list(footer_of(path, read, size_bytes), _GROUPS, STRUCT):
-            chunks = [_chunk(_member(chunk, _FACTS, STRUCT), size_bytes) for chunk in _list(group, _CHUNKS, STRUCT)]
+        for group in _list_elements(read_footer(path, read, size_bytes), _GROUPS, STRUCT):
+            chunks = [
+                _page_range(_member(chunk, _FACTS, STRUCT), size_bytes)
+                for chunk in _list_elements(group, _CHUNKS, STRUCT)
+            ]
             first, end = (
                 min((chunk.begin for chunk in chunks), default=0),
                 max((chunk.end for chunk in chunks), default=0),
             )
             data = read(first, end - first) if chunks else b""
             for chunk in chunks:
-                yield from _pages(chunk, data, first, unsummed)
+                yield from _check_pages(chunk, data, first, unsummed)
     except Corrupt as error:
         raise error.at(path) from None
 
 
-def _chunk(facts: Struct, size_bytes: int) -> _PageRange:
-    column = ".".join(part.decode("utf-8", "replace") for part in _list(facts, _PATH, BINARY))
+def _page_range(facts: Struct, size_bytes: int) -> _PageRange:
+    column = ".".join(part.decode("utf-8", "replace") for part in _list_elements(facts, _PATH, BINARY))
     begin, length = _member(facts, _DATA_AT, I64), _member(facts, _SIZE_BYTES, I64)
     dictionary_at = _member(facts, _DICTIONARY_AT, I64) if _DICTIONARY_AT in facts else 0
     # a column without values may have a dictionary, or nothing
@@ -113,7 +117,7 @@ def _chunk(facts: Struct, size_bytes: int) -> _PageRange:
     return _PageRange(column, begin, begin + length)
 
 
-def _pages(chunk: _PageRange, data: bytes, first: int, unsummed: list[str] | None) -> Iterator[DamagedPage]:
+def _check_pages(chunk: _PageRange, data: bytes, first: int, unsummed: list[str] | None) -> Iterator[DamagedPage]:
     """Yield the damaged pages of a column; `data` begins at byte `first` of the file."""
     view, at, end = memoryview(data), chunk.begin - first, chunk.end - first
     while at < end:
@@ -136,7 +140,7 @@ def _pages(chunk: _PageRange, data: bytes, first: int, unsummed: list[str] | Non
         at = body + length
 
 
-def _list(struct: Struct, number: int, kind: int) -> list[Any]:
+def _list_elements(struct: Struct, number: int, kind: int) -> list[Any]:
     """Return the elements of a member that is a list of that kind. Raises `Corrupt`."""
     element_kind, elements = _member(struct, number, LIST)
     if elements and element_kind != kind:
@@ -203,7 +207,7 @@ class RowGroupStream:
         view = view[skipped:]
         try:
             while len(view):
-                view = self._take(view)
+                view = self._process(view)
         except BaseException as failed:
             self.failed = failed
             raise
@@ -212,7 +216,7 @@ class RowGroupStream:
     def flush(self) -> None:
         """Do nothing: the sink is flushed by its owner."""
 
-    def _take(self, view: memoryview) -> memoryview:
+    def _process(self, view: memoryview) -> memoryview:
         """Process the beginning of some bytes, and return what is left of them."""
         if self._missing_bytes:
             self._body.append(view[: self._missing_bytes])
@@ -222,23 +226,23 @@ class RowGroupStream:
             self._footer_parts.append(bytes(view))
             taken = len(view)
         else:
-            return self._begin(view)
+            return self._begin_item(view)
         self._source_offset += taken
         if self._footer_parts is None and not self._missing_bytes:
-            self._page()
+            self._write_page()
         return view[taken:]
 
-    def _begin(self, view: memoryview) -> memoryview:
+    def _begin_item(self, view: memoryview) -> memoryview:
         """Process the header of a page or the metadata of a column, or find that all pages were processed."""
         data = memoryview(self._partial_head + bytes(view)) if self._partial_head else view
         self._partial_head = b""
-        is_page, is_fact = _kinds(data)
+        is_page, is_fact = _classify_bytes(data)
         if len(data) >= _SIGNATURE_BYTES and not is_page and not is_fact:
             self._footer_parts = []
             return data
         try:
-            head = _head_of(data) if is_page else None
-            end = head.end if head is not None else skip(data, 0, STRUCT, 0) if is_fact else 0
+            head = _parse_page_head(data) if is_page else None
+            end = head.end if head is not None else skip_value(data, 0, STRUCT, 0) if is_fact else 0
         except IndexError:
             end = 0
         if not end:  # it ends too early
@@ -252,10 +256,10 @@ class RowGroupStream:
             self._head = head
             self._missing_bytes = head.page_bytes
             if not self._missing_bytes:
-                self._page()
+                self._write_page()
         return data[end:]
 
-    def _page(self) -> None:
+    def _write_page(self) -> None:
         """Write a page that is complete to the sink."""
         head, checksum = self._head, 0
         for part in self._body:
@@ -278,7 +282,7 @@ class RowGroupStream:
                 self._put(part)
         self._body = []
 
-    def groups(self) -> list[RowGroup]:
+    def finish_row_groups(self) -> list[RowGroup]:
         """Write the page indexes to the sink, once everything else is written, and return the row groups.
 
         Raises `Corrupt`.
@@ -289,37 +293,37 @@ class RowGroupStream:
             raise Corrupt("an encoder's file that does not end as Parquet does", field="footer")
         indexes, begin = ending[:-length], self._source_offset - len(ending)
         row_groups, offsets = (
-            parquet_footer.read(ending[-length:-8], 0),
+            parquet_footer.read_row_groups(ending[-length:-8], 0),
             _Offsets(self._pages, self._growth, self._start - len(MAGIC)),
         )
         chunks = [chunk for group in row_groups for chunk in group.chunks]
         new_offset, new_indexes = self._start - len(MAGIC) + begin + sum(self._growth), []
-        for members, update in ((_COLUMN_INDEX, offsets.unchanged), (_OFFSET_INDEX, offsets.offsets)):
+        for members, update in ((_COLUMN_INDEX, offsets.unchanged), (_OFFSET_INDEX, offsets.shift_offset_index)):
             for chunk in chunks:
-                if (index := chunk.index(members)) is not None:
+                if (index := chunk.page_index_range(members)) is not None:
                     new_indexes.append(update(indexes[index[0] - begin : index[0] - begin + index[1]]))
-                    chunk.point(members, new_offset, len(new_indexes[-1]))
+                    chunk.set_page_index_range(members, new_offset, len(new_indexes[-1]))
                     new_offset += len(new_indexes[-1])
         self._put(b"".join(new_indexes))
         return [
-            group._replace(size_bytes=group.size_bytes + sum([offsets.move(chunk) for chunk in group.chunks]))
+            group._replace(size_bytes=group.size_bytes + sum([offsets.shift_chunk(chunk) for chunk in group.chunks]))
             for group in row_groups
         ]
 
 
-def _kinds(data: memoryview) -> tuple[bool, bool]:
+def _classify_bytes(data: memoryview) -> tuple[bool, bool]:
     """Return whether a page header begins here, and whether metadata of a column does."""
     if len(data) < _SIGNATURE_BYTES or data[0] != _MEMBER:
         return False, False
     return data[2] == _MEMBER, data[2] == _MEMBER_LIST and data[3] & 15 == I32
 
 
-def _head_of(data: memoryview) -> _PageHead:
+def _parse_page_head(data: memoryview) -> _PageHead:
     """Return the page header that begins here. Raises `IndexError` where it ends too early."""
     at = number = 0
     for _ in range(3):
         number, at = read_varint(data, at + 1)
-    end = skip(data, at, STRUCT, 0)
+    end = skip_value(data, at, STRUCT, 0)
     return _PageHead(bytes(data[:end]), number >> 1, at, end)
 
 
@@ -333,11 +337,11 @@ class _Offsets:
     def new_offset(self, offset: int) -> int:
         return offset + self._shifts[bisect_left(self._pages, offset)]
 
-    def move(self, chunk: ColumnChunk) -> int:
+    def shift_chunk(self, chunk: ColumnChunk) -> int:
         """Update the offsets of a chunk, and return by how many bytes it has grown."""
         begin, end = chunk.byte_range
         growth = self.new_offset(end) - self.new_offset(begin) - (end - begin)
-        chunk.move(self.new_offset, growth)
+        chunk.remap_offsets(self.new_offset, growth)
         return growth
 
     @staticmethod
@@ -345,12 +349,12 @@ class _Offsets:
         """Return an index without offsets as it is."""
         return data
 
-    def offsets(self, data: bytes) -> bytes:
+    def shift_offset_index(self, data: bytes) -> bytes:
         """Return an offset index with updated offsets.
 
         It is 1 a list of structs of 1 the offset of a page · 2 its bytes, with its header · 3 its first row.
         """
-        _, count, at = thrift.list_head(data, 1)
+        _, count, at = thrift.read_list_head(data, 1)
         encoded = [data[:at]]
         for _ in range(count):
             members = []
@@ -395,7 +399,7 @@ _VARINTS = frozenset({4, 5, 6})
 _LISTS = frozenset({9, 10})
 
 
-def walk_footer(cursor: Cursor) -> dict[str, Any]:
+def record_footer(cursor: Cursor) -> dict[str, Any]:
     """Return the footer's members of the file that is the cursor's data, as nested dicts; its spans are recorded.
 
     Raises `Corrupt`, and `Unsupported` for an encrypted footer.
@@ -414,7 +418,7 @@ def walk_footer(cursor: Cursor) -> dict[str, Any]:
         raise tail.make_error(f"a footer of {length} bytes in a file of {len(data)}", "footer length", at=len(data) - 8)
     inside = cursor.region(len(data) - 8 - length, len(data) - 8)
     with inside.within("footer"):
-        footer = _struct(inside, "footer", 0)
+        footer = _record_struct(inside, "footer", 0)
         inside.expect_end("footer")
     for number, group in enumerate(_list_members(footer, "row_groups")):
         for column in _list_members(group, "columns"):
@@ -453,7 +457,7 @@ def _walk_chunk(file: Cursor, column: dict[str, Any]) -> None:
         while cursor.remaining:
             with cursor.within(f"page {number}"):
                 with cursor.within("header"):
-                    header = _struct(cursor, "header", 0)
+                    header = _record_struct(cursor, "header", 0)
                 kind = {0: "data", 2: "dictionary", 3: "data"}.get(_integer_member(header, "type"), "bytes")
                 cursor.skip(_integer_member(header, "compressed_page_size"), kind)
             number += 1
@@ -493,11 +497,11 @@ def _take(cursor: Cursor, length: int, field: str) -> bytes:
     return bytes(cursor.data[start : cursor.at])
 
 
-def _mark(cursor: Cursor, start: int, field: str, value: object) -> None:
+def _record_span(cursor: Cursor, start: int, field: str, value: object) -> None:
     cursor.record(start, cursor.at - start, field, value)
 
 
-def _struct(cursor: Cursor, shape: str, depth: int) -> dict[str, Any]:
+def _record_struct(cursor: Cursor, shape: str, depth: int) -> dict[str, Any]:
     """Return a struct's members by name, or by number where `_NAMES` has none."""
     if depth > MAX_DEPTH:
         raise cursor.make_error(f"nested deeper than {MAX_DEPTH} levels", shape)
@@ -507,7 +511,7 @@ def _struct(cursor: Cursor, shape: str, depth: int) -> dict[str, Any]:
         start = cursor.at
         head = _take(cursor, 1, shape)[0]
         if head == 0:
-            _mark(cursor, start, "end", None)
+            _record_span(cursor, start, "end", None)
             return members
         if head >> 4:
             number += head >> 4
@@ -515,10 +519,10 @@ def _struct(cursor: Cursor, shape: str, depth: int) -> dict[str, Any]:
             raw = _varint(cursor, shape)
             number = (raw >> 1) ^ -(raw & 1)
         name = names[number - 1] if 0 < number <= len(names) else f"member {number}"
-        members[name] = _value(cursor, head & 15, name, start, depth)
+        members[name] = _record_value(cursor, head & 15, name, start, depth)
 
 
-def _value(cursor: Cursor, kind: int, name: str, start: int, depth: int) -> Any:
+def _record_value(cursor: Cursor, kind: int, name: str, start: int, depth: int) -> Any:
     """Return a value and record its span from `start` on, where its head is."""
     value: Any
     if kind in _VARINTS:
@@ -532,39 +536,39 @@ def _value(cursor: Cursor, kind: int, name: str, start: int, depth: int) -> Any:
         value = _take(cursor, 8, name)
     elif kind == 8:
         length = _varint(cursor, name)
-        _mark(cursor, start, f"{name} length", length)
+        _record_span(cursor, start, f"{name} length", length)
         start = cursor.at
         value = _take(cursor, length, name)
     elif kind in _LISTS:
-        return _items(cursor, name, start, depth)
+        return _record_items(cursor, name, start, depth)
     elif kind == 12:
-        _mark(cursor, start, f"{name} begin", None)
+        _record_span(cursor, start, f"{name} begin", None)
         with cursor.within(name):
-            return _struct(cursor, name, depth + 1)
+            return _record_struct(cursor, name, depth + 1)
     else:
         raise cursor.make_error(f"a value of unknown kind {kind}", name, at=start)
-    _mark(cursor, start, name, value)
+    _record_span(cursor, start, name, value)
     return value
 
 
-def _items(cursor: Cursor, name: str, start: int, depth: int) -> list[Any]:
+def _record_items(cursor: Cursor, name: str, start: int, depth: int) -> list[Any]:
     head = _take(cursor, 1, name)[0]
     count = head >> 4
     if count == 15:
         count = _varint(cursor, name)
     if count > cursor.remaining:
         raise cursor.make_error(f"a list of {count} elements, {cursor.remaining} bytes left", name, at=start)
-    _mark(cursor, start, f"{name} count", count)
+    _record_span(cursor, start, f"{name} count", count)
     items: list[Any] = []
     for number in range(count):
         begin = cursor.at
         if head & 15 == 12:
             with cursor.within(f"{name}[{number}]"):
-                items.append(_struct(cursor, name, depth + 1))
+                items.append(_record_struct(cursor, name, depth + 1))
         elif head & 15 in (1, 2):
             value = _take(cursor, 1, name)[0] == 1
-            _mark(cursor, begin, f"{name}[{number}]", value)
+            _record_span(cursor, begin, f"{name}[{number}]", value)
             items.append(value)
         else:
-            items.append(_value(cursor, head & 15, f"{name}[{number}]", begin, depth + 1))
+            items.append(_record_value(cursor, head & 15, f"{name}[{number}]", begin, depth + 1))
     return items

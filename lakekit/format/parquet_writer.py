@@ -29,16 +29,16 @@ from lakekit.errors import InvalidOption, Unsupported
 from lakekit.format import external_reader, parquet_footer, thrift
 from lakekit.format.encoder import (
     BLOCK_BYTES,
-    REALS,
+    FLOAT_TYPES,
     ArrowTarget,
     ColumnStats,
     arrow_field,
-    chunks_tell,
+    has_exact_chunk_bounds,
     has_nan,
     refuse_null,
     series_to_arrow,
 )
-from lakekit.format.parquet_footer import elements, leaf_count
+from lakekit.format.parquet_footer import leaf_count, schema_elements
 from lakekit.format.parquet_pages import MAGIC, RowGroupStream
 from lakekit.format.polars_types import polars_schema
 from lakekit.format.thrift import BINARY, I16, I32, I64, LIST, STRUCT, Struct
@@ -64,19 +64,19 @@ CODECS = {
     "zstd": "zstd",
 }
 """`file.compression` -> its name in both encoders; LZ4 is LZ4_RAW, which every reader of LZ4 reads."""
-GROUP_BYTES = 64 << 20
+ROW_GROUP_BYTES = 64 << 20
 """Bytes in memory that are encoded at once where no option says more; encoded they take a third as a rule."""
-GROUP_ROWS = 1 << 17
+ROW_GROUP_ROWS = 1 << 17
 """Rows of a row group where no option gives its size; groups that fit the caches of processors are encoded faster."""
-PASSED_BYTES = 256 << 20
+MIN_STREAMED_BYTES = 256 << 20
 """Bytes in memory given at once to an encoder that cuts row groups by itself.
 
 The more it has, the less often it waits for its last row group.
 """
-FIRST_RATIO = 0.35
+INITIAL_COMPRESSION_RATIO = 0.35
 """Estimated ratio of encoded bytes to bytes in memory, before the first row group is written."""
-_FORM = ArrowTarget(format_name="parquet")
-_INT96_FORM = ArrowTarget(format_name="parquet", count_timestamps=True)
+_ARROW_TARGET = ArrowTarget(format_name="parquet")
+_INT96_TARGET = ArrowTarget(format_name="parquet", count_timestamps=True)
 """Arrow writes all timestamps of a file as INT96 or none: the others are the integers they are stored as."""
 _ARROWS = frozenset({"MAP", "MULTISET", "VARIANT"})
 _TIMES = frozenset({"TIME"})
@@ -89,7 +89,7 @@ def open_writer(sink: BinaryIO, fields: Sequence[Field], encoding: Encoding) -> 
 
 def check_types(fields: Sequence[Field]) -> None:
     """Raise `Unsupported` for a column that Parquet files do not hold."""
-    elements(fields)
+    schema_elements(fields)
 
 
 class _EncodingPlan(NamedTuple):
@@ -123,13 +123,13 @@ class ParquetEncoder:
         self._sink, self._fields, self._codec = sink, tuple(fields), codec
         self._level = encoding.compression_level if codec == "zstd" else None
         block_bytes = encoding.block_bytes or _size(encoding, "parquet.block.size")
-        self._group_bytes = max(1, min(block_bytes or GROUP_BYTES, BLOCK_BYTES * 4))
-        self._group_rows = None if block_bytes else GROUP_ROWS
+        self._group_bytes = max(1, min(block_bytes or ROW_GROUP_BYTES, BLOCK_BYTES * 4))
+        self._group_rows = None if block_bytes else ROW_GROUP_ROWS
         self._page_bytes = _size(encoding, "parquet.page.size")
         self._dictionary = _dictionary(encoding)
         self._ends, self._plan = _plan_encoding(self._fields, self._dictionary)
         self._is_polars_only = not self._plan.arrow and not self._plan.int96
-        self._frame_bytes = self._group_bytes if block_bytes or not self._is_polars_only else PASSED_BYTES
+        self._frame_bytes = self._group_bytes if block_bytes or not self._is_polars_only else MIN_STREAMED_BYTES
         self._pending_frames: list[pl.DataFrame] = []
         self._waiting_bytes = 0
         self._written_bytes = 0
@@ -142,7 +142,7 @@ class ParquetEncoder:
     @property
     def size_bytes(self) -> int:
         """Bytes written to the sink, and what the waiting rows will add if they compress as those before them."""
-        ratio = self._written_bytes / self._raw_bytes if self._raw_bytes else FIRST_RATIO
+        ratio = self._written_bytes / self._raw_bytes if self._raw_bytes else INITIAL_COMPRESSION_RATIO
         return self._written_bytes + int(self._waiting_bytes * ratio)
 
     def can_add(self, frame: pl.DataFrame) -> bool:  # noqa: ARG002 - any rows fit beside any others
@@ -187,30 +187,30 @@ class ParquetEncoder:
     def _encode(self, frame: pl.DataFrame) -> None:
         """Write rows as one row group; as several where one encoder writes them all."""
         if self._is_polars_only:
-            encoded = [(self._plan.polars, self._passed(frame))]
+            encoded = [(self._plan.polars, self._stream_row_groups(frame))]
         else:
             encoded = [
-                (columns, self._laid(small_file, summed=columns is not self._plan.polars))
-                for columns, small_file in self._encoded(frame)
+                (columns, self._copy_row_groups(small_file, summed=columns is not self._plan.polars))
+                for columns, small_file in self._encode_parts(frame)
             ]
         first = 0
         for parts in zip(*(groups for _, groups in encoded), strict=True):  # scalar: one a row group
             height = parts[0].row_count
-            self._group(
+            self._add_row_group(
                 frame.slice(first, height),
                 [(columns, group) for (columns, _), group in zip(encoded, parts, strict=True)],
             )
             first += height
         self._rows += frame.height
 
-    def _group(self, rows: pl.DataFrame, parts: Sequence[tuple[tuple[int, ...], RowGroup]]) -> None:
+    def _add_row_group(self, rows: pl.DataFrame, parts: Sequence[tuple[tuple[int, ...], RowGroup]]) -> None:
         """Add a row group to the footer, from the encoded parts of its columns."""
         chunks: dict[int, list[ColumnChunk]] = {}
         for columns, group in parts:
             group_chunks = iter(group.chunks)
             for i in columns:
                 chunks[i] = [next(group_chunks) for _ in range(self._plan.leaf_counts[i])]
-                self._tell(i, chunks[i], rows)
+                self._add_statistics(i, chunks[i], rows)
         all_chunks = [chunk for i in range(len(self._fields)) for chunk in chunks[i]]
         facts = [chunk.facts for chunk in all_chunks]
         self._groups.append(
@@ -227,50 +227,50 @@ class ParquetEncoder:
             }
         )
 
-    def _tell(self, i: int, chunks: Sequence[ColumnChunk], rows: pl.DataFrame) -> None:
+    def _add_statistics(self, i: int, chunks: Sequence[ColumnChunk], rows: pl.DataFrame) -> None:
         """Add the encoder's statistics to those of a column.
 
         Bounds of real numbers are dropped where there may be a NaN, which a reader would miss.
         """
         field, stats = self._fields[i], self.column_stats.get(self._fields[i].name)
         unordered = i in self._plan.real_columns and (
-            field.type.root not in REALS or has_nan(rows.get_column(field.name))
+            field.type.root not in FLOAT_TYPES or has_nan(rows.get_column(field.name))
         )
         if unordered:
             for chunk in chunks:
-                chunk.forget_reals()
+                chunk.drop_float_bounds()
         if stats is None:
             return
         if unordered:
-            stats.forget(rows.get_column(field.name).null_count())
-        elif not stats.take(chunks[0].facts, field.type):
+            stats.add_rows_without_bounds(rows.get_column(field.name).null_count())
+        elif not stats.add_chunk_statistics(chunks[0].facts, field.type):
             stats.add(rows.get_column(field.name), field.type)
 
-    def _encoded(self, frame: pl.DataFrame) -> list[tuple[tuple[int, ...], memoryview]]:
+    def _encode_parts(self, frame: pl.DataFrame) -> list[tuple[tuple[int, ...], memoryview]]:
         """Return small files of some columns each, all of the same rows."""
         small_files = []
         if self._plan.polars:
             buffer = BytesIO()
-            self._by_polars(frame, buffer, None)
+            self._encode_by_polars(frame, buffer, None)
             small_files.append((self._plan.polars, buffer.getbuffer()))
         for columns, int96 in ((self._plan.arrow, False), (self._plan.int96, True)):
             if columns:
-                small_files.append((columns, self._by_arrow(frame, columns, int96=int96)))
+                small_files.append((columns, self._encode_by_arrow(frame, columns, int96=int96)))
         return small_files
 
-    def _passed(self, frame: pl.DataFrame) -> list[RowGroup]:
+    def _stream_row_groups(self, frame: pl.DataFrame) -> list[RowGroup]:
         """Write row groups to the sink while they are encoded, and return their descriptions."""
         stream = RowGroupStream(self._put, self._written_bytes)
         try:
             # of a file object Polars needs `write` alone
-            self._by_polars(frame, stream, self._group_rows)  # type: ignore[arg-type]
+            self._encode_by_polars(frame, stream, self._group_rows)  # type: ignore[arg-type]
         except BaseException:
             if stream.failed is not None:
                 raise stream.failed from None
             raise
-        return stream.groups()
+        return stream.finish_row_groups()
 
-    def _by_polars(self, frame: pl.DataFrame, sink: BinaryIO, group_rows: int | None) -> None:
+    def _encode_by_polars(self, frame: pl.DataFrame, sink: BinaryIO, group_rows: int | None) -> None:
         fields = [self._fields[i] for i in self._plan.polars]
         changed = (
             {field.name: plain for field in fields if (plain := _encoded_expr(field)) is not None}
@@ -292,9 +292,9 @@ class ParquetEncoder:
             arrow_schema=self._plan.polars_schema,
         )
 
-    def _by_arrow(self, frame: pl.DataFrame, columns: Sequence[int], *, int96: bool) -> memoryview:
+    def _encode_by_arrow(self, frame: pl.DataFrame, columns: Sequence[int], *, int96: bool) -> memoryview:
         fields = [self._fields[i] for i in columns]
-        form = _INT96_FORM if int96 else _FORM
+        form = _INT96_TARGET if int96 else _ARROW_TARGET
         arrays = [series_to_arrow(frame.get_column(field.name), field, form) for field in fields]
         table = pa.Table.from_arrays(arrays, schema=pa.schema([arrow_field(field, form) for field in fields]))
         buffer = pa.BufferOutputStream()
@@ -314,16 +314,16 @@ class ParquetEncoder:
             writer.write_table(table, row_group_size=max(1, table.num_rows))
         return memoryview(buffer.getvalue())
 
-    def _laid(self, small_file: memoryview, *, summed: bool) -> list[RowGroup]:
+    def _copy_row_groups(self, small_file: memoryview, *, summed: bool) -> list[RowGroup]:
         """Write a small file's row groups (`summed`: with Arrow's checksums); return their descriptions."""
         if not summed:
             stream = RowGroupStream(self._put, self._written_bytes)
             stream.write(small_file)
-            return stream.groups()
+            return stream.finish_row_groups()
         length = int.from_bytes(small_file[-8:-4], "little")
         shift = self._written_bytes - len(MAGIC)
         self._put(small_file[len(MAGIC) : -8 - length])
-        return parquet_footer.read(bytes(small_file[-8 - length : -8]), shift)
+        return parquet_footer.read_row_groups(bytes(small_file[-8 - length : -8]), shift)
 
 
 # ---- encoding plan ---------------------------------------------------------------------------------------------------
@@ -343,7 +343,7 @@ def _plan_encoding(fields: tuple[Field, ...], dictionary: bool) -> tuple[tuple[b
             arrow.append(i)
         else:
             polars.append(i)
-    schema = elements(fields)
+    schema = schema_elements(fields)
     first = thrift.encode_members({1: (I32, 1), 2: (LIST, (STRUCT, schema))}, 0)
     last = (
         thrift.encode_members(
@@ -356,9 +356,9 @@ def _plan_encoding(fields: tuple[Field, ...], dictionary: bool) -> tuple[tuple[b
         polars_schema=_polars_schema([fields[i] for i in polars]),
         arrow=tuple(arrow),
         int96=tuple(int96),
-        stats_columns=tuple(i for i in polars if chunks_tell(fields[i].type)),
+        stats_columns=tuple(i for i in polars if has_exact_chunk_bounds(fields[i].type)),
         leaf_counts=tuple(_leaves(field.type) for field in fields),
-        real_columns=frozenset(i for i, field in enumerate(fields) if field.type.holds(REALS)),
+        real_columns=frozenset(i for i, field in enumerate(fields) if field.type.holds(FLOAT_TYPES)),
         times=any(fields[i].type.holds(_TIMES) for i in polars),
     )
     return (first, last), plan

@@ -104,7 +104,7 @@ def polars_schema(fields: Iterable[Field], *, timestamp_unit: str | None = None)
 
 
 @lru_cache(maxsize=256)
-def known_schema(fields: tuple[Field, ...], timestamp_unit: str | None = None) -> pl.Schema:
+def cached_schema(fields: tuple[Field, ...], timestamp_unit: str | None = None) -> pl.Schema:
     """Return `polars_schema` from a cache. The caller must not change it."""
     return polars_schema(fields, timestamp_unit=timestamp_unit)
 

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from lakekit.types import Field
 
 
-MOST_DIGITS = 38
-TICKS = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+MAX_DIGITS = 38
+TICKS_PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _DAY_MS = 86_400_000
 _I64 = 2**63
 _CALENDAR_SECONDS = 260_000 * 31_556_952
@@ -51,10 +51,10 @@ def rescale(column: pl.Series, *, precision: int, scale: int) -> pl.Series:
     frame = unscaled.alias("v").to_frame()
     if shift >= 0:
         room = _integer(10 ** (precision - shift) if shift <= precision else 1)
-        value = pl.when(pl.col("v").abs() < room).then(pl.col("v")) * _integer(10 ** min(shift, MOST_DIGITS))
+        value = pl.when(pl.col("v").abs() < room).then(pl.col("v")) * _integer(10 ** min(shift, MAX_DIGITS))
         value = value if shift <= precision else pl.when(pl.col("v") == 0).then(pl.col("v"))
     else:
-        step = 10 ** min(-shift, MOST_DIGITS)
+        step = 10 ** min(-shift, MAX_DIGITS)
         value = (pl.col("v").abs() + _integer(step // 2)) // _integer(step) * pl.col("v").sign()
     return from_unscaled(frame.select(value).to_series(), precision=precision, scale=scale).alias(column.name)
 
@@ -78,7 +78,7 @@ def null_overflows(frame: pl.DataFrame, fields: Sequence[Field]) -> pl.DataFrame
     return frame.with_columns(changed) if changed else frame
 
 
-def truncate(column: pl.Series, scale: int) -> pl.Series:
+def truncate_to_integer(column: pl.Series, scale: int) -> pl.Series:
     """Return the integer part, cut off toward zero, as Int128."""
     frame = column.to_physical().alias("v").to_frame()
     return frame.select(pl.col("v").abs() // _integer(10**scale) * pl.col("v").sign()).to_series().alias(column.name)
@@ -98,42 +98,46 @@ _BLANK = "".join(map(chr, range(33)))
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 
 
-def parser(
+def make_parser(
     result_type: DataType, *, column: str, timestamp_unit: str | None = None, zone: str = "UTC"
 ) -> Callable[[pl.Series], pl.Series] | None:
     """Return a function from text to values of `result_type`; None for a type that text is not cast to."""
     if result_type.root in BINARIES:
-        return lambda text: fit_bytes(text.cast(pl.Binary), result_type=result_type)
+        return lambda text: fit_bytes_length(text.cast(pl.Binary), result_type=result_type)
     if result_type.root in TIMESTAMPS:
-        return partial(_timestamps, result_type=result_type, name=column, unit=timestamp_unit, zone=zone)
+        return partial(_parse_timestamps, result_type=result_type, name=column, unit=timestamp_unit, zone=zone)
     match result_type.root:
         case "DECIMAL":
-            return partial(to_decimals, result_type=result_type, name=column)
+            return partial(parse_decimals, result_type=result_type, name=column)
         case "TIME":
-            return partial(_times, name=column)
+            return partial(_parse_times, name=column)
         case "BOOLEAN":
-            return lambda text: _check_all_read(text, _booleans(text), result_type, column)
+            return lambda text: _check_all_read(text, _parse_booleans(text), result_type, column)
         case "DATE":
-            return lambda text: _check_all_read(text, _dates(text), result_type, column)
+            return lambda text: _check_all_read(text, _parse_dates(text), result_type, column)
         case "FLOAT" | "DOUBLE":
-            return lambda text: _check_all_read(text, floats(text, result_type=result_type), result_type, column)
+            return lambda text: _check_all_read(text, parse_floats(text, result_type=result_type), result_type, column)
         case root if root in INTEGERS:
-            return lambda text: _check_all_read(text, _integers(text, result_type=result_type), result_type, column)
+            return lambda text: _check_all_read(
+                text, _parse_integers(text, result_type=result_type), result_type, column
+            )
     return None
 
 
-def tolerant_parser(
+def make_tolerant_parser(
     result_type: DataType, *, column: str, timestamp_unit: str | None = None, zone: str = "UTC"
 ) -> Callable[[pl.Series], pl.Series]:
     """Return a parser of DATE, TIME, TIMESTAMP or DECIMAL that makes null of text that is no such value."""
     match result_type.root:
         case "DECIMAL":
-            return partial(to_decimals, result_type=result_type, name=column, strict=False)
+            return partial(parse_decimals, result_type=result_type, name=column, strict=False)
         case "TIME":
-            return partial(_times, name=column, strict=False)
+            return partial(_parse_times, name=column, strict=False)
         case "DATE":
-            return _dates
-    return partial(_timestamps, result_type=result_type, name=column, unit=timestamp_unit, zone=zone, strict=False)
+            return _parse_dates
+    return partial(
+        _parse_timestamps, result_type=result_type, name=column, unit=timestamp_unit, zone=zone, strict=False
+    )
 
 
 def is_decimal(text: pl.Series) -> pl.Series:
@@ -159,14 +163,14 @@ def _select(text: pl.Series, expr: pl.Expr) -> pl.Series:
     return text.alias("text").to_frame().select(expr).to_series().alias(text.name)
 
 
-def _booleans(text: pl.Series) -> pl.Series:
+def _parse_booleans(text: pl.Series) -> pl.Series:
     lower = pl.col("text").str.to_lowercase()
     return _select(
         text, pl.when(lower.is_in(_TRUE)).then(pl.lit(value=True)).when(lower.is_in(_FALSE)).then(pl.lit(value=False))
     )
 
 
-def _integers(text: pl.Series, *, result_type: DataType) -> pl.Series:
+def _parse_integers(text: pl.Series, *, result_type: DataType) -> pl.Series:
     """Parse a sign, digits, and digits behind a point, which are ignored; no blanks, no exponent."""
     integer_part = pl.col("text").str.extract(r"^([+-]?\d*)(?:\.\d*)?$", 1)
     at_least = pl.when(integer_part.is_in(["", "+", "-"]) & pl.col("text").str.contains(".", literal=True)).then(
@@ -177,7 +181,7 @@ def _integers(text: pl.Series, *, result_type: DataType) -> pl.Series:
     return _select(text, pl.when((value >= -limit) & (value <= limit - 1)).then(value).cast(polars_type(result_type)))
 
 
-def floats(text: pl.Series, *, result_type: DataType) -> pl.Series:
+def parse_floats(text: pl.Series, *, result_type: DataType) -> pl.Series:
     """Parse numbers as Java's parseFloat does, with blanks around them; null for other text."""
     trimmed = pl.col("text").str.strip_chars(_BLANK)
     number = trimmed.str.extract(r"^([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?$", 1)
@@ -185,7 +189,7 @@ def floats(text: pl.Series, *, result_type: DataType) -> pl.Series:
     return _select(text, pl.coalesce(number, named).cast(polars_type(result_type), strict=False))
 
 
-def to_decimals(text: pl.Series, *, result_type: DataType, name: str, strict: bool = True) -> pl.Series:
+def parse_decimals(text: pl.Series, *, result_type: DataType, name: str, strict: bool = True) -> pl.Series:
     """Parse BigDecimal's text form and round half up to the scale; null where it does not fit.
 
     Text that is no number is null too, or an error if `strict`.
@@ -213,7 +217,7 @@ def to_decimals(text: pl.Series, *, result_type: DataType, name: str, strict: bo
     )
     missing = (digit_count - pl.col("digits").str.len_bytes().cast(pl.Int64)).clip(0)
     significant = head.str.len_bytes().cast(pl.Int64)
-    fits = (significant == 0) | (significant + missing <= MOST_DIGITS)
+    fits = (significant == 0) | (significant + missing <= MAX_DIGITS)
     padded = pl.when(fits).then(
         pl.when(significant == 0)
         .then(pl.lit("0"))
@@ -228,7 +232,7 @@ def to_decimals(text: pl.Series, *, result_type: DataType, name: str, strict: bo
     return from_unscaled(values, precision=precision, scale=scale).alias(text.name)
 
 
-def _days(year: pl.Expr, month: pl.Expr, day: pl.Expr) -> pl.Expr:
+def _make_dates(year: pl.Expr, month: pl.Expr, day: pl.Expr) -> pl.Expr:
     """Return dates; null for one that does not exist."""
     shifted = pl.datetime(year.clip(0, 9999), month.clip(1, 12), 1).dt.date()
     days = shifted.dt.month_end().dt.day()
@@ -240,17 +244,17 @@ def _to_int(text: pl.Expr) -> pl.Expr:
     return text.cast(pl.Int32, strict=False)
 
 
-def _dates(text: pl.Series) -> pl.Series:
+def _parse_dates(text: pl.Series) -> pl.Series:
     """Parse dates: days since 1970, or year, year-month, year-month-day; what follows a blank is ignored."""
     number = pl.col("text").str.extract(r"^(-?\d+)$", 1)
     cut = pl.col("text").str.extract(r"^([^ ]+) ", 1).fill_null(pl.col("text"))
     pattern = r"^\s*(\d+)\s*(?:-\s*(\d+)\s*(?:-\s*(\d+)\s*)?)?$"
     year, month, day = (_to_int(cut.str.extract(pattern, i)) for i in (1, 2, 3))
-    date = _days(year, month.fill_null(1), day.fill_null(1))
+    date = _make_dates(year, month.fill_null(1), day.fill_null(1))
     return _select(text, pl.when(number.is_not_null()).then(_to_int(number).cast(pl.Date)).otherwise(date))
 
 
-def _times(text: pl.Series, *, name: str, strict: bool = True) -> pl.Series:
+def _parse_times(text: pl.Series, *, name: str, strict: bool = True) -> pl.Series:
     """Parse times: milliseconds of the day, or hour, hour:minute, hour:minute:second with a fraction."""
     number = pl.col("text").str.extract(r"^(-?\d+)$", 1)
     pattern = r"^\s*(\d+)\s*(?::\s*(\d+)\s*(?::\s*(\d+)\s*(?:\.(\d+))?\s*)?)?$"
@@ -260,12 +264,12 @@ def _times(text: pl.Series, *, name: str, strict: bool = True) -> pl.Series:
     millis_of_day = _select(
         text, pl.when(number.is_not_null()).then(number.cast(pl.Int64, strict=False)).otherwise(clock)
     )
-    return from_time_millis(
+    return times_from_millis(
         _check_all_read(text, millis_of_day, DataType(root="TIME"), name) if strict else millis_of_day, name
     )
 
 
-def _timestamps(
+def _parse_timestamps(
     text: pl.Series, *, result_type: DataType, name: str, unit: str | None, zone: str, strict: bool = True
 ) -> pl.Series:
     """Parse yyyy-M-d, or with H:m:s and up to nine digits.
@@ -294,7 +298,7 @@ def _timestamps(
         + (hour.fill_null(0) * 60 + minute.fill_null(0)).cast(pl.Int64) * 60
         + second.fill_null(0)
     )
-    ticks, unit_digits = TICKS[dtype.time_unit], {"ms": 3, "us": 6, "ns": 9}[dtype.time_unit]
+    ticks, unit_digits = TICKS_PER_SECOND[dtype.time_unit], {"ms": 3, "us": 6, "ns": 9}[dtype.time_unit]
     fraction = (
         pl.col("text")
         .str.extract(pattern, 7)
@@ -314,13 +318,13 @@ def _timestamps(
         .cast(dtype)
         .alias(text.name)
     )
-    return instant(timestamps, zone) if result_type.root == "TIMESTAMP_LTZ" else timestamps
+    return to_instant(timestamps, zone) if result_type.root == "TIMESTAMP_LTZ" else timestamps
 
 
 # ---- lengths and times ------------------------------------------------------------
 
 
-def fit_bytes(values: pl.Series, *, result_type: DataType) -> pl.Series:
+def fit_bytes_length(values: pl.Series, *, result_type: DataType) -> pl.Series:
     """Cut bytes to the length of a BINARY or VARBINARY; pad BINARY with zeros."""
     if result_type.length is None or result_type.length == MAX_LENGTH:
         return values
@@ -330,7 +334,7 @@ def fit_bytes(values: pl.Series, *, result_type: DataType) -> pl.Series:
     return cut
 
 
-def instant(wall: pl.Series, zone: str) -> pl.Series:
+def to_instant(wall: pl.Series, zone: str) -> pl.Series:
     """Return the instant at which clocks in `zone` show `wall`, as Java does.
 
     It is the earlier of two, and the one an hour later where clocks were put forward.
@@ -353,7 +357,7 @@ def instant(wall: pl.Series, zone: str) -> pl.Series:
 def check_calendar(times: pl.Series) -> None:
     """Raise `ValueOutOfRange` for years beyond Polars' calendar, for which zones have no rules."""
     assert isinstance(times.dtype, pl.Datetime)
-    seconds = times.to_physical() // TICKS[times.dtype.time_unit]
+    seconds = times.to_physical() // TICKS_PER_SECOND[times.dtype.time_unit]
     if (seconds.abs() > _CALENDAR_SECONDS).any():
         raise ValueOutOfRange(
             f"column {times.name}: a cast makes a time beyond the year 260,000, for which zones have no rules",
@@ -363,7 +367,7 @@ def check_calendar(times: pl.Series) -> None:
 
 def check_seconds(seconds: pl.Series, dtype: pl.Datetime, column: str) -> None:
     """Raise `ValueOutOfRange` for seconds since 1970 that a timestamp of `dtype` cannot hold."""
-    limit = _I64 // TICKS[dtype.time_unit]
+    limit = _I64 // TICKS_PER_SECOND[dtype.time_unit]
     refuse_outside((seconds >= limit) | (seconds < -limit), dtype, column)
 
 
@@ -377,7 +381,7 @@ def refuse_outside(outside: pl.Series, dtype: pl.Datetime, column: str) -> None:
         )
 
 
-def from_time_millis(millis: pl.Series, column: str) -> pl.Series:
+def times_from_millis(millis: pl.Series, column: str) -> pl.Series:
     """Return milliseconds of a day as TIME.
 
     Raises `ValueOutOfRange` outside of the day, which Java allows.
@@ -399,7 +403,7 @@ _SUBNORMAL_STEPS = 256
 """Subnormal values up to so many times the smallest are printed by digits of their own."""
 
 
-def float_text(column: pl.Series) -> pl.Series:
+def format_floats(column: pl.Series) -> pl.Series:
     """Return FLOAT or DOUBLE values as Java's text."""
     kind = type(column.dtype)
     parts = column.cast(pl.String).str.extract_groups(r"^(-?)(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$").struct.unnest()

@@ -62,7 +62,7 @@ def decode(data: bytes | memoryview, at: int = 0, depth: int = 0, *, last: int =
         raise Corrupt("a Thrift struct ends too early", field="footer") from None
 
 
-def list_head(data: bytes | memoryview, at: int) -> tuple[int, int, int]:
+def read_list_head(data: bytes | memoryview, at: int) -> tuple[int, int, int]:
     """Return the kind of a list's elements, their count, and the offset of the first.
 
     Raises `Corrupt`, and `IndexError` where the data ends.
@@ -86,7 +86,7 @@ def _value(data: bytes | memoryview, at: int, kind: int, depth: int) -> tuple[An
     if kind == STRUCT:
         return decode(data, at, depth + 1)
     if kind == LIST:
-        inner, count, at = list_head(data, at)
+        inner, count, at = read_list_head(data, at)
         items: list[Any] = []
         for _ in range(count):
             if inner in _VARINTS and data[at] < 0x80:
@@ -107,7 +107,7 @@ def _value(data: bytes | memoryview, at: int, kind: int, depth: int) -> tuple[An
 
 
 @lru_cache(maxsize=4096)
-def number(value: int) -> bytes:
+def encode_number(value: int) -> bytes:
     """Return the bytes of an integer, as members of kinds 4, 5 and 6 store it.
 
     Cached, because small similar files encode the same numbers.
@@ -132,7 +132,7 @@ def encode_members(struct: Struct, last: int) -> bytes:
     return bytes(out)
 
 
-def put_struct(out: bytearray, struct: Struct) -> None:
+def append_struct(out: bytearray, struct: Struct) -> None:
     """Append a struct's bytes."""
     _put_members(out, struct, 0)
     out.append(0)
@@ -162,7 +162,7 @@ def _put(out: bytearray, kind: int, value: Any) -> None:
         if isinstance(value, bytes):
             out += value
         else:
-            put_struct(out, value)
+            append_struct(out, value)
     elif kind == LIST:
         inner, items = value
         if len(items) < 15:

@@ -39,7 +39,7 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _HEAD_BYTES = 4
 _OTHER_FORMATS = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}
 _TRANSACTIONS = re.compile(r"(base|delta|delete_delta)_\d+(_\d+)*")
-_MARKS = ("_SUCCESS", "_metadata", "_common_metadata")
+_MARKER_NAMES = ("_SUCCESS", "_metadata", "_common_metadata")
 """What writers leave beside files, which says something of these files only."""
 
 
@@ -69,7 +69,7 @@ class ForeignSource:
     folders: tuple[str, ...] = ()
 
 
-def source(storage: Storage, root: str) -> ForeignSource:
+def list_source(storage: Storage, root: str) -> ForeignSource:
     """Return the files in a folder, or a single file.
 
     Raises: `NotFound` where nothing is, or no file of rows; `Unsupported` for a folder of another table format,
@@ -97,7 +97,7 @@ def source(storage: Storage, root: str) -> ForeignSource:
     keys, texts = _partitions(root, files)
     heads = parallel_map(lambda entry: storage.read(entry.path, 0, _HEAD_BYTES), files, waiting=storage.is_remote)
     row_files = [
-        ForeignFile(path=entry.path, size_bytes=entry.size_bytes, format_name=_format(entry, head), texts=own)
+        ForeignFile(path=entry.path, size_bytes=entry.size_bytes, format_name=_detect_format(entry, head), texts=own)
         for entry, head, own in zip(files, heads, texts, strict=True)
     ]
     return ForeignSource(
@@ -162,8 +162,8 @@ def _refuse_tables(storage: Storage, root: str, inside: Sequence[Stat]) -> None:
         raise Unsupported(msg, feature="procedure.migrate_table", path=root)
 
 
-def _format(entry: Stat, head: bytes) -> str:
-    format_name = foreign_file.format_of(head)
+def _detect_format(entry: Stat, head: bytes) -> str:
+    format_name = foreign_file.detect_format(head)
     if format_name is None:
         raise Corrupt(
             f"{entry.path} is no Parquet, ORC or Avro file: it begins with {head!r}. Move it away, or name a folder "
@@ -179,7 +179,7 @@ def _side_files(seen: Sequence[Stat], files: Sequence[Stat]) -> tuple[str, ...]:
     taken = {entry.path for entry in files}
     places = [path.rpartition("/") for path in taken]
     sums = {f"{folder}/.{name}.crc" for folder, _, name in places}
-    marks = {name for mark in _MARKS for name in (mark, f".{mark}.crc")}
+    marks = {name for mark in _MARKER_NAMES for name in (mark, f".{mark}.crc")}
     return tuple(
         entry.path
         for entry in seen
@@ -193,7 +193,7 @@ def _side_files(seen: Sequence[Stat], files: Sequence[Stat]) -> tuple[str, ...]:
 
 def _partitions(root: str, files: Sequence[Stat]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return the partition columns, and each file's texts for them."""
-    specs = [_spec(entry.path[len(root.rstrip("/")) :]) for entry in files]
+    specs = [_parse_directory(entry.path[len(root.rstrip("/")) :]) for entry in files]
     keys = tuple(name for name, _ in specs[0])
     for entry, spec in zip(files, specs, strict=True):
         own = tuple(name for name, _ in spec)
@@ -208,7 +208,7 @@ def _partitions(root: str, files: Sequence[Stat]) -> tuple[tuple[str, ...], list
     return keys, [tuple(text for _, text in spec) for spec in specs]
 
 
-def _spec(below: str) -> list[tuple[str, str]]:
+def _parse_directory(below: str) -> list[tuple[str, str]]:
     pairs = [part.partition("=") for part in below.split("/")[:-1] if "=" in part]
     return [(_unescape(name), _unescape(text)) for name, _, text in pairs]
 
@@ -218,15 +218,15 @@ def _unescape(text: str) -> str:
     try:
         return unquote(text, errors="strict")
     except UnicodeDecodeError:
-        return partitions.unescape(text)
+        return partitions.unescape_name(text)
 
 
 # ---- one schema --------------------------------------------------------
 
 
-_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,18}")
-_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_REALS = ("FLOAT", "DOUBLE")
+_NUMBER_TEXT = re.compile(r"0|-?[1-9][0-9]{0,18}")
+_DATE_TEXT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_FLOAT_TYPES = ("FLOAT", "DOUBLE")
 _MOST_DIGITS = 38
 
 
@@ -319,7 +319,7 @@ def wider_type(a: DataType, b: DataType) -> DataType | None:
         return None
     if a.root in INTEGERS and b.root in INTEGERS:
         return max(a, b, key=lambda t: INTEGERS.index(t.root))
-    if a.root in _REALS and b.root in _REALS:
+    if a.root in _FLOAT_TYPES and b.root in _FLOAT_TYPES:
         return DataType(root="DOUBLE")
     if a.root == b.root and a.root in (*TIMESTAMPS, "TIME"):
         return max(a, b, key=lambda t: t.precision or 0)
@@ -401,7 +401,7 @@ def _common_type(name: str, inside: Sequence[tuple[str, Field]]) -> DataType:
 
 def _infer_type(texts: set[str]) -> DataType:
     present = texts - {HIVE_NULL, partitions.DEFAULT_NAME}
-    for root, form in (("INT", _NUMBER), ("BIGINT", _NUMBER), ("DATE", _DAY)):
+    for root, form in (("INT", _NUMBER_TEXT), ("BIGINT", _NUMBER_TEXT), ("DATE", _DATE_TEXT)):
         t = DataType(root=root)
         if present and all(form.fullmatch(text) and _is_value(text, t) for text in present):
             return t
@@ -416,7 +416,7 @@ def _is_value(text: str, t: DataType) -> bool:
     return True
 
 
-def values(path: str, texts: Sequence[str], fields: Sequence[Field]) -> tuple[object, ...]:
+def parse_partition_values(path: str, texts: Sequence[str], fields: Sequence[Field]) -> tuple[object, ...]:
     """Return the partition values of a file, as rows hold them.
 
     Raises: `SchemaMismatch` for a text that is no value of its column, and a blank one.

@@ -19,7 +19,7 @@ from lakekit.columns import cast_columns, col
 from lakekit.errors import InvalidOption, NotFound, StorageFailed, Unsupported
 from lakekit.format.polars_types import polars_schema
 from lakekit.format_table import scan
-from lakekit.model.table_paths import OBJECT_LOCATION, is_plain
+from lakekit.model.table_paths import OBJECT_LOCATION, is_plain_name
 from lakekit.storage.protocol import FileMissing
 from lakekit.types import Field
 
@@ -84,15 +84,15 @@ def list_objects(ctx: TableContext, lists: Lists | None = None) -> Iterator[pl.D
         )
     rows: list[tuple[Any, ...]] = []
     count = 0
-    for entry in _walk_files(storage.list if lists is None else _levels(lists, root).__getitem__, root):
+    for entry in _walk_files(storage.list if lists is None else _list_by_level(lists, root).__getitem__, root):
         relative = entry.path.removeprefix(root).lstrip("/")
         path = f"{location}/{relative}"
         rows.append((path, path.rpartition("/")[0], entry.name, entry.size_bytes, entry.modified_ms, 0))
         if len(rows) == _BATCH:
-            yield _frame(rows, ctx)
+            yield _to_frame(rows, ctx)
             rows, count = [], count + 1
     if rows or not count:
-        yield _frame(rows, ctx)
+        yield _to_frame(rows, ctx)
 
 
 def _walk_files(inside: Callable[[str], list[Stat]], directory: str) -> Iterator[Stat]:
@@ -103,7 +103,7 @@ def _walk_files(inside: Callable[[str], list[Stat]], directory: str) -> Iterator
             yield entry
 
 
-def _levels(lists: Lists, root: str) -> dict[str, list[Stat]]:
+def _list_by_level(lists: Lists, root: str) -> dict[str, list[Stat]]:
     """Return the contents of every directory, listed level by level."""
     contents: dict[str, list[Stat]] = {}
     level = [root]
@@ -113,7 +113,7 @@ def _levels(lists: Lists, root: str) -> dict[str, list[Stat]]:
     return contents
 
 
-def _frame(rows: list[tuple[Any, ...]], ctx: TableContext) -> pl.DataFrame:
+def _to_frame(rows: list[tuple[Any, ...]], ctx: TableContext) -> pl.DataFrame:
     schema = polars_schema(FIELDS)
     plain = {name: pl.Int64() if schema[name] == pl.Datetime("ms", "UTC") else schema[name] for name in _LISTED_COLUMNS}
     frame = cast_columns(
@@ -135,7 +135,7 @@ def open_object(ctx: TableContext, path: str) -> BinaryIO:
     """
     storage, root, location = objects_location(ctx)
     relative = path.removeprefix(f"{location}/") if path.startswith(f"{location}/") else path
-    if not relative or not all(is_plain(part) for part in relative.split("/")):
+    if not relative or not all(is_plain_name(part) for part in relative.split("/")):
         raise InvalidOption(
             f"{path[:200]!r} is no path below {location}, the location of {ctx.name}: give a value of its column path",
             key="path",

@@ -38,7 +38,7 @@ from lakekit.model.table_paths import FORMAT_TABLE_PATH
 from lakekit.parallel import parallel_map
 from lakekit.read.polars_pushdown import ResolvedSource
 from lakekit.text_format import compression, csv, json, text
-from lakekit.text_format.options import lines_of
+from lakekit.text_format.options import text_options_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -83,7 +83,7 @@ def resolve_location(ctx: TableContext, location: str, option: str) -> tuple[Sto
     scheme = _scheme(location)
     root = root.rstrip("/") or "/"
     own = ctx.storage if not scheme or scheme == _scheme(ctx.root) else storage
-    return storages.confine(own, ctx.trusted_place(root)), root
+    return storages.confine(own, ctx.trusted_base(root)), root
 
 
 def _scheme(location: str) -> str:
@@ -129,15 +129,17 @@ def _list_subpartitions(
     only_value, null = ctx.options.format_table_partition_path_only_value, ctx.options.partition_default_name
     children = []
     for entry in storage.list(above.directory):
-        if not entry.is_dir or (is_hidden(entry.name) and not (only_value and entry.name == partitions.escape(null))):
+        if not entry.is_dir or (
+            is_hidden(entry.name) and not (only_value and entry.name == partitions.escape_name(null))
+        ):
             continue
         name, equals, text = entry.name.partition("=")
         if only_value:
             text = entry.name
-        elif not equals or partitions.unescape(name) != field.name:
+        elif not equals or partitions.unescape_name(name) != field.name:
             continue
         try:
-            [value] = partitions.parse([partitions.unescape(text)], [field.type], default_name=null)
+            [value] = partitions.parse_partition([partitions.unescape_name(text)], [field.type], default_name=null)
         except Corrupt as wrong:
             raise Corrupt(
                 f"{entry.path}: partition column {field.name} is {field.type}: {wrong.message}",
@@ -189,7 +191,7 @@ def partition_frame(
 def list_files(ctx: TableContext, directories: Sequence[str]) -> list[list[Stat]]:
     """Return the data files of each of some folders, those in inner folders included, by path."""
     storage, _ = files_location(ctx)
-    own = None if ctx.paths.hidden else f"{ctx.root}/{_SCHEMA}"
+    own = None if ctx.paths.is_hidden else f"{ctx.root}/{_SCHEMA}"
     return parallel_map(lambda directory: _list_files(storage, directory, own), directories)
 
 
@@ -206,20 +208,20 @@ def _list_files(storage: Storage, directory: str, own: str | None) -> list[Stat]
 
 
 FORMAT_TABLE = "format-table"
-COLUMNAR = ("orc", "parquet")
-TEXTS: dict[str, Any] = {"csv": csv, "json": json, "text": text}
-FORMATS = (*COLUMNAR, *TEXTS)
+COLUMNAR_FORMATS = ("orc", "parquet")
+TEXT_FORMATS: dict[str, Any] = {"csv": csv, "json": json, "text": text}
+FORMATS = (*COLUMNAR_FORMATS, *TEXT_FORMATS)
 """The formats of engine 1.4.2; 2.x adds mosaic."""
 
 
-def format_of(ctx: TableContext) -> str:
+def table_format(ctx: TableContext) -> str:
     """Return the format of a table's files."""
     return str(ctx.options.file_format).strip().lower()
 
 
-def text_format(name: str) -> Any:
+def load_text_format(name: str) -> Any:
     """Return the module of a text format."""
-    return TEXTS[name]
+    return TEXT_FORMATS[name]
 
 
 def file_fields(schema: TableSchema) -> tuple[Field, ...]:
@@ -229,7 +231,7 @@ def file_fields(schema: TableSchema) -> tuple[Field, ...]:
 
 def check_format(ctx: TableContext) -> None:
     """Raise `Unsupported` for a format that is none of the five, or a type that its files do not hold."""
-    check_new_format(format_of(ctx), ctx.schema)
+    check_new_format(table_format(ctx), ctx.schema)
 
 
 def check_new_format(format_name: str, schema: TableSchema) -> None:
@@ -246,8 +248,8 @@ def check_new_format(format_name: str, schema: TableSchema) -> None:
             "every column is a partition column, so that files would hold nothing; leave one column out of the "
             "partition"
         )
-    if format_name in TEXTS:
-        TEXTS[format_name].check_types(fields)
+    if format_name in TEXT_FORMATS:
+        TEXT_FORMATS[format_name].check_types(fields)
     else:
         check_types(format_name, fields)
 
@@ -255,7 +257,7 @@ def check_new_format(format_name: str, schema: TableSchema) -> None:
 # ---- scan ------------------------------------------------------------
 
 
-_LEAST_PARQUET_BYTES = 12
+_MIN_PARQUET_BYTES = 12
 _WIDE_TYPES = frozenset({"DECIMAL"})
 
 
@@ -269,34 +271,34 @@ class FormatTableScan:
         return dict(polars_schema(self.ctx.schema.fields, timestamp_unit=self.ctx.options.lakekit_timestamp_unit))
 
     def resolve(self) -> ResolvedSource:
-        """Folders have no version: each question lists them again."""
+        """Return the files as they are now; folders have no version, so each call lists them again."""
         # the limit is left to Polars
         return ResolvedSource(
-            runtime.new_id(), lambda condition, _: _frame(self.ctx, condition.on_partition), self.ctx.schema
+            runtime.new_id(), lambda condition, _: _scan_partitions(self.ctx, condition.on_partition), self.ctx.schema
         )
 
 
-def source(ctx: TableContext) -> FormatTableScan:
+def make_scan(ctx: TableContext) -> FormatTableScan:
     """Return the scan of a format table.
 
     Raises: `Unsupported` and `InvalidOption` for a format or options that lakekit does not read.
     """
     check_format(ctx)
-    _lines(ctx)
+    _text_options(ctx)
     return FormatTableScan(ctx=ctx)
 
 
-def _lines(ctx: TableContext) -> TextOptions:
+def _text_options(ctx: TableContext) -> TextOptions:
     options = ctx.options
-    return lines_of(
+    return text_options_of(
         ctx.all_options,
-        format_of(ctx),
+        table_format(ctx),
         zone=options.lakekit_java_time_zone,
         timestamp_unit=options.lakekit_timestamp_unit,
     )
 
 
-def _frame(ctx: TableContext, conditions: Sequence[pl.Expr]) -> pl.LazyFrame:
+def _scan_partitions(ctx: TableContext, conditions: Sequence[pl.Expr]) -> pl.LazyFrame:
     schema = ctx.schema
     unit = ctx.options.lakekit_timestamp_unit
     level = list_partitions(ctx, conditions)
@@ -310,30 +312,36 @@ def _frame(ctx: TableContext, conditions: Sequence[pl.Expr]) -> pl.LazyFrame:
         nonempty = [entry for entry in files if entry.size_bytes]
         if nonempty:
             literals = [pl.lit(column.slice(at, 1)).first().alias(column.name) for column in partition_values]
-            parts.append(_scan(ctx, nonempty).with_columns(literals).select(col(field.name) for field in schema.fields))
+            parts.append(
+                _scan_files(ctx, nonempty).with_columns(literals).select(col(field.name) for field in schema.fields)
+            )
     if not parts:
         return pl.LazyFrame(schema=polars_schema(schema.fields, timestamp_unit=unit))
     return parts[0] if len(parts) == 1 else pl.concat(parts)
 
 
-def _scan(ctx: TableContext, files: Sequence[Stat]) -> pl.LazyFrame:
+def _scan_files(ctx: TableContext, files: Sequence[Stat]) -> pl.LazyFrame:
     """Return the columns that files hold, of some files."""
     storage, _ = files_location(ctx)
     fields, unit = file_fields(ctx.schema), ctx.options.lakekit_timestamp_unit
     paths = [file.path for file in files]
-    match format_of(ctx):
+    match table_format(ctx):
         case "parquet":
-            return _parquet(ctx.runtime, storage, files, fields, unit)
+            return _scan_parquet(ctx.runtime, storage, files, fields, unit)
         case "orc":
             zone = ctx.options.lakekit_java_time_zone
             return orc.scan(paths, fields, read=partial(_path_or_whole, storage), timestamp_unit=unit, ltz_zone=zone)
     texts = TextFiles(
-        storage=storage, files=tuple(files), fields=tuple(fields), options=_lines(ctx), format_name=format_of(ctx)
+        storage=storage,
+        files=tuple(files),
+        fields=tuple(fields),
+        options=_text_options(ctx),
+        format_name=table_format(ctx),
     )
     return register_io_source(texts.rows, schema=polars_schema(fields, timestamp_unit=unit), is_pure=True)
 
 
-def _parquet(
+def _scan_parquet(
     shared: Runtime, storage: Storage, files: Sequence[Stat], fields: Sequence[Field], unit: str | None
 ) -> pl.LazyFrame:
     looks = verification.PageHeaderChecks(shared, storage, {field.name: None for field in fields})
@@ -363,7 +371,7 @@ def _check_parquet(storage: Storage, looks: verification.PageHeaderChecks, file:
     if looks.is_checked(file):
         return
     end = storage.read(file.path, max(0, file.size_bytes - 4), 4)
-    if file.size_bytes < _LEAST_PARQUET_BYTES or end != parquet.MAGIC:
+    if file.size_bytes < _MIN_PARQUET_BYTES or end != parquet.MAGIC:
         raise Corrupt(f"{file.path} is no Parquet file: it ends in {end!r}", path=file.path, field="parquet")
     if not storage.is_remote:
         looks.check(file)
@@ -399,7 +407,9 @@ class TextFiles:
         filter_columns = set() if predicate is None else set(predicate.meta.root_names())
         needed = [*names, *sorted(filter_columns - set(names))]
         left = n_rows
-        for frame in parallel.map_prefetch(partial(self._parsed, needed), self._blocks(), parallel.core_count()):
+        for frame in parallel.map_prefetch(
+            partial(self._parse_block, needed), self._read_blocks(), parallel.core_count()
+        ):
             selected = frame if predicate is None else frame.filter(predicate).select(cols(names))
             if left is not None:
                 selected = selected.head(left)
@@ -408,21 +418,21 @@ class TextFiles:
             if left == 0:
                 return
 
-    def _blocks(self) -> Iterator[tuple[str, pl.Series]]:
+    def _read_blocks(self) -> Iterator[tuple[str, pl.Series]]:
         """Yield the lines of each file in blocks, with its path."""
         for file in self.files:
             pieces = compression.read_decompressed(self.storage, file.path, file.size_bytes)
-            heads = self.options.header and self.format_name == "csv"
+            heads = self.options.has_header and self.format_name == "csv"
             for lines in compression.line_batches(
-                pieces, self.options.line_end, any_line_end=self.options.ends_anyhow, path=file.path
+                pieces, self.options.line_end, any_line_end=self.options.accepts_any_line_end, path=file.path
             ):
                 yield file.path, lines.slice(1) if heads else lines
                 heads = False
 
-    def _parsed(self, names: Sequence[str], block: tuple[str, pl.Series]) -> pl.DataFrame:
+    def _parse_block(self, names: Sequence[str], block: tuple[str, pl.Series]) -> pl.DataFrame:
         path, lines = block
         try:
-            frame: pl.DataFrame = text_format(self.format_name).parsed(lines, self.fields, names, self.options)
+            frame: pl.DataFrame = load_text_format(self.format_name).parsed(lines, self.fields, names, self.options)
         except Corrupt as wrong:
             raise wrong.at(path) from None
         return frame

@@ -36,7 +36,7 @@ from lakekit.model import partition as partitions
 from lakekit.model.data_file import EXTENSIONS
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.text_format import compression, csv
-from lakekit.text_format.options import lines_of
+from lakekit.text_format.options import text_options_of
 from lakekit.write import bucket_assigners as routes, row_conversion
 from lakekit.write.value_casting import ErrorHints
 
@@ -53,22 +53,27 @@ if TYPE_CHECKING:
     from lakekit.types import Field
 
 
-_KEYS = ("file.compression", "format-table.file.compression", "compression")
-_DEFAULTS = {"parquet": "snappy", "orc": "zstd"}
+_COMPRESSION_KEYS = ("file.compression", "format-table.file.compression", "compression")
+_DEFAULT_COMPRESSION = {"parquet": "snappy", "orc": "zstd"}
 
 
-def encoding(ctx: TableContext) -> Encoding:
+def make_encoding(ctx: TableContext) -> Encoding:
     """Return the encoding of a table's files."""
     options = ctx.all_options
-    codec = next((options[key] for key in _KEYS if key in options), _DEFAULTS.get(scan.format_of(ctx), "none"))
+    codec = next(
+        (options[key] for key in _COMPRESSION_KEYS if key in options),
+        _DEFAULT_COMPRESSION.get(scan.table_format(ctx), "none"),
+    )
     return rolling_writer.encoding(ctx.options, codec)
 
 
-def lines_encoder(ctx: TableContext, sink: BinaryIO) -> Encoder:
+def open_text_encoder(ctx: TableContext, sink: BinaryIO) -> Encoder:
     """Return an encoder of text files. Raises `InvalidOption` for a compression that they do not have."""
-    name = scan.format_of(ctx)
-    how = lines_of(ctx.all_options, name, zone=ctx.options.lakekit_java_time_zone)
-    return TextEncoder(sink, scan.text_format(name), scan.file_fields(ctx.schema), how, encoding(ctx).compression)
+    name = scan.table_format(ctx)
+    how = text_options_of(ctx.all_options, name, zone=ctx.options.lakekit_java_time_zone)
+    return TextEncoder(
+        sink, scan.load_text_format(name), scan.file_fields(ctx.schema), how, make_encoding(ctx).compression
+    )
 
 
 class TextEncoder:
@@ -81,7 +86,7 @@ class TextEncoder:
         self.sink = compression.open_compressed(self.counting_file, codec)  # type: ignore[arg-type] # all it needs is write
         self.text_format, self.fields, self.options = text_format, fields, how
         self.column_stats: Any = {}
-        if how.header and text_format is csv:
+        if how.has_header and text_format is csv:
             self.sink.write((csv.header(fields, how) + how.line_end).encode())
 
     @property
@@ -118,34 +123,36 @@ class _CountingFile:
 # ---- writer ------------------------------------------------------------
 
 
-_MOST_OPEN = 200
+_MAX_OPEN_FILES = 200
 """Files that are held open until all are whole; later ones wait in memory, since a process may only open so many."""
-_LEAST_ROWS = 1000
+_MIN_ROWS = 1000
 _FIXED_COLUMN_HINTS = ErrorHints(grow="")
 """Its columns stay as they are."""
 
 
-def append(ctx: TableContext, frame: object, *, cast: bool) -> Commit:
+def append_rows(ctx: TableContext, frame: object, *, cast: bool) -> Commit:
     """Append rows.
 
     Raises what `row_conversion.batches` raises, `Unsupported`, `ValueOutOfRange`, `StorageFailed`; no file is left
     then.
     """
-    return _write(ctx, frame, cast=cast, old=None)
+    return _write_rows(ctx, frame, cast=cast, old=None)
 
 
-def overwrite(ctx: TableContext, frame: object, *, partition: Mapping[str, Any] | None, cast: bool) -> Commit:
+def overwrite_partitions(
+    ctx: TableContext, frame: object, *, partition: Mapping[str, Any] | None, cast: bool
+) -> Commit:
     """Replace a partition, the partitions that the frame has rows of, or everything.
 
     Everything where no partition is named and `dynamic-partition-overwrite` is false or the table has no partitions.
     """
     static = {} if partition is None else _static_values(ctx, partition)
     if partition is None and ctx.schema.partition_keys and ctx.options.dynamic_partition_overwrite:
-        return _write(ctx, frame, cast=cast, old="written")
-    return _write(ctx, frame, cast=cast, old="matching", static=static)
+        return _write_rows(ctx, frame, cast=cast, old="written")
+    return _write_rows(ctx, frame, cast=cast, old="matching", static=static)
 
 
-def drop(ctx: TableContext, specs: Sequence[Mapping[str, Any]]) -> Commit:
+def drop_partitions(ctx: TableContext, specs: Sequence[Mapping[str, Any]]) -> Commit:
     """Delete the files of every partition that matches one of some specs; an empty spec matches all."""
     wanted = [partition_spec(ctx, spec) for spec in specs]
     matching = [folder for folder in scan.list_partitions(ctx) if any(_matches(folder.values, spec) for spec in wanted)]
@@ -182,14 +189,14 @@ def _static_values(ctx: TableContext, partition: Mapping[str, Any]) -> dict[int,
 # ---- one write -----------------------------------------------------------------------------------
 
 
-def _write(
+def _write_rows(
     ctx: TableContext, frame: object, *, cast: bool, old: str | None, static: Mapping[int, Any] | None = None
 ) -> Commit:
     scan.check_format(ctx)
     started = ctx.runtime.elapsed_ms()
     with _WriteSession(ctx) as writing:
         for rows in row_conversion.batches(frame, ctx, cast=cast, remedies=_FIXED_COLUMN_HINTS):
-            for partition, part in _split(ctx, rows):
+            for partition, part in _split_by_partition(ctx, rows):
                 values = partition_values(ctx, partition) if ctx.schema.partition_keys else ()
                 _check_static(ctx, values, static or {})
                 writing.write(values, part)
@@ -200,7 +207,7 @@ def _write(
     return _commit_result(ctx, writing.closed_files, len(replaced), started)
 
 
-def _split(ctx: TableContext, rows: pl.DataFrame) -> Iterator[tuple[bytes, pl.DataFrame]]:
+def _split_by_partition(ctx: TableContext, rows: pl.DataFrame) -> Iterator[tuple[bytes, pl.DataFrame]]:
     """Yield the rows of each partition, in their order."""
     encoded = routes.encode_partitions(rows, ctx)
     for number, partition in enumerate(encoded.rows):
@@ -276,9 +283,9 @@ class _WriteSession:
     def __init__(self, ctx: TableContext) -> None:
         self.ctx = ctx
         self.storage, self.root = scan.files_location(ctx)
-        self.format_name = scan.format_of(ctx)
+        self.format_name = scan.table_format(ctx)
         self.fields = scan.file_fields(ctx.schema)
-        self.encoding = encoding(ctx)
+        self.encoding = make_encoding(ctx)
         self.extension = _extension(ctx)
         self.folders: dict[str, _PartitionWriter] = {}
         self.closed_files: list[_OpenTextFile] = []
@@ -289,40 +296,40 @@ class _WriteSession:
 
     def __exit__(self, kind: type[BaseException] | None, why: BaseException | None, trace: object) -> None:
         if why is not None:
-            self.drop(why)
+            self.abort(why)
 
     def write(self, values: Sequence[Any], rows: pl.DataFrame) -> None:
-        directory = self.folder_of(values)
+        directory = self.partition_directory(values)
         partition_writer = self.folders.setdefault(directory, _PartitionWriter(directory, make_file_names(self.ctx)))
         rows = rows.select(col(field.name) for field in self.fields)
         target = self.ctx.options.rolling_size_bytes
         while rows.height:
-            file = partition_writer.open = partition_writer.open or self._begin(partition_writer)
+            file = partition_writer.open = partition_writer.open or self._open_file(partition_writer)
             left = max(0, target - file.encoder.size_bytes)
-            count = min(rows.height, max(_LEAST_ROWS, int(left / max(1.0, rows.estimated_size() / rows.height))))
+            count = min(rows.height, max(_MIN_ROWS, int(left / max(1.0, rows.estimated_size() / rows.height))))
             file.encoder.write(rows.head(count))
             file.rows += count
             rows = rows.slice(count)
             if file.encoder.size_bytes >= target:
-                self._end(partition_writer)
+                self._close_file(partition_writer)
 
-    def folder_of(self, values: Sequence[Any]) -> str:
+    def partition_directory(self, values: Sequence[Any]) -> str:
         schema, options = self.ctx.schema, self.ctx.options
         types = [field.type for field in schema.partition_fields]
-        texts = partitions.text(
+        texts = partitions.partition_texts(
             values, types, default_name=options.partition_default_name, legacy=options.partition_legacy_name
         )
         if options.format_table_partition_path_only_value:
             _check_own_folders(self.ctx, texts)
-            below = "/".join(partitions.escape(text) for text in texts)
+            below = "/".join(partitions.escape_name(text) for text in texts)
         else:
-            below = partitions.path(schema.partition_keys, texts).rstrip("/")
+            below = partitions.partition_path(schema.partition_keys, texts).rstrip("/")
         return f"{self.root}/{below}" if below else self.root
 
     def finish(self) -> None:
         """Finish the open files: every file is complete now, and hidden."""
         for partition_writer in self.folders.values():
-            self._end(partition_writer)
+            self._close_file(partition_writer)
 
     def publish(self) -> None:
         """Make the files visible."""
@@ -334,7 +341,7 @@ class _WriteSession:
             elif file.memory is not None:
                 self.storage.put(file.path, file.memory.getvalue())
 
-    def drop(self, why: BaseException) -> None:
+    def abort(self, why: BaseException) -> None:
         """Delete all files, visible and hidden."""
         for file in [
             *self.closed_files,
@@ -346,9 +353,9 @@ class _WriteSession:
         with suppress(StorageFailed):
             self.storage.delete(self.published_paths)
 
-    def _begin(self, partition_writer: _PartitionWriter) -> _OpenTextFile:
+    def _open_file(self, partition_writer: _PartitionWriter) -> _OpenTextFile:
         path = f"{partition_writer.directory}/{partition_writer.names.next_name(self.extension)}"
-        memory = io.BytesIO() if len(self.closed_files) + len(self.folders) > _MOST_OPEN else None
+        memory = io.BytesIO() if len(self.closed_files) + len(self.folders) > _MAX_OPEN_FILES else None
         if memory is not None:
             return _OpenTextFile(path=path, encoder=self._encoder(memory), exit_stack=None, memory=memory)
         stack = ExitStack()
@@ -361,11 +368,11 @@ class _WriteSession:
             raise
 
     def _encoder(self, sink: BinaryIO) -> Encoder:
-        if self.format_name in scan.TEXTS:
-            return lines_encoder(self.ctx, sink)
+        if self.format_name in scan.TEXT_FORMATS:
+            return open_text_encoder(self.ctx, sink)
         return open_writer(sink, self.format_name, self.fields, self.encoding)
 
-    def _end(self, partition_writer: _PartitionWriter) -> None:
+    def _close_file(self, partition_writer: _PartitionWriter) -> None:
         file = partition_writer.open
         if file is None:
             return
@@ -391,9 +398,9 @@ def _check_own_folders(ctx: TableContext, texts: Sequence[str]) -> None:
 
 def _extension(ctx: TableContext) -> str:
     """Return the extension of file names, without the dot."""
-    name = scan.format_of(ctx)
-    chosen = encoding(ctx).compression
-    if name not in scan.TEXTS:
+    name = scan.table_format(ctx)
+    chosen = make_encoding(ctx).compression
+    if name not in scan.TEXT_FORMATS:
         return file_extension(ctx.options, name, chosen)
     ending = EXTENSIONS[compression.normalize_compression(chosen)]
     return f"{name}.{ending}" if ending else name

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 256 << 20
 """The size of the largest file that is shown."""
-SCHEMA = {"offset": pl.Int64, "length": pl.Int64, "field": pl.String, "value": pl.String, "section": pl.String}
-_DEEPEST = 10
+SPANS_SCHEMA = {"offset": pl.Int64, "length": pl.Int64, "field": pl.String, "value": pl.String, "section": pl.String}
+_MAX_DEPTH = 10
 """The most folders between a file and its table: partitions make the path long."""
 
 
@@ -68,7 +68,7 @@ class Hex:
         if self.error is not None:
             at = len(self.data) if self.error_at is None else self.error_at
             rows.insert(sum(row[0] < at for row in rows), (at, 0, "error", str(self.error), ""))
-        return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+        return pl.DataFrame(rows, schema=SPANS_SCHEMA, orient="row")
 
     @property
     def opens(self) -> tuple[int, ...]:
@@ -99,7 +99,7 @@ class Hex:
         spans = SpanRecorder(section=hexdump_formats.FORMATS[self.format].section)
         error: LakekitError | None = None
         try:
-            hexdump_formats.mark_block(region, spans, self.fields)
+            hexdump_formats.record_block(region, spans, self.fields)
         except LakekitError as wrong:
             error = wrong
         return _build_hex(f"{self.name} block at {wanted}", None, self.format, region.block.data, spans, error)
@@ -222,7 +222,7 @@ def _read_table_types(
     Both mappings are empty for a file outside of a table.
     """
     pieces = (path or "").split("/")
-    for depth in range(2, min(len(pieces), _DEEPEST)):
+    for depth in range(2, min(len(pieces), _MAX_DEPTH)):
         root = "/".join(pieces[: 1 - depth])
         try:
             storage, root_path = storages.open(root or "/", storage_options)
@@ -232,7 +232,7 @@ def _read_table_types(
             continue
         try:
             ctx = open_context(root, storage_options=storage_options)
-            every = {f"schema {item.id}": item.fields for item in schemas.all(ctx)}
+            every = {f"schema {item.id}": item.fields for item in schemas.read_all(ctx)}
         except LakekitError:
             break
         schema = ctx.schema

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
     Walk = Callable[["WalkRequest"], None]
 
-MARKED_BYTES = 16 << 20
+MAX_MARKED_BYTES = 16 << 20
 """Records of an uncompressed Avro file beyond this size are marked block by block, when a block is opened."""
-ROWS = frozenset({"_PARTITION", "_MIN_KEY", "_MAX_KEY", "_MIN_VALUES", "_MAX_VALUES", "partition"})
+ROW_FIELDS = frozenset({"_PARTITION", "_MIN_KEY", "_MAX_KEY", "_MIN_VALUES", "_MAX_VALUES", "partition"})
 """Fields of bytes that hold a serialized row."""
 INDEX_SECTIONS = {
     "bloom-filter": "FORMAT 9.4",
@@ -74,7 +74,8 @@ class CompressedRange(NamedTuple):
 class WalkRequest(NamedTuple):
     """The input of a walker.
 
-    It holds bytes, the recorder of spans, the text after the colon, the fields of rows (by `ROWS`), and the regions to
+    It holds bytes, the recorder of spans, the text after the colon, the fields of rows (by `ROW_FIELDS`), and the
+    regions to
     fill.
     """
 
@@ -121,7 +122,7 @@ def detect_format(data: bytes, name: str) -> str:
         return "hash_index" if len(data) % 4 == 0 else "deletion_vectors"
     if data.lstrip()[:1] == b"{":
         return _json_kind(data)
-    if file in ("LATEST", "EARLIEST") or snapshot.decode(data) is not None:
+    if file in ("LATEST", "EARLIEST") or snapshot.decode_hint(data) is not None:
         return "hint"
     raise InvalidOption(
         f"{file or 'these bytes'}: begins with {data[:8].hex(' ') or 'nothing'}, which tells no format; give format= "
@@ -184,7 +185,7 @@ def _json(decode: Callable[[bytes, str | None], object]) -> Walk:
     def walk(request: WalkRequest) -> None:
         unread: Corrupt | None = None
         try:
-            json_codec.walk(request.cursor())
+            json_codec.record_json_spans(request.cursor())
         except Corrupt as error:
             unread = error
         decode(request.data, request.path)  # its error says more
@@ -194,8 +195,8 @@ def _json(decode: Callable[[bytes, str | None], object]) -> Walk:
     return walk
 
 
-def _hint(request: WalkRequest) -> None:
-    snapshot_id = snapshot.decode(request.data)
+def _walk_hint(request: WalkRequest) -> None:
+    snapshot_id = snapshot.decode_hint(request.data)
     if snapshot_id is None:
         raise Corrupt("no number of a snapshot: readers list the folder instead", offset=0, field="hint")
     request.spans.add(0, len(request.data), "snapshot", snapshot_id)
@@ -207,32 +208,32 @@ def _hint(request: WalkRequest) -> None:
 def _records(decode: Callable[[bytes, str | None], object] | None) -> Walk:
     def walk(request: WalkRequest) -> None:
         if request.data.startswith(metadata_records.PARQUET_MAGIC):
-            _parquet(request)
+            _walk_parquet(request)
         elif request.data.startswith(metadata_records.ORC_MAGIC):
-            _orc(request)
+            _walk_orc(request)
         else:
-            _container(request, avro_container.METADATA_LIMITS if decode else avro_container.DATA_LIMITS)
+            _walk_avro(request, avro_container.METADATA_LIMITS if decode else avro_container.DATA_LIMITS)
         if decode is not None:
             decode(request.data, request.path)
 
     return walk
 
 
-def _container(request: WalkRequest, limits: avro_container.Limits) -> None:
+def _walk_avro(request: WalkRequest, limits: avro_container.Limits) -> None:
     """Mark the frame, and the records of blocks that are not compressed; the others become regions."""
     with request.spans.within(section="FORMAT 4.1"):
         packed = avro_container.read_blocks(request.cursor(), limits)
     first = 0
     for frame, block in packed.inflate():
         region = CompressedRange(packed, frame, first)
-        if packed.codec == "null" and len(request.data) <= MARKED_BYTES:
-            mark_block(region, request.spans, request.fields, at=block.offset)
+        if packed.codec == "null" and len(request.data) <= MAX_MARKED_BYTES:
+            record_block(region, request.spans, request.fields, at=block.offset)
         else:
             request.regions[block.offset] = region
         first += block.count
 
 
-def mark_block(
+def record_block(
     region: CompressedRange, spans: SpanRecorder, fields: Mapping[str, Sequence[Field]], *, at: int = 0
 ) -> list[dict[str, Any]]:
     """Return the records of a block, marked at their inflated bytes; serialized rows field by field."""
@@ -240,11 +241,11 @@ def mark_block(
     with spans.within(at=at):
         cursor = Cursor(block.data, spans=spans)
         records = avro_columns.read_spans(region.packed.schema, cursor, block.count, first=region.first)
-    mark_rows(spans, since, fields)
+    record_rows(spans, since, fields)
     return records
 
 
-def mark_rows(spans: SpanRecorder, since: int, fields: Mapping[str, Sequence[Field]]) -> None:
+def record_rows(spans: SpanRecorder, since: int, fields: Mapping[str, Sequence[Field]]) -> None:
     """Mark the fields of serialized rows and file indexes among the spans from number `since` on.
 
     One that cannot be understood stays as it is.
@@ -252,7 +253,7 @@ def mark_rows(spans: SpanRecorder, since: int, fields: Mapping[str, Sequence[Fie
     stats = _stats_fields(spans, since, fields)
     for mark in spans.spans[since:]:
         outer, _, last = mark.field.rpartition(".")
-        if not isinstance(mark.value, bytes) or last not in (*ROWS, "_EMBEDDED_FILE_INDEX"):
+        if not isinstance(mark.value, bytes) or last not in (*ROW_FIELDS, "_EMBEDDED_FILE_INDEX"):
             continue
         before, wrong_at, cursor = len(spans.spans), spans.wrong_at, Cursor(mark.value, spans=spans)
         try:
@@ -260,19 +261,19 @@ def mark_rows(spans: SpanRecorder, since: int, fields: Mapping[str, Sequence[Fie
                 mark.field, at=mark.offset, section="FORMAT 9.2" if last == "_EMBEDDED_FILE_INDEX" else "FORMAT 5.6"
             ):
                 if last == "_EMBEDDED_FILE_INDEX":
-                    _mark_container(cursor, {})
+                    _record_container(cursor, {})
                 else:
                     row_fields = fields.get(
                         outer.rpartition(".")[2] if last in ("_MIN_VALUES", "_MAX_VALUES") else last
                     )
-                    mark_row(cursor, stats.get(outer, row_fields))
+                    record_row(cursor, stats.get(outer, row_fields))
         except LakekitError:
             del spans.spans[before:]
             spans.wrong_at = wrong_at
 
 
 def _stats_fields(spans: SpanRecorder, since: int, fields: Mapping[str, Sequence[Field]]) -> dict[str, Sequence[Field]]:
-    """Return the columns of each `_VALUE_STATS`, by name: those its file lists, else all of its schema."""
+    """Return the columns of each `_VALUE_STATS` by name, which are all of the schema unless its file lists some."""
     by_stats: dict[str, Sequence[Field]] = {}
     if fields:
         listed: dict[str, list[Any]] = {}
@@ -291,7 +292,7 @@ def _stats_fields(spans: SpanRecorder, since: int, fields: Mapping[str, Sequence
     return by_stats
 
 
-def mark_row(cursor: Cursor, fields: Sequence[Field] | None) -> None:
+def record_row(cursor: Cursor, fields: Sequence[Field] | None) -> None:
     """Mark a serialized row (with arity), by its types where they are known and as many as it has.
 
     Raises: `Corrupt`.
@@ -302,7 +303,7 @@ def mark_row(cursor: Cursor, fields: Sequence[Field] | None) -> None:
         if fields is not None and len(fields) == arity:
             _read_fields(row, fields)
         else:
-            _mark_untyped(row, arity)
+            _record_untyped(row, arity)
 
 
 def _read_fields(cursor: Cursor, fields: Sequence[Field]) -> None:
@@ -311,7 +312,7 @@ def _read_fields(cursor: Cursor, fields: Sequence[Field]) -> None:
     binary_value.decode_row(BoundedSlice.read_remaining(cursor), [field.type for field in fields], names)
 
 
-def _mark_untyped(cursor: Cursor, arity: int) -> None:
+def _record_untyped(cursor: Cursor, arity: int) -> None:
     """Mark row bytes of unknown types: row kind, null bits, slots as numbers, the rest as bytes."""
     row, width = bytes(cursor.data), binary_value.header_width(arity)
     nulls, end = (arity + 7) // 8, width + 8 * arity
@@ -327,7 +328,7 @@ def _mark_untyped(cursor: Cursor, arity: int) -> None:
 # ---- rows ------------------------------------------------------------------------------------------------------------
 
 
-def _type(request: WalkRequest, *roots: str) -> DataType:
+def _argument_type(request: WalkRequest, *roots: str) -> DataType:
     if not request.argument:
         raise InvalidOption(
             f"the bytes do not say their type: format='… : {roots[0]}<…>' says it", key="format", value=None
@@ -346,20 +347,22 @@ def _parse_type(text: str) -> DataType:
         raise InvalidOption(f"{text!r} is no type: {error}", key="format", value=text) from None
 
 
-def _row(request: WalkRequest) -> None:
-    _read_fields(request.cursor(), _type(request, "ROW").fields)
+def _walk_row(request: WalkRequest) -> None:
+    _read_fields(request.cursor(), _argument_type(request, "ROW").fields)
 
 
 def _serialized_row(request: WalkRequest) -> None:
-    mark_row(request.cursor(), _type(request, "ROW").fields if request.argument else None)
+    record_row(request.cursor(), _argument_type(request, "ROW").fields if request.argument else None)
 
 
-def _array(request: WalkRequest) -> None:
-    binary_value.decode_array(BoundedSlice.read_remaining(request.cursor()), part(_type(request, "ARRAY").element))
+def _walk_array(request: WalkRequest) -> None:
+    binary_value.decode_array(
+        BoundedSlice.read_remaining(request.cursor()), part(_argument_type(request, "ARRAY").element)
+    )
 
 
-def _map(request: WalkRequest) -> None:
-    binary_value.decode_map(BoundedSlice.read_remaining(request.cursor()), _type(request, "MAP", "MULTISET"))
+def _walk_map(request: WalkRequest) -> None:
+    binary_value.decode_map(BoundedSlice.read_remaining(request.cursor()), _argument_type(request, "MAP", "MULTISET"))
 
 
 # ---- indexes ---------------------------------------------------------------------------------------------------------
@@ -374,7 +377,7 @@ def _index(kind: str) -> Walk:
     return walk
 
 
-def _mark_container(cursor: Cursor, types: Mapping[str, DataType]) -> None:
+def _record_container(cursor: Cursor, types: Mapping[str, DataType]) -> None:
     """Mark a file index container and the payloads of known index kinds. Raises `Corrupt`."""
     spans, data = cursor.spans, bytes(cursor.data)
     assert spans is not None
@@ -384,11 +387,11 @@ def _mark_container(cursor: Cursor, types: Mapping[str, DataType]) -> None:
             if span is not None:
                 payload = container.read_payload(data, span)
                 spans.add(span.start, span.length, f"{column} {kind}", payload)
-                _mark_payload(kind, payload, span.start, f"{column} {kind}", spans, types.get(column))
+                _record_payload(kind, payload, span.start, f"{column} {kind}", spans, types.get(column))
     spans.fill(0, len(data), since=since)  # bytes that no column points at
 
 
-def _mark_payload(kind: str, payload: bytes, at: int, name: str, spans: SpanRecorder, t: DataType | None) -> None:
+def _record_payload(kind: str, payload: bytes, at: int, name: str, spans: SpanRecorder, t: DataType | None) -> None:
     before, wrong_at = len(spans.spans), spans.wrong_at
     try:
         walk = getattr(plugins.load("file_index", kind), "walk", None)
@@ -401,33 +404,33 @@ def _mark_payload(kind: str, payload: bytes, at: int, name: str, spans: SpanReco
         spans.set_meaning(f"cannot be read: {error}")
 
 
-def _indexes(request: WalkRequest) -> None:
-    _mark_container(request.cursor(), request.types)
+def _walk_file_indexes(request: WalkRequest) -> None:
+    _record_container(request.cursor(), request.types)
 
 
-def _hashes(request: WalkRequest) -> None:
+def _walk_hashes(request: WalkRequest) -> None:
     cursor = request.cursor()
     for i in range(cursor.remaining // 4):
         cursor.i32be(f"hash {i}")
     index_files.decode_hash_index(request.data)
 
 
-def _deletions(request: WalkRequest) -> None:
+def _walk_deletion_vectors(request: WalkRequest) -> None:
     index_files.read_vectors(request.cursor())
 
 
 # ---- data files, messages --------------------------------------------------------------------------------------------
 
 
-def _parquet(request: WalkRequest) -> None:
-    parquet_pages.walk_footer(request.cursor())
+def _walk_parquet(request: WalkRequest) -> None:
+    parquet_pages.record_footer(request.cursor())
 
 
-def _orc(request: WalkRequest) -> None:
+def _walk_orc(request: WalkRequest) -> None:
     orc_tail.record_tail(request.cursor())
 
 
-def _message(read: Callable[[Cursor, int], object], newest: int, what: str) -> Walk:
+def _versioned_message(read: Callable[[Cursor, int], object], newest: int, what: str) -> Walk:
     def walk(request: WalkRequest) -> None:
         if request.argument and not request.argument.isdecimal():
             raise InvalidOption(f"{request.argument!r} is no version", key="format", value=request.argument)
@@ -436,18 +439,18 @@ def _message(read: Callable[[Cursor, int], object], newest: int, what: str) -> W
             read(cursor, int(request.argument or newest))
             cursor.expect_end(what)
         finally:
-            mark_rows(request.spans, 0, request.fields)
+            record_rows(request.spans, 0, request.fields)
 
     return walk
 
 
-def _split(request: WalkRequest) -> None:
+def _walk_split(request: WalkRequest) -> None:
     cursor = request.cursor()
     try:
         split.read_split(cursor)
         cursor.expect_end("split")
     finally:
-        mark_rows(request.spans, 0, request.fields)
+        record_rows(request.spans, 0, request.fields)
 
 
 def _entries(data: bytes, path: str | None) -> object:
@@ -462,30 +465,33 @@ FORMATS: dict[str, HexFormat] = {
     "consumer": HexFormat("FORMAT 3.7", _json(Consumer.from_json)),
     "statistics": HexFormat("FORMAT 3.6", _json(Statistics.from_json)),
     "json": HexFormat("", _json(json_codec.loads)),
-    "hint": HexFormat("FORMAT 1.6", _hint),
+    "hint": HexFormat("FORMAT 1.6", _walk_hint),
     "manifest_list": HexFormat("FORMAT 4.2", _records(lambda data, path: manifests.decode_list(data, path=path))),
     "manifest": HexFormat("FORMAT 4.3", _records(_entries)),
-    "index_manifest": HexFormat("FORMAT 4.4", _records(lambda data, path: index_manifest.decode(data, path=path))),
-    "binary_row": HexFormat("FORMAT 5.1", _row),
+    "index_manifest": HexFormat(
+        "FORMAT 4.4", _records(lambda data, path: index_manifest.decode_index_manifest(data, path=path))
+    ),
+    "binary_row": HexFormat("FORMAT 5.1", _walk_row),
     "serialized_row": HexFormat("FORMAT 5.6", _serialized_row),
-    "binary_array": HexFormat("FORMAT 5.4", _array),
-    "binary_map": HexFormat("FORMAT 5.5", _map),
-    "deletion_vectors": HexFormat("FORMAT 8.1", _deletions),
-    "hash_index": HexFormat("FORMAT 6.4", _hashes),
-    "file_index_container": HexFormat("FORMAT 9.2", _indexes),
+    "binary_array": HexFormat("FORMAT 5.4", _walk_array),
+    "binary_map": HexFormat("FORMAT 5.5", _walk_map),
+    "deletion_vectors": HexFormat("FORMAT 8.1", _walk_deletion_vectors),
+    "hash_index": HexFormat("FORMAT 6.4", _walk_hashes),
+    "file_index_container": HexFormat("FORMAT 9.2", _walk_file_indexes),
     **{
         f"file_index_{kind.replace('-', '_')}": HexFormat(section, _index(kind))
         for kind, section in INDEX_SECTIONS.items()
     },
     "avro": HexFormat("FORMAT 7.6", _records(None)),
-    "parquet": HexFormat("FORMAT 7.4", _parquet),
-    "orc": HexFormat("FORMAT 7.5", _orc),
-    "data_split": HexFormat("FORMAT 12", _split),
+    "parquet": HexFormat("FORMAT 7.4", _walk_parquet),
+    "orc": HexFormat("FORMAT 7.5", _walk_orc),
+    "data_split": HexFormat("FORMAT 12", _walk_split),
     "commit_message": HexFormat(
-        "FORMAT 12", _message(commit_message.read_message, commit_message.MESSAGE_VERSION, "commit message")
+        "FORMAT 12", _versioned_message(commit_message.read_message, commit_message.MESSAGE_VERSION, "commit message")
     ),
     "manifest_committable": HexFormat(
-        "FORMAT 12", _message(commit_message.read_committable, commit_message.COMMITTABLE_VERSION, "committable")
+        "FORMAT 12",
+        _versioned_message(commit_message.read_committable, commit_message.COMMITTABLE_VERSION, "committable"),
     ),
 }
 """The formats of `lk.hex`, by the name that its `format=` takes."""

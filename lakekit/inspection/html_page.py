@@ -27,31 +27,31 @@ if TYPE_CHECKING:
     from lakekit.inspection.levels import BucketLocation, SnapshotChanges
     from lakekit.read.table_scan import TableCore
 
-SNAPSHOTS = 30
+MAX_SNAPSHOTS = 30
 """The most snapshots in a page."""
 MAX_CHARS = 8_000_000
 """The size of a page to which no further snapshot is added."""
-BUCKETS = 24
+MAX_BUCKETS = 24
 """The most buckets of a snapshot that are drawn."""
-BOXES = 400
+MAX_BOXES = 400
 """The most boxes of a bucket; above it neighbours merge."""
 _INSET = 0.027
 
 
-def page_of(table: TableCore, *, snapshots: int = SNAPSHOTS, letters: int = MAX_CHARS) -> str:
+def build_page(table: TableCore, *, snapshots: int = MAX_SNAPSHOTS, letters: int = MAX_CHARS) -> str:
     """Return the page as text: table facts, timeline, and manifests and levels of the newest snapshots.
 
     There are as many snapshots as fit; the page says how many.
 
     Raises: what reading the table raises.
     """
-    snapshot_history = history.history(table)
+    snapshot_history = history.read_history(table)
     moments: list[SnapshotView] = []
     spent = 0
     for mark in reversed(snapshot_history.marks):
         if len(moments) == snapshots or (moments and spent > letters):
             break
-        moments.append(_moment(table, mark))
+        moments.append(_snapshot_view(table, mark))
         spent += len(snapshot_section(moments[-1]))
     return render_page(
         HtmlPage(
@@ -65,12 +65,12 @@ def page_of(table: TableCore, *, snapshots: int = SNAPSHOTS, letters: int = MAX_
     )
 
 
-def save(table: TableCore, path: str | PathLike[str], *, snapshots: int = SNAPSHOTS) -> int:
+def save_page(table: TableCore, path: str | PathLike[str], *, snapshots: int = MAX_SNAPSHOTS) -> int:
     """Write the page to a file of this machine, replacing an existing one; return its size in bytes.
 
     Raises: `StorageFailed` where that fails.
     """
-    data = page_of(table, snapshots=snapshots).encode()
+    data = build_page(table, snapshots=snapshots).encode()
     try:
         Path(path).write_bytes(data)
     except OSError as error:
@@ -92,24 +92,24 @@ def _facts(table: TableCore) -> list[tuple[str, object]]:
         facts.append(("partitioned by", ", ".join(schema.partition_keys)))
     if schema.comment:
         facts.append(("comment", schema.comment))
-    files = frames.list_at(frames.files, ctx, None)
+    files = frames.list_at_position(frames.files, ctx, None)
     facts.append(("files", file_totals(files)))
     if schema.primary_keys:
         facts.append(("health", merge_health(files)))
     return [*facts, ("location", table.location)]
 
 
-def _moment(table: TableCore, mark: SnapshotMark) -> SnapshotView:
+def _snapshot_view(table: TableCore, mark: SnapshotMark) -> SnapshotView:
     """Return the view of one snapshot; where it cannot be read any more, a view with the reason."""
     details: dict[str, str] = {}
     note = ""
     buckets: tuple[PagePane, ...] = ()
     try:
-        tree = _tree(table, mark.id)
+        tree = _manifest_pane(table, mark.id)
     except history.QUERY_ERRORS as error:
         tree = PagePane(heading="manifests", note=history.first_line(error))
     try:
-        buckets, note = _buckets(table, mark.id, details)
+        buckets, note = _bucket_panes(table, mark.id, details)
     except history.QUERY_ERRORS as error:
         note = history.first_line(error)
     return SnapshotView(
@@ -124,9 +124,9 @@ def _moment(table: TableCore, mark: SnapshotMark) -> SnapshotView:
     )
 
 
-def _tree(table: TableCore, snapshot_id: int) -> PagePane:
+def _manifest_pane(table: TableCore, snapshot_id: int) -> PagePane:
     """Return the manifests of a snapshot, each row a button."""
-    tree = manifest_tree.tree(table, snapshot_id)
+    tree = manifest_tree.build_tree(table, snapshot_id)
     placed = manifests.layout_tree(tree)
     drawing = manifests.tree_drawing(tree, placed)
     top = drawing.height - placed.height - 4
@@ -147,7 +147,7 @@ def _tree(table: TableCore, snapshot_id: int) -> PagePane:
     return PagePane(heading="manifests", drawing=add_click_targets(drawing, rows))
 
 
-def _buckets(table: TableCore, snapshot_id: int, details: dict[str, str]) -> tuple[tuple[PagePane, ...], str]:
+def _bucket_panes(table: TableCore, snapshot_id: int, details: dict[str, str]) -> tuple[tuple[PagePane, ...], str]:
     """Return the levels of each bucket, the largest where there are too many, and a note on the others."""
     files, changes = picture.read_live_files(table, snapshot_id), picture.read_snapshot_changes(table, snapshot_id)
     every = picture.list_buckets(files)
@@ -156,23 +156,23 @@ def _buckets(table: TableCore, snapshot_id: int, details: dict[str, str]) -> tup
         .agg(pl.col("size_bytes").sum())
         .sort("size_bytes", "partition", "bucket", descending=True)
     )
-    drawn = {*largest.head(BUCKETS).select("partition", "bucket").rows()}
+    drawn = {*largest.head(MAX_BUCKETS).select("partition", "bucket").rows()}
     panes = tuple(
-        _bucket(table, snapshot_id, files, changes, bucket, details)
+        _bucket_pane(table, snapshot_id, files, changes, bucket, details)
         for bucket in every
         if (bucket.partition, bucket.bucket) in drawn
     )
     left = len(every) - len(panes)
     return (
         panes,
-        f"The {BUCKETS} largest buckets are drawn; {plural(left, 'smaller one is', 'smaller ones are')} not in this "
-        "page."
+        f"The {MAX_BUCKETS} largest buckets are drawn; {plural(left, 'smaller one is', 'smaller ones are')} not in "
+        "this page."
         if left
         else "",
     )
 
 
-def _bucket(
+def _bucket_pane(
     table: TableCore,
     at: int,
     files: pl.DataFrame,
@@ -183,12 +183,12 @@ def _bucket(
     """Return one bucket on its key axis, each box a button."""
     schema = context_of(table).schema
     is_append = not schema.primary_keys
-    state = picture.state_of(at, files, changes, location, is_append=is_append)
+    state = picture.bucket_state(at, files, changes, location, is_append=is_append)
     heading = " · ".join(filter(None, (location.partition, f"bucket {location.bucket}")))
     title = f"{plural(len(state.files), 'file')} · {format_size(sum(file.size_bytes for file in state.files))}"
-    query = level_layout.LevelQuery(notes=picture.notes(table, location, state))
+    query = level_layout.LevelQuery(notes=picture.bucket_notes(table, location, state))
     view = levels.build_picture(
-        title, [state], key_names=schema.trimmed_primary_keys, is_append=is_append, query=query, limit=BOXES
+        title, [state], key_names=schema.trimmed_primary_keys, is_append=is_append, query=query, limit=MAX_BOXES
     )
     details |= {
         f"file/{box.files[0].name}": level_layout.file_facts_line(box.files[0], is_append=is_append)

@@ -31,7 +31,7 @@ from lakekit.draw.humanize import format_cell
 from lakekit.draw.level_layout import BucketState, LevelFile, with_row_number_bounds
 from lakekit.errors import InvalidOption, NotFound
 from lakekit.format.polars_types import polars_schema
-from lakekit.inspection.timeline import at_of, format_open_call, snapshot_of
+from lakekit.inspection.timeline import find_snapshot, format_open_call, to_at_argument
 from lakekit.metadata import manifest_reader
 from lakekit.model import partition
 from lakekit.model.manifest_entries import ADD
@@ -97,7 +97,11 @@ def read_live_files(table: TableCore, snapshot_id: int) -> pl.DataFrame:
     Raises: `SnapshotNotFound`.
     """
     ctx = context_of(table)
-    return frames.list_at(frames.files, ctx, at_of(table, snapshot_id)) if snapshot_id else frames.files(ctx, None)
+    return (
+        frames.list_at_position(frames.files, ctx, to_at_argument(table, snapshot_id))
+        if snapshot_id
+        else frames.files(ctx, None)
+    )
 
 
 def read_snapshot_changes(table: TableCore, snapshot_id: int) -> SnapshotChanges:
@@ -108,23 +112,23 @@ def read_snapshot_changes(table: TableCore, snapshot_id: int) -> SnapshotChanges
     ctx = context_of(table)
     if not snapshot_id:
         return SnapshotChanges(
-            removed_files=_frame(table, manifest_reader.no_entries()),
-            added_files=_frame(table, manifest_reader.no_entries()),
+            removed_files=_entries_frame(table, manifest_reader.empty_entries()),
+            added_files=_entries_frame(table, manifest_reader.empty_entries()),
         )
-    snapshot = snapshot_of(ctx, snapshot_id)
+    snapshot = find_snapshot(ctx, snapshot_id)
     entries = manifest_reader.read_entries(ctx, manifest_reader.manifest_files(ctx, snapshot, "delta"))
-    is_added = entries.numbers("kind") == ADD
+    is_added = entries.integers("kind") == ADD
     names = pc.binary_join_element_wise(entries.column("file_name"), entries.column("level").cast(pa.string()), "@")
     both = np.asarray(pc.is_in(names, pc.filter(names, pa.array(~is_added)))) & np.asarray(
         pc.is_in(names, pc.filter(names, pa.array(is_added)))
     )
     return SnapshotChanges(
-        removed_files=_frame(table, entries.filter(~is_added & ~both)),
-        added_files=_frame(table, entries.filter(is_added & ~both)),
+        removed_files=_entries_frame(table, entries.filter(~is_added & ~both)),
+        added_files=_entries_frame(table, entries.filter(is_added & ~both)),
     )
 
 
-def _frame(table: TableCore, entries: ManifestEntries) -> pl.DataFrame:
+def _entries_frame(table: TableCore, entries: ManifestEntries) -> pl.DataFrame:
     """Return manifest entries with the columns that facts are made of."""
     columns = [name for name in ("partition", "bucket", *_FACTS, "min_key", "max_key") if name != "deleted_row_count"]
     return frames.describe_entries(context_of(table), entries, columns).with_columns(
@@ -138,7 +142,7 @@ def list_buckets(files: pl.DataFrame) -> list[BucketLocation]:
     return [BucketLocation(partition=partition, bucket=bucket) for partition, bucket in buckets.rows()]
 
 
-def state_of(
+def bucket_state(
     snapshot_id: int | None,
     files: pl.DataFrame,
     changes: SnapshotChanges | None,
@@ -147,7 +151,7 @@ def state_of(
     is_append: bool,
 ) -> BucketState:
     """Return one bucket of a snapshot, and what its commit changed there."""
-    living = _facts(_files_of_bucket(files, bucket), is_append=is_append)
+    living = _level_files(_files_of_bucket(files, bucket), is_append=is_append)
     if changes is None:
         return BucketState(snapshot_id=snapshot_id, files=living)
     added = frozenset(_files_of_bucket(changes.added_files, bucket)["file_name"].to_list())
@@ -155,7 +159,7 @@ def state_of(
         snapshot_id=snapshot_id,
         files=living,
         added_names=added,
-        removed_files=_facts(_files_of_bucket(changes.removed_files, bucket), is_append=is_append),
+        removed_files=_level_files(_files_of_bucket(changes.removed_files, bucket), is_append=is_append),
     )
 
 
@@ -163,7 +167,7 @@ def _files_of_bucket(files: pl.DataFrame, bucket: BucketLocation) -> pl.DataFram
     return files.filter((pl.col("partition") == bucket.partition) & (pl.col("bucket") == bucket.bucket))
 
 
-def _facts(files: pl.DataFrame, *, is_append: bool) -> tuple[LevelFile, ...]:
+def _level_files(files: pl.DataFrame, *, is_append: bool) -> tuple[LevelFile, ...]:
     """Return files newest first; those of an append table in the order in which rows were written."""
     if is_append:
         # numbers of commits that knew nothing of each other begin anew: then the clock is all there is
@@ -173,10 +177,10 @@ def _facts(files: pl.DataFrame, *, is_append: bool) -> tuple[LevelFile, ...]:
         nothing: list[Key | None] = [None] * files.height
         return with_row_number_bounds(_build_level_files(ordered, nothing, nothing))
     ordered = files.sort("max_sequence_number", "min_sequence_number", "file_name", descending=[True, True, False])
-    return _build_level_files(ordered, *(_keys(ordered[name]) for name in ("min_key", "max_key")))
+    return _build_level_files(ordered, *(_struct_keys(ordered[name]) for name in ("min_key", "max_key")))
 
 
-def _keys(bounds: pl.Series) -> list[Key | None]:
+def _struct_keys(bounds: pl.Series) -> list[Key | None]:
     """Return structs of key columns as keys; None where there is none."""
     return [
         key if is_known else None
@@ -220,7 +224,7 @@ def _build_level_files(
     )
 
 
-def notes(table: TableCore, bucket: BucketLocation, state: BucketState) -> tuple[str, ...]:
+def bucket_notes(table: TableCore, bucket: BucketLocation, state: BucketState) -> tuple[str, ...]:
     """Return notes on what the picture of a bucket does not show by itself."""
     ctx = context_of(table)
     if not ctx.schema.primary_keys:
@@ -264,7 +268,7 @@ class KeyProbe:
     condition: pl.Expr
 
 
-def probe_of(table: TableCore, text: str, snapshot_id: int) -> KeyProbe | None:
+def parse_probe(table: TableCore, text: str, snapshot_id: int) -> KeyProbe | None:
     """Return a typed key, `4711` or `1, abc`, as values and a condition; None for an empty text.
 
     Values are parsed by the types of the key columns, texts may stand in quotes.
@@ -276,18 +280,18 @@ def probe_of(table: TableCore, text: str, snapshot_id: int) -> KeyProbe | None:
         return None
     ctx = context_of(table)
     if snapshot_id:
-        ctx = time_travel.schema_of(ctx, time_travel.at_snapshot(snapshot_of(ctx, snapshot_id)))
+        ctx = time_travel.schema_of(ctx, time_travel.position_of(find_snapshot(ctx, snapshot_id)))
     fields = ctx.schema.key_fields
     if not fields:
         raise InvalidOption(
             f"{ctx.name} is an append table: its files have no keys; use the filter", key="probe", value=text
         )
-    parts = _parts(text)
+    parts = _split_key_text(text)
     if len(parts) > len(fields):
         names = ", ".join(field.name for field in fields)
         raise InvalidOption(f"{len(parts)} values for {len(fields)} key columns: {names}", key="probe", value=text)
     named = list(zip(fields, parts, strict=False))
-    key = tuple(_value(field, part) for field, part in named)
+    key = tuple(_parse_value(field, part) for field, part in named)
     types = polars_schema(fields)
     same = [
         col(field.name) == pl.lit(value, dtype=types[field.name]) for (field, _), value in zip(named, key, strict=True)
@@ -295,7 +299,7 @@ def probe_of(table: TableCore, text: str, snapshot_id: int) -> KeyProbe | None:
     return KeyProbe(key=key, condition=reduce(and_, same))
 
 
-def _parts(text: str) -> list[str]:
+def _split_key_text(text: str) -> list[str]:
     """Return the values between commas; in quotes they may hold commas, and doubled quotes stand for one."""
     values, at = [], 0
     while (match := _PART.match(text, at)) is not None:
@@ -313,7 +317,7 @@ def _parts(text: str) -> list[str]:
     return values
 
 
-def _value(field: Field, text: str) -> Any:
+def _parse_value(field: Field, text: str) -> Any:
     try:
         return _parse_literal(field.type, text)
     except (ValueError, InvalidOperation, OverflowError):
@@ -340,7 +344,7 @@ def _parse_literal(t: DataType, text: str) -> Any:
         case "DOUBLE":
             return float(text)
         case "DECIMAL":
-            return _decimal(t, text)
+            return _parse_decimal(t, text)
         case "DATE":
             return date.fromisoformat(text)
         case "TIME":
@@ -361,7 +365,7 @@ def _parse_bool(text: str) -> bool:
     return text.lower() == "true"
 
 
-def _decimal(t: DataType, text: str) -> Decimal:
+def _parse_decimal(t: DataType, text: str) -> Decimal:
     value = Decimal(text)
     exact = value.quantize(Decimal(1).scaleb(-(t.scale or 0)), context=_DIGITS)
     if exact != value or len(exact.as_tuple().digits) > (t.precision or 10):
@@ -384,26 +388,28 @@ def file_frame(table: TableCore, name: str, snapshot_id: int) -> pl.LazyFrame:
 
     Raises: `NotFound`.
     """
-    at = at_of(table, snapshot_id)
+    at = to_at_argument(table, snapshot_id)
     scan = table_scan.scan(context_of(table), at, raw=True)
-    plan = planner.plan_raw_files(scan.ctx, time_travel.locate(scan.ctx, at), planner.NO_FILTER)
+    plan = planner.plan_raw_files(scan.ctx, time_travel.resolve_position(scan.ctx, at), planner.NO_FILTER)
     indices = np.flatnonzero(np.asarray(pc.equal(plan.entries.column("file_name"), name)))
     if not len(indices):
         raise NotFound(
             f"snapshot {snapshot_id} of {table.name} has no data file {name}: t.files(at={at!r}) lists those it has",
             name=name,
         )
-    return lazy_frames.scan_stored_versions(replace(plan, raw=indices), scan.fields)
+    return lazy_frames.scan_stored_versions(replace(plan, raw_indices=indices), scan.fields)
 
 
 def bucket_frame(table: TableCore, bucket: BucketLocation, snapshot_id: int) -> pl.LazyFrame:
     """Return the rows of one bucket of a snapshot, as `t.scan(at)` shows them."""
-    at = at_of(table, snapshot_id) if snapshot_id else None
+    at = to_at_argument(table, snapshot_id) if snapshot_id else None
     ctx = context_of(table)
     frame = polars_pushdown.scan_lazily(table_scan.scan(ctx.with_options({"scan.bucket": str(bucket.bucket)}), at))
     if not ctx.schema.partition_keys:
         return frame
-    values = frames.list_at(frames.partitions, ctx, at).filter(pl.col("partition") == bucket.partition)["values"]
+    values = frames.list_at_position(frames.partitions, ctx, at).filter(pl.col("partition") == bucket.partition)[
+        "values"
+    ]
     types = values.struct.unnest().schema
     every = [
         [col(name).eq_missing(pl.lit(value, dtype=types[name])) for name, value in conditions.items()]
@@ -429,7 +435,7 @@ def bucket_code(
     scanned = f"{opened}.with_options({{'scan.bucket': '{bucket.bucket}'}}).scan({when})"
     if not keys:
         return scanned
-    spec = dict(partition.spec(bucket.partition))
+    spec = dict(partition.parse_partition_path(bucket.partition))
     texts = [spec.get(field.name, default_name) for field in keys]
     if all(field.type.root in _LITERAL and text != default_name for field, text in zip(keys, texts, strict=True)):
         literals = [

@@ -21,7 +21,7 @@ from lakekit.data_file import paths
 from lakekit.draw.humanize import format_cell
 from lakekit.draw.manifests import EntryFact, IndexFact, ListFact, ManifestFact, ManifestTree
 from lakekit.errors import InvalidOption
-from lakekit.inspection.timeline import at_of, condition, display_name, snapshot_of
+from lakekit.inspection.timeline import display_name, find_snapshot, parse_condition_text, to_at_argument
 from lakekit.metadata import manifest_reader as manifest_files
 from lakekit.predicate import columns, conjuncts
 from lakekit.read import polars_pushdown, pruning, table_scan, time_travel
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from lakekit.types import Field
 
 LISTS: tuple[Which, ...] = ("base", "delta", "changelog")
-SHOWN_ENTRIES = 200
+MAX_SHOWN_ENTRIES = 200
 """The most entries that are returned as facts; the frame has all."""
 
 
@@ -67,7 +67,7 @@ class TreeFilter:
     filters: Sequence[FilterExpr]
     selected_files: Files
 
-    def manifests(self, listed: Sequence[ManifestFileMeta]) -> list[str]:
+    def skip_reasons(self, listed: Sequence[ManifestFileMeta]) -> list[str]:
         """Return for each manifest the columns whose bounds skip it, "" where it is opened."""
         scan_filter, _ = polars_pushdown.condition_of(self.filters, self.scan.ctx.schema)
         reasons: list[set[str]] = [set() for _ in listed]
@@ -79,7 +79,7 @@ class TreeFilter:
                     reasons[at] |= used
         return [", ".join(sorted(columns_)) for columns_ in reasons]
 
-    def fates(self, live: Files) -> Callable[[str, str, int], str]:
+    def read_outcomes(self, live: Files) -> Callable[[str, str, int], str]:
         """Return a function that says what a read does with an entry's file, of its kind, name and level.
 
         `live` are the live files. The answer is read, or why not.
@@ -125,10 +125,10 @@ def parse_tree_filter(table: TableCore, snapshot_id: int, text: str) -> TreeFilt
 
     Raises: what parsing the text, checking its columns and scanning the table raise.
     """
-    predicate = condition(table, text)
+    predicate = parse_condition_text(table, text)
     if predicate is None:
         return None
-    scan = table_scan.scan(context_of(table), at_of(table, snapshot_id))
+    scan = table_scan.scan(context_of(table), to_at_argument(table, snapshot_id))
     filters = polars_pushdown.filters_of(predicate, scan.schema())
     return TreeFilter(text=text.strip(), scan=scan, filters=filters, selected_files=_plan_files(scan, filters))
 
@@ -136,7 +136,7 @@ def parse_tree_filter(table: TableCore, snapshot_id: int, text: str) -> TreeFilt
 # ---- manifests -------------------------------------------------------------------------------------------------------
 
 
-def tree(table: TableCore, snapshot_id: int, where: TreeFilter | None = None) -> ManifestTree:
+def build_tree(table: TableCore, snapshot_id: int, where: TreeFilter | None = None) -> ManifestTree:
     """Return the manifests of a snapshot; with a filter, which of them it skips.
 
     No snapshot (0) is an empty tree.
@@ -151,8 +151,10 @@ def tree(table: TableCore, snapshot_id: int, where: TreeFilter | None = None) ->
         "delta": snapshot.delta_manifest_list,
         "changelog": snapshot.changelog_manifest_list,
     }
-    lists = tuple(_list(ctx, snapshot, which, name, where) for which in LISTS if (name := named[which]) is not None)
-    indexes, index_note = _indexes(ctx, snapshot)
+    lists = tuple(
+        _list_fact(ctx, snapshot, which, name, where) for which in LISTS if (name := named[which]) is not None
+    )
+    indexes, index_note = _index_facts(ctx, snapshot)
     return ManifestTree(
         table=display_name(table),
         snapshot_id=snapshot.id,
@@ -169,11 +171,11 @@ def tree(table: TableCore, snapshot_id: int, where: TreeFilter | None = None) ->
 def _load_snapshot(table: TableCore, snapshot_id: int) -> tuple[TableContext, Snapshot]:
     """Return the table and a snapshot of it, with the schema that was in force then."""
     ctx = context_of(table)
-    snapshot = snapshot_of(ctx, snapshot_id)
-    return time_travel.schema_of(ctx, time_travel.at_snapshot(snapshot)), snapshot
+    snapshot = find_snapshot(ctx, snapshot_id)
+    return time_travel.schema_of(ctx, time_travel.position_of(snapshot)), snapshot
 
 
-def _list(ctx: TableContext, snapshot: Snapshot, which: Which, name: str, where: TreeFilter | None) -> ListFact:
+def _list_fact(ctx: TableContext, snapshot: Snapshot, which: Which, name: str, where: TreeFilter | None) -> ListFact:
     try:
         listed = manifest_files.manifest_files(ctx, snapshot, which)
     except FileMissing:
@@ -182,7 +184,7 @@ def _list(ctx: TableContext, snapshot: Snapshot, which: Which, name: str, where:
         _structs(ctx.schema.partition_fields, [getattr(m.partition_stats, end) for m in listed])
         for end in ("min_values", "max_values")
     )
-    skipped = [""] * len(listed) if where is None or which == "changelog" else where.manifests(listed)
+    skipped = [""] * len(listed) if where is None or which == "changelog" else where.skip_reasons(listed)
     manifests = tuple(
         ManifestFact(
             name=m.name,
@@ -200,7 +202,7 @@ def _list(ctx: TableContext, snapshot: Snapshot, which: Which, name: str, where:
     return ListFact(kind=which, name=name, manifests=manifests)
 
 
-def _indexes(ctx: TableContext, snapshot: Snapshot) -> tuple[tuple[IndexFact, ...], str]:
+def _index_facts(ctx: TableContext, snapshot: Snapshot) -> tuple[tuple[IndexFact, ...], str]:
     try:
         index_entries = manifest_files.index_entries(ctx, snapshot)
     except FileMissing:
@@ -224,7 +226,7 @@ def _structs(fields: Sequence[Field], rows: list[bytes]) -> list[dict[str, Any]]
     """Return serialized rows as values by name; empty ones where there are no fields."""
     if not fields:
         return [{} for _ in rows]
-    return frames.structs(fields, pa.array(rows, pa.binary())).to_list()
+    return frames.decode_structs(fields, pa.array(rows, pa.binary())).to_list()
 
 
 def _format_range(low: dict[str, Any], high: dict[str, Any]) -> str:
@@ -238,7 +240,7 @@ def _format_range(low: dict[str, Any], high: dict[str, Any]) -> str:
 # ---- entries ---------------------------------------------------------------------------------------------------------
 
 
-ENTRY = (
+ENTRY_COLUMNS = (
     "kind",
     "partition",
     "bucket",
@@ -263,7 +265,7 @@ def entries(table: TableCore, name: str, at: int) -> pl.DataFrame:
     """
     ctx, snapshot = _load_snapshot(table, at)
     manifest_entries = manifest_files.read_entries(ctx, [_find_manifest(ctx, snapshot, name)[0]])
-    return frames.describe_entries(ctx, manifest_entries, ENTRY)
+    return frames.describe_entries(ctx, manifest_entries, ENTRY_COLUMNS)
 
 
 def _find_manifest(ctx: TableContext, snapshot: Snapshot, name: str) -> tuple[ManifestFileMeta, Which]:
@@ -282,14 +284,14 @@ def _find_manifest(ctx: TableContext, snapshot: Snapshot, name: str) -> tuple[Ma
 
 
 def entry_facts(
-    table: TableCore, name: str, at: int, where: TreeFilter | None = None, *, limit: int = SHOWN_ENTRIES
+    table: TableCore, name: str, at: int, where: TreeFilter | None = None, *, limit: int = MAX_SHOWN_ENTRIES
 ) -> tuple[tuple[EntryFact, ...], int]:
     """Return the first `limit` entries of a manifest, in its order, and how many there are.
 
     With a filter each says what a read does with its file.
     """
     frame = entries(table, name, at)
-    fate = _fate_of(table, name, at, where)
+    fate = _read_outcome_of(table, name, at, where)
     facts = tuple(
         EntryFact(
             kind=row["kind"],
@@ -299,8 +301,8 @@ def entry_facts(
             name=row["file_name"],
             size_bytes=row["size_bytes"],
             row_count=row["row_count"],
-            low=_key(row["min_key"]),
-            high=_key(row["max_key"]),
+            low=_format_key(row["min_key"]),
+            high=_format_key(row["max_key"]),
             read_outcome=fate(row["kind"], row["file_name"], row["level"]),
         )
         for row in frame.head(limit).iter_rows(named=True)
@@ -308,14 +310,14 @@ def entry_facts(
     return facts, frame.height
 
 
-def _fate_of(table: TableCore, name: str, at: int, where: TreeFilter | None) -> Callable[[str, str, int], str]:
+def _read_outcome_of(table: TableCore, name: str, at: int, where: TreeFilter | None) -> Callable[[str, str, int], str]:
     if where is None:
         return lambda *_: ""
     ctx, snapshot = _load_snapshot(table, at)
     if _find_manifest(ctx, snapshot, name)[1] == "changelog":
         return lambda *_: "read by changes only"
-    return where.fates(_file_keys(frames.live_entries(ctx, snapshot)))
+    return where.read_outcomes(_file_keys(frames.live_entries(ctx, snapshot)))
 
 
-def _key(values: dict[str, Any] | None) -> str:
+def _format_key(values: dict[str, Any] | None) -> str:
     return ", ".join(format_cell(value) for value in (values or {}).values())

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 # ---- snapshots -------------------------------------------------------------------------------------------------------
 
 
-def history(table: TableCore) -> History:
+def read_history(table: TableCore) -> History:
     """Return every snapshot as a mark, by id.
 
     These are existing ones, those that only a tag keeps, and those whose changelog outlived them.
@@ -51,17 +51,17 @@ def history(table: TableCore) -> History:
     marks_by_id: dict[int, SnapshotMark] = {}
     for number in snapshot_files.changelog_ids(ctx):
         if (changelog := snapshot_files.find_changelog(ctx, number)) is not None:
-            marks_by_id[number] = _mark(changelog, (), "changelog")
+            marks_by_id[number] = _snapshot_mark(changelog, (), "changelog")
     for tag in tag_files.list_tags(ctx):
         named.setdefault(tag.snapshot.id, []).append(tag.name)
-        marks_by_id[tag.snapshot.id] = _mark(tag.snapshot, tuple(named[tag.snapshot.id]), "tag")
-    for snapshot in snapshot_files.all(ctx):
-        marks_by_id[snapshot.id] = _mark(snapshot, tuple(named.get(snapshot.id, ())), "")
+        marks_by_id[tag.snapshot.id] = _snapshot_mark(tag.snapshot, tuple(named[tag.snapshot.id]), "tag")
+    for snapshot in snapshot_files.read_all(ctx):
+        marks_by_id[snapshot.id] = _snapshot_mark(snapshot, tuple(named.get(snapshot.id, ())), "")
     marks = tuple(marks_by_id[number] for number in sorted(marks_by_id))
     return History(table=display_name(table), marks=marks, newest_schema_id=ctx.newest_schema_id)
 
 
-def _mark(snapshot: Snapshot, tags: tuple[str, ...], life: str) -> SnapshotMark:
+def _snapshot_mark(snapshot: Snapshot, tags: tuple[str, ...], life: str) -> SnapshotMark:
     return SnapshotMark(
         id=snapshot.id,
         kind=snapshot.commit_kind,
@@ -104,7 +104,7 @@ def format_read_call(table: TableCore, mark: SnapshotMark | None) -> str:
     return f"{format_open_call(table)}.scan(at={(mark.tags[0] if mark.retained_by else mark.id)!r})"
 
 
-def rows_of(table: TableCore, mark: SnapshotMark | None) -> pl.DataFrame | pl.LazyFrame:
+def mark_frame(table: TableCore, mark: SnapshotMark | None) -> pl.DataFrame | pl.LazyFrame:
     """Return the frame of `format_read_call`: the rows as of a mark, or the changes that were kept of it.
 
     Without a mark it is what `t.snapshots()` returns.
@@ -114,7 +114,7 @@ def rows_of(table: TableCore, mark: SnapshotMark | None) -> pl.DataFrame | pl.La
         return frames.snapshots(ctx)
     if mark.retained_by == "changelog":
         return polars_pushdown.scan_lazily(
-            incremental.changes(ctx, mark.id - 1, mark.id, mode="auto", kind_column="_row_kind")
+            incremental.plan_changes(ctx, mark.id - 1, mark.id, mode="auto", kind_column="_row_kind")
         )
     return polars_pushdown.scan_lazily(table_scan.scan(ctx, mark.tags[0] if mark.retained_by else mark.id))
 
@@ -123,7 +123,7 @@ def file_counts(table: TableCore, mark: SnapshotMark) -> FileCounts | str:
     """Return how many files a snapshot has and its commit changed; a text where its lists are gone."""
     ctx = context_of(table)
     try:
-        snapshot = snapshot_of(ctx, mark.id)
+        snapshot = find_snapshot(ctx, mark.id)
         base, delta = (manifest_files.manifest_files(ctx, snapshot, which) for which in ("base", "delta"))
     except (FileMissing, SnapshotNotFound):
         return "gone with the snapshot"
@@ -132,7 +132,7 @@ def file_counts(table: TableCore, mark: SnapshotMark) -> FileCounts | str:
     return FileCounts(live_count=before + added - removed, added_count=added, removed_count=removed)
 
 
-def snapshot_of(ctx: TableContext, snapshot_id: int) -> Snapshot:
+def find_snapshot(ctx: TableContext, snapshot_id: int) -> Snapshot:
     """Return a snapshot by its id, from a tag or a changelog where it expired.
 
     Raises: `SnapshotNotFound`.
@@ -146,7 +146,7 @@ def snapshot_of(ctx: TableContext, snapshot_id: int) -> Snapshot:
     return snapshot_files.read(ctx, snapshot_id) if changelog is None else changelog
 
 
-def at_of(table: TableCore, snapshot_id: int) -> int | str:
+def to_at_argument(table: TableCore, snapshot_id: int) -> int | str:
     """Return what `at=` takes for a snapshot: its id, or the name of a tag that outlived it."""
     ctx = context_of(table)
     if snapshot_files.find(ctx, snapshot_id) is None:
@@ -156,21 +156,21 @@ def at_of(table: TableCore, snapshot_id: int) -> int | str:
     return snapshot_id
 
 
-def id_of(table: TableCore, at: int | str | datetime | None) -> int:
+def to_snapshot_id(table: TableCore, at: int | str | datetime | None) -> int:
     """Return the id of the snapshot that `at` means, 0 where there is none.
 
     Raises: `SnapshotNotFound`, `TagNotFound`.
     """
     if isinstance(at, int) and not isinstance(at, bool):
-        return snapshot_of(context_of(table), at).id
-    snapshot = time_travel.locate(context_of(table), at).snapshot
+        return find_snapshot(context_of(table), at).id
+    snapshot = time_travel.resolve_position(context_of(table), at).snapshot
     return 0 if snapshot is None else snapshot.id
 
 
 # ---- what is typed ---------------------------------------------------------------------------------------------------
 
 
-def condition(table: TableCore, text: str) -> pl.Expr | None:
+def parse_condition_text(table: TableCore, text: str) -> pl.Expr | None:
     """Return the condition of an SQL text on a table's rows; None for an empty text.
 
     Raises: `InvalidOption`, `SchemaMismatch`.
@@ -221,19 +221,19 @@ def locate_file(table: TableCore, snapshot_id: int, name: str) -> FileLocation |
     if not snapshot_id or not name:
         return None
     ctx = context_of(table)
-    snapshot = snapshot_of(ctx, snapshot_id)
-    ctx = time_travel.schema_of(ctx, time_travel.at_snapshot(snapshot))
+    snapshot = find_snapshot(ctx, snapshot_id)
+    ctx = time_travel.schema_of(ctx, time_travel.position_of(snapshot))
     for which in _NEWEST_FIRST:
         with suppress(FileMissing):  # of an expired snapshot, which a tag keeps, only the base list is there
             for listed in reversed(manifest_files.manifest_files(ctx, snapshot, which)):
                 entries = manifest_files.read_entries(ctx, [listed])
                 indices = np.flatnonzero(
-                    np.asarray(pc.equal(entries.column("file_name"), name)) & (entries.numbers("kind") == ADD)
+                    np.asarray(pc.equal(entries.column("file_name"), name)) & (entries.integers("kind") == ADD)
                 )
                 if len(indices):
                     added = entries.take(indices[-1:])
                     partition = frames.partition_texts(ctx, added)[0]
                     return FileLocation(
-                        manifest=listed.name, partition=partition, bucket=int(added.numbers("bucket")[0])
+                        manifest=listed.name, partition=partition, bucket=int(added.integers("bucket")[0])
                     )
     return None

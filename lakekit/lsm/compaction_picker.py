@@ -39,29 +39,30 @@ _HOUR_MS = 3_600_000
 class CompactionUnit:
     """Files to be compacted together into one level.
 
-    `per_file`: every file is rewritten by itself, in its level. `is_full`: all runs go to the last level, which counts
+    `is_per_file`: every file is rewritten by itself, in its level. `is_full`: all runs go to the last level, which
+    counts
     as a full compaction for `compaction.optimization-interval`. `reason` names the rule that picked it.
     """
 
     output_level: int
     files: tuple[DataFileMeta, ...]
-    per_file: bool = False
+    is_per_file: bool = False
     is_full: bool = False
     reason: str = ""
 
 
-def pick(
+def pick_due_unit(
     levels: LsmLevels, options: TableOptions, *, now_ms: int, last_full_ms: int | None = None
 ) -> CompactionUnit | None:
     """Return what is due now; None if nothing is.
 
-    `last_full_ms` is when the whole bucket was last compacted; None (unknown) counts as long ago.
+    `last_full_compaction_ms` is when the whole bucket was last compacted; None (unknown) counts as long ago.
     """
     unit = _pick_early_full(levels, options, now_ms, last_full_ms)
-    return by_size(levels, options, now_ms=now_ms) if unit is None else _drop_noop(unit)
+    return pick_by_size(levels, options, now_ms=now_ms) if unit is None else _drop_noop(unit)
 
 
-def by_size(levels: LsmLevels, options: TableOptions, *, now_ms: int | None = None) -> CompactionUnit | None:
+def pick_by_size(levels: LsmLevels, options: TableOptions, *, now_ms: int | None = None) -> CompactionUnit | None:
     """Return what is due by the sizes of runs; `now_ms` None: without regard to off-peak hours."""
     unit = _size_amplification(levels, options)
     trigger, count = options.num_sorted_run_compaction_trigger, len(levels.runs)
@@ -75,23 +76,19 @@ def by_size(levels: LsmLevels, options: TableOptions, *, now_ms: int | None = No
 def pick_or_force_level0(
     levels: LsmLevels, options: TableOptions, *, now_ms: int, last_full_ms: int | None = None, idle_triggers: int = 0
 ) -> tuple[CompactionUnit | None, int]:
-    """Return what `pick` returns, else level 0 in tables that keep it empty, and the next `idle_triggers`.
-
-    `idle_triggers` counts how often in a row `lookup-compact` GENTLE found nothing to do; the caller passes it in
-    again.
-    """
-    unit = pick(levels, options, now_ms=now_ms, last_full_ms=last_full_ms)
+    """Return the unit that is due, or level 0 in tables that keep it empty, and the next `idle_triggers`."""
+    unit = pick_due_unit(levels, options, now_ms=now_ms, last_full_ms=last_full_ms)
     if unit is not None or not (options.needs_lookup or options.compaction_force_up_level_0):
         return unit, idle_triggers
     if options.needs_lookup and options.lookup_compact == "gentle":
         idle_triggers += 1
-        if idle_triggers != options.gentle_interval:
+        if idle_triggers != options.gentle_lookup_interval:
             return None, idle_triggers
         idle_triggers = 0
-    return force_up_level_0(levels, options, now_ms=now_ms), idle_triggers
+    return pick_level_0(levels, options, now_ms=now_ms), idle_triggers
 
 
-def force_up_level_0(levels: LsmLevels, options: TableOptions, *, now_ms: int) -> CompactionUnit | None:
+def pick_level_0(levels: LsmLevels, options: TableOptions, *, now_ms: int) -> CompactionUnit | None:
     """Return all files of level 0, and the runs after them that are not much bigger; None if there are none."""
     count = len(levels.level_0)
     return (
@@ -101,7 +98,7 @@ def force_up_level_0(levels: LsmLevels, options: TableOptions, *, now_ms: int) -
     )
 
 
-def pick_full(
+def pick_full_compaction(
     levels: LsmLevels,
     options: TableOptions,
     *,
@@ -115,7 +112,7 @@ def pick_full(
     """
     if not levels.runs:
         return None
-    if len(levels.runs) > 1 or levels.highest != levels.max_level:
+    if len(levels.runs) > 1 or levels.highest_used_level != levels.max_level:
         return pick_all_runs(levels, "full")
     marked = [
         file
@@ -127,11 +124,11 @@ def pick_full(
     if not marked:
         return None
     return CompactionUnit(
-        output_level=levels.max_level, files=tuple(marked), per_file=True, reason="files of the last level"
+        output_level=levels.max_level, files=tuple(marked), is_per_file=True, reason="files of the last level"
     )
 
 
-def last_full_ms(levels: LsmLevels) -> int | None:
+def last_full_compaction_ms(levels: LsmLevels) -> int | None:
     """Return when the whole bucket was last compacted: the newest creation time in the last level; None: never."""
     times = [
         file.creation_time_ms
@@ -152,10 +149,13 @@ def _pick_early_full(levels: LsmLevels, options: TableOptions, now_ms: int, last
     if interval is not None and (last is None or now_ms - last > interval):
         return pick_all_runs(levels, "optimization interval")
     threshold = options.compaction_total_size_threshold_bytes
-    if threshold is not None and _size(levels.runs) < threshold:
+    if threshold is not None and _total_bytes(levels.runs) < threshold:
         return pick_all_runs(levels, "total size")
     threshold = options.compaction_incremental_size_threshold_bytes
-    if threshold is not None and _size([run for run in levels.runs if run.level != levels.max_level]) > threshold:
+    if (
+        threshold is not None
+        and _total_bytes([run for run in levels.runs if run.level != levels.max_level]) > threshold
+    ):
         return pick_all_runs(levels, "incremental size")
     return None
 
@@ -165,7 +165,7 @@ def _size_amplification(levels: LsmLevels, options: TableOptions) -> CompactionU
     runs = levels.runs
     if not runs or len(runs) < options.num_sorted_run_compaction_trigger:
         return None
-    if _size(runs[:-1]) * 100 > options.compaction_max_size_amplification_percent * runs[-1].size_bytes:
+    if _total_bytes(runs[:-1]) * 100 > options.compaction_max_size_amplification_percent * runs[-1].size_bytes:
         return pick_all_runs(levels, "size amplification")
     return None
 
@@ -175,16 +175,16 @@ def _extend_runs(
 ) -> CompactionUnit | None:
     """Return the first `count` runs, and those after them that are not much bigger than all before together."""
     ratio = 100.0 + options.compaction_size_ratio + _offpeak_ratio(options, now_ms)
-    size = _size(levels.runs[:count])
+    size = _total_bytes(levels.runs[:count])
     for run in levels.runs[count:]:
         if size * ratio / 100.0 < run.size_bytes:
             break
         size += run.size_bytes
         count += 1
-    return _unit(levels, count, reason) if forced or count > 1 else None
+    return _make_unit(levels, count, reason) if forced or count > 1 else None
 
 
-def _unit(levels: LsmLevels, count: int, reason: str) -> CompactionUnit:
+def _make_unit(levels: LsmLevels, count: int, reason: str) -> CompactionUnit:
     """Return the first runs, to be compacted into the level before that of the next run.
 
     Nothing is compacted into level 0: if it would be the output, runs are added up to the first one of a higher level,
@@ -217,7 +217,7 @@ def _drop_noop(unit: CompactionUnit | None) -> CompactionUnit | None:
     return unit
 
 
-def _size(runs: Sequence[SortedRun]) -> int:
+def _total_bytes(runs: Sequence[SortedRun]) -> int:
     return sum(run.size_bytes for run in runs)
 
 
@@ -255,7 +255,7 @@ class LsmLevels:
     count: int
 
     @staticmethod
-    def of(files: Iterable[DataFileMeta], options: TableOptions) -> LsmLevels:
+    def from_files(files: Iterable[DataFileMeta], options: TableOptions) -> LsmLevels:
         """Return the levels of a bucket's files: as many as the option says, or as the files need.
 
         Raises:
@@ -269,12 +269,12 @@ class LsmLevels:
         return LsmLevels(runs=_runs(files_of_bucket), count=count)
 
     @staticmethod
-    def of_appended(files: Sequence[DataFileMeta], options: TableOptions) -> LsmLevels:
+    def from_append_files(files: Sequence[DataFileMeta], options: TableOptions) -> LsmLevels:
         """Return the levels of files without keys, with level 0 in the order of sequence numbers.
 
-        Files of equal numbers keep the order of their commits. Raises as `of`.
+        Files of equal numbers keep the order of their commits. Raises as `from_files`.
         """
-        levels = LsmLevels.of(files, options)
+        levels = LsmLevels.from_files(files, options)
         level_0 = sorted((file for file in files if file.level == 0), key=lambda file: file.min_sequence_number)
         above = (run for run in levels.runs if run.level)
         return LsmLevels(runs=(*(SortedRun(level=0, files=(file,)) for file in level_0), *above), count=levels.count)
@@ -285,7 +285,7 @@ class LsmLevels:
         return self.count - 1
 
     @property
-    def highest(self) -> int:
+    def highest_used_level(self) -> int:
         """Return the highest level that holds a file; -1 if none does."""
         return self.runs[-1].level if self.runs else -1
 
@@ -299,11 +299,11 @@ class LsmLevels:
         """Return the files of level 0, newest first."""
         return tuple(file for run in self.runs if run.level == 0 for file in run.files)
 
-    def above(self, level: int) -> tuple[SortedRun, ...]:
+    def runs_above(self, level: int) -> tuple[SortedRun, ...]:
         """Return the runs of the levels above `level`, lowest first, in which older versions are looked up."""
         return tuple(run for run in self.runs if run.level > level)
 
-    def changed(self, before: Iterable[DataFileMeta], after: Iterable[DataFileMeta]) -> LsmLevels:
+    def with_changes(self, before: Iterable[DataFileMeta], after: Iterable[DataFileMeta]) -> LsmLevels:
         """Return the levels after a compaction or a flush that removed `before` and added `after`."""
         removed = {(file.level, file.name) for file in before}
         kept_files = tuple(file for file in self.files if (file.level, file.name) not in removed)
@@ -314,7 +314,7 @@ class LsmLevels:
 
 
 def _runs(files: tuple[DataFileMeta, ...]) -> tuple[SortedRun, ...]:
-    newest_first = sorted((file for file in files if file.level == 0), key=_age)
+    newest_first = sorted((file for file in files if file.level == 0), key=_newest_first_key)
     above = sorted({file.level for file in files if file.level > 0})
     return (
         *(SortedRun(level=0, files=(file,)) for file in newest_first),
@@ -322,6 +322,6 @@ def _runs(files: tuple[DataFileMeta, ...]) -> tuple[SortedRun, ...]:
     )
 
 
-def _age(file: DataFileMeta) -> tuple[int, int, int, str]:
+def _newest_first_key(file: DataFileMeta) -> tuple[int, int, int, str]:
     """Return the sort key of level 0, newest first; what follows the sequence numbers makes it unambiguous."""
     return -file.max_sequence_number, file.min_sequence_number, file.creation_time_ms or 0, file.name

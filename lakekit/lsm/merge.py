@@ -53,7 +53,7 @@ def merge(section: pl.DataFrame, rule: MergeSpec, *, keep_deletes: bool = False)
     if selects_rows(rule):
         merged = section.filter(pl.Series(winner_mask(section, rule, keep_deletes=keep_deletes)))
     else:
-        aggregates.check(rule, section.columns)
+        aggregates.check_functions(rule, section.columns)
         merged = plugins.load("lsm/engines", rule.engine).fold(section, rule)
         if not keep_deletes:
             merged = merged.filter(pl.col(KIND) & 1 == 0)
@@ -66,7 +66,7 @@ def winner_mask(section: pl.DataFrame, rule: MergeSpec, *, keep_deletes: bool = 
     `section` needs only the key, the sequence fields and the system columns.
     """
     mask: Bools = plugins.load("lsm/engines", rule.engine).winners(section, rule)
-    return mask if keep_deletes else mask & ~row_versions.retractions(section)
+    return mask if keep_deletes else mask & ~row_versions.retraction_mask(section)
 
 
 # ---- changelog ------------------------------------------------------------
@@ -99,7 +99,7 @@ def changelog_between(
 def _rows_by_key(rows: pl.DataFrame, numbers: Ints, count: int) -> Ints:
     """Return the row of each key; -1 where it has none, or a retracting one."""
     row_of_key = np.full(count, -1, np.int64)
-    row_of_key[numbers] = np.where(row_versions.retractions(rows), -1, np.arange(rows.height))
+    row_of_key[numbers] = np.where(row_versions.retraction_mask(rows), -1, np.arange(rows.height))
     return row_of_key
 
 
@@ -195,9 +195,9 @@ def merge_spec_from_options(
             "t.scan(raw=True) reads its rows unmerged",
             feature=f"merge-engine.{engine}",
         )
-    groups = _groups(table_options, schema) if engine == "partial-update" else ()
+    groups = _sequence_groups(table_options, schema) if engine == "partial-update" else ()
     functions = (
-        _aggregation(table_options, schema)
+        _aggregation_functions(table_options, schema)
         if engine == "aggregation"
         else _partial_update_functions(table_options, schema, groups)
         if engine == "partial-update"
@@ -206,16 +206,16 @@ def merge_spec_from_options(
     remove = {"partial-update": _ON_DELETE, "aggregation": "aggregation.remove-record-on-delete"}.get(engine)
     spec = MergeSpec(
         engine=engine,
-        key=schema.trimmed_primary_keys,
+        key_columns=schema.trimmed_primary_keys,
         fields=schema.fields,
         primary_key=schema.primary_keys,
-        sequence_fields=_names(table_options.get("sequence.field", "")),
-        descending=table_options.get("sequence.field.sort-order", "ascending").strip().lower() == "descending",
-        ignore_delete=any(_flag(table_options, name) for name in _IGNORE_DELETE),
-        remove_on_delete=remove is not None and _flag(table_options, remove),
+        sequence_fields=_split_names(table_options.get("sequence.field", "")),
+        is_descending=table_options.get("sequence.field.sort-order", "ascending").strip().lower() == "descending",
+        ignores_deletes=any(_read_flag(table_options, name) for name in _IGNORE_DELETE),
+        removes_on_delete=remove is not None and _read_flag(table_options, remove),
         functions=functions,
-        groups=groups,
-        lookup=engine != "first-row" and _needs_lookup(table_options),
+        sequence_groups=groups,
+        needs_lookup=engine != "first-row" and _needs_lookup(table_options),
         table=table,
     )
     _check_consistency(spec, table_options)
@@ -235,16 +235,16 @@ def required_columns(rule: MergeSpec, wanted: Iterable[str]) -> frozenset[str]:
     These are the key, the sequence fields, and the sequence columns of protected ones. Sequence columns whose deletes
     remove the row always belong to it: whether a row exists must not depend on the columns read.
     """
-    names = set(wanted) | set(rule.key)
+    names = set(wanted) | set(rule.key_columns)
     names.update(rule.sequence_fields)
-    for group in rule.groups:
-        if group.removes or not names.isdisjoint((*group.columns, *group.protected)):
+    for group in rule.sequence_groups:
+        if group.removes_record or not names.isdisjoint((*group.columns, *group.protected_columns)):
             names.update(group.columns)
-    aggregates.check(rule, names)
+    aggregates.check_functions(rule, names)
     return frozenset(names)
 
 
-def _flag(table_options: Mapping[str, str], key: str) -> bool:
+def _read_flag(table_options: Mapping[str, str], key: str) -> bool:
     text = table_options.get(key, "false").strip().lower()
     if text not in ("true", "false"):
         raise InvalidOption(
@@ -253,21 +253,23 @@ def _flag(table_options: Mapping[str, str], key: str) -> bool:
     return text == "true"
 
 
-def _names(text: str) -> tuple[str, ...]:
+def _split_names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",")) if text.strip() else ()
 
 
 def _needs_lookup(table_options: Mapping[str, str]) -> bool:
     producer = table_options.get("changelog-producer", "none").strip().lower()
     return (
-        producer == "lookup" or _flag(table_options, "deletion-vectors.enabled") or _flag(table_options, "force-lookup")
+        producer == "lookup"
+        or _read_flag(table_options, "deletion-vectors.enabled")
+        or _read_flag(table_options, "force-lookup")
     )
 
 
 # ---- columns ---------------------------------------------------------------------------------------------------------
 
 
-def _function(table_options: Mapping[str, str], part: Field, name: str) -> FieldFunction:
+def _field_function(table_options: Mapping[str, str], part: Field, name: str) -> FieldFunction:
     def option(option_name: str, default: str = "") -> str:
         return table_options.get(f"fields.{part.name}.{option_name}", default)
 
@@ -279,22 +281,22 @@ def _function(table_options: Mapping[str, str], part: Field, name: str) -> Field
         column=part.name,
         name="first_non_null_value" if name == "first_not_null_value" else name,
         type=part.type,
-        ignore_retract=_flag(table_options, f"fields.{part.name}.ignore-retract"),
+        ignore_retract=_read_flag(table_options, f"fields.{part.name}.ignore-retract"),
         delimiter=option("list-agg-delimiter", ","),
-        distinct=_flag(table_options, f"fields.{part.name}.distinct"),
-        nested_key=_names(option("nested-key")),
+        distinct=_read_flag(table_options, f"fields.{part.name}.distinct"),
+        nested_key=_split_names(option("nested-key")),
         nested_key_nulls=option("nested-key-null-strategy", "merge").strip().lower(),
         count_limit=int(limit),
         time_field=option("ts-field") or None,
     )
 
 
-def _aggregation(table_options: Mapping[str, str], schema: TableSchema) -> dict[str, FieldFunction]:
+def _aggregation_functions(table_options: Mapping[str, str], schema: TableSchema) -> dict[str, FieldFunction]:
     """Return the functions of an aggregation table (ENGINE 3.4).
 
     Sequence fields keep the last value, keys themselves, other columns what their options say.
     """
-    ordered = _names(table_options.get("sequence.field", ""))
+    ordered = _split_names(table_options.get("sequence.field", ""))
     default = table_options.get("fields.default-aggregate-function", DEFAULT_FUNCTION)
     functions = {}
     for part_value in schema.fields:
@@ -304,7 +306,7 @@ def _aggregation(table_options: Mapping[str, str], schema: TableSchema) -> dict[
             name = PRIMARY_KEY
         else:
             name = table_options.get(f"fields.{part_value.name}.aggregate-function", default)
-        functions[part_value.name] = _function(table_options, part_value, name.strip())
+        functions[part_value.name] = _field_function(table_options, part_value, name.strip())
     return functions
 
 
@@ -316,7 +318,7 @@ def _partial_update_functions(
     Sequence columns have none; others may, and need a group for any except `last_non_null_value`.
     """
     ordering = {name for group in groups for name in group.columns}
-    protected = {name for group in groups for name in group.protected}
+    protected = {name for group in groups for name in group.protected_columns}
     default = table_options.get("fields.default-aggregate-function")
     functions = {}
     for part_value in schema.fields:
@@ -336,11 +338,11 @@ def _partial_update_functions(
                 key=key,
                 value=name,
             )
-        functions[part_value.name] = _function(table_options, part_value, name.strip())
+        functions[part_value.name] = _field_function(table_options, part_value, name.strip())
     return functions
 
 
-def _groups(table_options: Mapping[str, str], schema: TableSchema) -> tuple[SequenceGroup, ...]:
+def _sequence_groups(table_options: Mapping[str, str], schema: TableSchema) -> tuple[SequenceGroup, ...]:
     removing = table_options.get(_ON_GROUP)
     removers = removing.split(",") if removing is not None else []
     groups: list[SequenceGroup] = []
@@ -361,7 +363,9 @@ def _groups(table_options: Mapping[str, str], schema: TableSchema) -> tuple[Sequ
                 )
         taken |= dict.fromkeys((*columns, *protected), key)
         groups.append(
-            SequenceGroup(columns=columns, protected=protected, removes=not set(columns).isdisjoint(removers))
+            SequenceGroup(
+                columns=columns, protected_columns=protected, removes_record=not set(columns).isdisjoint(removers)
+            )
         )
     strays = [name for name in removers if not any(name in group.columns for group in groups)]
     if strays:
@@ -377,11 +381,11 @@ def _check_consistency(rule: MergeSpec, table_options: Mapping[str, str]) -> Non
     pairs: list[tuple[bool, str, str]] = []
     if rule.engine == "partial-update":
         pairs = [
-            (rule.ignore_delete and rule.remove_on_delete, "ignore-delete", _ON_DELETE),
-            (rule.ignore_delete and _ON_GROUP in table_options, "ignore-delete", _ON_GROUP),
-            (rule.remove_on_delete and bool(rule.groups), "sequence-group", _ON_DELETE),
+            (rule.ignores_deletes and rule.removes_on_delete, "ignore-delete", _ON_DELETE),
+            (rule.ignores_deletes and _ON_GROUP in table_options, "ignore-delete", _ON_GROUP),
+            (rule.removes_on_delete and bool(rule.sequence_groups), "sequence-group", _ON_DELETE),
         ]
-    if rule.engine == "aggregation" and rule.remove_on_delete:
+    if rule.engine == "aggregation" and rule.removes_on_delete:
         pairs = [
             (option.ignore_retract, "aggregation.remove-record-on-delete", f"fields.{option.column}.ignore-retract")
             for option in rule.functions.values()

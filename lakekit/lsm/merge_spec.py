@@ -36,40 +36,45 @@ class FieldFunction:
 class SequenceGroup:
     """A sequence group of partial-update.
 
-    The `protected` columns change only with a row whose `columns` are not less than before. `removes`: a delete that is
+    The `protected_columns` columns change only with a row whose `columns` are not less than before. `removes_record`:
+    a delete that is
     accepted removes the row.
     """
 
     columns: tuple[str, ...]
-    protected: tuple[str, ...]
-    removes: bool = False
+    protected_columns: tuple[str, ...]
+    removes_record: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeSpec:
     """Everything a merge needs to know about a table.
 
-    `key` is the trimmed primary key. `lookup`: the level rule of ENGINE 2.7 and 6.6 holds. `merges_lone`: a row that is
+    `key_columns` is the trimmed primary key. `needs_lookup`: the level rule of ENGINE 2.7 and 6.6 holds.
+    `merges_single_versions`: a row that is
     the only one of its key is merged too, not passed on unchanged (ENGINE 2.7, 3.1).
     """
 
     engine: str
-    key: tuple[str, ...]
+    key_columns: tuple[str, ...]
     fields: tuple[Field, ...]
     primary_key: tuple[str, ...] = ()
     sequence_fields: tuple[str, ...] = ()
-    descending: bool = False
-    ignore_delete: bool = False
-    remove_on_delete: bool = False
+    is_descending: bool = False
+    ignores_deletes: bool = False
+    removes_on_delete: bool = False
     functions: Mapping[str, FieldFunction] = field(default_factory=dict)
-    groups: tuple[SequenceGroup, ...] = ()
-    lookup: bool = False
-    merges_lone: bool = False
+    sequence_groups: tuple[SequenceGroup, ...] = ()
+    needs_lookup: bool = False
+    merges_single_versions: bool = False
     table: str = ""
 
     def group_of(self, column: str) -> SequenceGroup | None:
         """Return the sequence group of a column, as a sequence or as a protected column."""
-        return next((group for group in self.groups if column in group.columns or column in group.protected), None)
+        return next(
+            (group for group in self.sequence_groups if column in group.columns or column in group.protected_columns),
+            None,
+        )
 
     @property
     def not_null(self) -> frozenset[str]:

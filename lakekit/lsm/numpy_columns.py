@@ -36,10 +36,10 @@ _LOWEST = np.iinfo(np.int64).min
 
 def not_null_mask(column: pl.Series) -> Bools | None:
     """Return which values are not null; None if none is null."""
-    return None if column.null_count() == 0 else bools(column.is_not_null())
+    return None if column.null_count() == 0 else to_bools(column.is_not_null())
 
 
-def bools(column: pl.Series) -> Bools:
+def to_bools(column: pl.Series) -> Bools:
     """Return booleans without nulls as an array of a byte each; `to_numpy` takes ten times as long."""
     array = column.to_arrow()
     if not len(array):
@@ -49,7 +49,7 @@ def bools(column: pl.Series) -> Bools:
     return np.unpackbits(bits, count=first + len(array), bitorder="little")[first:].view(bool)
 
 
-def values(column: pl.Series) -> Array:
+def physical_values(column: pl.Series) -> Array:
     """Return the physical numbers of a column (days, micros, …), zero where null."""
     if not column.dtype.is_numeric():
         column = column.to_physical() if column.dtype != pl.Boolean else column.cast(pl.UInt8)
@@ -63,7 +63,7 @@ def is_whole(dtype: pl.DataType) -> bool:
     )
 
 
-def literals(values: pl.Series) -> list[pl.Expr]:
+def to_literals(values: pl.Series) -> list[pl.Expr]:
     """Return a few values, such as bounds, as literals of their type.
 
     Times are converted from their integers: Python's datetime ends at microseconds, so that a greatest value would
@@ -76,7 +76,7 @@ def literals(values: pl.Series) -> list[pl.Expr]:
 def min_max_literals(values: pl.Series) -> tuple[pl.Expr, pl.Expr]:
     """Return the least and the greatest of some values as literals."""
     counts = values.to_physical() if values.dtype.is_temporal() else values
-    low, high = literals(pl.Series([counts.min(), counts.max()], dtype=counts.dtype).cast(values.dtype))
+    low, high = to_literals(pl.Series([counts.min(), counts.max()], dtype=counts.dtype).cast(values.dtype))
     return low, high
 
 
@@ -94,7 +94,7 @@ def float_bits(column: pl.Series, *, one_zero: bool = False) -> pl.Series:
     -0.0 is not 0.0 (except with `one_zero`), NaN equals NaN, null stays null.
     """
     # in numpy, as Polars optimizes the addition of 0.0 away
-    numbers = values(column) + 0.0 if one_zero else values(column)
+    numbers = physical_values(column) + 0.0 if one_zero else physical_values(column)
     bits = pl.Series(column.name, float_order(numbers))
     return (
         bits
@@ -111,9 +111,9 @@ def to_comparable(column: pl.Series, *, descending: bool = False, as_sequence: b
     """
     not_null = not_null_mask(column)
     if is_whole(column.dtype):
-        comparable = values(column).astype(np.int64)
+        comparable = physical_values(column).astype(np.int64)
     elif column.dtype.is_float():
-        comparable = float_order(values(column) + 0.0 if as_sequence else values(column))
+        comparable = float_order(physical_values(column) + 0.0 if as_sequence else physical_values(column))
     else:
         dense = column.rank("dense").fill_null(0)
         comparable = dense.to_numpy().astype(np.int64)
@@ -131,7 +131,7 @@ NAN = int(float_order(np.array([np.nan]))[0])
 """The integer of `to_comparable` for NaN."""
 
 
-def put(target: Array, new: Array, mask: Bools) -> None:
+def assign_where(target: Array, new: Array, mask: Bools) -> None:
     """Do `target[mask] = new[mask]` for numbers of one type, without a branch for each number.
 
     The masks of merges are scattered, and on those this takes a tenth of the time.
@@ -142,7 +142,7 @@ def put(target: Array, new: Array, mask: Bools) -> None:
     target.view(bits)[:] ^= change
 
 
-def take(column: pl.Series, rows: Ints) -> pl.Series:
+def take_rows(column: pl.Series, rows: Ints) -> pl.Series:
     """Return the values at those rows; null where a row number is negative."""
     missing = rows < 0
     return gather_with_nulls(column, rows, not_null_mask(column), missing if missing.any() else None)
@@ -186,7 +186,7 @@ def _take_slots(
     return taken if taken.dtype == column.dtype else taken.cast(column.dtype)
 
 
-def series(column: pl.Series, numbers: Array, not_null: Bools | None) -> pl.Series:
+def from_physical(column: pl.Series, numbers: Array, not_null: Bools | None) -> pl.Series:
     """Return a column like `column` from physical numbers."""
     result = pl.Series(column.name, numbers)
     if column.dtype == pl.Boolean:
@@ -265,7 +265,7 @@ def _bits(column: pl.Series, *, last: bool) -> pl.Series:
 def _numbers(column: pl.Series) -> Array | None:
     if column.null_count():
         return None
-    return values(column) if is_whole(column.dtype) else None
+    return physical_values(column) if is_whole(column.dtype) else None
 
 
 def _pack_integers(columns: list[Array]) -> tuple[Array, int, int] | None:
@@ -288,7 +288,7 @@ def _pack_integers(columns: list[Array]) -> tuple[Array, int, int] | None:
     return codes, 0, size - 1
 
 
-def order(section: pl.DataFrame, key: Sequence[str]) -> Ints:
+def key_order(section: pl.DataFrame, key: Sequence[str]) -> Ints:
     """Return the rows of a section in key order, those of one key in their own order.
 
     Nulls are first, texts and bytes are compared by bytes, floats as Java compares them.
@@ -320,14 +320,14 @@ def _stable_order(codes: Array, low: int, high: int) -> Ints:
     return packed & ((1 << bits) - 1)
 
 
-def winners(keys: KeyCodes, order: Ints | None = None) -> Array:
-    """Return for each row, of dense keys, the row of its key that comes last in `order` (None: row order)."""
-    at, last = _slots(keys, order)
+def last_rows_by_key(keys: KeyCodes, order: Ints | None = None) -> Array:
+    """Return for each row, of dense keys, the row of its key that comes last in `key_order` (None: row order)."""
+    at, last = _address_slots(keys, order)
     winner_of_row: Array = last[at]
     return winner_of_row
 
 
-def _slots(keys: KeyCodes, order: Ints | None = None) -> tuple[Array, Array]:
+def _address_slots(keys: KeyCodes, order: Ints | None = None) -> tuple[Array, Array]:
     """Return the address of each row's key, and the last row of each address (undefined if unused)."""
     at = keys.codes - keys.low if keys.codes.dtype == np.int64 else keys.codes.astype(np.int64) - keys.low
     kind = np.int32 if len(keys) < 2**31 else np.int64
@@ -342,18 +342,18 @@ def _slots(keys: KeyCodes, order: Ints | None = None) -> tuple[Array, Array]:
 def mask_repeated(keys: KeyCodes) -> Bools | None:
     """Return which rows have a key that occurs more than once; None for keys that are not dense.
 
-    For those `blocks` finds them.
+    For those `key_blocks` finds them.
     """
     if not keys.is_dense:
         return None
-    at, last = _slots(keys)
+    at, last = _address_slots(keys)
     older = last[at] != np.arange(len(at), dtype=last.dtype)
     twice = np.zeros(len(last), bool)
     twice[at[older]] = True
     return twice[at]
 
 
-def newer_runs(keys: KeyCodes, rank: Ints) -> bool:
+def has_few_ascending_runs(keys: KeyCodes, rank: Ints) -> bool:
     """Return whether rows form few runs of ascending keys, each run newer as a whole than the runs before."""
     if not keys.is_exact or len(keys) < 2:
         return False
@@ -364,7 +364,7 @@ def newer_runs(keys: KeyCodes, rank: Ints) -> bool:
     return bool((largest[:-1] < smallest[1:]).all())
 
 
-def blocks(keys: KeyCodes) -> tuple[Ints, Ints]:
+def key_blocks(keys: KeyCodes) -> tuple[Ints, Ints]:
     """Return row numbers grouped by key, in row order inside, and where each key's block begins."""
     if len(keys) == 0:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -428,7 +428,7 @@ def _split_mixed_blocks(columns: pl.DataFrame, rows: Ints, number: Ints, mixed: 
     return reordered, np.flatnonzero(np.append(True, fresh))
 
 
-def ordered_blocks(rows: Ints, starts: Ints, ranks: list[Ints], adds: Bools) -> Ints:
+def sort_blocks_by_age(rows: Ints, starts: Ints, ranks: list[Ints], adds: Bools) -> Ints:
     """Return the rows of the blocks, each block from the oldest row to the newest.
 
     `ranks` are most significant first; then retractions come before additions, then row order decides. Nothing is

@@ -28,7 +28,7 @@ import numpy as np
 
 from lakekit.columns import KIND, LEVEL, SEQUENCE
 from lakekit.lsm import numpy_columns as keyed
-from lakekit.lsm.numpy_columns import RETRACT_BIT, put, to_comparable
+from lakekit.lsm.numpy_columns import RETRACT_BIT, assign_where, to_comparable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,27 +45,27 @@ def version_ranks(section: pl.DataFrame, rule: MergeSpec) -> list[Ints]:
     They sort from the oldest version to the newest, but for ties.
     """
     comparables = [
-        to_comparable(section[name], descending=rule.descending, as_sequence=True) for name in rule.sequence_fields
+        to_comparable(section[name], descending=rule.is_descending, as_sequence=True) for name in rule.sequence_fields
     ]
     if SEQUENCE in section.columns:
         comparables.append(section[SEQUENCE].to_numpy())
     return comparables
 
 
-def retractions(section: pl.DataFrame) -> Bools:
+def retraction_mask(section: pl.DataFrame) -> Bools:
     """Return which rows retract (kinds -U and -D); none in a section without kinds."""
     if KIND not in section.columns:
         return np.zeros(section.height, bool)
     return (section[KIND].to_numpy() & RETRACT_BIT).astype(bool)
 
 
-def additions(section: pl.DataFrame) -> Bools:
+def tie_winner_mask(section: pl.DataFrame) -> Bools:
     """Return which rows win a tie.
 
     Without sequence numbers the position in the section stands for them, and there are no ties.
     """
     if SEQUENCE in section.columns:
-        return ~retractions(section)
+        return ~retraction_mask(section)
     return np.zeros(section.height, bool)
 
 
@@ -94,25 +94,25 @@ class Versions:
         """Return how many keys there are."""
         return self.heights[0] if self.heights else 0
 
-    def steps(self) -> Iterator[slice]:
+    def iter_steps(self) -> Iterator[slice]:
         """Yield the slice of each step in `rows`, and in any array laid out like it."""
         at = 0
         for height in self.heights:
             yield slice(at, at + height)
             at += height
 
-    def keys(self) -> Ints:
+    def key_numbers(self) -> Ints:
         """Return the key number of every version."""
         return np.concatenate([np.arange(height) for height in self.heights]) if self.heights else np.zeros(0, np.int64)
 
-    def last(self) -> Ints:
+    def last_positions(self) -> Ints:
         """Return the position in `rows` of each key's last version."""
         positions = np.zeros(self.count, np.int64)
-        for step in self.steps():
+        for step in self.iter_steps():
             positions[: step.stop - step.start] = np.arange(step.start, step.stop)
         return positions
 
-    def single(self) -> Bools:
+    def has_one_version(self) -> Bools:
         """Return which keys have one version only."""
         is_single = np.ones(self.count, bool)
         if len(self.heights) > 1:
@@ -136,21 +136,23 @@ def version_rounds(rows: Ints, starts: Ints) -> Versions:
     return Versions(rows=np.concatenate(parts), heights=tuple(int(height) for height in heights))
 
 
-def split(section: pl.DataFrame, rule: MergeSpec) -> tuple[Bools, Versions]:
+def split_versions(section: pl.DataFrame, rule: MergeSpec) -> tuple[Bools, Versions]:
     """Return which rows are the only one of their key, and the versions of all other keys in order of age.
 
     The level rule of lookup tables (ENGINE 2.7, 6.6) is applied to the versions: of those above level 0 only the one of
     the lowest level takes part. A key of which only one row remains by it still counts as merged.
     """
-    keys = keyed.encode_keys(section, rule.key)
+    keys = keyed.encode_keys(section, rule.key_columns)
     lone, rows, starts = (
-        (np.zeros(len(keys), bool), *keyed.blocks(keys)) if rule.merges_lone else split_single_versions(keys)
+        (np.zeros(len(keys), bool), *keyed.key_blocks(keys))
+        if rule.merges_single_versions
+        else split_single_versions(keys)
     )
     if len(rows):
         ranks = version_ranks(section, rule)
-        if not (len(ranks) == 1 and keyed.newer_runs(keys, ranks[0])):
-            rows = keyed.ordered_blocks(rows, starts, ranks, additions(section))
-        if rule.lookup and LEVEL in section.columns:
+        if not (len(ranks) == 1 and keyed.has_few_ascending_runs(keys, ranks[0])):
+            rows = keyed.sort_blocks_by_age(rows, starts, ranks, tie_winner_mask(section))
+        if rule.needs_lookup and LEVEL in section.columns:
             rows, starts = _lowest_levels(rows, starts, section[LEVEL].to_numpy())
     return lone, version_rounds(rows, starts)
 
@@ -159,9 +161,9 @@ def split_single_versions(keys: KeyCodes) -> tuple[Bools, Ints, Ints]:
     """Return which rows are the only one of their key, and the others in blocks by key, in section order."""
     twice = keyed.mask_repeated(keys)
     if twice is not None:
-        rows, starts = keyed.blocks(keyed.select_keys(keys, twice))
+        rows, starts = keyed.key_blocks(keyed.select_keys(keys, twice))
         return ~twice, np.flatnonzero(twice)[rows], starts
-    rows, starts = keyed.blocks(keys)
+    rows, starts = keyed.key_blocks(keys)
     single = np.diff(starts, append=len(rows)) == 1
     lone = np.zeros(len(rows), bool)
     lone[rows[starts[single]]] = True
@@ -192,14 +194,14 @@ def _lowest_levels(rows: Ints, starts: Ints, levels: Array) -> tuple[Ints, Ints]
 
 def visible_mask(section: pl.DataFrame, rule: MergeSpec) -> Bools | None:
     """Return which rows take part by the level rule; None if all do."""
-    if not rule.lookup or LEVEL not in section.columns:
+    if not rule.needs_lookup or LEVEL not in section.columns:
         return None
     levels = section[LEVEL].to_numpy()
     above = levels > 0
     if not above.any() or (levels[above] == levels[above][0]).all():
         return None
-    keys = keyed.select_keys(keyed.encode_keys(section, rule.key), above)
-    rows, starts = keyed.blocks(keys)
+    keys = keyed.select_keys(keyed.encode_keys(section, rule.key_columns), above)
+    rows, starts = keyed.key_blocks(keys)
     lowest_rows, _ = _lowest_levels(rows, starts, levels[above])
     mask = ~above
     mask[np.flatnonzero(above)[lowest_rows]] = True
@@ -222,32 +224,32 @@ def mask_oldest(section: pl.DataFrame, rule: MergeSpec) -> Bools:
 def _mask_winners(section: pl.DataFrame, rule: MergeSpec, *, newest_wins: bool) -> Bools:
     if section.height == 0:
         return np.zeros(0, bool)
-    keys = keyed.encode_keys(section, rule.key)
+    keys = keyed.encode_keys(section, rule.key_columns)
     ranks = version_ranks(section, rule)
     if not keys.is_dense:
         mask = np.zeros(section.height, bool)
-        rows, starts = keyed.blocks(keys)
+        rows, starts = keyed.key_blocks(keys)
         if (
             not ranks
-            or (len(ranks) == 1 and keyed.newer_runs(keys, ranks[0]))
-            or keyed.is_age_ascending(rows, starts, ranks, additions(section))
+            or (len(ranks) == 1 and keyed.has_few_ascending_runs(keys, ranks[0]))
+            or keyed.is_age_ascending(rows, starts, ranks, tie_winner_mask(section))
         ):
             mask[rows[np.append(starts[1:] - 1, len(rows) - 1)] if newest_wins else rows[starts]] = True
         else:
-            mask[_contest(section, version_rounds(rows, starts), ranks, newest_wins)] = True
+            mask[_select_winners(section, version_rounds(rows, starts), ranks, newest_wins)] = True
         return mask
     backwards = None if newest_wins else np.arange(section.height - 1, -1, -1)
-    winner = keyed.winners(keys, backwards)
+    winner = keyed.last_rows_by_key(keys, backwards)
     if not ranks or _has_no_ties(keys, ranks, winner, newest_wins):
         return winner == np.arange(len(winner), dtype=winner.dtype)
     mask, rows, starts = split_single_versions(keys)
-    mask[_contest(section, version_rounds(rows, starts), ranks, newest_wins)] = True
+    mask[_select_winners(section, version_rounds(rows, starts), ranks, newest_wins)] = True
     return mask
 
 
 def _has_no_ties(keys: KeyCodes, ranks: list[Ints], winner: Array, newest_wins: bool) -> bool:
     """Return whether no other row of a key is as new (or as old) as its winner."""
-    if len(ranks) == 1 and keyed.newer_runs(keys, ranks[0]):
+    if len(ranks) == 1 and keyed.has_few_ascending_runs(keys, ranks[0]):
         return True
     tied = winner != np.arange(len(winner), dtype=winner.dtype)
     for rank in ranks:
@@ -258,14 +260,14 @@ def _has_no_ties(keys: KeyCodes, ranks: list[Ints], winner: Array, newest_wins: 
     return not tied.any()
 
 
-def _contest(section: pl.DataFrame, versions: Versions, ranks: list[Ints], newest_wins: bool) -> Ints:
+def _select_winners(section: pl.DataFrame, versions: Versions, ranks: list[Ints], newest_wins: bool) -> Ints:
     """Return the newest, or the oldest, version of every key."""
-    adds = additions(section)
+    adds = tie_winner_mask(section)
     winning_rows = versions.rows[: versions.count].copy()
-    for step in versions.steps():
+    for step in versions.iter_steps():
         rivals, mine = versions.rows[step], winning_rows[: step.stop - step.start]
         newer = _is_newer(rivals, mine, ranks, adds)
-        put(mine, rivals, newer if newest_wins else ~newer)
+        assign_where(mine, rivals, newer if newest_wins else ~newer)
     return winning_rows
 
 
@@ -284,4 +286,4 @@ def _is_newer(rows: Ints, others: Ints, ranks: list[Ints], adds: Bools) -> Bools
 
 def mask_single_versions(section: pl.DataFrame, rule: MergeSpec) -> Bools:
     """Return which rows are the only version of their key."""
-    return split_single_versions(keyed.encode_keys(section, rule.key))[0]
+    return split_single_versions(keyed.encode_keys(section, rule.key_columns))[0]

@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 
 from lakekit.columns import col, cols
-from lakekit.lsm.numpy_columns import is_whole, literals, values
+from lakekit.lsm.numpy_columns import is_whole, physical_values, to_literals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from lakekit.lsm.numpy_columns import Array, Bools, Ints
 
-WINDOW = 8
+SPLIT_WINDOW = 8
 """How many bytes of text after the common prefix determine where to cut."""
 
 
@@ -38,14 +38,15 @@ WINDOW = 8
 class Sections:
     """File numbers, section after section; in each section oldest run first, in a run by key.
 
-    `starts`: where each section begins in `files`. `runs`: how many runs a section has. `in_order`: whether sequence
+    `starts`: where each section begins in `files`. `runs`: how many runs a section has. `is_in_sequence`: whether
+    sequence
     numbers of a section only grow from run to run, so that the order of its rows is the order of their versions.
     """
 
     files: Ints
     starts: Ints
     runs: Ints
-    in_order: Bools
+    is_in_sequence: Bools
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -61,12 +62,12 @@ class Sections:
         return np.diff(self.starts, append=len(self.files))
 
     @property
-    def alone(self) -> Ints:
+    def files_without_overlap(self) -> Ints:
         """Return the files that share no key range with another."""
         return self.files[self.starts[self.sizes == 1]]
 
 
-def sections(
+def build_sections(
     min_keys: Sequence[pa.Array | pl.Series],
     max_keys: Sequence[pa.Array | pl.Series],
     *,
@@ -83,8 +84,8 @@ def sections(
     count = len(levels)
     empty = np.zeros(0, np.int64)
     if count == 0:
-        return Sections(files=empty, starts=empty, runs=empty, in_order=np.zeros(0, bool))
-    low, high = _ranks(_frame(min_keys), _frame(max_keys))
+        return Sections(files=empty, starts=empty, runs=empty, is_in_sequence=np.zeros(0, bool))
+    low, high = _key_ranks(_frame(min_keys), _frame(max_keys))
     group = np.zeros(count, np.int64) if buckets is None else np.unique(buckets, return_inverse=True)[1].reshape(-1)
     width = int(high.max()) + 2
     low, high = low + group * width, high + group * width
@@ -106,17 +107,17 @@ def _frame(columns: Sequence[pa.Array | pl.Series]) -> pl.DataFrame:
     return pl.DataFrame({str(number): column for number, column in enumerate(columns)})
 
 
-def _ranks(low: pl.DataFrame, high: pl.DataFrame) -> tuple[Ints, Ints]:
+def _key_ranks(low: pl.DataFrame, high: pl.DataFrame) -> tuple[Ints, Ints]:
     """Return integers from 0 on that compare as the keys do; a bound with a null is the least, or the greatest."""
     is_integer = low.width == 1 and is_whole(low.dtypes[0])
     # without Polars, whose calls would take most of the time of a small plan
     if is_integer and not low.to_series().null_count() + high.to_series().null_count():
-        numbers = np.concatenate([values(low.to_series()), values(high.to_series())])
+        numbers = np.concatenate([physical_values(low.to_series()), physical_values(high.to_series())])
         ranked = np.unique(numbers, return_inverse=True)[1].reshape(-1).astype(np.int64)
         return _repair_reversed_bounds(ranked[: low.height], ranked[low.height :])
     both = pl.concat([low, high])
     if is_integer:
-        ranked = np.unique(values(both.to_series()), return_inverse=True)[1].reshape(-1).astype(np.int64)
+        ranked = np.unique(physical_values(both.to_series()), return_inverse=True)[1].reshape(-1).astype(np.int64)
     else:
         order = both.select(pl.arg_sort_by(cols(both.columns))).to_series()
         placed = both[order]
@@ -166,7 +167,7 @@ def _order_by_age(section: Ints, low: Ints, levels: Ints, min_sequence: Ints, ma
         files=files,
         starts=starts,
         runs=np.add.reduceat(next_run.astype(np.int64), starts),
-        in_order=~np.logical_or.reduceat(falls, starts),
+        is_in_sequence=~np.logical_or.reduceat(falls, starts),
     )
 
 
@@ -200,7 +201,7 @@ def split_key_ranges(min_keys: pl.DataFrame, max_keys: pl.DataFrame, rows: Array
     pieces = -(-int(np.sum(rows)) // max(max_rows, 1))
     if pieces <= 1 or low.null_count() or high.null_count():
         return [KeyRange(column=column)]
-    bounds = [None, *literals(_cuts(low, high, np.asarray(rows, np.float64), pieces)), None]
+    bounds = [None, *to_literals(_cuts(low, high, np.asarray(rows, np.float64), pieces)), None]
     return [KeyRange(column=column, low=start, high=end) for start, end in pairwise(bounds)]
 
 
@@ -212,8 +213,10 @@ def _cuts(low: pl.Series, high: pl.Series, rows: Array, pieces: int) -> pl.Serie
     """Return the values of the column that split the rows into `pieces` equal parts, ascending and distinct."""
     dtype = low.dtype
     if is_whole(dtype) and dtype != pl.Boolean:
-        positions = _interpolate_cuts(values(low).astype(np.float64), values(high).astype(np.float64), rows, pieces)
-        limits = np.iinfo(values(low).dtype)
+        positions = _interpolate_cuts(
+            physical_values(low).astype(np.float64), physical_values(high).astype(np.float64), rows, pieces
+        )
+        limits = np.iinfo(physical_values(low).dtype)
         cuts = np.unique(
             np.clip(np.floor(positions), float(limits.min), float(limits.max)).astype(object).astype(np.int64)
         )
@@ -247,12 +250,15 @@ def _text_cuts(low: pl.Series, high: pl.Series, rows: Array, pieces: int) -> pl.
         min(len(first), len(last)),
     )
     numbers = np.array(
-        [float(int.from_bytes(text[shared : shared + WINDOW].ljust(WINDOW, b"\0"), "big")) for text in texts]
+        [
+            float(int.from_bytes(text[shared : shared + SPLIT_WINDOW].ljust(SPLIT_WINDOW, b"\0"), "big"))
+            for text in texts
+        ]
     )
     positions = _interpolate_cuts(numbers[: len(low)], numbers[len(low) :], rows, pieces)
     cuts = sorted(
         {
-            first[:shared] + min(int(position), 2 ** (8 * WINDOW) - 1).to_bytes(WINDOW, "big").rstrip(b"\0")
+            first[:shared] + min(int(position), 2 ** (8 * SPLIT_WINDOW) - 1).to_bytes(SPLIT_WINDOW, "big").rstrip(b"\0")
             for position in positions
         }
     )

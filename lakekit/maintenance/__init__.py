@@ -1,7 +1,7 @@
 """Maintenance of a table, one module an action: compaction, expiry, tags, branches, checks, orphans.
 
 An action reads the table, works through `write` and `commit`, and returns what it did. A module is loaded when its name
-is first used here, as in `maintenance.compact.compact(…)`, so that a table that is only read loads none.
+is first used here, as in `maintenance.compact.compact_table(…)`, so that a table that is only read loads none.
 """
 
 from __future__ import annotations

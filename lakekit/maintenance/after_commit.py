@@ -34,7 +34,7 @@ def maintain_after_commit(ctx: TableContext, commit: Commit, messages: Sequence[
 
     `messages`: what the job wrote; their partitions may be complete now.
     """
-    chores = [] if ctx.options.write_only else _chores(ctx, commit)
+    chores = [] if ctx.options.write_only else _list_due_tasks(ctx, commit)
     if (
         ctx.options.partition_end_input_to_done
         and messages
@@ -55,7 +55,7 @@ def maintain_after_commit(ctx: TableContext, commit: Commit, messages: Sequence[
     return commit
 
 
-def _chores(ctx: TableContext, commit: Commit) -> list[tuple[str, Callable[[], object]]]:
+def _list_due_tasks(ctx: TableContext, commit: Commit) -> list[tuple[str, Callable[[], object]]]:
     options = ctx.options
     chores: list[tuple[str, Callable[[], object]]] = []
     is_batch = commit.identifier == BATCH_IDENTIFIER
@@ -64,11 +64,13 @@ def _chores(ctx: TableContext, commit: Commit) -> list[tuple[str, Callable[[], o
     if options.tag_time_expire_enabled:
         chores.append(("expiring tags", lambda: tags.expire_tags(ctx)))
     newest = commit.snapshot_id
-    if expire_partitions.is_due(ctx, ends=is_batch):
+    if expire_partitions.is_check_due(ctx, ends=is_batch):
         newest = None  # they make snapshots of their own
-        chores.append(("expiring partitions", lambda: expire_partitions.expire(ctx, by=commit)))
+        chores.append(("expiring partitions", lambda: expire_partitions.expire_partitions(ctx, by=commit)))
     if options.consumer_expiration_time_ms is not None:
-        chores.append(("expiring consumers", lambda: consumers.expire_old(ctx, None, including=None, excluding=None)))
+        chores.append(
+            ("expiring consumers", lambda: consumers.expire_old_consumers(ctx, None, including=None, excluding=None))
+        )
     postpones = (
         ctx.kind == "key" and options.bucket == POSTPONE_BUCKET and "COMPACT" not in commit.kinds
     )  # it is left to who compacts
@@ -90,5 +92,5 @@ def _expire_snapshots(ctx: TableContext, newest: int | None) -> None:
     tell.
     """
     retained = expire.snapshot_limits(ctx)
-    if newest is None or not expire.nothing_is_old(ctx, retained, newest):
+    if newest is None or not expire.is_nothing_expired(ctx, retained, newest):
         expire.expire_snapshots(ctx, retained)

@@ -80,7 +80,7 @@ class DistinctSketch:
         return ranks.astype(np.uint8).tobytes()
 
 
-def count(sketches: list[bytes]) -> int:
+def estimate_distinct(sketches: list[bytes]) -> int:
     """Return the estimated number of distinct values over all of some sketches."""
     ranks = np.max(np.frombuffer(b"".join(sketches), np.uint8).reshape(len(sketches), _REGISTERS), axis=0)
     estimate = 0.7213 / (1 + 1.079 / _REGISTERS) * _REGISTERS**2 / float(np.exp2(-ranks.astype(np.float64)).sum())
@@ -111,15 +111,15 @@ def analyze(ctx: TableContext, columns: Sequence[str] | None, look: Look | None 
     job = try_commit.request_with_new_user(ctx, latest)
     if latest is None:
         return committer.build_result(job, [])
-    summary = _merge_parts(ctx, fields, (look or _look)(table_scan.scan_snapshot(ctx, latest.id), fields))
+    summary = _merge_parts(ctx, fields, (look or _summarize_scan)(table_scan.scan_snapshot(ctx, latest.id), fields))
     stored = planner.load_live_entries(ctx, latest)
-    stored_rows, stored_bytes = (int(stored.numbers(name).sum()) for name in ("row_count", "file_size"))
+    stored_rows, stored_bytes = (int(stored.integers(name).sum()) for name in ("row_count", "file_size"))
     statistics = Statistics(
         snapshot_id=latest.id,
         schema_id=ctx.schema.id,
         merged_record_count=summary["rows"],
         merged_record_size_bytes=stored_bytes * summary["rows"] // stored_rows if stored_rows else 0,
-        columns=FrozenDict({field.name: _answers(field, summary) for field in fields}),
+        columns=FrozenDict({field.name: _to_column_statistics(field, summary) for field in fields}),
     )
     name = f"stat-{ctx.runtime.new_id()}-0"
     ctx.storage.put(ctx.paths.statistics(name), statistics.to_json())
@@ -167,10 +167,10 @@ def _has_bounds(field: Field) -> bool:
 # ---- rows ----------------------------------------------------------------------------------------
 
 
-def _look(source: TableScan, fields: Sequence[Field]) -> list[pl.DataFrame]:
+def _summarize_scan(source: TableScan, fields: Sequence[Field]) -> list[pl.DataFrame]:
     """Summarize all rows in this process."""
     names = read_names(source, fields)
-    with table_scan.translate_read_errors(table_scan.plans_of(source)), typed_refusals():
+    with table_scan.translate_read_errors(table_scan.plan_reader(source)), typed_refusals():
         return [
             summarize_frames(
                 source.ctx,
@@ -195,7 +195,7 @@ def summarize_frames(ctx: TableContext, fields: Sequence[Field], frames: Iterabl
     The aggregates can be combined with those of other rows (`_merge_parts`).
     """
     sketches = {column.name: DistinctSketch() for column in fields}
-    aggregates = [question for column in fields for question in _questions(column)]
+    aggregates = [question for column in fields for question in _column_aggregates(column)]
     parts = [_empty_frame(ctx, fields).select(pl.len().cast(pl.Int64).alias("rows"), *aggregates)]
     for frame in frames:
         parts.append(frame.select(pl.len().cast(pl.Int64).alias("rows"), *aggregates))
@@ -214,7 +214,7 @@ def _empty_frame(ctx: TableContext, fields: Sequence[Field]) -> pl.DataFrame:
     return pl.DataFrame(schema=polars_schema(fields, timestamp_unit=ctx.options.lakekit_timestamp_unit))
 
 
-def _questions(field: Field) -> list[pl.Expr]:
+def _column_aggregates(field: Field) -> list[pl.Expr]:
     column = col(field.name)
     aggregates = [column.null_count().cast(pl.Int64).alias(f"nulls {field.name}")]
     if _has_bounds(field):
@@ -247,19 +247,22 @@ def _merge_parts(ctx: TableContext, fields: Sequence[Field], parts: Sequence[pl.
     """Combine the summaries of all parts into one row, by column name."""
     every = [*parts, summarize_frames(ctx, fields, ())]
     bounds = [
-        _text(field, col(f"{word} {field.name}")) for field in fields if _has_bounds(field) for word in ("min", "max")
+        _bound_to_text(field, col(f"{word} {field.name}"))
+        for field in fields
+        if _has_bounds(field)
+        for word in ("min", "max")
     ]
     summary = _aggregate_parts(every).with_columns(bounds).row(0, named=True)
     return {
         **summary,
         **{
-            f"distinct {field.name}": count([part.item(0, f"distinct {field.name}") for part in every])
+            f"distinct {field.name}": estimate_distinct([part.item(0, f"distinct {field.name}") for part in every])
             for field in fields
         },
     }
 
 
-def _text(field: Field, value: pl.Expr) -> pl.Expr:
+def _bound_to_text(field: Field, value: pl.Expr) -> pl.Expr:
     """Return a bound as the text that the statistics file holds."""
     match field.type.root:
         case "DATE":
@@ -271,7 +274,7 @@ def _text(field: Field, value: pl.Expr) -> pl.Expr:
     return value.cast(pl.String)
 
 
-def _answers(field: Field, summary: Mapping[str, Any]) -> ColumnStatistics:
+def _to_column_statistics(field: Field, summary: Mapping[str, Any]) -> ColumnStatistics:
     nulls, average, longest = (
         summary[f"nulls {field.name}"],
         fixed_length_bytes(field.type),

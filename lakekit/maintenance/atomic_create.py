@@ -5,7 +5,7 @@ table, and then moved to its place in one step. In object stores the schemas com
 a process that dies before the schemas leaves no table, one that dies between schemas and snapshot an empty table. A
 call that fails removes what it made.
 
-Start from `create_table_atomically` and `clone`.
+Start from `create_table_atomically` and `clone_table_files`.
 
 Source: ENGINE.md 11; `CloneAction`, `CopyFileOperator`.
 """
@@ -55,7 +55,7 @@ class InitialState(NamedTuple):
     snapshot: Snapshot | None
 
 
-def check_place(target: TableLocation) -> None:
+def check_location_free(target: TableLocation) -> None:
     """Raise `StorageFailed` where something exists at the location of a new table.
 
     In an object store, data files that another attempt left are ignored.
@@ -84,22 +84,22 @@ def create_table_atomically(
     """
     if not isinstance(target.storage, SupportsDirectories):
         state = make(target)
-        _publish(target, state)
+        _write_initial_state(target, state)
         return state.schemas[-1]
     above, _, own = target.paths.root.rpartition("/")
     hidden = f"{above}/.{what}-{target.runtime.new_id()}"
     staged = replace(target, paths=TablePaths(root=f"{hidden}/{own}"), catalog_env=None)
     try:
         state = make(staged)
-        _publish(staged, state)
-        protocol.move(staged.storage, staged.paths.root, target.paths.root)
+        _write_initial_state(staged, state)
+        protocol.move_folder(staged.storage, staged.paths.root, target.paths.root)
     finally:
         with suppress(LakekitError):
-            protocol.remove(staged.storage, hidden)
+            protocol.remove_folder(staged.storage, hidden)
     return state.schemas[-1]
 
 
-def _publish(target: TableLocation, state: InitialState) -> None:
+def _write_initial_state(target: TableLocation, state: InitialState) -> None:
     """Write the schemas and the snapshot.
 
     On failure only the schemas are removed: another attempt at this location may rely on some of the files.
@@ -128,7 +128,7 @@ def _publish(target: TableLocation, state: InitialState) -> None:
     if state.snapshot is not None:
         with suppress(LakekitError):  # a hint is advice
             for path in (target.paths.latest_hint, target.paths.earliest_hint):
-                target.storage.put(path, snapshot.encode(state.snapshot.id))
+                target.storage.put(path, snapshot.encode_hint(state.snapshot.id))
 
 
 def drop_created(target: TableLocation) -> None:
@@ -136,7 +136,7 @@ def drop_created(target: TableLocation) -> None:
 
     Raises: `StorageFailed`.
     """
-    protocol.remove(target.storage, target.paths.root, last=(target.paths.schema_dir,))
+    protocol.remove_folder(target.storage, target.paths.root, last=(target.paths.schema_dir,))
 
 
 def copy_file(storage: Storage, path: str, to: Storage, target: str) -> None:
@@ -153,10 +153,12 @@ def first_snapshot(ctx: TableContext, live: ManifestEntries, indexes: Sequence[I
     base = writing.write_manifest_list(draft, [])
     delta = writing.write_manifest_list(draft, writing.write_entry_manifests(draft, live))
     index_name = (
-        draft.add_file("index-manifest", index_manifest.encode(indexes, **draft.encode_options)) if indexes else None
+        draft.add_file("index-manifest", index_manifest.encode_index_manifest(indexes, **draft.encode_options))
+        if indexes
+        else None
     )
     draft.write_pending()
-    count = int(live.numbers("row_count").sum())
+    count = int(live.integers("row_count").sum())
     return Snapshot(
         version=CURRENT_VERSION,
         id=1,
@@ -182,7 +184,9 @@ _LOCATION_OPTIONS = ("path", "branch", "data-file.external-paths")
 """Options that lead to where the source is, and those that begin with the last one and a dot."""
 
 
-def clone(source: TableContext, target: TableLocation, at: int | str | datetime | None = None) -> TableSchema:
+def clone_table_files(
+    source: TableContext, target: TableLocation, at: int | str | datetime | None = None
+) -> TableSchema:
     """Copy a table to an empty location, and return the newest schema of the copy.
 
         schema/schema-0 … schema-2     as made now, without options that lead to places of the source
@@ -202,12 +206,12 @@ def clone(source: TableContext, target: TableLocation, at: int | str | datetime 
     a table that is read together with another branch, `StorageFailed` where something exists at the location. Then
     there is no table; in object stores data files may be left.
     """
-    _check(source)
-    check_place(target)
-    state = _state(source, at)
+    _check_source(source)
+    check_location_free(target)
+    state = _read_source_state(source, at)
     try:
         return create_table_atomically(
-            target, "clone", lambda place: state._replace(snapshot=_files(source, place, state))
+            target, "clone", lambda place: state._replace(snapshot=_copy_snapshot_files(source, place, state))
         )
     except FileMissing as missing:
         if state.snapshot is None or tagging.referencing_paths(source, state.snapshot):
@@ -219,9 +223,9 @@ def clone(source: TableContext, target: TableLocation, at: int | str | datetime 
         ) from missing
 
 
-def _check(source: TableContext) -> None:
+def _check_source(source: TableContext) -> None:
     table_context.check_writable(source)
-    if source.paths.hidden:
+    if source.paths.is_hidden:
         kind = str(source.options.type)
         instead = (
             "cat.create_object_table makes another one of the same location"
@@ -239,12 +243,12 @@ def _check(source: TableContext) -> None:
         )
 
 
-def _state(source: TableContext, at: int | str | datetime | None) -> InitialState:
-    versions = schemas.all(source)
+def _read_source_state(source: TableContext, at: int | str | datetime | None) -> InitialState:
+    versions = schemas.read_all(source)
     if at is None:
         snapshot = snapshots.latest(source)
     else:
-        snapshot = tagging.source(source, at)
+        snapshot = tagging.resolve_tag_snapshot(source, at)
         versions = [schema for schema in versions if schema.id <= snapshot.schema_id]
     return InitialState([_clone_schema(schema, source.runtime.now_ms()) for schema in versions], snapshot)
 
@@ -262,7 +266,7 @@ def _clone_schema(schema: TableSchema, now_ms: int) -> TableSchema:
 # ---- what is copied ------------------------------------------------------------------------------
 
 
-def _files(source: TableContext, target: TableLocation, state: InitialState) -> Snapshot | None:
+def _copy_snapshot_files(source: TableContext, target: TableLocation, state: InitialState) -> Snapshot | None:
     """Copy the files of the snapshot, write manifests that name them, and return the clone's snapshot."""
     if state.snapshot is None:
         return None
@@ -272,7 +276,7 @@ def _files(source: TableContext, target: TableLocation, state: InitialState) -> 
     live = manifest_reader.read_live_entries(source, state.snapshot)
     indexes = manifest_reader.index_entries(source, state.snapshot)
     moved_indexes = [replace(entry, external_path=None) for entry in indexes]
-    pairs = _data(source, target_ctx, live)
+    pairs = _data_file_copies(source, target_ctx, live)
     pairs += zip(
         (deletion_vector_reader.index_path(source, index_entry) for index_entry in indexes),
         (deletion_vector_reader.index_path(target_ctx, index_entry) for index_entry in moved_indexes),
@@ -296,7 +300,7 @@ def _files(source: TableContext, target: TableLocation, state: InitialState) -> 
     )
 
 
-def _data(source: TableContext, target_ctx: TableContext, live: ManifestEntries) -> list[tuple[str, str]]:
+def _data_file_copies(source: TableContext, target_ctx: TableContext, live: ManifestEntries) -> list[tuple[str, str]]:
     """Return the old and the new path of each data file and of its extra files."""
     pairs: list[tuple[str, str]] = []
     extra_files = live.column("extra_files").to_pylist()  # scalar: one a file

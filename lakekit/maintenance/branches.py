@@ -32,7 +32,7 @@ from lakekit.maintenance import reachability, tags as tagging
 from lakekit.maintenance.result import DeletionResult
 from lakekit.metadata import manifest_reader, refs, schemas, snapshots
 from lakekit.model import snapshot
-from lakekit.model.table_paths import MAIN, flaw
+from lakekit.model.table_paths import MAIN_BRANCH, name_problem
 from lakekit.parallel import parallel_map
 from lakekit.storage import protocol
 from lakekit.storage.protocol import FileMissing
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from lakekit.storage.protocol import Stat
 
 
-def rollback(
+def rollback_to(
     ctx: TableContext, to: int | str | datetime | None = None, *, watermark: int | None = None, dry_run: bool = False
 ) -> DeletionResult:
     """Make an older snapshot the newest one again: by its id, a tag, a time, or a watermark.
@@ -71,8 +71,10 @@ def rollback(
             key="to",
             value=str(to),
         )
-    target = tagging.source(ctx, to) if watermark is None else snapshots.before_watermark(ctx, watermark)
-    check_whole(ctx, target)
+    target = (
+        tagging.resolve_tag_snapshot(ctx, to) if watermark is None else snapshots.last_before_watermark(ctx, watermark)
+    )
+    check_readable_in_full(ctx, target)
     every = reachability.read_branch_roots(ctx)
     later = [root for root in every if root.snapshot.id > target.id]
     ids = sorted((root.snapshot.id for root in later if root.kind == "snapshot"), reverse=True)
@@ -83,17 +85,17 @@ def rollback(
     storage, layout = ctx.storage, ctx.paths
     existing = next((root for root in every if root.kind == "snapshot" and root.snapshot.id == target.id), None)
     if existing is None:
-        _bring_back(ctx, target)
-        storage.put(layout.earliest_hint, snapshot.encode(target.id))
+        _restore_snapshot_file(ctx, target)
+        storage.put(layout.earliest_hint, snapshot.encode_hint(target.id))
     elif existing.snapshot != target:
-        reachability.write(ctx, existing.path, _without_lost_changelog(ctx, target).to_json())
+        reachability.write_root_file(ctx, existing.path, _without_lost_changelog(ctx, target).to_json())
     with suppress(LakekitError):  # a hint is advice
         if ids and ids[-1] != target.id + 1:
             storage.delete([layout.latest_hint])
         else:
-            storage.put(layout.latest_hint, snapshot.encode(target.id))
+            storage.put(layout.latest_hint, snapshot.encode_hint(target.id))
     storage.delete([layout.snapshot(number) for number in ids])
-    _changelogs(ctx, later, target.id)
+    _delete_later_changelogs(ctx, later, target.id)
     storage.delete([root.path for root in later if root.kind == "tag"])
     if ctx.options.tag_create_success_file:
         storage.delete([tagging.success_path(ctx, name) for name in names])
@@ -104,11 +106,11 @@ def rollback(
             "back again"
         )
     with suppress(LakekitError):
-        storage.put(layout.latest_hint, snapshot.encode(target.id))
+        storage.put(layout.latest_hint, snapshot.encode_hint(target.id))
     return done
 
 
-def check_whole(ctx: TableContext, target: Snapshot) -> None:
+def check_readable_in_full(ctx: TableContext, target: Snapshot) -> None:
     """Raise `Corrupt` where no read of the snapshot could be planned, so that newer ones must be kept."""
     schemas.read(ctx, target.schema_id)
     storage, layout = ctx.storage, ctx.paths
@@ -132,7 +134,7 @@ def check_whole(ctx: TableContext, target: Snapshot) -> None:
     manifest_reader.index_entries(ctx, target)
 
 
-def _bring_back(ctx: TableContext, target: Snapshot) -> None:
+def _restore_snapshot_file(ctx: TableContext, target: Snapshot) -> None:
     """Write the file of a snapshot again that only tags keep.
 
     Raises: `Conflict` where the tags are deleted meanwhile; the file is deleted again then.
@@ -158,14 +160,14 @@ def _without_lost_changelog(ctx: TableContext, target: Snapshot) -> Snapshot:
     return replace(target, changelog_manifest_list=None, changelog_manifest_list_size=None, changelog_record_count=None)
 
 
-def _changelogs(ctx: TableContext, later: list[reachability.GcRoot], target: int) -> None:
+def _delete_later_changelogs(ctx: TableContext, later: list[reachability.GcRoot], target: int) -> None:
     removed = sorted((root.snapshot.id for root in later if root.kind == "changelog"), reverse=True)
     if not removed:
         return
     left = [number for number in snapshots.changelog_ids(ctx) if number <= target]
     with suppress(LakekitError):
         if left:
-            ctx.storage.put(ctx.paths.changelog_latest_hint, snapshot.encode(left[-1]))
+            ctx.storage.put(ctx.paths.changelog_latest_hint, snapshot.encode_hint(left[-1]))
         else:
             ctx.storage.delete([ctx.paths.changelog_latest_hint])
     ctx.storage.delete([ctx.paths.changelog(number) for number in removed])
@@ -180,7 +182,7 @@ _BRANCH_OPTIONS = ("scan.fallback-branch", "scan.primary-branch")
 """The options by which a branch is read along with another one."""
 
 
-def create(ctx: TableContext, name: str, *, tag: str | None = None) -> None:
+def create_branch(ctx: TableContext, name: str, *, tag: str | None = None) -> None:
     """Create a branch: empty with all schemas, or with the snapshot of a tag and the schemas up to it.
 
     Raises: `InvalidOption` for a name that no branch can have, `BranchAlreadyExists`, `TagNotFound`.
@@ -194,43 +196,43 @@ def create(ctx: TableContext, name: str, *, tag: str | None = None) -> None:
     if tag is not None:
         source_tag = refs.read_tag(ctx, tag)
         last = source_tag.snapshot.schema_id
-        _claim(ctx, name, branch_layout.tag(tag), ctx.storage.read(ctx.paths.tag(tag)))
-        _claim(ctx, name, branch_layout.snapshot(source_tag.snapshot.id), source_tag.snapshot.to_json())
+        _write_new_file(ctx, name, branch_layout.tag(tag), ctx.storage.read(ctx.paths.tag(tag)))
+        _write_new_file(ctx, name, branch_layout.snapshot(source_tag.snapshot.id), source_tag.snapshot.to_json())
     for number in (schema_id for schema_id in schemas.ids(ctx) if schema_id <= last):
-        _claim(ctx, name, branch_layout.schema(number), ctx.storage.read(ctx.paths.schema(number)))
+        _write_new_file(ctx, name, branch_layout.schema(number), ctx.storage.read(ctx.paths.schema(number)))
     if tag is not None and not ctx.storage.exists(ctx.paths.tag(tag)):
-        delete(ctx, name)
+        delete_branch(ctx, name)
         raise Conflict(
             f"tag {tag!r} of {ctx.name} was deleted while branch {name!r} was made of it. There is no such branch now"
         )
 
 
-def delete(ctx: TableContext, name: str, *, dry_run: bool = False) -> DeletionResult:
+def delete_branch(ctx: TableContext, name: str, *, dry_run: bool = False) -> DeletionResult:
     """Remove a branch with its snapshots and tags.
 
     Raises: `BranchNotFound`, and `InvalidOption` where options of the table or of another branch read it.
     """
     reachability.check_removable(ctx)
-    _check_other(ctx, name)
-    _check_unread(ctx, name, "")
+    _check_branch_exists(ctx, name)
+    _check_not_fallback(ctx, name, "")
     branch_ctx = reachability.on_branch(ctx, name)
     ids, tag_names = tuple(snapshots.ids(branch_ctx)), tuple(refs.list_tag_names(branch_ctx))
     if not dry_run:
-        drop(ctx, name)
+        delete_branch_files(ctx, name)
     return DeletionResult(table=ctx.name, branches=(name,), snapshot_ids=ids, tags=tag_names, dry_run=dry_run)
 
 
-def rename(ctx: TableContext, name: str, new: str) -> None:
+def rename_branch(ctx: TableContext, name: str, new: str) -> None:
     """Rename a branch. Raises `BranchNotFound`, `BranchAlreadyExists`, `InvalidOption`.
 
     Its files are copied before the old ones are deleted, so that the branch keeps its data files all the time; writers
     to it should pause. After an interruption the same call finishes the work.
     """
-    _check_other(ctx, name)
+    _check_branch_exists(ctx, name)
     _check_name(ctx, new)
-    _check_unread(ctx, name, ", and set it again afterwards")
+    _check_not_fallback(ctx, name, ", and set it again afterwards")
     old, target = ctx.paths.branch_dir(name), ctx.paths.branch_dir(new)
-    mine, others = (_contents(ctx, directory) for directory in (old, target))
+    mine, others = (_read_branch_files(ctx, directory) for directory in (old, target))
     is_schema = f"{_SCHEMA_FOLDER}/"
     shared = others.keys() & mine.keys()
     agree = all(mine[file] == others[file] for file in shared)
@@ -240,8 +242,8 @@ def rename(ctx: TableContext, name: str, new: str) -> None:
         msg = f"{ctx.name} has a branch {new!r}, or what is left of one: t.delete_branch({new!r}) removes it"
         raise BranchAlreadyExists(msg, name=new)
     for file in sorted(mine, key=lambda file: file.startswith(is_schema)):
-        _claim(ctx, new, f"{target}/{file}", mine[file])
-    drop(ctx, name)
+        _write_new_file(ctx, new, f"{target}/{file}", mine[file])
+    delete_branch_files(ctx, name)
 
 
 def fast_forward(ctx: TableContext, name: str, *, dry_run: bool = False) -> DeletionResult:
@@ -257,7 +259,7 @@ def fast_forward(ctx: TableContext, name: str, *, dry_run: bool = False) -> Dele
     reachability.check_removable(ctx)
     if name == ctx.paths.branch:
         raise InvalidOption(f"{name!r} is the branch itself; name the one to go forward to", key="branch", value=name)
-    _check_other(ctx, name)
+    _check_branch_exists(ctx, name)
     branch_ctx = reachability.on_branch(ctx, name)
     numbers = snapshots.ids(branch_ctx)
     if not numbers:
@@ -279,18 +281,18 @@ def fast_forward(ctx: TableContext, name: str, *, dry_run: bool = False) -> Dele
     with suppress(LakekitError):  # a hint is advice
         storage.delete([own.latest_hint])
     storage.delete([own.snapshot(number) for number in going])
-    _schemas(ctx, branch_ctx, first.schema_id)
+    _replace_schemas(ctx, branch_ctx, first.schema_id)
     for number in numbers:
-        reachability.write(ctx, own.snapshot(number), storage.read(other.snapshot(number)))
+        reachability.write_root_file(ctx, own.snapshot(number), storage.read(other.snapshot(number)))
     for tag in tag_names:
-        reachability.write(ctx, own.tag(tag), storage.read(other.tag(tag)))
+        reachability.write_root_file(ctx, own.tag(tag), storage.read(other.tag(tag)))
     storage.delete([own.tag(tag) for tag in lost])
     storage.delete(
         [own.changelog(number) for number in snapshots.changelog_ids(ctx) if number >= first.id]
     )  # of the line that is given up
     with suppress(LakekitError):
-        storage.put(own.latest_hint, snapshot.encode(numbers[-1]))
-        storage.put(own.earliest_hint, snapshot.encode(snapshots.ids(ctx)[0]))
+        storage.put(own.latest_hint, snapshot.encode_hint(numbers[-1]))
+        storage.put(own.earliest_hint, snapshot.encode_hint(snapshots.ids(ctx)[0]))
     return done
 
 
@@ -301,14 +303,14 @@ def _read_first_snapshot(branch_ctx: TableContext, numbers: Sequence[int]) -> Sn
 
     Raises: `Corrupt`, `FileMissing`.
     """
-    schemas.all(branch_ctx)
+    schemas.read_all(branch_ctx)
     refs.list_tags(branch_ctx)
     read = [snapshots.read(branch_ctx, number) for number in numbers]
-    check_whole(branch_ctx, read[-1])
+    check_readable_in_full(branch_ctx, read[-1])
     return read[0]
 
 
-def _schemas(ctx: TableContext, branch_ctx: TableContext, first: int) -> None:
+def _replace_schemas(ctx: TableContext, branch_ctx: TableContext, first: int) -> None:
     """Replace the own schemas from an id on by those of the other branch; equal ones stay."""
     storage, own, other = ctx.storage, ctx.paths, branch_ctx.paths
     theirs = {number: storage.read(other.schema(number)) for number in schemas.ids(branch_ctx)}
@@ -318,7 +320,7 @@ def _schemas(ctx: TableContext, branch_ctx: TableContext, first: int) -> None:
     storage.delete([own.schema(number) for number in sorted(stale, reverse=True) if number != first or keep is None])
     for number, data in sorted(theirs.items()):
         if number >= first or not storage.exists(own.schema(number)):
-            reachability.write(ctx, own.schema(number), data)
+            reachability.write_root_file(ctx, own.schema(number), data)
 
 
 # ---- names and files -----------------------------------------------------------------------------
@@ -328,8 +330,8 @@ def _check_name(ctx: TableContext, name: str) -> None:
     if not isinstance(name, str):
         msg = f"a branch's name is a text, not {type(name).__name__}"
         raise TypeError(msg)
-    why = flaw(name, reachability.PREFIX)
-    if name == MAIN:
+    why = name_problem(name, reachability.BRANCH_PREFIX)
+    if name == MAIN_BRANCH:
         why = "it is the branch that every table begins with"
     elif not name.strip():
         why = "it is blank"
@@ -343,16 +345,17 @@ def _check_name(ctx: TableContext, name: str) -> None:
         )
 
 
-def _check_other(ctx: TableContext, name: str) -> None:
+def _check_branch_exists(ctx: TableContext, name: str) -> None:
     """Raise where no such branch exists, not even what is left of one."""
-    if name == MAIN:
+    if name == MAIN_BRANCH:
         raise InvalidOption(
-            f"{MAIN!r} is the branch that every table begins with; it cannot be deleted, renamed or gone forward to",
+            f"{MAIN_BRANCH!r} is the branch that every table begins with; it cannot be deleted, renamed or gone "
+            f"forward to",
             key="branch",
             value=name,
         )
-    if name not in reachability.branches(ctx):
-        existing = ", ".join(reachability.branches(ctx)[1:])
+    if name not in reachability.list_branch_names(ctx):
+        existing = ", ".join(reachability.list_branch_names(ctx)[1:])
         raise BranchNotFound(
             f"{ctx.name} has no branch {name!r}; "
             f"{f'its branches are {existing}' if existing else 'it has no branches'}",
@@ -361,13 +364,13 @@ def _check_other(ctx: TableContext, name: str) -> None:
 
 
 def find_unfinished(ctx: TableContext, name: str, before_ms: int) -> list[Stat] | None:
-    """Return the files of a branch that `create` began and never finished; None where it may be another.
+    """Return the files of a branch that `create_branch` began and never finished; None where it may be another.
 
     Such a branch has no schema. It holds temporary files, and a tag and its snapshot that the current branch has too,
     so that nothing is lost with it. All of it is older than `before_ms`.
     """
     branch_ctx = reachability.on_branch(ctx, name)
-    entries = _entries(ctx, branch_ctx.paths.branch_root)
+    entries = _list_branch_entries(ctx, branch_ctx.paths.branch_root)
     top = ctx.storage.stat(branch_ctx.paths.branch_root)
     if schemas.ids(branch_ctx) or any(
         entry.modified_ms >= before_ms for entry in (*entries, *([] if top is None else [top]))
@@ -383,7 +386,7 @@ def find_unfinished(ctx: TableContext, name: str, before_ms: int) -> list[Stat] 
 
 
 def _copies_of_tags(ctx: TableContext, branch_ctx: TableContext) -> dict[str, bytes]:
-    """Return what `create` would write into a branch of each tag of the current branch, by path."""
+    """Return what `create_branch` would write into a branch of each tag of the current branch, by path."""
     copies = {}
     for tag in refs.list_tags(ctx):
         copies[branch_ctx.paths.tag(tag.name)] = ctx.storage.read(ctx.paths.tag(tag.name))
@@ -391,30 +394,30 @@ def _copies_of_tags(ctx: TableContext, branch_ctx: TableContext) -> dict[str, by
     return copies
 
 
-def _entries(ctx: TableContext, directory: str, depth: int = 0) -> list[Stat]:
+def _list_branch_entries(ctx: TableContext, directory: str, depth: int = 0) -> list[Stat]:
     """Return the files and directories of a branch, in all of its directories."""
     entries = []
     for entry in ctx.storage.list(directory):
         entries.append(entry)
         if entry.is_dir and depth < _MAX_DEPTH:
-            entries += _entries(ctx, entry.path, depth + 1)
+            entries += _list_branch_entries(ctx, entry.path, depth + 1)
     return entries
 
 
-def _check_unread(ctx: TableContext, name: str, afterwards: str) -> None:
+def _check_not_fallback(ctx: TableContext, name: str, afterwards: str) -> None:
     """Raise `InvalidOption` where another branch reads this one through its options.
 
     Reads of that other branch would silently lack partitions.
     """
     branch_options: list[tuple[str, Mapping[str, str]]] = [(ctx.paths.branch, ctx.options.texts)]
-    for branch in reachability.branches(ctx):
+    for branch in reachability.list_branch_names(ctx):
         with suppress(LakekitError):  # one that is half there reads nothing
             branch_options.append((branch, schemas.latest(reachability.on_branch(ctx, branch)).options))
     for branch, options in branch_options:
         for key in _BRANCH_OPTIONS:
             if branch != name and options.get(key) == name:
                 table = "t" if branch == ctx.paths.branch else f"t.branch({branch!r})"
-                whose = ctx.name if branch == MAIN else f"branch {branch!r} of {ctx.name}"
+                whose = ctx.name if branch == MAIN_BRANCH else f"branch {branch!r} of {ctx.name}"
                 raise InvalidOption(
                     f"branch {name!r} is {key} of {whose}: {table}.alter(lk.reset_option({key!r})) first{afterwards}",
                     key=key,
@@ -422,28 +425,28 @@ def _check_unread(ctx: TableContext, name: str, afterwards: str) -> None:
                 )
 
 
-def _claim(ctx: TableContext, name: str, path: str, data: bytes) -> None:
+def _write_new_file(ctx: TableContext, name: str, path: str, data: bytes) -> None:
     if not ctx.storage.put_if_absent(path, data):
         raise BranchAlreadyExists(f"{ctx.name} has a branch {name!r} by now: another process made it", name=name)
 
 
-def _files(ctx: TableContext, directory: str) -> list[str]:
+def _list_branch_files(ctx: TableContext, directory: str) -> list[str]:
     """Return the files of a branch, in all of its directories, and its links to files elsewhere."""
-    inside = list(_entries(ctx, directory))
+    inside = list(_list_branch_entries(ctx, directory))
     above = [directory, *(entry.path for entry in inside if entry.is_dir)]
     links = [f"{folder}/{name}" for folder in above for name in protocol.link_names(ctx.storage, folder)]
     return [*(entry.path for entry in inside if not entry.is_dir), *links]
 
 
-def _contents(ctx: TableContext, directory: str) -> dict[str, bytes]:
+def _read_branch_files(ctx: TableContext, directory: str) -> dict[str, bytes]:
     """Return the files of a branch by their path inside it."""
-    return {path.removeprefix(f"{directory}/"): ctx.storage.read(path) for path in _files(ctx, directory)}
+    return {path.removeprefix(f"{directory}/"): ctx.storage.read(path) for path in _list_branch_files(ctx, directory)}
 
 
-def drop(ctx: TableContext, name: str) -> None:
+def delete_branch_files(ctx: TableContext, name: str) -> None:
     """Delete the files of a branch: the schemas first, then everything, then the directories."""
     directory = ctx.paths.branch_dir(name)
-    files = _files(ctx, directory)
+    files = _list_branch_files(ctx, directory)
     ctx.storage.delete(sorted(files, key=lambda path: not path.startswith(f"{directory}/{_SCHEMA_FOLDER}/")))
     inside = (
         {path.rpartition("/")[0] for path in files}
@@ -459,7 +462,7 @@ def drop(ctx: TableContext, name: str) -> None:
 _SCHEMA = {"file": pl.String(), "was": pl.Int64(), "is": pl.Int64()}
 
 
-def repair(ctx: TableContext) -> pl.DataFrame:
+def repair_hints(ctx: TableContext) -> pl.DataFrame:
     """Repair the hints of the current branch; return a row for each that was wrong, missing or useless.
 
         snapshot-3  snapshot-5  snapshot-6   LATEST 4  EARLIEST –      ->      LATEST 6  EARLIEST 5
@@ -476,19 +479,19 @@ def repair(ctx: TableContext) -> pl.DataFrame:
         (snapshots.ids(ctx), layout.latest_hint, layout.earliest_hint),
         (snapshots.changelog_ids(ctx), layout.changelog_latest_hint, layout.changelog_earliest_hint),
     ):
-        for path, wanted in ((latest, ids[-1] if ids else None), (earliest, _first_without_gap(ids))):
+        for path, wanted in ((latest, ids[-1] if ids else None), (earliest, _first_of_last_run(ids))):
             exists, was = _read_hint(ctx, path)
             if was == wanted and exists == (wanted is not None):
                 continue
             if wanted is None:
                 ctx.storage.delete([path])
             else:
-                ctx.storage.put(path, snapshot.encode(wanted))
+                ctx.storage.put(path, snapshot.encode_hint(wanted))
             mended.append((path, was, wanted))
     return pl.DataFrame(mended, schema=_SCHEMA, orient="row")
 
 
-def _first_without_gap(ids: Sequence[int]) -> int | None:
+def _first_of_last_run(ids: Sequence[int]) -> int | None:
     """Return the first number of the gapless sequence that ends with the last."""
     first = ids[-1] if ids else None
     for number in reversed(ids[:-1]):
@@ -499,8 +502,8 @@ def _first_without_gap(ids: Sequence[int]) -> int | None:
 
 
 def _read_hint(ctx: TableContext, path: str) -> tuple[bool, int | None]:
-    """Whether a hint is there, and what it says."""
+    """Return whether a hint file exists, and the id in it."""
     try:
-        return True, snapshot.decode(ctx.storage.read(path, 0, 32))
+        return True, snapshot.decode_hint(ctx.storage.read(path, 0, 32))
     except FileMissing:
         return False, None

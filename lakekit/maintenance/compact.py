@@ -49,7 +49,7 @@ from lakekit.metadata import manifest_reader as meta, snapshots, table_context
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.model.table_paths import POSTPONE_BUCKET, UNAWARE_BUCKET
-from lakekit.progress import work
+from lakekit.progress import begin_work
 from lakekit.runtime import wall_clock_ms
 from lakekit.write.table_writers import BucketWriters
 
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from lakekit.write.table_writers import BucketId
 
 
-def pack(
+def pack_small_files(
     ctx: TableContext,
     snapshot_buckets: SnapshotBuckets,
     partitions: Iterable[bytes],
@@ -90,7 +90,7 @@ def pack(
                 ctx,
                 snapshot_buckets,
                 partition,
-                groups(ctx, snapshot_buckets.restore_bucket(partition, UNAWARE_BUCKET), full=full)[number::count],
+                plan_groups(ctx, snapshot_buckets.restore_bucket(partition, UNAWARE_BUCKET), full=full)[number::count],
             )
     except BaseException:
         abort.abort(ctx, messages)
@@ -98,7 +98,7 @@ def pack(
     return messages
 
 
-def groups(ctx: TableContext, restored: RestoredBucket, *, full: bool) -> list[tuple[DataFileMeta, ...]]:
+def plan_groups(ctx: TableContext, restored: RestoredBucket, *, full: bool) -> list[tuple[DataFileMeta, ...]]:
     """Return the files of a partition to rewrite, in groups that become one file each."""
     options = ctx.with_options({"compaction.min.file-num": "2"}).options if full else ctx.options
     summaries = {
@@ -116,13 +116,13 @@ def groups(ctx: TableContext, restored: RestoredBucket, *, full: bool) -> list[t
     )
 
 
-def part_count(ctx: TableContext, restored: RestoredBucket, *, full: bool) -> int:
+def max_parts(ctx: TableContext, restored: RestoredBucket, *, full: bool) -> int:
     """Return into how many parts the groups of a partition may be divided.
 
     At most 1 where the partition has deletion vectors: one index file holds those of many data files, and must be
     rewritten by one task.
     """
-    count = len(groups(ctx, restored, full=full))
+    count = len(plan_groups(ctx, restored, full=full))
     return min(count, 1) if restored.vectors else count
 
 
@@ -131,9 +131,9 @@ def _rewrite_partition(
 ) -> Iterator[CommitMessage]:
     removed = {file.name for group in groups for file in group}
     target, vectors = _open_partition(ctx, snapshot_buckets, partition, removed)
-    with work(ctx.runtime, "compacting", "files", len(removed)) as under_way:
+    with begin_work(ctx.runtime, "compacting", "files", len(removed)) as under_way:
         for group in groups:
-            yield message(ctx, partition, append_compaction.rewrite_files(target, group))
+            yield compaction_message(ctx, partition, append_compaction.rewrite_files(target, group))
             under_way.advance(len(group))
     yield from remove_vectors(vectors, removed)
 
@@ -143,7 +143,7 @@ def _open_partition(
 ) -> tuple[RewriteTarget, BucketDeletionVectors]:
     """Return where files of a partition are rewritten, and the deletion vectors of the files that are removed."""
     restored = snapshot_buckets.restore_bucket(partition, UNAWARE_BUCKET)
-    vectors = vectors_of(ctx, partition, restored, removed)
+    vectors = restore_vectors(ctx, partition, restored, removed)
     target = RewriteTarget(
         ctx=ctx,
         partition=partition,
@@ -155,7 +155,7 @@ def _open_partition(
     return target, vectors
 
 
-def vectors_of(
+def restore_vectors(
     ctx: TableContext, partition: bytes, restored: RestoredBucket, removed: Collection[str]
 ) -> BucketDeletionVectors:
     """Return the deletion vectors of all index files that hold one of the removed data files."""
@@ -163,7 +163,7 @@ def vectors_of(
     return BucketDeletionVectors.restore(ctx, partition, UNAWARE_BUCKET, touched)
 
 
-def message(ctx: TableContext, partition: bytes, result: CompactResult) -> CommitMessage:
+def compaction_message(ctx: TableContext, partition: bytes, result: CompactResult) -> CommitMessage:
     """Return the commit message of a compaction."""
     return CommitMessage(
         partition=partition,
@@ -194,7 +194,7 @@ def remove_vectors(vectors: BucketDeletionVectors, removed: Iterable[str]) -> It
 # ---- cluster ------------------------------------------------------------
 
 
-def cluster(
+def cluster_partitions(
     ctx: TableContext, snapshot_buckets: SnapshotBuckets, partitions: Collection[bytes], *, full: bool, is_chosen: bool
 ) -> list[CommitMessage]:
     """Sort the due runs of some partitions, and return the commit messages.
@@ -204,7 +204,7 @@ def cluster(
     Raises: `InvalidOption` where the columns cannot be sorted by, and what reading and writing raise; then no new file
     is left.
     """
-    order = _ordering(ctx)
+    order = _clustering_order(ctx)
     units = {
         partition: append_compaction.pick_clustering_unit(
             ctx, snapshot_buckets.restore_bucket(partition, UNAWARE_BUCKET).files, full=full
@@ -221,7 +221,9 @@ def cluster(
     todo = {partition: unit for partition, unit in units.items() if unit is not None}
     messages: list[CommitMessage] = []
     try:
-        with work(ctx.runtime, "clustering", "files", sum(len(unit.files) for unit in todo.values())) as under_way:
+        with begin_work(
+            ctx.runtime, "clustering", "files", sum(len(unit.files) for unit in todo.values())
+        ) as under_way:
             for partition, unit in todo.items():
                 messages += _cluster_unit(ctx, snapshot_buckets, partition, unit, order)
                 under_way.advance(len(unit.files))
@@ -231,7 +233,7 @@ def cluster(
     return messages
 
 
-def _ordering(ctx: TableContext) -> SortOrder:
+def _clustering_order(ctx: TableContext) -> SortOrder:
     """Return the sort order that the options ask for.
 
     Sorted group by group (`IncrementalClusterCompact.localSort`), it is the order of the columns one after another.
@@ -247,7 +249,7 @@ def _cluster_unit(
     removed = {file.name for file in unit.files}
     target, vectors = _open_partition(ctx, snapshot_buckets, partition, removed)
     as_one = ctx.options.clustering_incremental_mode != append_compaction.LOCAL_SORT_MODE
-    yield message(ctx, partition, append_compaction.rewrite_clustered(target, unit, order, as_one=as_one))
+    yield compaction_message(ctx, partition, append_compaction.rewrite_clustered(target, unit, order, as_one=as_one))
     yield from remove_vectors(vectors, removed)
 
 
@@ -297,11 +299,11 @@ def move_to_buckets(
 def _move_partition(
     ctx: TableContext, snapshot_buckets: SnapshotBuckets, partition: bytes, commit_user: str, *, full: bool
 ) -> Iterator[CommitMessage]:
-    files = sorted(snapshot_buckets.restore_bucket(partition, POSTPONE_BUCKET).files, key=_write_order)
+    files = sorted(snapshot_buckets.restore_bucket(partition, POSTPONE_BUCKET).files, key=_write_order_key)
     total = snapshot_buckets.restore_bucket(partition, 0).total_buckets or _bucket_count(ctx, files)
     writers = BucketWriters(ctx.with_options({"bucket": str(total)}), commit_user=commit_user)
     try:
-        for frame in _rows(ctx, partition, files):
+        for frame in _read_postponed_rows(ctx, partition, files):
             writers.write(frame)
         existing = {
             bucket_id
@@ -334,8 +336,8 @@ def _bucket_count(ctx: TableContext, files: list[DataFileMeta]) -> int:
     return options.postpone_default_bucket_num
 
 
-def _rows(ctx: TableContext, partition: bytes, files: list[DataFileMeta]) -> Iterator[pl.DataFrame]:
-    """Every row with its kind, as it came, a file at a time."""
+def _read_postponed_rows(ctx: TableContext, partition: bytes, files: list[DataFileMeta]) -> Iterator[pl.DataFrame]:
+    """Yield every row with its kind, in the order of writing, a file at a time."""
     for file in files:
         paths = [places.data_file_path(ctx, partition, POSTPONE_BUCKET, file)]
         with translate_polars_errors(ctx, paths):
@@ -362,8 +364,8 @@ def _as_compaction(ctx: TableContext, message: CommitMessage) -> CommitMessage:
     )
 
 
-def _write_order(file: DataFileMeta) -> tuple[int, str, int]:
-    """When a file was written: by the clock, and the files of one writer by their numbers."""
+def _write_order_key(file: DataFileMeta) -> tuple[int, str, int]:
+    """Return the sort key of a file by its time of writing; files of one writer are sorted by their numbers."""
     counted = _WRITER_FILE_NAME.fullmatch(file.name)
     writer, number = (counted[1], int(counted[2])) if counted else (file.name, 0)
     return file.creation_time_ms or 0, writer, number
@@ -386,12 +388,12 @@ class CompactRequest:
     is_chosen: bool
 
     @property
-    def goes_by_partition(self) -> bool:
+    def compacts_whole_partitions(self) -> bool:
         """Whether what is done to a partition is done to all of it at once, and not bucket by bucket."""
         return self.order is not None or not self.ctx.has_buckets or self.ctx.options.bucket == POSTPONE_BUCKET
 
 
-def compact(
+def compact_table(
     ctx: TableContext,
     *,
     full: bool = False,
@@ -418,11 +420,11 @@ def compact(
     job = compact_request(ctx, full=full, where=where, order_by=order_by, strategy=strategy)
     if job.order is not None and ctx.kind == "key":
         if rewrite.needs_full_compaction(job.ctx):
-            compact(ctx, full=True, where=where)
+            compact_table(ctx, full=True, where=where)
         return rewrite.sort_key_table(job.ctx, job.order, where)
     snapshot_buckets = SnapshotBuckets.at_snapshot(job.ctx, snapshots.latest(job.ctx))
     with add_manifest_path(job.ctx, lambda: snapshot_buckets.snapshot):
-        made = messages(job, snapshot_buckets, due_buckets(job, snapshot_buckets, where, idle_ms=idle_ms))
+        made = compact_buckets(job, snapshot_buckets, due_buckets(job, snapshot_buckets, where, idle_ms=idle_ms))
     return commit_changes_once(job.ctx, made, commit_user=job.commit_user)
 
 
@@ -436,7 +438,7 @@ def compact_request(
 ) -> CompactRequest:
     """Check the arguments of a compaction, and return the request.
 
-    Raises: `InvalidOption` and `Unsupported` as `compact` does, but for `where`.
+    Raises: `InvalidOption` and `Unsupported` as `compact_table` does, but for `where`.
     """
     table_context.check_writable(ctx)
     if order_by is None and strategy != "order":
@@ -466,7 +468,7 @@ def due_buckets(
     return [bucket_id for bucket_id in bucket_ids if bucket_id[0] in wanted]
 
 
-def messages(
+def compact_buckets(
     job: CompactRequest,
     snapshot_buckets: SnapshotBuckets,
     bucket_ids: Sequence[BucketId],
@@ -484,9 +486,9 @@ def messages(
     if ctx.options.bucket == POSTPONE_BUCKET:
         return move_to_buckets(ctx, snapshot_buckets, partitions, job.commit_user, full=job.is_full)
     if not ctx.has_buckets and ctx.options.clustering_incremental:
-        return cluster(ctx, snapshot_buckets, partitions, full=job.is_full, is_chosen=job.is_chosen)
+        return cluster_partitions(ctx, snapshot_buckets, partitions, full=job.is_full, is_chosen=job.is_chosen)
     if not ctx.has_buckets:
-        return pack(ctx, snapshot_buckets, partitions, full=job.is_full, shard=shard)
+        return pack_small_files(ctx, snapshot_buckets, partitions, full=job.is_full, shard=shard)
     writers = BucketWriters(ctx, commit_user=job.commit_user, snapshot_buckets=snapshot_buckets)
     try:
         writers.compact_places(list(bucket_ids), full=job.is_full)
@@ -535,7 +537,9 @@ def compact_written(ctx: TableContext, committed: Sequence[CommitMessage], *, id
                 if any(file.level == 0 for file in snapshot_buckets.files(*bucket_id))
             }
         try:
-            commit_changes_once(job.ctx, messages(job, snapshot_buckets, sorted(written)), commit_user=job.commit_user)
+            commit_changes_once(
+                job.ctx, compact_buckets(job, snapshot_buckets, sorted(written)), commit_user=job.commit_user
+            )
         except Conflict:
             if attempt == _ATTEMPTS - 1:
                 raise

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
 
 
-def reset(ctx: TableContext, consumer_id: str, next_snapshot: int | None) -> None:
+def reset_consumer(ctx: TableContext, consumer_id: str, next_snapshot: int | None) -> None:
     """Set the next snapshot of a consumer, which need not exist yet; None: delete the consumer.
 
     Raises: `InvalidOption`, `ConsumerNotFound`.
@@ -55,7 +55,7 @@ def next_snapshot_ids(ctx: TableContext) -> list[int]:
     return snapshot_ids
 
 
-def expire(
+def expire_consumers(
     ctx: TableContext,
     *,
     older_than_ms: int | None = None,
@@ -69,7 +69,7 @@ def expire(
 
     Raises: `InvalidOption` for an invalid regular expression.
     """
-    wanted, spared = _pattern(including, "including"), _pattern(excluding, "excluding")
+    wanted, spared = _compile_pattern(including, "including"), _compile_pattern(excluding, "excluding")
     expired = []
     for entry in ctx.storage.list(ctx.paths.consumer_dir):
         name = entry.name.removeprefix("consumer-")
@@ -86,7 +86,7 @@ def expire(
     return DeletionResult(table=ctx.name, consumers=tuple(expired), dry_run=dry_run)
 
 
-def expire_old(
+def expire_old_consumers(
     ctx: TableContext, age_ms: int | None, *, including: str | None, excluding: str | None, dry_run: bool = False
 ) -> DeletionResult:
     """Delete the consumers older than `age_ms`; None: older than the option's age.
@@ -100,10 +100,10 @@ def expire_old(
         msg = f"{ctx.name} has no consumer.expiration-time: say expiration='7 d', or including='.*' for all"
         raise InvalidOption(msg, key="consumer.expiration-time")
     before = None if age is None else ctx.runtime.now_ms() - age
-    return expire(ctx, older_than_ms=before, including=including, excluding=excluding, dry_run=dry_run)
+    return expire_consumers(ctx, older_than_ms=before, including=including, excluding=excluding, dry_run=dry_run)
 
 
-def _pattern(text: str | None, key: str) -> re.Pattern[str] | None:
+def _compile_pattern(text: str | None, key: str) -> re.Pattern[str] | None:
     if text is not None and not isinstance(text, str):
         raise InvalidOption(
             f"{key}= takes a regular expression as a text, not {type(text).__name__}", key=key, value=str(text)

@@ -4,7 +4,7 @@
        1 ─── 2 ─── 3 ─── 4 ─── 5 ─── 6 ─── 7 ─── 8 ─── 9
        └───── expired ─────────────┘ └─ retain_min, consumers, time ─┘
 
-    read all roots ─▶ what only removed ones need ─▶ root files go ─▶ all roots again ─▶ files go      (`remove`)
+    read all roots ─▶ what only removed ones need ─▶ root files go ─▶ all roots again ─▶ files go      (`delete_roots`)
                       fails: nothing was deleted                      fails: they are orphans
 
 Where changelogs outlive snapshots (`changelog.num-retained.*`, `changelog.time-retained`), a snapshot leaves
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from lakekit.model.snapshot import Snapshot
 
 
-def remove(
+def delete_roots(
     ctx: TableContext,
     removed: Sequence[GcRoot],
     everything: Sequence[GcRoot],
@@ -67,7 +67,7 @@ def remove(
     if came:
         unreachable = _find_unreachable(ctx, removed, [*retained, *came], stays)
     (deletes or ctx.storage.delete)(unreachable.paths)
-    _clean(ctx, unreachable)
+    _remove_empty_directories(ctx, unreachable)
     return unreachable
 
 
@@ -95,7 +95,7 @@ def _find_unreachable(
         ) from missing
 
 
-def _clean(ctx: TableContext, unreachable: UnreachableFiles) -> None:
+def _remove_empty_directories(ctx: TableContext, unreachable: UnreachableFiles) -> None:
     """Remove empty directories, buckets, then partitions upwards, if `snapshot.clean-empty-directories`."""
     if not ctx.options.snapshot_clean_empty_directories:
         return
@@ -180,7 +180,7 @@ def override_limits(
 # ---- snapshots -----------------------------------------------------------------------------------
 
 
-def nothing_is_old(ctx: TableContext, retained: RetentionLimits, newest_id: int) -> bool:
+def is_nothing_expired(ctx: TableContext, retained: RetentionLimits, newest_id: int) -> bool:
     """Return True if no snapshot can expire, judged by the oldest one alone; False if unsure.
 
     This saves a commit to a table with thousands of young snapshots from listing them. The hint that names the oldest
@@ -190,7 +190,7 @@ def nothing_is_old(ctx: TableContext, retained: RetentionLimits, newest_id: int)
     if storage.is_remote:
         return False
     with suppress(LakekitError):
-        first = snapshot.decode(storage.read(layout.earliest_hint, 0, 32))
+        first = snapshot.decode_hint(storage.read(layout.earliest_hint, 0, 32))
         if first is None or storage.exists(layout.snapshot(first - 1)):
             return False
         count = newest_id - first + 1
@@ -218,18 +218,18 @@ def expire_snapshots(
     """
     reachability.check_removable(ctx)
     snapshot_ids = snapshots.ids(ctx)
-    low, end = _bounds(ctx, retained, snapshot_ids)
+    low, end = _age_range(ctx, retained, snapshot_ids)
     if (
         not snapshot_ids
         or end <= snapshot_ids[0]
-        or (low == snapshot_ids[0] and _is_young(snapshots.find(ctx, low), retained))
+        or (low == snapshot_ids[0] and _is_within_retention(snapshots.find(ctx, low), retained))
     ):
         if snapshot_ids and not dry_run and not ctx.storage.exists(ctx.paths.earliest_hint):
-            _say_earliest(ctx, snapshot_ids[0])
+            _write_earliest_hint(ctx, snapshot_ids[0])
         return DeletionResult(table=ctx.name, dry_run=dry_run)
     everything = reachability.read_all_roots(ctx)
     own = [root for root in everything if root.branch == ctx.paths.branch]
-    end = _first_young(
+    end = _first_within_retention(
         own,
         "snapshot",
         range(low, end),
@@ -243,15 +243,15 @@ def expire_snapshots(
 
     def drop() -> None:
         for root in stays:
-            reachability.write(ctx, root.path, root.snapshot.to_json())
+            reachability.write_root_file(ctx, root.path, root.snapshot.to_json())
         if stays:
             with suppress(LakekitError):
-                ctx.storage.put(ctx.paths.changelog_latest_hint, snapshot.encode(stays[-1].snapshot.id))
-        _keep_latest(ctx, end, snapshot_ids[-1])
+                ctx.storage.put(ctx.paths.changelog_latest_hint, snapshot.encode_hint(stays[-1].snapshot.id))
+        _repair_latest_hint(ctx, end, snapshot_ids[-1])
         ctx.storage.delete([root.path for root in expired])
-        _say_earliest(ctx, end)
+        _write_earliest_hint(ctx, end)
 
-    unreachable = remove(ctx, expired, everything, None if dry_run else drop, stays=stays, deletes=deletes)
+    unreachable = delete_roots(ctx, expired, everything, None if dry_run else drop, stays=stays, deletes=deletes)
     return make_deletion_result(
         ctx.name, unreachable, dry_run=dry_run, snapshot_ids=tuple(root.snapshot.id for root in expired)
     )
@@ -272,7 +272,7 @@ def _has_longer_changelogs(ctx: TableContext, retained: RetentionLimits) -> bool
     return longer or (fewest or 0) > retained.min_count or (most or 0) > retained.max_count
 
 
-def _bounds(ctx: TableContext, retained: RetentionLimits, snapshot_ids: Sequence[int]) -> tuple[int, int]:
+def _age_range(ctx: TableContext, retained: RetentionLimits, snapshot_ids: Sequence[int]) -> tuple[int, int]:
     """Return the first snapshot whose age counts, and the first that stays whatever its age."""
     if not snapshot_ids:
         return 0, 0
@@ -286,40 +286,41 @@ def _bounds(ctx: TableContext, retained: RetentionLimits, snapshot_ids: Sequence
     return low, end
 
 
-def _is_young(snapshot: Snapshot | None, retained: RetentionLimits) -> bool:
-    """Whether a snapshot stays for its age, and all after it."""
+def _is_within_retention(snapshot: Snapshot | None, retained: RetentionLimits) -> bool:
+    """Return whether a snapshot, and all after it, is young enough to stay."""
     return snapshot is not None and snapshot.time_millis >= retained.since_ms
 
 
-def _first_young(
+def _first_within_retention(
     own: Sequence[GcRoot],
     kind: Literal["snapshot", "changelog"],
     numbers: range,
     retained: RetentionLimits,
     otherwise: int,
 ) -> int:
-    """Return the first number whose snapshot or changelog stays for its age; `otherwise` where none does."""
+    """Return the first number whose snapshot or changelog is young enough to stay; `otherwise` if none is."""
     by_id = {root.snapshot.id: root.snapshot for root in own if root.kind == kind}
     return next(
-        (number for number in sorted(by_id) if number in numbers and _is_young(by_id[number], retained)), otherwise
+        (number for number in sorted(by_id) if number in numbers and _is_within_retention(by_id[number], retained)),
+        otherwise,
     )
 
 
-def _say_earliest(ctx: TableContext, number: int) -> None:
+def _write_earliest_hint(ctx: TableContext, number: int) -> None:
     with suppress(LakekitError):  # a hint is advice
-        ctx.storage.put(ctx.paths.earliest_hint, snapshot.encode(number))
+        ctx.storage.put(ctx.paths.earliest_hint, snapshot.encode_hint(number))
 
 
-def _keep_latest(ctx: TableContext, end: int, newest: int) -> None:
+def _repair_latest_hint(ctx: TableContext, end: int, newest: int) -> None:
     """Let the LATEST hint name the newest snapshot where it names one that expires.
 
     Engines that believe hints would take it for the newest once the snapshot after it is deleted too.
     """
     storage, path = ctx.storage, ctx.paths.latest_hint
     with suppress(LakekitError):
-        hinted = snapshot.decode(storage.read(path, 0, 32))
+        hinted = snapshot.decode_hint(storage.read(path, 0, 32))
         if hinted is not None and hinted < end:
-            storage.put(path, snapshot.encode(newest))
+            storage.put(path, snapshot.encode_hint(newest))
 
 
 def _changelog_root(ctx: TableContext, root: GcRoot) -> GcRoot:
@@ -347,10 +348,10 @@ def expire_changelogs(
     changelog_ids, newest = snapshots.changelog_ids(ctx), snapshots.latest_id(ctx)
     if not changelog_ids or newest is None:
         return DeletionResult(table=ctx.name, dry_run=dry_run)
-    numbers = range(changelog_ids[-1] + 1) if delete_all else _changelog_bounds(ctx, retained, changelog_ids, newest)
+    numbers = range(changelog_ids[-1] + 1) if delete_all else _changelog_age_range(ctx, retained, changelog_ids, newest)
     everything = reachability.read_all_roots(ctx)
     own = [root for root in everything if root.branch == ctx.paths.branch and root.kind == "changelog"]
-    end = numbers.stop if delete_all else _first_young(own, "changelog", numbers, retained, numbers.stop - 1)
+    end = numbers.stop if delete_all else _first_within_retention(own, "changelog", numbers, retained, numbers.stop - 1)
     expired = sorted((root for root in own if root.snapshot.id < end), key=lambda root: root.snapshot.id)
     if not expired:
         return DeletionResult(table=ctx.name, dry_run=dry_run)
@@ -361,15 +362,17 @@ def expire_changelogs(
             if len(expired) == len(own):
                 ctx.storage.delete([ctx.paths.changelog_latest_hint, ctx.paths.changelog_earliest_hint])
             else:
-                ctx.storage.put(ctx.paths.changelog_earliest_hint, snapshot.encode(end))
+                ctx.storage.put(ctx.paths.changelog_earliest_hint, snapshot.encode_hint(end))
 
-    unreachable = remove(ctx, expired, everything, None if dry_run else drop)
+    unreachable = delete_roots(ctx, expired, everything, None if dry_run else drop)
     return make_deletion_result(
         ctx.name, unreachable, dry_run=dry_run, snapshot_ids=tuple(root.snapshot.id for root in expired)
     )
 
 
-def _changelog_bounds(ctx: TableContext, retained: RetentionLimits, changelog_ids: Sequence[int], newest: int) -> range:
+def _changelog_age_range(
+    ctx: TableContext, retained: RetentionLimits, changelog_ids: Sequence[int], newest: int
+) -> range:
     """Return the range in which age decides which changelog is the first that stays.
 
     The last of the range stays whatever its age; the newest changelog always does.

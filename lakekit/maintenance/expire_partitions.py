@@ -28,7 +28,7 @@ from lakekit.maintenance.result import DeletionResult
 from lakekit.metadata import manifest_reader, snapshots, table_context
 from lakekit.model import partition as partitions
 from lakekit.model.manifest_entries import ADD
-from lakekit.model.partition import time_ms
+from lakekit.model.partition import partition_time_ms
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.read import user_expressions
 from lakekit.read.planner import partition_frame
@@ -47,7 +47,7 @@ STRATEGIES = ("values-time", "update-time")
 _NEXT_BYTES = 100
 
 
-def expire(
+def expire_partitions(
     ctx: TableContext,
     expiration_ms: int | None = None,
     *,
@@ -74,7 +74,7 @@ def expire(
     age = _check_arguments(ctx, age, how, {"timestamp_pattern": pattern, "timestamp_formatter": formatter})
     before = wall_clock_ms(ctx.runtime.now_ms()) - age
     update_times = _last_update_times(ctx)
-    texts = {row: _texts(ctx, row) for row in update_times}
+    texts = {row: _directory_texts(ctx, row) for row in update_times}
     if how == "values-time":
         time_format = (
             pattern or options.partition_timestamp_pattern,
@@ -83,20 +83,20 @@ def expire(
         over = [
             row
             for row in update_times
-            if (time := _time(ctx, row, texts[row], *time_format)) is not None and time < before
+            if (time := _partition_time_ms(ctx, row, texts[row], *time_format)) is not None and time < before
         ]
     else:
         over = [row for row, time in update_times.items() if time is not None and time < before]
     over.sort(key=lambda row: ",".join(texts[row]))
     over = over[: options.partition_expiration_max_num if most is None else parse_count(most, "max_expires")]
     if not dry_run:
-        _drop(ctx, over, by)
+        _drop_in_batches(ctx, over, by)
     return DeletionResult(
         table=ctx.name, partitions=tuple(partition_path(ctx, row).strip("/") for row in over), dry_run=dry_run
     )
 
 
-def _drop(ctx: TableContext, partitions: Sequence[bytes], by: Commit | None) -> None:
+def _drop_in_batches(ctx: TableContext, partitions: Sequence[bytes], by: Commit | None) -> None:
     """Drop partitions, at most `partition.expiration-batch-size` in one commit."""
     size = ctx.options.partition_expiration_batch_size or len(partitions) or 1
     for at in range(0, len(partitions), size):
@@ -129,7 +129,7 @@ def _check_arguments(ctx: TableContext, age: int | None, strategy: str, formats:
     return age
 
 
-def is_due(ctx: TableContext, *, ends: bool) -> bool:
+def is_check_due(ctx: TableContext, *, ends: bool) -> bool:
     """Return whether to look for expired partitions after a commit.
 
     That is once in `partition.expiration-check-interval`, the first time after a part of it. `ends`: the commit is that
@@ -171,24 +171,24 @@ def _last_update_times(ctx: TableContext) -> dict[bytes, int | None]:
     return dict(live.select("partition", "creation_time").iter_rows())  # scalar: one a partition
 
 
-def _texts(ctx: TableContext, row: bytes) -> tuple[str, ...]:
+def _directory_texts(ctx: TableContext, row: bytes) -> tuple[str, ...]:
     """Return the partition values as their directories spell them, but a blank text as it is.
 
     The directory name that replaces a blank text holds no time; a blank text sorts first and is dropped first.
     """
     types = [field.type for field in ctx.schema.partition_fields]
     values = partition_values(ctx, row)
-    spelt = partitions.text(values, types, default_name=ctx.options.partition_default_name)
+    spelt = partitions.partition_texts(values, types, default_name=ctx.options.partition_default_name)
     return tuple(value if isinstance(value, str) else text for value, text in zip(values, spelt, strict=True))
 
 
-def _time(
+def _partition_time_ms(
     ctx: TableContext, row: bytes, texts: Sequence[str], pattern: str | None, formatter: str | None
 ) -> int | None:
     values = partition_values(ctx, row)
     if any(value is None for value in (values if pattern is not None else values[:1])):
         return None
-    return time_ms(ctx.schema.partition_keys, texts, pattern=pattern, formatter=formatter)
+    return partition_time_ms(ctx.schema.partition_keys, texts, pattern=pattern, formatter=formatter)
 
 
 # ---- complete ------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def mark_done(ctx: TableContext, specs: Sequence[Mapping[str, Any]]) -> list[str
     """
     ways = _load_actions(ctx)
     listed = [specs] if isinstance(specs, Mapping) or not isinstance(specs, Iterable) else specs
-    return _mark_directories(ctx, ways, [_directory(ctx, spec) for spec in listed])
+    return _mark_directories(ctx, ways, [_partition_directory(ctx, spec) for spec in listed])
 
 
 def mark_written_done(ctx: TableContext, messages: Sequence[CommitMessage]) -> list[str]:
@@ -247,7 +247,7 @@ def _mark_directories(ctx: TableContext, ways: Sequence[Any], directories: list[
     return directories
 
 
-def _directory(ctx: TableContext, spec: Mapping[str, Any]) -> str:
+def _partition_directory(ctx: TableContext, spec: Mapping[str, Any]) -> str:
     if not isinstance(spec, Mapping):
         raise InvalidOption(
             f"{ascii(spec)[:100]} is no partition: one is a dict of column and value, such as {{'dt': '2024-03-31'}}",
@@ -261,10 +261,10 @@ def _directory(ctx: TableContext, spec: Mapping[str, Any]) -> str:
     types = [field.type for field in ctx.schema.partition_fields]
     options = ctx.options
     values = [from_spec[at] for at in range(len(keys))]
-    texts = partitions.text(
+    texts = partitions.partition_texts(
         values, types, default_name=options.partition_default_name, legacy=options.partition_legacy_name
     )
-    return partitions.path(keys, texts).strip("/")
+    return partitions.partition_path(keys, texts).strip("/")
 
 
 # ---- idle partitions ------------------------------------------------------------

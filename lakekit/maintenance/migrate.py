@@ -86,7 +86,7 @@ class _PlacedFile:
     file: DataFileMeta
 
 
-def migrate(
+def create_migrated_table(
     storage: Storage,
     files: Sequence[MigratedFile],
     schemas: Sequence[TableSchema],
@@ -102,13 +102,13 @@ def migrate(
     options of tables that lakekit does not write, `StorageFailed`; then there is no table, and every file is where it
     was.
     """
-    atomic_create.check_place(target)
+    atomic_create.check_location_free(target)
     ctx = load_context(target, schemas[-1])
     table_context.check_writable(ctx)
     names, rows = make_file_names(ctx), [source for source in files if source.row_count]
-    partitions = [_partition(ctx, source) for source in rows]
+    partitions = [_encode_partition(ctx, source) for source in rows]
     contexts = {schema.id: replace(load_context(target, schema), storage=storage) for schema in schemas}
-    plain = [_file(source, names.next_name(source.format_name), ctx.runtime.now_ms()) for source in rows]
+    plain = [_make_file_meta(source, names.next_name(source.format_name), ctx.runtime.now_ms()) for source in rows]
     described = parallel_map(
         lambda at: _with_statistics(contexts[rows[at].schema_id], rows[at], partitions[at], plain[at]),
         range(len(rows)),
@@ -123,7 +123,7 @@ def migrate(
             target,
             "migrate",
             lambda place: InitialState(
-                schemas, _snapshot(storage, load_context(place, schemas[-1]), placed, move=move)
+                schemas, _write_snapshot(storage, load_context(place, schemas[-1]), placed, move=move)
             ),
         )
     except CommitStateUnknown:
@@ -131,26 +131,28 @@ def migrate(
     except BaseException:
         with suppress(LakekitError):
             if not known_schemas.ids(target):
-                target.storage.delete(_paths(ctx, placed))
+                target.storage.delete(_target_paths(ctx, placed))
         raise
 
 
-def _paths(ctx: TableContext, placed: Sequence[_PlacedFile]) -> list[str]:
+def _target_paths(ctx: TableContext, placed: Sequence[_PlacedFile]) -> list[str]:
     return [
         paths.data_file_path(ctx, placed_file.partition, _UNAWARE_BUCKET, placed_file.file) for placed_file in placed
     ]
 
 
-def _partition(ctx: TableContext, source: MigratedFile) -> bytes:
+def _encode_partition(ctx: TableContext, source: MigratedFile) -> bytes:
     types = [field.type for field in ctx.schema.partition_fields]
     return binary_row.with_arity(binary_row.encode(source.values, types), len(types)) if types else EMPTY_ROW
 
 
-def _snapshot(storage: Storage, ctx: TableContext, placed: Sequence[_PlacedFile], *, move: bool) -> Snapshot | None:
+def _write_snapshot(
+    storage: Storage, ctx: TableContext, placed: Sequence[_PlacedFile], *, move: bool
+) -> Snapshot | None:
     """Copy the files, and return the snapshot that has them; None without files."""
     if not placed:
         return None
-    paths = _paths(ctx, placed)
+    paths = _target_paths(ctx, placed)
     is_remote = storage.is_remote or ctx.storage.is_remote
 
     def put(at: int) -> None:
@@ -166,7 +168,7 @@ def _snapshot(storage: Storage, ctx: TableContext, placed: Sequence[_PlacedFile]
     parallel_map(put, range(len(placed)), waiting=is_remote)
     return atomic_create.first_snapshot(
         ctx,
-        columns_of.of_rows(
+        columns_of.entries_of_rows(
             [(ADD, placed_file.partition, _UNAWARE_BUCKET, _NO_BUCKETS, placed_file.file) for placed_file in placed]
         ),
     )
@@ -175,7 +177,7 @@ def _snapshot(storage: Storage, ctx: TableContext, placed: Sequence[_PlacedFile]
 # ---- what is said of a file ----------------------------------------------------------------------
 
 
-def _file(source: MigratedFile, name: str, now_ms: int) -> DataFileMeta:
+def _make_file_meta(source: MigratedFile, name: str, now_ms: int) -> DataFileMeta:
     """Return the manifest entry of a file, without statistics."""
     return DataFileMeta(
         name=name,
@@ -202,7 +204,7 @@ def _with_statistics(ctx: TableContext, source: MigratedFile, partition: bytes, 
     stats |= {name: _stats_of_nulls(source) for name in ctx.schema.names if name not in source.names}
     stats |= {
         name: _stats_of_constant(column, ctx.schema.field(name), source)
-        for name, column in _constants(ctx, partition).items()
+        for name, column in _partition_series(ctx, partition).items()
     }
     modes = [
         STATS_NONE if field.name in keys and field.name not in source.names else mode
@@ -223,7 +225,7 @@ def _with_statistics(ctx: TableContext, source: MigratedFile, partition: bytes, 
     )
 
 
-def _constants(ctx: TableContext, partition: bytes) -> dict[str, pl.Series]:
+def _partition_series(ctx: TableContext, partition: bytes) -> dict[str, pl.Series]:
     """Return the values of a partition, a series of one row for each column."""
     fields = ctx.schema.partition_fields
     columns = binary_row.decode_columns(pa.array([partition], pa.binary()), [field.type for field in fields])
@@ -258,7 +260,7 @@ def _check_inside(ctx: TableContext, source: MigratedFile, partition: bytes, fil
         ),
     )
     frame = reader.scan_files(ctx.with_schema(own), [file], [source.path], own.fields_of(source.partition_types))
-    constants = _constants(ctx, partition)
+    constants = _partition_series(ctx, partition)
     differs = [
         col(name).cast(constants[name].dtype, strict=False).ne_missing(pl.lit(constants[name]).first()).any()
         for name in source.partition_types

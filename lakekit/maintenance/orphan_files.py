@@ -82,11 +82,11 @@ class _DirectoryListing:
     names: Sequence[str]
     file_stats: Mapping[str, Stat] | None
 
-    def only(self, wanted: Callable[[str], bool]) -> _DirectoryListing:
+    def filter(self, wanted: Callable[[str], bool]) -> _DirectoryListing:
         return replace(self, names=[name for name in self.names if wanted(name)])
 
 
-def remove(
+def remove_orphans(
     ctx: TableContext,
     *,
     older_than: str | datetime | timedelta | None,
@@ -104,7 +104,7 @@ def remove(
     """
     reachability.check_removable(ctx)
     outside = _external_roots(ctx, external=external)
-    limit_ms = _limit_ms(older_than, ctx.runtime.now_ms() if dry_run else _storage_time_ms(ctx))
+    limit_ms = _age_limit_ms(older_than, ctx.runtime.now_ms() if dry_run else _storage_time_ms(ctx))
     unfinished = _unfinished_branches(ctx, limit_ms)
     listed, directories = _list_candidates(ctx, outside, lists)
     needed = _collect_referenced_names(ctx)
@@ -115,7 +115,7 @@ def remove(
             ctx,
             listing
             if listing.kind == "temporary"
-            else listing.only(lambda name: name not in needed and not name.endswith(_BLOB_SUFFIXES)),
+            else listing.filter(lambda name: name not in needed and not name.endswith(_BLOB_SUFFIXES)),
         )
         if file.modified_ms < limit_ms
     ]
@@ -127,7 +127,7 @@ def remove(
     orphans += [("branch", file) for files in unfinished.values() for file in files if file.path not in temporary]
     if not dry_run:
         for branch in unfinished:
-            branches.drop(ctx, branch)
+            branches.delete_branch_files(ctx, branch)
         old = [directory.path for directory in directories if directory.modified_ms < limit_ms]
         ctx.storage.remove_directories(sorted(old, key=lambda path: (-path.count("/"), path)))
     return _orphans_frame(orphans)
@@ -139,7 +139,7 @@ def _unfinished_branches(ctx: TableContext, limit_ms: int) -> dict[str, list[Sta
     Raises: `Corrupt` for another branch without schema.
     """
     unfinished = {}
-    for branch in reachability.branches(ctx):
+    for branch in reachability.list_branch_names(ctx):
         if schemas.ids(reachability.on_branch(ctx, branch)):
             continue
         files = branches.find_unfinished(ctx, branch, limit_ms)
@@ -200,7 +200,7 @@ def _check_suspicious(ctx: TableContext, count: int, total: int, needed: set[str
 
 
 def _check_history(ctx: TableContext) -> None:
-    for branch in reachability.branches(ctx):
+    for branch in reachability.list_branch_names(ctx):
         findings = Findings()
         metadata.check_history(reachability.on_branch(ctx, branch), findings)
         for finding in findings.problems:
@@ -213,8 +213,11 @@ def _check_history(ctx: TableContext) -> None:
 # ---- how old -------------------------------------------------------------------------------------
 
 
-def _limit_ms(older_than: str | datetime | timedelta | None, now_ms: int) -> int:
-    """Files made before go. Raises `InvalidOption` for a time that is not past."""
+def _age_limit_ms(older_than: str | datetime | timedelta | None, now_ms: int) -> int:
+    """Return the time before which a file must have been made to be removed, in milliseconds since 1970.
+
+    Raises: `InvalidOption` for a time that is not past.
+    """
     limit_ms = before_ms(older_than, "older_than", now_ms)
     if limit_ms is None:
         return now_ms - AGE_MS
@@ -247,14 +250,14 @@ def _list_candidates(
     """Return every file that could be an orphan, and the directories of buckets and partitions."""
     layout = ctx.paths
     listings = [
-        _files(ctx, kind, directory)
+        _list_directory_files(ctx, kind, directory)
         for kind, directory in (
             ("manifest", layout.manifest_dir),
             ("index", layout.index_dir),
             ("statistics", layout.statistics_dir),
         )
     ]
-    for branch in reachability.branches(ctx):
+    for branch in reachability.list_branch_names(ctx):
         branch_layout = reachability.on_branch(ctx, branch).paths
         listings += [
             _list_temporary_files(ctx, branch_layout.snapshot_dir, "snapshot-"),
@@ -272,11 +275,11 @@ def _list_candidates(
         _list_unfinished_writes(ctx, layout.root, _CLOCK, ""),
         _list_unfinished_writes(ctx, layout.root, f".{_CLOCK}"),
     ]
-    files, directories = _data(ctx, outside, lists)
+    files, directories = _list_data_directories(ctx, outside, lists)
     return [*listings, *files], directories
 
 
-def _files(ctx: TableContext, kind: str, directory: str) -> _DirectoryListing:
+def _list_directory_files(ctx: TableContext, kind: str, directory: str) -> _DirectoryListing:
     """Return the files of a directory.
 
     On a local disk only names are read: ages matter only for files that no root names.
@@ -295,15 +298,17 @@ def _directory_listing(kind: str, directory: str, listed: Sequence[Stat]) -> _Di
 
 
 def _list_temporary_files(ctx: TableContext, directory: str, prefix: str) -> _DirectoryListing:
-    """Files among snapshots that are neither one nor a hint."""
-    return _files(ctx, "temporary", directory).only(
+    """Return the files among snapshots that are neither a snapshot nor a hint."""
+    return _list_directory_files(ctx, "temporary", directory).filter(
         lambda name: name not in _HINTS and not name.removeprefix(prefix).isdecimal()
     )
 
 
 def _list_unfinished_writes(ctx: TableContext, directory: str, prefix: str, suffix: str = ".tmp") -> _DirectoryListing:
-    """Files that a process was writing when it died, where others keep files of their own."""
-    return _files(ctx, "temporary", directory).only(lambda name: name.startswith(prefix) and name.endswith(suffix))
+    """Return the files that a process was writing when it died, in directories that others use too."""
+    return _list_directory_files(ctx, "temporary", directory).filter(
+        lambda name: name.startswith(prefix) and name.endswith(suffix)
+    )
 
 
 def _external_roots(ctx: TableContext, *, external: bool) -> list[str]:
@@ -338,14 +343,16 @@ def _external_roots(ctx: TableContext, *, external: bool) -> list[str]:
 
 
 def _has_schema(ctx: TableContext, directory: str) -> bool:
-    layouts = (TablePaths(root=directory), TablePaths(root=directory, hidden=True))
+    layouts = (TablePaths(root=directory), TablePaths(root=directory, is_hidden=True))
     storage = confine(ctx.storage, directory)
     return any(
         storage.stat(layout.schema(0)) is not None or storage.stat(layout.schema_dir) is not None for layout in layouts
     )
 
 
-def _data(ctx: TableContext, outside: Sequence[str], lists: Lists | None) -> tuple[list[_DirectoryListing], list[Stat]]:
+def _list_data_directories(
+    ctx: TableContext, outside: Sequence[str], lists: Lists | None
+) -> tuple[list[_DirectoryListing], list[Stat]]:
     """Return the files of all bucket directories, and the directories of partitions and buckets.
 
     Bucket directories lie at the depth of the table's partitions.
@@ -369,7 +376,7 @@ def _data(ctx: TableContext, outside: Sequence[str], lists: Lists | None) -> tup
     ]
     paths = [bucket.path for bucket in buckets]
     if lists is None:
-        return side_by_side(partial(_files, ctx, "data"), paths), [*seen, *buckets]
+        return side_by_side(partial(_list_directory_files, ctx, "data"), paths), [*seen, *buckets]
     return [_directory_listing("data", path, listing) for path, listing in zip(paths, lists(paths), strict=True)], [
         *seen,
         *buckets,
@@ -392,7 +399,7 @@ def _collect_referenced_names(ctx: TableContext) -> set[str]:
         if roots_read and not fresh:
             return names
         try:
-            names |= _names(ctx, fresh, reachability.oldest_snapshot_paths(now))
+            names |= _referenced_names(ctx, fresh, reachability.oldest_snapshot_paths(now))
         except FileMissing as missing:
             if any(ctx.storage.stat(root.path) is None for root in fresh):
                 continue  # expired while it was read: it is looked at again which roots there are
@@ -410,7 +417,7 @@ def _collect_referenced_names(ctx: TableContext) -> set[str]:
     )
 
 
-def _names(ctx: TableContext, gc_roots: Sequence[GcRoot], oldest: Collection[str]) -> set[str]:
+def _referenced_names(ctx: TableContext, gc_roots: Sequence[GcRoot], oldest: Collection[str]) -> set[str]:
     """Return the names of all files that some roots need.
 
     These are lists, manifests, data files with their extra files, index manifests, index files and statistics.

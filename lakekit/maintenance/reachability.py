@@ -38,7 +38,7 @@ from lakekit.metadata import manifest_reader, metadata_io, schemas, table_contex
 from lakekit.model import manifest_entries as columns_of
 from lakekit.model.manifest_entries import ADD, DELETE, ManifestEntries
 from lakekit.model.snapshot import Snapshot, Tag
-from lakekit.model.table_paths import MAIN
+from lakekit.model.table_paths import MAIN_BRANCH
 from lakekit.parallel import map_io
 from lakekit.storage.protocol import FileMissing
 
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     Which = Literal["base", "delta", "changelog"]
 
 
-PREFIX = "branch-"
+BRANCH_PREFIX = "branch-"
 _TAG = "tag-"
 ATTEMPTS = 3
 
@@ -71,15 +71,15 @@ class GcRoot:
     snapshot: Snapshot
 
 
-def branches(ctx: TableContext) -> list[str]:
+def list_branch_names(ctx: TableContext) -> list[str]:
     """Return the names of all branches, main first, also those that are incomplete."""
     listed = ctx.storage.list(ctx.paths.branches_dir)
     return [
-        MAIN,
+        MAIN_BRANCH,
         *(
-            entry.name.removeprefix(PREFIX)
+            entry.name.removeprefix(BRANCH_PREFIX)
             for entry in listed
-            if entry.is_dir and entry.name.startswith(PREFIX) and entry.name != PREFIX
+            if entry.is_dir and entry.name.startswith(BRANCH_PREFIX) and entry.name != BRANCH_PREFIX
         ),
     ]
 
@@ -90,7 +90,7 @@ def check_removable(ctx: TableContext) -> None:
     The error names the feature: lakekit may not know all files then.
     """
     table_context.check_removable(ctx)
-    for branch in branches(ctx):
+    for branch in list_branch_names(ctx):
         branch_ctx = on_branch(ctx, branch)
         if branch != ctx.paths.branch and schemas.ids(branch_ctx):
             table_context.check_removable(replace(branch_ctx, schema=schemas.latest(branch_ctx)))
@@ -103,7 +103,7 @@ def read_all_roots(ctx: TableContext) -> list[GcRoot]:
     """
     for attempt in range(ATTEMPTS):
         try:
-            return [root for branch in branches(ctx) for root in read_branch_roots(on_branch(ctx, branch))]
+            return [root for branch in list_branch_names(ctx) for root in read_branch_roots(on_branch(ctx, branch))]
         except Conflict:
             if attempt == ATTEMPTS - 1:
                 raise
@@ -142,7 +142,7 @@ def list_roots(ctx: TableContext) -> list[tuple[Kind, str, Stat]]:
 
 def _read_root(ctx: TableContext, kind: Kind, name: str, seen: Stat) -> GcRoot:
     try:
-        return read(ctx, kind, name, seen)
+        return read_listed_root(ctx, kind, name, seen)
     except Corrupt as damaged:
         raise unreadable_root(
             damaged,
@@ -158,7 +158,7 @@ def _read_root(ctx: TableContext, kind: Kind, name: str, seen: Stat) -> GcRoot:
         raise Conflict(msg) from None
 
 
-def read(ctx: TableContext, kind: Kind, name: str, seen: Stat) -> GcRoot:
+def read_listed_root(ctx: TableContext, kind: Kind, name: str, seen: Stat) -> GcRoot:
     """Return the root of one of the files that `list_roots` gives.
 
     Raises: `Corrupt`, `Unsupported`, and `FileMissing` where it vanished since.
@@ -192,7 +192,7 @@ def oldest_snapshot_paths(gc_roots: Iterable[GcRoot]) -> set[str]:
     return {root.path for root in oldest.values()}
 
 
-def write(ctx: TableContext, path: str, data: bytes) -> None:
+def write_root_file(ctx: TableContext, path: str, data: bytes) -> None:
     """Write the file of a root, replacing an existing one, safe from power loss.
 
     What it replaces may be deleted next.
@@ -204,7 +204,7 @@ def write(ctx: TableContext, path: str, data: bytes) -> None:
 # ---- reachability ------------------------------------------------------------
 
 
-_FLUSH = 0
+_FLUSH_SOURCE = 0
 _BATCH_ENTRIES = 200_000
 """So many entries are decoded before those that do not matter are dropped."""
 _COLUMNS = ("partition", "bucket", "file_name", "file_size", "extra_files", "external_path")
@@ -242,15 +242,15 @@ def reachable_only_from(ctx: TableContext, removed: Sequence[GcRoot], retained: 
     if not removed:
         return UnreachableFiles()
     _read_lists(ctx, [*removed, *retained])
-    lists, files = _lists(ctx, removed, missing_ok=True), _FileEntries(ctx)
-    for path in _lists(ctx, retained, missing_ok=False, oldest=oldest_snapshot_paths([*removed, *retained])):
+    lists, files = _manifest_paths(ctx, removed, missing_ok=True), _FileEntries(ctx)
+    for path in _manifest_paths(ctx, retained, missing_ok=False, oldest=oldest_snapshot_paths([*removed, *retained])):
         lists.pop(path, None)
-    data = {**_data(ctx, removed, retained, files), **_changelogs(ctx, removed, retained)}
-    index, index_manifests = _index(ctx, removed, retained)
+    data = {**_unneeded_data_files(ctx, removed, retained, files), **_unneeded_changelog_files(ctx, removed, retained)}
+    index, index_manifests = _unneeded_index_files(ctx, removed, retained)
     return UnreachableFiles(
         data=_measure_files(ctx, data),
         index=_measure_files(ctx, index),
-        metadata=_measure_files(ctx, {**lists, **index_manifests, **_statistics(ctx, removed, retained)}),
+        metadata=_measure_files(ctx, {**lists, **index_manifests, **_unneeded_statistics(ctx, removed, retained)}),
     )
 
 
@@ -273,7 +273,7 @@ def _snapshots_by_id(gc_roots: Iterable[GcRoot]) -> dict[tuple[str, int], GcRoot
     return {(root.branch, root.snapshot.id): root for root in gc_roots if root.kind == "snapshot"}
 
 
-def _starts(ctx: TableContext, retained: Sequence[GcRoot]) -> tuple[list[GcRoot], list[GcRoot]]:
+def _roots_to_examine(ctx: TableContext, retained: Sequence[GcRoot]) -> tuple[list[GcRoot], list[GcRoot]]:
     """Return the roots to examine in full, and the snapshots of which only the added files count.
 
     The latter are built on another retained snapshot. A snapshot that merged manifests is examined in full too: its
@@ -312,8 +312,8 @@ class _FileEntries:
         self._names = pa.array([], pa.string())
         self._partitions: list[manifest_writer.Values] = []
 
-    def about(self, wanted: ManifestEntries) -> None:
-        """From now on only entries of these files count."""
+    def restrict_to(self, wanted: ManifestEntries) -> None:
+        """Read only entries of these files from now on."""
         self._names = pa.concat_arrays([wanted.column("file_name"), wanted.column("extra_files").flatten()]).unique()
         fields = self.ctx.schema.partition_fields
         self._partitions = (
@@ -322,27 +322,27 @@ class _FileEntries:
             else []
         )
 
-    def of(self, listed: Iterable[ManifestFileMeta]) -> ManifestEntries:
+    def read_entries(self, listed: Iterable[ManifestFileMeta]) -> ManifestEntries:
         """Return the entries of some manifests, in their order."""
-        files = self._concerned(listed)
+        files = self._manifests_to_read(listed)
         for batch in _batch_manifests([file for file in files if file.name not in self._entries]):
             parts = manifest_reader.read_entries_by_manifest(self.ctx, batch)
             self._entries |= {
-                file.name: part.filter(self._concerns(part)) for file, part in zip(batch, parts, strict=True)
+                file.name: part.filter(self._mask_wanted(part)) for file, part in zip(batch, parts, strict=True)
             }
-        return columns_of.concat([columns_of.empty(), *(self._entries[file.name] for file in files)])
+        return columns_of.concat_entries([columns_of.empty_entries(), *(self._entries[file.name] for file in files)])
 
-    def once(self, listed: Iterable[ManifestFileMeta]) -> Iterator[ManifestEntries]:
+    def iter_entries(self, listed: Iterable[ManifestFileMeta]) -> Iterator[ManifestEntries]:
         """Yield the entries of manifests whose order does not matter, in batches."""
-        for batch in _batch_manifests(self._concerned(listed)):
+        for batch in _batch_manifests(self._manifests_to_read(listed)):
             part = manifest_reader.read_entries(self.ctx, batch)
-            yield part.filter(self._concerns(part))
+            yield part.filter(self._mask_wanted(part))
 
-    def _concerned(self, listed: Iterable[ManifestFileMeta]) -> list[ManifestFileMeta]:
+    def _manifests_to_read(self, listed: Iterable[ManifestFileMeta]) -> list[ManifestFileMeta]:
         return manifest_writer.filter_manifests(listed, self._partitions, self.ctx.schema.partition_fields)
 
-    def _concerns(self, part: ManifestEntries) -> NDArray[np.bool_]:
-        """Which entries are of one of the files, or name one as lying beside theirs."""
+    def _mask_wanted(self, part: ManifestEntries) -> NDArray[np.bool_]:
+        """Return which entries are of one of the files, or have one as their extra file."""
         mask: NDArray[np.bool_] = np.array(pc.is_in(part.column("file_name"), value_set=self._names))
         beside = part.column("extra_files")
         if len(beside.flatten()):
@@ -353,7 +353,7 @@ class _FileEntries:
 
 
 def _batch_manifests(listed: Iterable[ManifestFileMeta]) -> Iterator[list[ManifestFileMeta]]:
-    """Manifests, each once, as many together as have a bounded number of entries."""
+    """Yield distinct manifests in batches with a bounded number of entries."""
     some: list[ManifestFileMeta] = []
     count = 0
     for file in {file.name: file for file in listed}.values():
@@ -366,7 +366,7 @@ def _batch_manifests(listed: Iterable[ManifestFileMeta]) -> Iterator[list[Manife
         yield some
 
 
-def _read(ctx: TableContext, listed: Iterable[ManifestFileMeta]) -> Iterator[ManifestEntries]:
+def _read_entry_batches(ctx: TableContext, listed: Iterable[ManifestFileMeta]) -> Iterator[ManifestEntries]:
     """Yield the entries of manifests of removed roots, in batches; deleted manifests are skipped."""
     for batch in _batch_manifests(listed):
         try:
@@ -377,7 +377,7 @@ def _read(ctx: TableContext, listed: Iterable[ManifestFileMeta]) -> Iterator[Man
                     yield manifest_reader.read_entries(ctx, [file])
 
 
-def _data(
+def _unneeded_data_files(
     ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoot], files: _FileEntries
 ) -> dict[str, int | None]:
     """Return data files and their extra files that a removed root, or one before it, needed last."""
@@ -394,7 +394,7 @@ def _data(
         for beside in extra:
             at = ctx.paths.extra_file(path, beside)
             sizes[at], names[at] = None, beside
-    files.about(leaving)
+    files.restrict_to(leaving)
     needed = _needed_names(ctx, retained, files)
     return {path: size for path, size in sizes.items() if names[path] not in needed}
 
@@ -412,7 +412,7 @@ def _possibly_unneeded_entries(
     }
     deltas: list[ManifestFileMeta] = []
     merged: list[ManifestFileMeta] = []  # where the files of a flush are a changelog that stays
-    parts: list[ManifestEntries] = [columns_of.empty()]
+    parts: list[ManifestEntries] = [columns_of.empty_entries()]
     for root in removed:
         following = after.get((root.branch, root.snapshot.id + 1))
         same = after.get((root.branch, root.snapshot.id))
@@ -424,25 +424,29 @@ def _possibly_unneeded_entries(
                 parts.append(manifest_reader.read_live_entries(ctx, root.snapshot))
             elif root.kind == "changelog" and is_changelog(ctx, root):
                 deltas += manifest_reader.manifest_files(ctx, root.snapshot, "delta")
-    parts += [part.filter(part.numbers("kind") == DELETE) for part in _read(ctx, deltas)]
-    parts += [part.filter((part.numbers("kind") == DELETE) & ~_flush_mask(part)) for part in _read(ctx, merged)]
-    return columns_of.concat([part.select(_COLUMNS) for part in parts])
+    parts += [part.filter(part.integers("kind") == DELETE) for part in _read_entry_batches(ctx, deltas)]
+    parts += [
+        part.filter((part.integers("kind") == DELETE) & ~_flush_mask(part)) for part in _read_entry_batches(ctx, merged)
+    ]
+    return columns_of.concat_entries([part.select(_COLUMNS) for part in parts])
 
 
 def _needed_names(ctx: TableContext, retained: Sequence[GcRoot], files: _FileEntries) -> set[str]:
     """Return the names of those files that a retained root needs, and of their extra files."""
-    starts, steps = _starts(ctx, retained)
+    starts, steps = _roots_to_examine(ctx, retained)
     listings = [manifest_reader.manifest_files(ctx, root.snapshot) for root in starts]
-    files.of([file for listed in listings for file in listed])  # all at once, which is faster
-    parts = [columns_of.live_entries([files.of(listed)]) for listed in listings]
-    since = files.once([file for root in steps for file in manifest_reader.manifest_files(ctx, root.snapshot, "delta")])
-    parts += [part.filter(part.numbers("kind") == ADD) for part in since]
+    files.read_entries([file for listed in listings for file in listed])  # all at once, which is faster
+    parts = [columns_of.live_entries([files.read_entries(listed)]) for listed in listings]
+    since = files.iter_entries(
+        [file for root in steps for file in manifest_reader.manifest_files(ctx, root.snapshot, "delta")]
+    )
+    parts += [part.filter(part.integers("kind") == ADD) for part in since]
     for root in retained:
         if root.kind == "changelog" and is_changelog(ctx, root):
             with suppress(FileMissing):  # of the time when another producer was set, only the changelog list stayed
-                part = files.of(manifest_reader.manifest_files(ctx, root.snapshot, "delta"))
+                part = files.read_entries(manifest_reader.manifest_files(ctx, root.snapshot, "delta"))
                 parts.append(part.filter(_flush_mask(part)))
-    entries = columns_of.concat([columns_of.empty(), *parts])
+    entries = columns_of.concat_entries([columns_of.empty_entries(), *parts])
     return {
         *entries.column("file_name").to_pylist(),
         *entries.column("extra_files").flatten().to_pylist(),
@@ -451,20 +455,22 @@ def _needed_names(ctx: TableContext, retained: Sequence[GcRoot], files: _FileEnt
 
 def _flush_mask(part: ManifestEntries) -> NDArray[np.bool_]:
     """Return which files a flush made, or have no known source."""
-    is_flush = pc.fill_null(pc.equal(part.column("file_source"), _FLUSH), fill_value=True)
+    is_flush = pc.fill_null(pc.equal(part.column("file_source"), _FLUSH_SOURCE), fill_value=True)
     mask: NDArray[np.bool_] = is_flush.to_numpy(zero_copy_only=False)
     return mask
 
 
 def is_changelog(ctx: TableContext, root: GcRoot) -> bool:
-    """Whether the delta of a long-lived changelog is all that there is of it."""
+    """Return whether only the delta of a long-lived changelog is left."""
     return root.snapshot.changelog_manifest_list is None and ctx.options.changelog_producer == "none"
 
 
 # ---- changelog files -----------------------------------------------------------------------------
 
 
-def _changelogs(ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoot]) -> dict[str, int | None]:
+def _unneeded_changelog_files(
+    ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoot]
+) -> dict[str, int | None]:
     """Return the files of changelogs that no retained root reads; each is in one list only."""
     retained_lists = {root.snapshot.changelog_manifest_list for root in retained if root.kind != "tag"}
     sizes: dict[str, int | None] = {}
@@ -473,8 +479,8 @@ def _changelogs(ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence
         if root.kind != "tag" and root.snapshot.changelog_manifest_list not in retained_lists:
             with suppress(FileMissing):
                 listed += manifest_reader.manifest_files(ctx, root.snapshot, "changelog")
-    for part in _read(ctx, listed):
-        added = part.filter(part.numbers("kind") == ADD)
+    for part in _read_entry_batches(ctx, listed):
+        added = part.filter(part.integers("kind") == ADD)
         columns = (added.column(name).to_pylist() for name in ("file_size", "extra_files"))  # scalar: one a file
         for path, size, extra in zip(paths.data_file_paths(ctx, added), *columns, strict=True):
             sizes[path] = size
@@ -510,7 +516,7 @@ def _kept_lists(ctx: TableContext, root: GcRoot) -> list[tuple[Which, str, int |
     return lists
 
 
-def _lists(
+def _manifest_paths(
     ctx: TableContext, gc_roots: Sequence[GcRoot], *, missing_ok: bool, oldest: Collection[str] = ()
 ) -> dict[str, int | None]:
     """Return the manifest lists and manifests that roots need, by path.
@@ -531,7 +537,7 @@ def _lists(
     return {ctx.paths.manifest(name): size_bytes for name, size_bytes in sizes.items()}
 
 
-def _index(
+def _unneeded_index_files(
     ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoot]
 ) -> tuple[dict[str, int | None], dict[str, int | None]]:
     """Return the index files, and the index manifests, that only removed roots need."""
@@ -562,7 +568,9 @@ def _by_index_manifest(gc_roots: Iterable[GcRoot]) -> dict[str, GcRoot]:
     }
 
 
-def _statistics(ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoot]) -> dict[str, int | None]:
+def _unneeded_statistics(
+    ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoot]
+) -> dict[str, int | None]:
     retained_names = {root.snapshot.statistics for root in retained if root.kind != "changelog"}
     named = {root.snapshot.statistics for root in removed if root.kind != "changelog"} - retained_names - {None}
     return {ctx.paths.statistics(name): None for name in named if name is not None}

@@ -48,7 +48,7 @@ from lakekit.model.commit_message import CommitMessage
 from lakekit.model.data_file import APPEND_SOURCE
 from lakekit.model.table_paths import UNAWARE_BUCKET
 from lakekit.options.features import check_readable
-from lakekit.progress import work
+from lakekit.progress import begin_work
 from lakekit.read import lazy_frames, planner, polars_pushdown, table_scan, user_expressions
 from lakekit.read.planner import partition_frame
 from lakekit.read.polars_pushdown import ScanFilter
@@ -123,11 +123,11 @@ def has_files_with_bucket_count(ctx: TableContext, buckets: int) -> bool:
     """
     latest = snapshots.latest(ctx)
     return latest is not None and bool(
-        (manifest_reader.read_live_entries(ctx, latest).numbers("total_buckets") == buckets).any()
+        (manifest_reader.read_live_entries(ctx, latest).integers("total_buckets") == buckets).any()
     )
 
 
-def rescale(ctx: TableContext, where: pl.Expr | str | None = None) -> Commit:
+def rescale_buckets(ctx: TableContext, where: pl.Expr | str | None = None) -> Commit:
     """Rewrite the rows of the partitions that `where` selects into the number of buckets that the option gives.
 
     Raises: `Conflict` if another commit changed the partitions meanwhile: then nothing changed.
@@ -154,7 +154,7 @@ def rescale(ctx: TableContext, where: pl.Expr | str | None = None) -> Commit:
 
 NO_BUCKETS = -1
 """The value of `bucket` for tables whose buckets no option counts: append tables, dynamic buckets."""
-_ONE_RUN = {
+_SINGLE_RUN_OPTIONS = {
     "write-only": "true",
     "write-buffer-spillable": "true",
     "write-buffer-spill.max-disk-size": None,
@@ -215,7 +215,7 @@ def sort_append_table(
         (partition, snapshot_buckets.restore_bucket(partition, UNAWARE_BUCKET)) for partition in sorted(partitions)
     ]
     try:
-        with work(ctx.runtime, "sorting", "files", sum(len(bucket.files) for _, bucket in buckets)) as under_way:
+        with begin_work(ctx.runtime, "sorting", "files", sum(len(bucket.files) for _, bucket in buckets)) as under_way:
             for partition, bucket in buckets:
                 messages.append(_sort_bucket(ctx, partition, bucket, order))
                 under_way.advance(len(bucket.files))
@@ -290,7 +290,7 @@ def sort_key_table(ctx: TableContext, order: SortOrder, where: pl.Expr | str | N
     Raises: `Conflict` if another commit changed the partitions meanwhile: then nothing changed.
     """
     job = plan_key_table_sort(ctx, order, where)
-    with work(ctx.runtime, "sorting", "partitions", len(job.partitions)) as under_way:
+    with begin_work(ctx.runtime, "sorting", "partitions", len(job.partitions)) as under_way:
         messages = write_sorted_partitions(job, job.partitions, under_way.advance)
     return job.commit(messages)
 
@@ -301,7 +301,7 @@ def plan_key_table_sort(ctx: TableContext, order: SortOrder, where: pl.Expr | st
     Raises: `InvalidOption` for `where`.
     """
     latest = snapshots.latest(ctx)
-    ctx = with_strict_reads(ctx.with_options({**_ONE_RUN, STRICT_MODE: str(latest.id if latest else 0)}))
+    ctx = with_strict_reads(ctx.with_options({**_SINGLE_RUN_OPTIONS, STRICT_MODE: str(latest.id if latest else 0)}))
     wanted = expire_partitions.matching_partitions(
         ctx, (partition for partition, _ in SnapshotBuckets.at_snapshot(ctx, latest).bucket_ids()), where
     )

@@ -35,7 +35,7 @@ from lakekit.model.data_file import INDEX_SUFFIX
 from lakekit.model.manifest_entries import DELETE, live_entries
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.model.table_paths import POSTPONE_BUCKET
-from lakekit.progress import work
+from lakekit.progress import begin_work
 from lakekit.storage.protocol import FileMissing
 
 if TYPE_CHECKING:
@@ -71,24 +71,24 @@ class FileBatch:
     earlier_entries: frozenset[Identity] = frozenset()
 
 
-def rewrite(ctx: TableContext, where: pl.Expr | str | None, *, rebuild: bool = False) -> Commit:
+def rewrite_indexes(ctx: TableContext, where: pl.Expr | str | None, *, rebuild: bool = False) -> Commit:
     """Build and drop indexes of the newest snapshot's files, and commit; no snapshot if nothing changes.
 
     `where` chooses partitions. `rebuild`: existing indexes are built again too.
     """
     batches, messages = plan_batches(ctx, where), []
     try:
-        with work(ctx.runtime, "indexing", "files", sum(len(batch.files) for batch in batches)) as under_way:
+        with begin_work(ctx.runtime, "indexing", "files", sum(len(batch.files) for batch in batches)) as under_way:
             for batch in batches:
                 messages += rewrite_batch(ctx, batch, under_way.advance, rebuild=rebuild)
     except BaseException:
-        discard(ctx, messages)
+        delete_index_files(ctx, messages)
         raise
-    return commit(ctx, messages)
+    return commit_indexes(ctx, messages)
 
 
 def preview_rewrite(ctx: TableContext, where: pl.Expr | str | None, *, rebuild: bool = False) -> pl.DataFrame:
-    """Return what `rewrite` would do: a row for each file that changes.
+    """Return what `rewrite_indexes` would do: a row for each file that changes.
 
     The columns are `path`, `row_count`, and the indexes `made` and `dropped`. Only heads of index files are read.
     """
@@ -96,7 +96,7 @@ def preview_rewrite(ctx: TableContext, where: pl.Expr | str | None, *, rebuild: 
     for batch in plan_batches(ctx, where):
         for file in batch.files:
             path = data_file_path(ctx, batch.partition, batch.bucket, file)
-            old, should = _contents(ctx, file, path), _wanted_indexes(ctx, file)
+            old, should = _read_contents(ctx, file, path), _wanted_indexes(ctx, file)
             has = _index_keys(old)
             made, dropped = should.keys() - (() if rebuild else has), has - should.keys()
             if made or dropped or old is None:
@@ -126,14 +126,14 @@ def plan_batches(ctx: TableContext, where: pl.Expr | str | None, count: int = 1)
     if latest is None:
         return []
     every = manifest_reader.read_entries(ctx, manifest_reader.manifest_files(ctx, latest))
-    live, before = live_entries([every]), _identities(every.filter(every.numbers("kind") == DELETE))
+    live, before = live_entries([every]), _identities(every.filter(every.integers("kind") == DELETE))
     wanted = expire_partitions.matching_partitions(ctx, live.column("partition").to_pylist(), where)
     mask = pc.is_in(live.column("partition"), value_set=pa.array(sorted(wanted), pa.binary())).to_numpy(
         zero_copy_only=False
     )
-    live = live.filter(mask & (live.numbers("bucket") != POSTPONE_BUCKET))
+    live = live.filter(mask & (live.integers("bucket") != POSTPONE_BUCKET))
     most_bytes = max(
-        ctx.options.source_split_open_file_cost_bytes, -(-int(live.numbers("file_size").sum()) // max(1, count))
+        ctx.options.source_split_open_file_cost_bytes, -(-int(live.integers("file_size").sum()) // max(1, count))
     )
     batches: dict[tuple[bytes, int, int, int], list[DataFileMeta]] = {}
     filled: dict[tuple[bytes, int, int], int] = {}
@@ -164,7 +164,8 @@ def rewrite_batch(
 ) -> list[CommitMessage]:
     """Return a message for the files of a batch that change; none if no file does.
 
-    Calls `on_file` after each file. `rebuild`: as in `rewrite`. Raises what reading and writing raise: then no new file
+    Calls `on_file` after each file. `rebuild`: as in `rewrite_indexes`. Raises what reading and writing raise: then
+    no new file
     is left.
     """
     changed: list[tuple[DataFileMeta, DataFileMeta]] = []
@@ -199,7 +200,7 @@ def rewrite_batch(
     ]
 
 
-def commit(ctx: TableContext, messages: Sequence[CommitMessage]) -> Commit:
+def commit_indexes(ctx: TableContext, messages: Sequence[CommitMessage]) -> Commit:
     """Commit the messages.
 
     Raises what a commit raises: then no new file is left, unless the outcome of the commit is unknown.
@@ -216,11 +217,11 @@ def commit(ctx: TableContext, messages: Sequence[CommitMessage]) -> Commit:
     except CommitStateUnknown:
         raise
     except BaseException:
-        discard(ctx, messages)
+        delete_index_files(ctx, messages)
         raise
 
 
-def discard(ctx: TableContext, messages: Sequence[CommitMessage]) -> None:
+def delete_index_files(ctx: TableContext, messages: Sequence[CommitMessage]) -> None:
     """Delete the index files of messages that will not be committed."""
     made = [
         ctx.paths.extra_file(data_file_path(ctx, message.partition, message.bucket, new), name)
@@ -261,7 +262,7 @@ def _rewrite_entry(
     `before`: identities that the new entry must not have. New index files are added to `new_paths`.
     """
     written = ctx.with_schema(schemas.read(ctx, file.schema_id)) if file.schema_id != ctx.schema.id else ctx
-    old, should = None if rebuild else _contents(ctx, file, path), _wanted_indexes(ctx, file)
+    old, should = None if rebuild else _read_contents(ctx, file, path), _wanted_indexes(ctx, file)
     has = _index_keys(old)
     if old is not None and has == set(should):
         return None
@@ -316,7 +317,7 @@ def _indexes_under_schema(ctx: TableContext, written: TableSchema) -> list[Index
     return indexes
 
 
-def _contents(ctx: TableContext, file: DataFileMeta, path: str) -> Contents | None:
+def _read_contents(ctx: TableContext, file: DataFileMeta, path: str) -> Contents | None:
     """Return the indexes that a file has; None where they are lost or damaged."""
     try:
         if file.embedded_index is not None:
@@ -332,7 +333,7 @@ def _contents(ctx: TableContext, file: DataFileMeta, path: str) -> Contents | No
 def _build_indexes(
     written: TableContext, file: DataFileMeta, path: str, indexes: Sequence[IndexDefinition]
 ) -> Contents:
-    """Indexes of the rows of a file as they lie, deleted ones included: positions count them all."""
+    """Return indexes over all rows of a file, deleted rows included, since positions count them."""
     fields = [written.schema.field(name) for name in dict.fromkeys(index.column for index in indexes)]
     indexing = IndexBuilder(indexes)
     frame = scan_files(written, [file], [path], fields)

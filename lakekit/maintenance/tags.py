@@ -33,7 +33,7 @@ from lakekit.maintenance.reachability import UnreachableFiles
 from lakekit.maintenance.result import DeletionResult, make_deletion_result
 from lakekit.metadata import refs, snapshots
 from lakekit.model.snapshot import BATCH_IDENTIFIER, Tag
-from lakekit.model.table_paths import flaw
+from lakekit.model.table_paths import name_problem
 from lakekit.read import time_travel
 from lakekit.runtime import wall_clock_ms
 from lakekit.types import Instant
@@ -50,7 +50,7 @@ _ATTEMPTS = 5
 """The newest snapshot may expire while it gets a name: then the one after it gets that."""
 
 
-def create(
+def create_tag(
     ctx: TableContext,
     name: str,
     *,
@@ -67,7 +67,7 @@ def create(
 
     Raises: `TagAlreadyExists`, `SnapshotNotFound`, `TagNotFound`, `InvalidOption` for an invalid name.
     """
-    check_name(name)
+    check_tag_name(name)
     arguments = [key for key, value in (("at", at), ("since", since_ms), ("watermark", watermark)) if value is not None]
     if len(arguments) > 1:
         raise InvalidOption(
@@ -79,21 +79,21 @@ def create(
     if existing is not None:
         if if_not_exists:
             return existing
-        raise _exists(ctx, name)
+        raise _make_exists_error(ctx, name)
     tries = 1 if arguments else _ATTEMPTS
     while True:
         tries -= 1
         lives_ms = ctx.options.tag_default_time_retained_ms if retain_ms is None else retain_ms
-        tag = _tag(ctx, name, _find_snapshot(ctx, at, since_ms, watermark), lives_ms)
+        tag = _make_tag(ctx, name, _find_snapshot(ctx, at, since_ms, watermark), lives_ms)
         _refuse_second(ctx, tag)
         try:
-            return put(ctx, tag, if_not_exists=if_not_exists)
+            return write_new_tag(ctx, tag, if_not_exists=if_not_exists)
         except SnapshotNotFound:
             if not tries:
                 raise
 
 
-def put(ctx: TableContext, tag: Tag, *, if_not_exists: bool = False) -> Tag:
+def write_new_tag(ctx: TableContext, tag: Tag, *, if_not_exists: bool = False) -> Tag:
     """Write a new tag; where its snapshot expires at this moment, delete it again.
 
     Raises: `TagAlreadyExists`, `SnapshotNotFound`.
@@ -102,16 +102,16 @@ def put(ctx: TableContext, tag: Tag, *, if_not_exists: bool = False) -> Tag:
     if not ctx.storage.put_if_absent(path, tag.to_json()):
         if if_not_exists:
             return refs.read_tag(ctx, tag.name)
-        raise _exists(ctx, tag.name)
+        raise _make_exists_error(ctx, tag.name)
     if not any(map(ctx.storage.exists, keep)):
         ctx.storage.delete([path])
-        raise _snapshot_expired(ctx, tag)
+        raise _make_expired_error(ctx, tag)
     if ctx.options.tag_create_success_file:
-        success_file.write(ctx.storage, success_path(ctx, tag.name), ctx.runtime.now_ms())
+        success_file.write_success_file(ctx.storage, success_path(ctx, tag.name), ctx.runtime.now_ms())
     return tag
 
 
-def replace(
+def replace_tag(
     ctx: TableContext,
     name: str,
     *,
@@ -126,37 +126,37 @@ def replace(
     Raises: `TagNotFound`, `SnapshotNotFound`.
     """
     reachability.check_removable(ctx)
-    check_name(name)
+    check_tag_name(name)
     old = refs.read_tag(ctx, name)
-    tag = _tag(ctx, name, source(ctx, at), retain_ms)
+    tag = _make_tag(ctx, name, resolve_tag_snapshot(ctx, at), retain_ms)
     keep, path = referencing_paths(ctx, tag.snapshot), ctx.paths.tag(name)
     everything = reachability.read_all_roots(ctx)
     replaced = [root for root in everything if root.path == path and root.snapshot != tag.snapshot]
     new = reachability.GcRoot(kind="tag", branch=ctx.paths.branch, name=name, path=path, snapshot=tag.snapshot)
 
     def drop() -> None:
-        reachability.write(ctx, path, tag.to_json())
+        reachability.write_root_file(ctx, path, tag.to_json())
         if not any(map(ctx.storage.exists, keep)):
-            reachability.write(ctx, path, old.to_json())
-            raise _snapshot_expired(ctx, tag)
+            reachability.write_root_file(ctx, path, old.to_json())
+            raise _make_expired_error(ctx, tag)
 
-    unreachable = expire.remove(ctx, replaced, everything, None if dry_run else drop, stays=[new])
+    unreachable = expire.delete_roots(ctx, replaced, everything, None if dry_run else drop, stays=[new])
     return make_deletion_result(ctx.name, unreachable, dry_run=dry_run)
 
 
-def rename(ctx: TableContext, name: str, new: str) -> None:
-    """Another name for a tag. Raises `TagNotFound`, `TagAlreadyExists`, `InvalidOption`."""
+def rename_tag(ctx: TableContext, name: str, new: str) -> None:
+    """Rename a tag. Raises `TagNotFound`, `TagAlreadyExists`, `InvalidOption`."""
     tag = refs.read_tag(ctx, name)
-    check_name(new)
+    check_tag_name(new)
     path = ctx.paths.tag(new)
     if refs.find_tag(ctx, new) is not None or not ctx.storage.put_if_absent(
         path, ctx.storage.read(ctx.paths.tag(tag.name))
     ):
-        raise _exists(ctx, new)
+        raise _make_exists_error(ctx, new)
     ctx.storage.delete([ctx.paths.tag(name)])
 
 
-def delete(ctx: TableContext, names: Sequence[str], *, dry_run: bool = False) -> DeletionResult:
+def delete_tags(ctx: TableContext, names: Sequence[str], *, dry_run: bool = False) -> DeletionResult:
     """Delete tags, and the files that nothing else needs.
 
     Of a tag that cannot be read only its own file is deleted, as the files that it needs are unknown.
@@ -167,18 +167,20 @@ def delete(ctx: TableContext, names: Sequence[str], *, dry_run: bool = False) ->
     reachability.check_removable(ctx)
     readable = [name for name in names if _is_readable(ctx, name)]
     if not dry_run:
-        _drop(ctx, [name for name in names if name not in readable])
+        _delete_tag_files(ctx, [name for name in names if name not in readable])
     unreachable = UnreachableFiles()
     if readable:
         everything = reachability.read_all_roots(ctx)
         paths = {ctx.paths.tag(name) for name in readable}
         removed = [root for root in everything if root.path in paths]
-        unreachable = expire.remove(ctx, removed, everything, None if dry_run else partial(_drop, ctx, readable))
+        unreachable = expire.delete_roots(
+            ctx, removed, everything, None if dry_run else partial(_delete_tag_files, ctx, readable)
+        )
     return make_deletion_result(ctx.name, unreachable, dry_run=dry_run, tags=tuple(names))
 
 
 def _is_readable(ctx: TableContext, name: str) -> bool:
-    """Whether a tag says what it names. Raises `TagNotFound`."""
+    """Return whether a tag's file can be decoded. Raises `TagNotFound`."""
     try:
         refs.read_tag(ctx, name)
     except Corrupt:
@@ -186,7 +188,7 @@ def _is_readable(ctx: TableContext, name: str) -> bool:
     return True
 
 
-def _drop(ctx: TableContext, names: Sequence[str]) -> None:
+def _delete_tag_files(ctx: TableContext, names: Sequence[str]) -> None:
     if not names:
         return
     ctx.storage.delete([ctx.paths.tag(name) for name in names])
@@ -197,31 +199,31 @@ def _drop(ctx: TableContext, names: Sequence[str]) -> None:
 # ---- names and sources ---------------------------------------------------------------------------
 
 
-def check_name(name: str) -> None:
+def check_tag_name(name: str) -> None:
     """Raise `InvalidOption` for a name that no tag can have."""
     if not isinstance(name, str):
         msg = f"a tag's name is a text, not {type(name).__name__}"
         raise TypeError(msg)
     if not name.strip():
         raise InvalidOption("a tag's name must not be blank", key="name", value=name)
-    why = flaw(name, "tag-")
+    why = name_problem(name, "tag-")
     if why is not None:
         raise InvalidOption(f"{name[:80]!a} cannot be a tag's name: {why}", key="name", value=name)
 
 
-def source(ctx: TableContext, at: int | str | datetime | None) -> Snapshot:
+def resolve_tag_snapshot(ctx: TableContext, at: int | str | datetime | None) -> Snapshot:
     """Return the snapshot that `at` means, also one that only a tag keeps.
 
     Raises: `SnapshotNotFound`, `TagNotFound`.
     """
     number = at if isinstance(at, int) and not isinstance(at, bool) else None
     if isinstance(at, str) and refs.find_tag(ctx, at) is None:
-        number = time_travel.digits(at)
+        number = time_travel.parse_digits(at)
     if number is not None and 0 <= number < 2**63 and snapshots.find(ctx, number) is None:
         tagged = [tag.snapshot for tag in refs.list_tags(ctx) if tag.snapshot.id == number]
         if tagged:
             return tagged[0]
-    snapshot = snapshots.latest(ctx) if at is None else time_travel.locate(ctx, at).snapshot
+    snapshot = snapshots.latest(ctx) if at is None else time_travel.resolve_position(ctx, at).snapshot
     if snapshot is None:
         raise SnapshotNotFound(f"{ctx.name} has no snapshots yet, so there is nothing to name")
     return snapshot
@@ -232,17 +234,19 @@ def _find_snapshot(
 ) -> Snapshot:
     if since_ms is not None:
         return _first_snapshot_since(ctx, since_ms)
-    return source(ctx, at) if watermark is None else _first_snapshot_at_watermark(ctx, watermark)
+    return resolve_tag_snapshot(ctx, at) if watermark is None else _first_snapshot_at_watermark(ctx, watermark)
 
 
 def _first_snapshot_since(ctx: TableContext, time_ms: int) -> Snapshot:
     """Return the first snapshot made at or after a time. Raises `SnapshotNotFound`."""
-    snapshot = snapshots.first_since(ctx, time_ms)
+    snapshot = snapshots.first_at_or_after(ctx, time_ms)
     tagged = next((tag.snapshot for tag in refs.list_tags(ctx) if tag.snapshot.time_millis >= time_ms), None)
     if tagged is not None and (snapshot is None or tagged.time_millis < snapshot.time_millis):
         return tagged
     if snapshot is None:
-        msg = f"{ctx.name} has no snapshot at or after {snapshots.moment(time_ms)}; {snapshots.describe_times(ctx)}"
+        msg = (
+            f"{ctx.name} has no snapshot at or after {snapshots.format_time(time_ms)}; {snapshots.describe_times(ctx)}"
+        )
         raise SnapshotNotFound(msg, name=str(time_ms))
     return snapshot
 
@@ -252,7 +256,7 @@ def _first_snapshot_at_watermark(ctx: TableContext, watermark: int) -> Snapshot:
     marks = ((tag.snapshot, tag.snapshot.watermark_or_none) for tag in refs.list_tags(ctx))
     tagged = next(((snapshot, mark) for snapshot, mark in marks if mark is not None and mark >= watermark), None)
     try:
-        untagged = snapshots.at_watermark(ctx, watermark)
+        untagged = snapshots.first_at_watermark(ctx, watermark)
     except SnapshotNotFound:
         if tagged is None:
             raise
@@ -261,7 +265,7 @@ def _first_snapshot_at_watermark(ctx: TableContext, watermark: int) -> Snapshot:
     return tagged[0] if tagged is not None and (mark is None or tagged[1] < mark) else untagged
 
 
-def _tag(ctx: TableContext, name: str, snapshot: Snapshot, retain_ms: int | None) -> Tag:
+def _make_tag(ctx: TableContext, name: str, snapshot: Snapshot, retain_ms: int | None) -> Tag:
     if retain_ms is None:
         return Tag(name=name, snapshot=snapshot)  # readers of 0.7 and older know no more
     return Tag(
@@ -272,7 +276,7 @@ def _tag(ctx: TableContext, name: str, snapshot: Snapshot, retain_ms: int | None
     )
 
 
-def _exists(ctx: TableContext, name: str) -> TagAlreadyExists:
+def _make_exists_error(ctx: TableContext, name: str) -> TagAlreadyExists:
     return TagAlreadyExists(
         f"{ctx.name} has a tag {name!r}; t.replace_tag({name!r}) lets it name another snapshot", name=name
     )
@@ -283,12 +287,15 @@ def _refuse_second(ctx: TableContext, tag: Tag) -> None:
 
     The period of the last automatic tag is read from its name, so there must be one at most.
     """
-    if ctx.options.tag_automatic_creation not in time_travel.BY_CLOCK or time_travel.period_of(ctx, tag.name) is None:
+    if (
+        ctx.options.tag_automatic_creation not in time_travel.CLOCK_TAG_MODES
+        or time_travel.parse_tag_period(ctx, tag.name) is None
+    ):
         return
     same = [
         other.name
         for other in refs.list_tags(ctx)
-        if other.snapshot.id == tag.snapshot.id and time_travel.period_of(ctx, other.name) is not None
+        if other.snapshot.id == tag.snapshot.id and time_travel.parse_tag_period(ctx, other.name) is not None
     ]
     if same:
         raise Conflict(
@@ -303,7 +310,7 @@ def referencing_paths(ctx: TableContext, snapshot: Snapshot) -> list[str]:
     return [*own, *(ctx.paths.tag(tag.name) for tag in refs.list_tags(ctx) if tag.snapshot == snapshot)]
 
 
-def _snapshot_expired(ctx: TableContext, tag: Tag) -> SnapshotNotFound:
+def _make_expired_error(ctx: TableContext, tag: Tag) -> SnapshotNotFound:
     return SnapshotNotFound(
         f"snapshot {tag.snapshot.id} of {ctx.name} expired while tag {tag.name!r} was made. Nothing was changed. "
         f"{snapshots.describe_range(ctx)}",
@@ -347,9 +354,9 @@ def create_automatic_tags(ctx: TableContext) -> list[str]:
 
     Raises: `InvalidOption` for options that contradict each other, and what making and deleting tags raises.
     """
-    if ctx.options.tag_automatic_creation not in time_travel.BY_CLOCK:
+    if ctx.options.tag_automatic_creation not in time_travel.CLOCK_TAG_MODES:
         return []
-    length, delay = time_travel.length(ctx), timedelta(milliseconds=ctx.options.tag_creation_delay_ms)
+    length, delay = time_travel.period_length(ctx), timedelta(milliseconds=ctx.options.tag_creation_delay_ms)
     if delay >= length:
         raise InvalidOption(
             f"tag.creation-delay is {delay}, and a period is {length}: the delay must be shorter",
@@ -362,7 +369,7 @@ def create_automatic_tags(ctx: TableContext) -> list[str]:
         )
         raise InvalidOption(msg, key="tag.creation-period-duration")
     last = _latest_automatic_tag(ctx)
-    period = None if last is None else time_travel.period_of(ctx, last.name)
+    period = None if last is None else time_travel.parse_tag_period(ctx, last.name)
     due = None if period is None else period + length
     key = ("auto-tags", ctx.storage, ctx.paths.snapshot_dir)
     seen: _TagProgress | None = ctx.runtime.metadata_cache.get(key)
@@ -376,15 +383,15 @@ def create_automatic_tags(ctx: TableContext) -> list[str]:
     made: list[str] = []
     end: Snapshot | None = None
     for snapshot in _snapshots_from(ctx, number):
-        end, time = snapshot, _time(ctx, snapshot)
+        end, time = snapshot, _snapshot_time(ctx, snapshot)
         if time is None or (due is not None and time - delay < due + length):
             continue
-        this = due if due is not None and ctx.options.tag_automatic_completion else _floor(time, length) - length
-        name = time_travel.name_of(ctx, this)
-        create(ctx, name, at=snapshot.id, if_not_exists=True)
+        this = due if due is not None and ctx.options.tag_automatic_completion else _period_start(time, length) - length
+        name = time_travel.tag_name_of(ctx, this)
+        create_tag(ctx, name, at=snapshot.id, if_not_exists=True)
         made.append(name)
         due = this + length
-        _retain(ctx)
+        _delete_excess_tags(ctx)
     after = made[-1] if made else last.name if last is not None else None
     if end is not None:
         ctx.runtime.metadata_cache.put({key: _TagProgress(after, end)}, _LOOKED_AT_BYTES)
@@ -406,20 +413,22 @@ def create_forced_tags(ctx: TableContext) -> list[str]:
 
 
 def _is_overdue(ctx: TableContext) -> bool:
-    """Whether a snapshot of this moment would be tagged; watermarks do not move by the clock."""
+    """Return whether a snapshot made now would get a tag; False for tags by watermark, which no clock moves."""
     if ctx.options.tag_automatic_creation != "process-time":
         return False
     last = _latest_automatic_tag(ctx)
-    period = None if last is None else time_travel.period_of(ctx, last.name)
+    period = None if last is None else time_travel.parse_tag_period(ctx, last.name)
     if period is None:
         return True
     now = wall_clock(ctx.runtime.now_ms(), ctx.options.sink_process_time_zone, "sink.process-time-zone")
-    return now - timedelta(milliseconds=ctx.options.tag_creation_delay_ms) >= period + 2 * time_travel.length(ctx)
+    return now - timedelta(milliseconds=ctx.options.tag_creation_delay_ms) >= period + 2 * time_travel.period_length(
+        ctx
+    )
 
 
 def _automatic_tags(ctx: TableContext) -> list[Tag]:
     """Return the automatic tags, by snapshot."""
-    return [tag for tag in refs.list_tags(ctx) if time_travel.period_of(ctx, tag.name) is not None]
+    return [tag for tag in refs.list_tags(ctx) if time_travel.parse_tag_period(ctx, tag.name) is not None]
 
 
 def _latest_automatic_tag(ctx: TableContext) -> Tag | None:
@@ -442,7 +451,7 @@ def _snapshots_from(ctx: TableContext, first_id: int) -> list[Snapshot]:
     ]
 
 
-def _time(ctx: TableContext, snapshot: Snapshot) -> datetime | None:
+def _snapshot_time(ctx: TableContext, snapshot: Snapshot) -> datetime | None:
     """Return the time of a snapshot on the wall clock of the option's time zone, without one.
 
     None where it has no watermark, or one that lies in no period: a stream that ends says so by the greatest possible
@@ -464,11 +473,11 @@ def wall_clock(millis: int, zone: str | None, key: str) -> datetime:
 
     Raises: `InvalidOption` for an unknown zone.
     """
-    where = None if zone is None else _zone(zone, key)
+    where = None if zone is None else _parse_zone(zone, key)
     return (_EPOCH + timedelta(milliseconds=millis)).astimezone(where).replace(tzinfo=UTC)
 
 
-def _zone(name: str, key: str) -> tzinfo:
+def _parse_zone(name: str, key: str) -> tzinfo:
     """Return a zone of the database, or one given by its offset from UTC: GMT-08:00, +0530, Z."""
     if name in ("Z", "UT"):
         return UTC
@@ -484,16 +493,16 @@ def _zone(name: str, key: str) -> tzinfo:
         raise InvalidOption(msg, key=key) from None
 
 
-def _floor(time: datetime, length: timedelta) -> datetime:
+def _period_start(time: datetime, length: timedelta) -> datetime:
     """Return the begin of the period that a time lies in; periods are counted from 1970."""
     return _EPOCH + int((time - _EPOCH) / _MILLI) // (length // _MILLI) * length
 
 
-def _retain(ctx: TableContext) -> None:
+def _delete_excess_tags(ctx: TableContext) -> None:
     most = ctx.options.tag_num_retained_max
     automatic = _automatic_tags(ctx)
     if most is not None and len(automatic) > most:
-        delete(ctx, [tag.name for tag in automatic[: len(automatic) - most]])
+        delete_tags(ctx, [tag.name for tag in automatic[: len(automatic) - most]])
 
 
 # ---- of a batch ----------------------------------------------------------------------------------
@@ -510,16 +519,16 @@ def create_batch_tag(ctx: TableContext) -> str | None:
     day = wall_clock(snapshot.time_millis, ctx.options.sink_process_time_zone, "sink.process-time-zone")
     name = ctx.options.tag_batch_customized_name or f"{BATCH_PREFIX}{day:%Y-%m-%d}"
     try:
-        create(ctx, name, at=snapshot.id)
+        create_tag(ctx, name, at=snapshot.id)
     except TagAlreadyExists:
-        replace(ctx, name, at=snapshot.id, retain_ms=ctx.options.tag_default_time_retained_ms)
+        replace_tag(ctx, name, at=snapshot.id, retain_ms=ctx.options.tag_default_time_retained_ms)
     most = ctx.options.tag_num_retained_max
     if most is not None:
         all_tags = refs.list_tags(ctx)
         listed = {entry.path: entry.modified_ms for entry in ctx.storage.list(ctx.paths.tag_dir)}
         all_tags.sort(key=lambda tag: (tag.snapshot.id, listed.get(ctx.paths.tag(tag.name), 0)))
         if len(all_tags) > most:
-            delete(ctx, [tag.name for tag in all_tags[: len(all_tags) - most]])
+            delete_tags(ctx, [tag.name for tag in all_tags[: len(all_tags) - most]])
     return name
 
 
@@ -552,6 +561,6 @@ def expire_tags(ctx: TableContext, *, older_than_ms: int | None = None, dry_run:
     if not over:
         return DeletionResult(table=ctx.name, dry_run=dry_run)
     try:
-        return delete(ctx, over, dry_run=dry_run)
+        return delete_tags(ctx, over, dry_run=dry_run)
     except TagNotFound:  # another process did the same
         return expire_tags(ctx, older_than_ms=older_than_ms, dry_run=dry_run)

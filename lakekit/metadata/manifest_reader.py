@@ -28,7 +28,7 @@ from lakekit.model import entry_files, index_manifest, manifest_entries as colum
 from lakekit.model.entry_files import ManifestBytes
 from lakekit.model.snapshot import Snapshot
 from lakekit.parallel import map_io, map_sequentially, parallel_map
-from lakekit.progress import work
+from lakekit.progress import begin_work
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.memory import MemoryStorage
 from lakekit.storage.protocol import FileMissing
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
     from lakekit.model.index_manifest import IndexManifestEntry
     from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.model.manifests import ManifestFileMeta
-    from lakekit.progress import Work
+    from lakekit.progress import WorkProgress
 
     Which = Literal["all", "base", "delta", "changelog"]
     T = TypeVar("T")
 
 DECODE_BATCH_BYTES = 32 << 20
 """Manifests are read and decoded in groups of about this many bytes."""
-_FACT_BYTES = 800
+_MANIFEST_META_BYTES = 800
 """Estimated memory of one decoded `ManifestFileMeta` or `IndexManifestEntry`."""
 _SHARED_BYTES = 8
 """Memory of a further reference to the same decoded object."""
@@ -63,9 +63,9 @@ live entries. `_MARK_BYTES` is the estimated memory of such a cache entry.
 """
 
 
-def no_entries() -> ManifestEntries:
+def empty_entries() -> ManifestEntries:
     """Return an empty `ManifestEntries`, as for a table without snapshots."""
-    return columns_of.empty()
+    return columns_of.empty_entries()
 
 
 def manifest_files(location: MetadataLocation, snapshot: Snapshot, which: Which = "all") -> list[ManifestFileMeta]:
@@ -75,8 +75,8 @@ def manifest_files(location: MetadataLocation, snapshot: Snapshot, which: Which 
     has no changelog manifests. Raises `FileMissing`, `Corrupt`, `LimitExceeded`, `Unsupported`.
     """
     manifest_metas: list[ManifestFileMeta] = []
-    for kind in _lists(which):
-        name, size_bytes = _list(snapshot, kind)
+    for kind in _lists_of(which):
+        name, size_bytes = _list_of(snapshot, kind)
         if name is not None:
             manifest_metas += _read_once(
                 location, _LIST, name, size_bytes, f"snapshot {snapshot.id} of {location.name}", manifests.decode_list
@@ -84,11 +84,11 @@ def manifest_files(location: MetadataLocation, snapshot: Snapshot, which: Which 
     return manifest_metas
 
 
-def _lists(which: Which) -> tuple[Which, ...]:
+def _lists_of(which: Which) -> tuple[Which, ...]:
     return ("base", "delta") if which == "all" else (which,)
 
 
-def _list(snapshot: Snapshot, which: Which) -> tuple[str | None, int | None]:
+def _list_of(snapshot: Snapshot, which: Which) -> tuple[str | None, int | None]:
     """Return the name of one manifest list of a snapshot (None: no such list), and its size (None: unknown)."""
     match which:
         case "base":
@@ -105,8 +105,8 @@ def prefetch_manifest_lists(location: MetadataLocation, lists: Iterable[tuple[Sn
     """
     cache = location.runtime.metadata_cache
     missing: dict[str, tuple[str, int | None, str]] = {}
-    for snapshot, kind in ((snapshot, kind) for snapshot, which in lists for kind in _lists(which)):
-        name, size_bytes = _list(snapshot, kind)
+    for snapshot, kind in ((snapshot, kind) for snapshot, which in lists for kind in _lists_of(which)):
+        name, size_bytes = _list_of(snapshot, kind)
         if name is not None and cache.get(_cache_key(location, _LIST, name)) is None:
             missing[location.paths.manifest(name)] = (name, size_bytes, f"snapshot {snapshot.id} of {location.name}")
     if len(missing) < 2:
@@ -125,7 +125,7 @@ def prefetch_manifest_lists(location: MetadataLocation, lists: Iterable[tuple[Sn
         counted_ids |= fresh
         cache.put(
             {_cache_key(location, _LIST, missing[path][0]): files},
-            _FACT_BYTES * (len(fresh) + 1) + _SHARED_BYTES * len(files),
+            _MANIFEST_META_BYTES * (len(fresh) + 1) + _SHARED_BYTES * len(files),
         )
 
 
@@ -143,7 +143,7 @@ def index_entries(location: MetadataLocation, snapshot: Snapshot) -> list[IndexM
             snapshot.index_manifest,
             None,
             f"snapshot {snapshot.id} of {location.name}",
-            index_manifest.decode,
+            index_manifest.decode_index_manifest,
         )
     )
 
@@ -178,7 +178,7 @@ def read_live_entries(
         entries = (
             read_entries(location, files, columns=columns)
             if keep_partitions is None
-            else _read_where(location, files, keep_partitions, columns)
+            else _read_filtered(location, files, keep_partitions, columns)
         )
         if keep_entries is not None:
             entries = entries.filter(keep_entries(entries))
@@ -248,12 +248,14 @@ def read_entries(
     `columns`: the columns to return; None: all. Raises `Corrupt` with path, offset and field if a manifest is torn or
     broken, `FileMissing`, `LimitExceeded`, `Unsupported`.
     """
-    pieces = _pieces(location, files)
+    pieces = _cached_slices(location, files)
     if columns is None:
         return _concat_pieces(location, files, pieces)
     selected = tuple(columns)
     # select columns first, as concatenation copies them
-    return columns_of.concat([run.all_entries.slice(run.start, run.end).select(selected) for run in _runs(pieces)])
+    return columns_of.concat_entries(
+        [run.all_entries.slice(run.start, run.end).select(selected) for run in _merge_adjacent(pieces)]
+    )
 
 
 def read_entries_by_manifest(location: MetadataLocation, files: Sequence[ManifestFileMeta]) -> list[ManifestEntries]:
@@ -261,10 +263,10 @@ def read_entries_by_manifest(location: MetadataLocation, files: Sequence[Manifes
 
     Raises the same errors as `read_entries`.
     """
-    return [piece.all_entries.slice(piece.start, piece.end) for piece in _pieces(location, files)]
+    return [piece.all_entries.slice(piece.start, piece.end) for piece in _cached_slices(location, files)]
 
 
-def _pieces(location: MetadataLocation, files: Sequence[ManifestFileMeta]) -> list[_EntrySlice | _LazySlice]:
+def _cached_slices(location: MetadataLocation, files: Sequence[ManifestFileMeta]) -> list[_EntrySlice | _LazySlice]:
     cache = location.runtime.metadata_cache
     pieces: dict[str, _EntrySlice | _LazySlice] = {}
     missing: list[tuple[str, ManifestFileMeta]] = []
@@ -289,21 +291,21 @@ def read_manifest_bytes(location: MetadataLocation, files: Sequence[ManifestFile
     ]
 
 
-def remember_list(location: MetadataLocation, name: str, files: Sequence[ManifestFileMeta]) -> None:
+def cache_list(location: MetadataLocation, name: str, files: Sequence[ManifestFileMeta]) -> None:
     """Cache the contents of a manifest list that was just written."""
     location.runtime.metadata_cache.put(
-        {_cache_key(location, _LIST, name): list(files)}, _FACT_BYTES * (len(files) + 1)
+        {_cache_key(location, _LIST, name): list(files)}, _MANIFEST_META_BYTES * (len(files) + 1)
     )
 
 
-def remember_index(location: MetadataLocation, name: str, entries: Sequence[IndexManifestEntry]) -> None:
+def cache_index(location: MetadataLocation, name: str, entries: Sequence[IndexManifestEntry]) -> None:
     """Cache the contents of an index manifest that was just written."""
     location.runtime.metadata_cache.put(
-        {_cache_key(location, _INDEX, name): list(entries)}, _FACT_BYTES * (len(entries) + 1)
+        {_cache_key(location, _INDEX, name): list(entries)}, _MANIFEST_META_BYTES * (len(entries) + 1)
     )
 
 
-def remember_entries(location: MetadataLocation, name: str, written: ManifestEntries | EntryRows) -> None:
+def cache_entries(location: MetadataLocation, name: str, written: ManifestEntries | EntryRows) -> None:
     """Cache the entries of a manifest that was just written.
 
     Entries that are given as rows (`EntryRows`) are converted to columns when they are first read.
@@ -313,10 +315,12 @@ def remember_entries(location: MetadataLocation, name: str, written: ManifestEnt
         if isinstance(written, columns_of.ManifestEntries)
         else _LazySlice(written)
     )
-    location.runtime.metadata_cache.put({_cache_key(location, _ENTRIES, name): piece}, _FACT_BYTES * (len(written) + 1))
+    location.runtime.metadata_cache.put(
+        {_cache_key(location, _ENTRIES, name): piece}, _MANIFEST_META_BYTES * (len(written) + 1)
+    )
 
 
-def _read_where(
+def _read_filtered(
     location: MetadataLocation, files: Sequence[ManifestFileMeta], keep: Keep, columns: Sequence[str] | None = None
 ) -> ManifestEntries:
     """Return the entries of the partitions that `keep` selects.
@@ -339,7 +343,7 @@ def _read_where(
             entry_files.decode_entries_where(_read_all(location, group, under_way), keep)
             for group in _group_by_size(paths)
         ]
-    entries = columns_of.concat([columns_of.empty(), *parts])
+    entries = columns_of.concat_entries([columns_of.empty_entries(), *parts])
     return entries if columns is None else entries.select(columns)
 
 
@@ -373,15 +377,15 @@ class _LazySlice:
 
 
 def _decode(
-    location: MetadataLocation, files: list[tuple[str, ManifestFileMeta]], under_way: Work
+    location: MetadataLocation, files: list[tuple[str, ManifestFileMeta]], under_way: WorkProgress
 ) -> dict[str, _EntrySlice]:
     """Read, decode and cache manifests, which are given as pairs (path, metadata)."""
     entries, counts = entry_files.decode_entries(_read_all(location, files, under_way))
-    pieces = _keep(location, [file.name for _, file in files], entries, counts)
+    pieces = _cache_slices(location, [file.name for _, file in files], entries, counts)
     return {file.name: piece for (_, file), piece in zip(files, pieces, strict=True)}
 
 
-def _keep(
+def _cache_slices(
     location: MetadataLocation, names: Sequence[str], entries: ManifestEntries, counts: Iterable[int]
 ) -> list[_EntrySlice]:
     """Cache the entries of consecutive manifests, and return one slice of `entries` for each manifest.
@@ -391,7 +395,7 @@ def _keep(
     pieces = [_EntrySlice(entries, start, end) for start, end in pairwise(accumulate(counts, initial=0))]
     keys: list[Hashable] = [_cache_key(location, _ENTRIES, name) for name in names]
     location.runtime.metadata_cache.put(
-        dict(zip(keys, pieces, strict=True)), entries.table.nbytes + _FACT_BYTES * len(pieces)
+        dict(zip(keys, pieces, strict=True)), entries.table.nbytes + _MANIFEST_META_BYTES * len(pieces)
     )
     return pieces
 
@@ -409,12 +413,12 @@ def _group_by_size(files: list[tuple[str, ManifestFileMeta]]) -> list[list[tuple
     return groups
 
 
-def _report_planning(location: MetadataLocation, total: int) -> Work:
-    return work(location.runtime, "planning", "manifests", total, extra_unit="files")
+def _report_planning(location: MetadataLocation, total: int) -> WorkProgress:
+    return begin_work(location.runtime, "planning", "manifests", total, extra_unit="files")
 
 
 def _read_all(
-    location: MetadataLocation, files: list[tuple[str, ManifestFileMeta]], under_way: Work
+    location: MetadataLocation, files: list[tuple[str, ManifestFileMeta]], under_way: WorkProgress
 ) -> list[ManifestBytes]:
     def read(path_and_file: tuple[str, ManifestFileMeta]) -> ManifestBytes:
         path, file = path_and_file
@@ -437,15 +441,15 @@ def _concat_pieces(
     Concatenation copies the entries with their embedded indexes. The result is cached for the next read, unless most of
     the decoded entries were not needed.
     """
-    runs = _runs(pieces)
-    entries = columns_of.concat([run.all_entries.slice(run.start, run.end) for run in runs])
+    runs = _merge_adjacent(pieces)
+    entries = columns_of.concat_entries([run.all_entries.slice(run.start, run.end) for run in runs])
     is_mostly_used = 2 * len(entries) >= sum({id(run.all_entries): len(run.all_entries) for run in runs}.values())
     if len(runs) > 1 and is_mostly_used and entries.table.nbytes <= location.runtime.metadata_cache.budget_bytes // 2:
-        _keep(location, [file.name for file in files], entries, [piece.end - piece.start for piece in pieces])
+        _cache_slices(location, [file.name for file in files], entries, [piece.end - piece.start for piece in pieces])
     return entries
 
 
-def _runs(pieces: Sequence[_EntrySlice | _LazySlice]) -> list[_EntrySlice | _LazySlice]:
+def _merge_adjacent(pieces: Sequence[_EntrySlice | _LazySlice]) -> list[_EntrySlice | _LazySlice]:
     """Return the pieces with adjacent ones merged; at least one, of no entries."""
     runs: list[_EntrySlice | _LazySlice] = []
     for piece in pieces:
@@ -454,7 +458,7 @@ def _runs(pieces: Sequence[_EntrySlice | _LazySlice]) -> list[_EntrySlice | _Laz
             runs[-1] = _EntrySlice(last.all_entries, last.start, piece.end)
         else:
             runs.append(piece)
-    return runs or [_EntrySlice(columns_of.empty(), 0, 0)]
+    return runs or [_EntrySlice(columns_of.empty_entries(), 0, 0)]
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------
@@ -477,7 +481,7 @@ def _read_once(
     decoded: list[T] | None = location.runtime.metadata_cache.get(key)
     if decoded is None:
         decoded = decode(_read(location, name, path, size_bytes, owner), path=path)
-        location.runtime.metadata_cache.put({key: decoded}, _FACT_BYTES * (len(decoded) + 1))
+        location.runtime.metadata_cache.put({key: decoded}, _MANIFEST_META_BYTES * (len(decoded) + 1))
     return decoded
 
 

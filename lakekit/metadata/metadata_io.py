@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-ATTEMPTS = 10
+READ_ATTEMPTS = 10
 WAIT_MS = 200
 _FACT_BYTES = 1000
 
@@ -46,43 +46,43 @@ class MetadataLocation(Protocol):
     def runtime(self) -> Runtime: ...
 
 
-def read(location: MetadataLocation, path: str, decode: Callable[[bytes, str | None], T]) -> T:
+def read_record(location: MetadataLocation, path: str, decode: Callable[[bytes, str | None], T]) -> T:
     """Read and decode a JSON file.
 
     Raises `FileMissing`, `StorageFailed`, or `Corrupt` once it was not JSON ten times, 200 ms apart.
     """
-    for attempt in range(1, ATTEMPTS + 1):
+    for attempt in range(1, READ_ATTEMPTS + 1):
         data = location.storage.read(path)
         try:
             return decode(data, path)
         except Corrupt as damaged:
-            if damaged.field != SYNTAX or attempt == ATTEMPTS:
+            if damaged.field != SYNTAX or attempt == READ_ATTEMPTS:
                 raise
         location.runtime.wait(WAIT_MS)
     raise AssertionError
 
 
-def find(location: MetadataLocation, path: str, decode: Callable[[bytes, str | None], T]) -> T | None:
-    """Read and decode a JSON file as `read` does; return None if it does not exist."""
+def find_record(location: MetadataLocation, path: str, decode: Callable[[bytes, str | None], T]) -> T | None:
+    """Read and decode a JSON file as `read_record` does; return None if it does not exist."""
     try:
-        return read(location, path, decode)
+        return read_record(location, path, decode)
     except FileMissing:
         return None
 
 
 def read_listed(location: MetadataLocation, stat: Stat, decode: Callable[[bytes, str | None], T]) -> T:
-    """Read a file that was just listed, as `read` does; on a remote storage it is cached by its tag."""
+    """Read a file that was just listed, as `read_record` does; on a remote storage it is cached by its tag."""
     if not location.storage.is_remote or stat.tag is None:
-        return read(location, stat.path, decode)
+        return read_record(location, stat.path, decode)
     key = (location.storage, stat.path, stat.tag)
     decoded: T | None = location.runtime.metadata_cache.get(key)
     if decoded is None:
-        decoded = read(location, stat.path, decode)
+        decoded = read_record(location, stat.path, decode)
         location.runtime.metadata_cache.put({key: decoded}, _FACT_BYTES + 2 * stat.size_bytes)
     return decoded
 
 
-def numbers(location: MetadataLocation, directory: str, prefix: str) -> list[int]:
+def list_ids(location: MetadataLocation, directory: str, prefix: str) -> list[int]:
     """Return the ids N of the files `<prefix>N` in a directory, ascending; other names are ignored."""
     storage = location.storage
     names = (
@@ -94,7 +94,7 @@ def numbers(location: MetadataLocation, directory: str, prefix: str) -> list[int
 
 
 def list_numbered(location: MetadataLocation, directory: str, prefix: str) -> list[tuple[int, Stat]]:
-    """Return ids as `numbers` does, with the listing's stat of each file."""
+    """Return ids as `list_ids` does, with the listing's stat of each file."""
     pairs = [(_number(entry.name, prefix), entry) for entry in location.storage.list(directory) if not entry.is_dir]
     return sorted(((file_id, entry) for file_id, entry in pairs if file_id is not None), key=lambda pair: pair[0])
 

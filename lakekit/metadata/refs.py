@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from lakekit.errors import ConsumerNotFound, InvalidOption, TagNotFound
 from lakekit.metadata import metadata_io
 from lakekit.model.snapshot import Consumer, Statistics, Tag
-from lakekit.model.table_paths import flaw, is_plain
+from lakekit.model.table_paths import is_plain_name, name_problem
 from lakekit.parallel import parallel_map
 from lakekit.storage.protocol import FileMissing
 
@@ -40,7 +40,7 @@ def list_branches(location: MetadataLocation) -> list[Branch]:
         for entry in location.storage.list(location.paths.branches_dir)
         if entry.is_dir
         and entry.name.startswith("branch-")
-        and metadata_io.numbers(location, f"{entry.path}/schema", "schema-")
+        and metadata_io.list_ids(location, f"{entry.path}/schema", "schema-")
     ]
 
 
@@ -58,7 +58,7 @@ def check_consumer_id(consumer_id: str) -> None:
     text = str(value)[:80]
     flaw_text: str | None = f"it is of type {type(value).__name__}, and no text"
     if isinstance(value, str):
-        flaw_text = flaw(value, "consumer-") if value.strip() else "it is blank"
+        flaw_text = name_problem(value, "consumer-") if value.strip() else "it is blank"
     if flaw_text is not None:
         raise InvalidOption(f"{text!a} cannot name a consumer: {flaw_text}", key="consumer-id", value=text)
 
@@ -75,9 +75,9 @@ def consumer_ids(location: MetadataLocation) -> list[str]:
 
 def find_consumer(location: MetadataLocation, consumer_id: str) -> Consumer | None:
     """Return a consumer's record; None if there is none."""
-    if not is_plain(f"consumer-{consumer_id}") or not consumer_id:
+    if not is_plain_name(f"consumer-{consumer_id}") or not consumer_id:
         return None
-    return metadata_io.find(location, location.paths.consumer(consumer_id), Consumer.from_json)
+    return metadata_io.find_record(location, location.paths.consumer(consumer_id), Consumer.from_json)
 
 
 def read_consumer(location: MetadataLocation, consumer_id: str) -> Consumer:
@@ -111,7 +111,7 @@ def read_statistics(location: MetadataLocation, snapshot: Snapshot) -> Statistic
     """
     if snapshot.statistics is None:
         return None
-    return metadata_io.read(location, location.paths.statistics(snapshot.statistics), Statistics.from_json)
+    return metadata_io.read_record(location, location.paths.statistics(snapshot.statistics), Statistics.from_json)
 
 
 # ---- tags ------------------------------------------------------------
@@ -136,9 +136,11 @@ def _list_tag_files(location: MetadataLocation) -> list[tuple[str, Stat]]:
 
 def find_tag(location: MetadataLocation, name: str) -> Tag | None:
     """Return the tag of a name; None if there is none."""
-    if not is_plain(f"tag-{name}") or not name or str(name) != name:  # a number names none
+    if not is_plain_name(f"tag-{name}") or not name or str(name) != name:  # a number names none
         return None
-    return metadata_io.find(location, location.paths.tag(name), lambda data, path: Tag.from_json(data, name, path))
+    return metadata_io.find_record(
+        location, location.paths.tag(name), lambda data, path: Tag.from_json(data, name, path)
+    )
 
 
 def read_tag(location: MetadataLocation, name: str) -> Tag:
@@ -164,7 +166,7 @@ def list_tags(location: MetadataLocation) -> list[Tag]:
 
 
 def _find_listed_tag(location: MetadataLocation, name: str, stat: Stat) -> Tag | None:
-    if not is_plain(f"tag-{name}"):
+    if not is_plain_name(f"tag-{name}"):
         return None
     with suppress(FileMissing):
         return metadata_io.read_listed(location, stat, lambda data, path: Tag.from_json(data, name, path))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from lakekit.errors import BranchNotFound, Corrupt, TableNotFound
 from lakekit.metadata import metadata_io
 from lakekit.metadata.metadata_io import MetadataLocation
-from lakekit.model.table_paths import MAIN
+from lakekit.model.table_paths import MAIN_BRANCH
 from lakekit.model.table_schema import TableSchema
 from lakekit.parallel import parallel_map
 from lakekit.storage import confine
@@ -34,7 +34,7 @@ ms.
 
 def ids(location: MetadataLocation) -> list[int]:
     """Return the ids of all schemas, ascending."""
-    return metadata_io.numbers(location, location.paths.schema_dir, location.paths.schema_prefix)
+    return metadata_io.list_ids(location, location.paths.schema_dir, location.paths.schema_prefix)
 
 
 def newest_id(location: MetadataLocation) -> int | None:
@@ -99,12 +99,12 @@ def _read_cached(location: MetadataLocation, path: str) -> TableSchema:
     """
     stat = None if location.storage.is_remote else location.storage.stat(path)
     if stat is None or stat.tag is None:
-        return metadata_io.read(location, path, TableSchema.from_json)
+        return metadata_io.read_record(location, path, TableSchema.from_json)
     key = ("schema", location.storage, path)
     cached: tuple[str, TableSchema] | None = location.runtime.metadata_cache.get(key)
     if cached is not None and cached[0] == stat.tag:
         return cached[1]
-    schema = metadata_io.read(location, path, TableSchema.from_json)
+    schema = metadata_io.read_record(location, path, TableSchema.from_json)
     if location.runtime.now_ms() - stat.modified_ms >= _YOUNG_MS:
         location.runtime.metadata_cache.put({key: (stat.tag, schema)}, _NUMBER_BYTES + 2 * stat.size_bytes)
     return schema
@@ -154,13 +154,13 @@ def latest(location: MetadataLocation, *, given_path: str | None = None) -> Tabl
     return read(location, newest, stat=stat)
 
 
-def all(location: MetadataLocation) -> list[TableSchema]:  # noqa: A001 - schemas.all(ctx) reads as meant
+def read_all(location: MetadataLocation) -> list[TableSchema]:
     """Return every schema, by id."""
     listed = metadata_io.list_numbered(location, location.paths.schema_dir, location.paths.schema_prefix)
     return parallel_map(lambda pair: read(location, pair[0], stat=pair[1]), listed, waiting=location.storage.is_remote)
 
 
-def have_types_always(ctx: _OpenedTable, fields: Sequence[Field]) -> bool:
+def have_constant_types(ctx: _OpenedTable, fields: Sequence[Field]) -> bool:
     """Return whether columns have had their types in every schema.
 
     If so, values derived from them, such as the hash of a bucket, are what they would be today. Columns of a primary
@@ -184,7 +184,7 @@ def have_types_always(ctx: _OpenedTable, fields: Sequence[Field]) -> bool:
 
 
 def _had_types(ctx: _OpenedTable, fields: Sequence[Field]) -> bool:
-    for schema in all(ctx):
+    for schema in read_all(ctx):
         types = {field.id: field.type.as_nullable() for field in schema.fields}
         if any(types.get(field.id) != field.type.as_nullable() for field in fields):
             return False
@@ -197,7 +197,7 @@ def _had_types(ctx: _OpenedTable, fields: Sequence[Field]) -> bool:
 def table_not_found(location: MetadataLocation, given_path: str) -> TableNotFound | BranchNotFound:
     """Return the error for a location without schema, with what the location looks like instead."""
     layout, storage = location.paths, location.storage
-    if layout.branch != MAIN and metadata_io.numbers(location, f"{layout.root}/schema", "schema-"):
+    if layout.branch != MAIN_BRANCH and metadata_io.list_ids(location, f"{layout.root}/schema", "schema-"):
         from_list = [
             entry.name.removeprefix("branch-")
             for entry in storage.list(layout.branches_dir)

@@ -41,17 +41,17 @@ MAX_CONCURRENT = 16
 
 def ids(location: MetadataLocation) -> list[int]:
     """Return the ids of all snapshots, ascending."""
-    return metadata_io.numbers(location, location.paths.snapshot_dir, "snapshot-")
+    return metadata_io.list_ids(location, location.paths.snapshot_dir, "snapshot-")
 
 
 def changelog_ids(location: MetadataLocation) -> list[int]:
-    """Return the ids of the long-lived changelogs, ascending: expired snapshots whose changes were kept."""
-    return metadata_io.numbers(location, location.paths.changelog_dir, "changelog-")
+    """Return the ids of the long-lived changelogs, ascending: those of expired snapshots whose changes remain."""
+    return metadata_io.list_ids(location, location.paths.changelog_dir, "changelog-")
 
 
 def latest_id(location: MetadataLocation) -> int | None:
     """Return the newest snapshot's id; None if there is none."""
-    hinted_id = _advice(location)
+    hinted_id = _read_latest_hint(location)
     if hinted_id and not _exists(location, hinted_id + 1) and _exists(location, hinted_id):
         return hinted_id
     snapshot_ids = ids(location)
@@ -71,7 +71,7 @@ def _exists(location: MetadataLocation, snapshot_id: int) -> bool:
     return location.storage.exists(location.paths.snapshot(snapshot_id))
 
 
-def _advice(location: MetadataLocation) -> int | None:
+def _read_latest_hint(location: MetadataLocation) -> int | None:
     """Return the id in the hint LATEST.
 
     None if it is missing or invalid, or on a remote storage, where its proof would cost more requests than a listing.
@@ -79,7 +79,7 @@ def _advice(location: MetadataLocation) -> int | None:
     if location.storage.is_remote:
         return None
     try:
-        return snapshot.decode(location.storage.read(location.paths.latest_hint, 0, 32))
+        return snapshot.decode_hint(location.storage.read(location.paths.latest_hint, 0, 32))
     except StorageFailed:
         return None
 
@@ -92,7 +92,7 @@ def find(location: MetadataLocation, snapshot_id: int, *, stat: Stat | None = No
     path = location.paths.snapshot(snapshot_id)
     try:
         snapshot = (
-            metadata_io.read(location, path, Snapshot.from_json)
+            metadata_io.read_record(location, path, Snapshot.from_json)
             if stat is None
             else metadata_io.read_listed(location, stat, Snapshot.from_json)
         )
@@ -116,7 +116,7 @@ def read(location: MetadataLocation, snapshot_id: int) -> Snapshot:
 
 def find_changelog(location: MetadataLocation, snapshot_id: int) -> Snapshot | None:
     """Return the long-lived changelog of an expired snapshot; None if there is none."""
-    return metadata_io.find(location, location.paths.changelog(snapshot_id), Snapshot.from_json)
+    return metadata_io.find_record(location, location.paths.changelog(snapshot_id), Snapshot.from_json)
 
 
 def find_change(location: MetadataLocation, snapshot_id: int) -> Snapshot | None:
@@ -143,7 +143,7 @@ def latest(location: MetadataLocation) -> Snapshot | None:
         and not _exists(location, cached.snapshot.id + 1)
     ):
         return cached.snapshot
-    hinted_id = _advice(location)
+    hinted_id = _read_latest_hint(location)
     if hinted_id and not _exists(location, hinted_id + 1):
         stat = None if hint_tag is None else location.storage.stat(location.paths.snapshot(hinted_id))
         snapshot = find(location, hinted_id)
@@ -178,7 +178,7 @@ def _hint_tag(location: MetadataLocation) -> str | None:
     return None
 
 
-def latest_from_known(location: MetadataLocation, known_id: int = 0) -> Snapshot | None:
+def search_latest(location: MetadataLocation, known_id: int = 0) -> Snapshot | None:
     """Return the newest snapshot, searching forward from this process's last one or from `known_id`.
 
     Snapshot `known_id` exists. On a remote storage more and more ids are looked up at once, because each snapshot that
@@ -208,11 +208,11 @@ def _next_snapshots(location: MetadataLocation, snapshot_id: int, width: int) ->
     """Return up to `width` snapshots that follow an id, until one is missing."""
     if not location.storage.is_remote and not _exists(location, snapshot_id + 1):
         return []  # on a disk a look is cheaper than an error
-    candidates = find_all(location, range(snapshot_id + 1, snapshot_id + 1 + width))
+    candidates = find_many(location, range(snapshot_id + 1, snapshot_id + 1 + width))
     return list(takewhile(lambda snapshot: snapshot is not None, candidates))  # type: ignore[arg-type] # None ends it
 
 
-def find_all(location: MetadataLocation, snapshot_ids: Sequence[int]) -> list[Snapshot | None]:
+def find_many(location: MetadataLocation, snapshot_ids: Sequence[int]) -> list[Snapshot | None]:
     """Return the snapshots of the ids, None for each that is missing.
 
     A remote storage is asked for all at once.
@@ -229,14 +229,14 @@ def with_latest(location: MetadataLocation, look: Callable[[Snapshot | None], T]
 
     Raises what `look` raises.
     """
-    snapshot = latest_from_known(location)
+    snapshot = search_latest(location)
     for _ in range(_ATTEMPTS):
         try:
             return look(snapshot)
         except FileMissing:
             if not has_expired(location, snapshot):
                 raise
-            snapshot = latest_from_known(location)
+            snapshot = search_latest(location)
     return look(snapshot)
 
 
@@ -260,7 +260,7 @@ def _is_still(location: MetadataLocation, snapshot: Snapshot, tag: str) -> bool:
     return stat is not None and stat.tag == tag
 
 
-def remember_newest(location: MetadataLocation, snapshot: Snapshot) -> bool:
+def cache_newest(location: MetadataLocation, snapshot: Snapshot) -> bool:
     """Cache a snapshot that was just made, with its file's tag; return False if the file is gone."""
     stat = location.storage.stat(location.paths.snapshot(snapshot.id))
     if stat is not None and stat.tag is not None:
@@ -293,7 +293,7 @@ def _read_first_or_last(location: MetadataLocation, end: int) -> Snapshot | None
     )
 
 
-def all(location: MetadataLocation) -> list[Snapshot]:  # noqa: A001 - snapshots.all(ctx) reads as meant
+def read_all(location: MetadataLocation) -> list[Snapshot]:
     """Return every snapshot, by id, without those that expire meanwhile."""
     listed = metadata_io.list_numbered(location, location.paths.snapshot_dir, "snapshot-")
     return [
@@ -308,29 +308,26 @@ def all(location: MetadataLocation) -> list[Snapshot]:  # noqa: A001 - snapshots
 # ---- by time ---------------------------------------------------------------------------------------------------------
 
 
-def at_time(location: MetadataLocation, time_ms: int) -> Snapshot | None:
+def latest_at_or_before(location: MetadataLocation, time_ms: int) -> Snapshot | None:
     """Return the newest snapshot made at or before a time; None if there is none."""
     return _bisect_newest(location, lambda snapshot: snapshot.time_millis <= time_ms)
 
 
-def change_at_time(location: MetadataLocation, time_ms: int) -> Snapshot | None:
-    """Return the newest snapshot at or before a time, else the newest long-lived changelog.
-
-    None if there is none.
-    """
-    return at_time(location, time_ms) or _bisect_newest(
+def latest_change_at_or_before(location: MetadataLocation, time_ms: int) -> Snapshot | None:
+    """Return the newest snapshot at or before a time; if there is none, the newest such long-lived changelog."""
+    return latest_at_or_before(location, time_ms) or _bisect_newest(
         location, lambda snapshot: snapshot.time_millis <= time_ms, changelog_ids, find_changelog
     )
 
 
-def first_since(location: MetadataLocation, time_ms: int) -> Snapshot | None:
+def first_at_or_after(location: MetadataLocation, time_ms: int) -> Snapshot | None:
     """Return the oldest snapshot made at or after a time; None if there is none."""
     before = _bisect_newest(location, lambda snapshot: snapshot.time_millis < time_ms)
     later = [snapshot_id for snapshot_id in ids(location) if before is None or snapshot_id > before.id]
     return find(location, later[0]) if later else None
 
 
-def at_watermark(location: MetadataLocation, watermark: int) -> Snapshot:
+def first_at_watermark(location: MetadataLocation, watermark: int) -> Snapshot:
     """Return the oldest snapshot whose watermark is at least `watermark`.
 
     A snapshot without one has that of the nearest older one. Raises `SnapshotNotFound`.
@@ -354,7 +351,7 @@ def at_watermark(location: MetadataLocation, watermark: int) -> Snapshot:
     return read(location, found_id)
 
 
-def before_watermark(location: MetadataLocation, watermark: int) -> Snapshot:
+def last_before_watermark(location: MetadataLocation, watermark: int) -> Snapshot:
     """Return the newest snapshot whose watermark is at most `watermark`.
 
     A snapshot without one has that of the nearest older one. Raises `SnapshotNotFound`.
@@ -421,8 +418,8 @@ def _bisect_newest(
 # ---- what to say when there is none ----------------------------------------------------------------------------------
 
 
-def moment(time_ms: int) -> str:
-    """Format a time in UTC, since a time given as local may be meant otherwise."""
+def format_time(time_ms: int) -> str:
+    """Return a time as text in UTC, because readers may take a local time for another one."""
     try:
         return f"{datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=time_ms):%Y-%m-%d %H:%M:%S.%f}"[:-3] + " UTC"
     except OverflowError:
@@ -433,7 +430,7 @@ def describe_times(location: MetadataLocation) -> str:
     """Describe the existing snapshots as `describe_range` does, with the times of the first and the last."""
     snapshot_ids = ids(location)
     ends = [
-        moment(snapshot.time_millis)
+        format_time(snapshot.time_millis)
         for snapshot_id in dict.fromkeys(snapshot_ids[:1] + snapshot_ids[-1:])
         if (snapshot := find(location, snapshot_id)) is not None
     ]

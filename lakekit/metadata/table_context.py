@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from lakekit import storage as storages
 from lakekit.errors import BranchNotFound, Corrupt, TableNotFound
 from lakekit.metadata import schemas
-from lakekit.model.table_paths import MAIN, Locations, TablePaths, is_plain, normalize_location
+from lakekit.model.table_paths import MAIN_BRANCH, Locations, TablePaths, is_plain_name, normalize_location
 from lakekit.options import table_options
 from lakekit.options.features import FEATURES, OFF_TEXTS, find_read_refusal, refuse
 from lakekit.options.option import EMPTY, FrozenDict
@@ -126,7 +126,7 @@ class TableContext:
         return self.options.scan_fallback_branch or self.options.scan_primary_branch or None
 
     @property
-    def fallback_first(self) -> bool:
+    def is_fallback_primary(self) -> bool:
         """Return whether the fallback branch is the primary one, whose missing partitions this branch fills."""
         return not self.options.scan_fallback_branch and bool(self.options.scan_primary_branch)
 
@@ -137,7 +137,7 @@ class TableContext:
         """
         self.paths.locations.check(location, root=self.root, table=self.name, option=option, path=path)
 
-    def trusted_place(self, location: str) -> str:
+    def trusted_base(self, location: str) -> str:
         """Return the allowed location that covers `location`, as `Locations.base_of`.
 
         `location` itself if none does.
@@ -164,7 +164,7 @@ class TableContext:
             return replace(self, schema=replace(schema, options=FrozenDict(own)), options=options)
         return load_context(self.location, schema, self.dynamic)
 
-    def with_names_of(self, schema: TableSchema) -> TableContext:
+    def with_column_names_of(self, schema: TableSchema) -> TableContext:
         """Return the same branch with its columns renamed as in another branch, which has the same types.
 
         Options follow. Columns that were one before the branches parted are one: if both branches have the same columns
@@ -194,14 +194,16 @@ class TableContext:
 
         Raises:
             BranchNotFound: the branch does not exist.
-            InvalidOption: see `TableOptions.changed`.
+            InvalidOption: see `TableOptions.with_options`.
         """
-        branch = str(options.get("branch") or MAIN) if "branch" in options else self.branch
+        branch = str(options.get("branch") or MAIN_BRANCH) if "branch" in options else self.branch
         if branch != self.branch:
             return self.on_branch(branch).with_options(options)
-        changed, dynamic = self.options.changed(options), FrozenDict({**self.dynamic, **options})
-        layout = _layout(self.paths, changed, dynamic)
-        return replace(self, options=changed, dynamic=dynamic, paths=layout, storage=_storage(self.storage, layout))
+        changed, dynamic = self.options.with_options(options), FrozenDict({**self.dynamic, **options})
+        layout = _resolve_paths(self.paths, changed, dynamic)
+        return replace(
+            self, options=changed, dynamic=dynamic, paths=layout, storage=_confine_storage(self.storage, layout)
+        )
 
     def on_branch(self, name: str) -> TableContext:
         """Return the same table seen from another branch, with that branch's schema. Raises `BranchNotFound`."""
@@ -237,21 +239,21 @@ def open_context(
     else:
         root = path_text.rstrip("/")
         storage = storages.confine(storage, root)
-    name = name or name_of(root)
+    name = name or table_name_of(root)
     layout = _branch_layout(
-        name, TablePaths(root=root, locations=locations), branch or str(dynamic.get("branch") or MAIN)
+        name, TablePaths(root=root, locations=locations), branch or str(dynamic.get("branch") or MAIN_BRANCH)
     )
     location = TableLocation(name=name, storage=storage, paths=layout, runtime=runtime, catalog_env=catalog_env)
     try:
         return load_context(location, schemas.latest(location, given_path=path_text), dynamic)
     except TableNotFound:
-        hidden = replace(location, paths=replace(layout, hidden=True))
+        hidden = replace(location, paths=replace(layout, is_hidden=True))
         if not schemas.ids(hidden):
             raise
         return load_context(hidden, schemas.latest(hidden), dynamic)
 
 
-def name_of(root: str) -> str:
+def table_name_of(root: str) -> str:
     """Return a table's name for messages: `orders`, or `shop.orders` in a database's folder."""
     parent, _, own = root.rstrip("/").rpartition("/")
     database = parent.rpartition("/")[2]
@@ -262,14 +264,14 @@ def load_context(location: TableLocation, schema: TableSchema, dynamic: Mapping[
     """Return the context of a table with its newest schema. Raises `InvalidOption`."""
     options = TableOptions.parse(schema.options, kind="key" if schema.primary_keys else "append")
     if dynamic:
-        options = options.changed(dynamic)
-    layout = _layout(location.paths, options, dynamic)
+        options = options.with_options(dynamic)
+    layout = _resolve_paths(location.paths, options, dynamic)
     return TableContext(
         name=location.name,
         schema=schema,
         options=options,
         paths=layout,
-        storage=_storage(location.storage, layout),
+        storage=_confine_storage(location.storage, layout),
         dynamic=FrozenDict(dynamic),
         runtime=location.runtime,
         newest_schema_id=schema.id,
@@ -277,9 +279,9 @@ def load_context(location: TableLocation, schema: TableSchema, dynamic: Mapping[
     )
 
 
-def _layout(layout: TablePaths, options: TableOptions, dynamic: Mapping[str, Any]) -> TablePaths:
+def _resolve_paths(layout: TablePaths, options: TableOptions, dynamic: Mapping[str, Any]) -> TablePaths:
     directory = options.data_file_path_directory or ""
-    if directory and not all(is_plain(part) for part in directory.strip("/").split("/")):
+    if directory and not all(is_plain_name(part) for part in directory.strip("/").split("/")):
         raise Corrupt(
             f"option data-file.path-directory is {directory[:200]!a}, which leaves the table's folder",
             field="data-file.path-directory",
@@ -293,14 +295,14 @@ def _layout(layout: TablePaths, options: TableOptions, dynamic: Mapping[str, Any
     )
 
 
-def _storage(storage: Storage, layout: TablePaths) -> Storage:
+def _confine_storage(storage: Storage, layout: TablePaths) -> Storage:
     """Return the storage for the table's folder and the allowed locations on the same disk."""
     return storages.add_roots(storage, [location for location in layout.locations.folders if location.startswith("/")])
 
 
 def _branch_layout(name: str, layout: TablePaths, branch: str) -> TablePaths:
-    stripped = str(branch).strip() or MAIN
-    if not is_plain(stripped) or str(branch) != branch:
+    stripped = str(branch).strip() or MAIN_BRANCH
+    if not is_plain_name(stripped) or str(branch) != branch:
         raise BranchNotFound(f"{name} has no branch {branch!r}: that is no branch name", name=branch)
     return layout.on_branch(stripped)
 
@@ -332,7 +334,7 @@ class NoLock:
     """The lock of a table without a catalog lock: always held."""
 
     def check(self) -> None:
-        """There is nothing to lose."""
+        """Do nothing: without a lock nothing can be lost."""
 
 
 _NO_LOCK = NoLock()
@@ -350,18 +352,18 @@ def lock_check(lock: HeldLock) -> Callable[[], None] | None:
 
 def schema_changed(table: CatalogedTable, schema: TableSchema) -> None:
     """Notify the catalog of a new schema of branch main."""
-    if table.catalog_env is not None and table.paths.branch == MAIN:
+    if table.catalog_env is not None and table.paths.branch == MAIN_BRANCH:
         table.catalog_env.schema_changed(schema)
 
 
 # ---- feature check ------------------------------------------------------------
 
 
-ICEBERG = "metadata.iceberg.storage"
-_DO = "Change it with the Java engine; lk.features() lists what lakekit reads and writes"
-_ICEBERG_DO = (
+ICEBERG_OPTION = "metadata.iceberg.storage"
+_REMEDY = "Change it with the Java engine; lk.features() lists what lakekit reads and writes"
+_ICEBERG_REMEDY = (
     "Readers of Iceberg would meet files that are gone, or old rows. Change it with the Java engine, "
-    f"or, where nobody reads it as Iceberg any more, take the option away: t.alter(lk.reset_option({ICEBERG!r}))"
+    f"or, where nobody reads it as Iceberg any more, take the option away: t.alter(lk.reset_option({ICEBERG_OPTION!r}))"
 )
 _LAYOUT_SUFFIX, _SHREDDING_FEATURE = ".map.storage-layout", "type.map.shared-shredding"
 
@@ -395,7 +397,7 @@ def check_removable(ctx: TableContext) -> None:
         Unsupported: with the name of the feature.
     """
     refusal = _find_read_refusal(ctx) or next(
-        (_refusal(ctx, key) for key, _ in _enabled_options(ctx.schema.options) if key == ICEBERG), None
+        (_refusal(ctx, key) for key, _ in _enabled_options(ctx.schema.options) if key == ICEBERG_OPTION), None
     )
     if refusal is not None:
         raise refusal
@@ -404,8 +406,8 @@ def check_removable(ctx: TableContext) -> None:
 def _find_read_refusal(ctx: TableContext) -> Unsupported | None:
     """Return the error for a table whose stored options or types lakekit cannot read; None if it can."""
     table_text = f"table {ctx.name}"
-    refusal = find_read_refusal(ctx.schema.options, table_text, instead=_DO) or find_read_refusal(
-        ctx.all_options, table_text, instead=_DO
+    refusal = find_read_refusal(ctx.schema.options, table_text, instead=_REMEDY) or find_read_refusal(
+        ctx.all_options, table_text, instead=_REMEDY
     )
     return refusal or next(_unreadable_types(ctx.schema), None)
 
@@ -416,7 +418,7 @@ def _unreadable_types(schema: TableSchema) -> Iterator[Unsupported]:
         for root in _roots(column.type):
             feature = FEATURES.get(f"type.{root.lower()}")
             if feature is not None and feature.read == "refused":
-                yield refuse(feature.name, f"column {column.name}", instead=_DO)
+                yield refuse(feature.name, f"column {column.name}", instead=_REMEDY)
 
 
 def _roots(t: DataType) -> Iterator[str]:
@@ -435,11 +437,11 @@ def _find_write_refusals(ctx: TableContext) -> Iterator[Unsupported]:
         if key.startswith("fields.") and key.endswith(_LAYOUT_SUFFIX):
             column = key.removeprefix("fields.").removesuffix(_LAYOUT_SUFFIX)
             if text == "shared-shredding":
-                yield refuse(_SHREDDING_FEATURE, f"column {column} of table {ctx.name}", instead=_DO)
+                yield refuse(_SHREDDING_FEATURE, f"column {column} of table {ctx.name}", instead=_REMEDY)
 
 
 def _refusal(ctx: TableContext, key: str) -> Unsupported:
-    return refuse(f"option.{key}", f"table {ctx.name}", instead=_ICEBERG_DO if key == ICEBERG else _DO)
+    return refuse(f"option.{key}", f"table {ctx.name}", instead=_ICEBERG_REMEDY if key == ICEBERG_OPTION else _REMEDY)
 
 
 def _enabled_options(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:

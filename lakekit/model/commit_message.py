@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 _STATS = "ROW<_MIN_VALUES BYTES, _MAX_VALUES BYTES, _NULL_COUNTS ARRAY<BIGINT>>"
-FILE_TYPES = tuple(
+FILE_FIELD_TYPES = tuple(
     parse(text)
     for text in (
         *("STRING", "BIGINT", "BIGINT", "BYTES", "BYTES", _STATS, _STATS, "BIGINT", "BIGINT", "BIGINT", "INT"),
@@ -69,8 +69,8 @@ FILE_TYPES = tuple(
         ),
     )
 )
-FILE_NAMES = tuple(name for name, _ in FILE)
-INDEX_NAMES = (
+FILE_FIELD_NAMES = tuple(name for name, _ in FILE)
+INDEX_FIELD_NAMES = (
     "_INDEX_TYPE",
     "_FILE_NAME",
     "_FILE_SIZE",
@@ -83,7 +83,7 @@ _RANGE_3 = "ROW<f0 STRING, f1 INT, f2 INT>"
 _RANGE_4 = "ROW<f0 STRING, f1 INT, f2 INT, c BIGINT>"
 _GLOBAL = "ROW<s BIGINT, e BIGINT, f INT, x ARRAY<INT>, m BYTES>"
 _INDEX_HEAD = ("STRING", "STRING", "BIGINT", "BIGINT")
-INDEX_TYPES = {
+INDEX_FIELD_TYPES = {
     1: tuple(parse(text) for text in (*_INDEX_HEAD, f"ARRAY<{_RANGE_3}>")),
     2: tuple(parse(text) for text in (*_INDEX_HEAD, f"ARRAY<{_RANGE_4}>")),
     3: tuple(parse(text) for text in (*_INDEX_HEAD, f"ARRAY<{_RANGE_4}>", "STRING")),
@@ -104,7 +104,7 @@ class MessageVersion(NamedTuple):
 # ---- data files ------------------------------------------------------------------------------------------------------
 
 
-def write_file(file: DataFileMeta) -> bytes:
+def encode_data_file(file: DataFileMeta) -> bytes:
     """Encode a data file in the newest version."""
     values: list[Any] = [
         file.name,
@@ -123,14 +123,14 @@ def write_file(file: DataFileMeta) -> bytes:
         file.source,
     ]
     values += [file.value_stats_cols, file.external_path, file.first_row_id, file.write_cols]
-    return _with_length(binary_row.encode(values, FILE_TYPES))
+    return _with_length(binary_row.encode(values, FILE_FIELD_TYPES))
 
 
-def read_file(cursor: Cursor, shape: MessageVersion) -> DataFileMeta:
+def read_data_file(cursor: Cursor, shape: MessageVersion) -> DataFileMeta:
     """Read the data file at the cursor. Raises `Corrupt`."""
     offset = cursor.tell + 4
     row = cursor.raw(cursor.i32be("file length"), "file")
-    values = [*_decode_row(cursor, offset, row, FILE_TYPES[: shape.file_fields], FILE_NAMES), *[None] * 8]
+    values = [*_decode_row(cursor, offset, row, FILE_FIELD_TYPES[: shape.file_fields], FILE_FIELD_NAMES), *[None] * 8]
     needed = [values[i] for i in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)]
     if (
         any(value is None for value in needed)
@@ -192,7 +192,7 @@ def _stats(cursor: Cursor, offset: int, values: tuple[Any, ...]) -> Stats:
 # ---- index files -----------------------------------------------------------------------------------------------------
 
 
-def write_index(index: IndexFileMeta) -> bytes:
+def encode_index_file(index: IndexFileMeta) -> bytes:
     """Encode an index file in the newest version."""
     ranges = [(r.file_name, r.offset, r.length, r.cardinality) for r in index.ranges]
     covers = index.global_index
@@ -210,14 +210,14 @@ def write_index(index: IndexFileMeta) -> bytes:
         index.external_path,
         rows,
     )
-    return _with_length(binary_row.encode(values, INDEX_TYPES[4]))
+    return _with_length(binary_row.encode(values, INDEX_FIELD_TYPES[4]))
 
 
-def read_index(cursor: Cursor, shape: MessageVersion) -> IndexFileMeta:
+def read_index_file(cursor: Cursor, shape: MessageVersion) -> IndexFileMeta:
     """Read the index file at the cursor. Raises `Corrupt`."""
     offset = cursor.tell + 4
     row = cursor.raw(cursor.i32be("index length"), "index")
-    values = [*_decode_row(cursor, offset, row, INDEX_TYPES[shape.index_version], INDEX_NAMES), None, None]
+    values = [*_decode_row(cursor, offset, row, INDEX_FIELD_TYPES[shape.index_version], INDEX_FIELD_NAMES), None, None]
     covers = values[6]
     ranges = [(*item, None)[:4] if item is not None else (None,) for item in values[4] or []]
     required = [
@@ -256,7 +256,7 @@ def _with_length(row: bytes) -> bytes:
     return len(row).to_bytes(4, "big") + row
 
 
-def write_list(items: Sequence[T], write: Callable[[T], bytes]) -> bytes:
+def encode_list(items: Sequence[T], write: Callable[[T], bytes]) -> bytes:
     """Encode a count and its items."""
     return b"".join([len(items).to_bytes(4, "big"), *map(write, items)])
 
@@ -270,7 +270,7 @@ def read_list(cursor: Cursor, read: Callable[[Cursor, MessageVersion], T], shape
     return tuple(items)
 
 
-def write_partition(partition: bytes) -> bytes:
+def encode_partition(partition: bytes) -> bytes:
     """Encode a serialized row (with arity), preceded by its length."""
     return _with_length(partition)
 
@@ -293,7 +293,7 @@ MESSAGE_VERSION = 11
 _MAGIC = b"LKCM"
 _OWN_VERSION = 1
 _CRC_BYTES = 4
-_SHAPES = {
+_MESSAGE_VERSIONS = {
     1: MessageVersion(15, 1),
     2: MessageVersion(15, 1),
     3: MessageVersion(16, 1),
@@ -389,7 +389,7 @@ class CommitMessage:
         """Return the message as bytes, with a checksum, for another process or machine."""
         body = encode_message(self)
         known_state = (
-            b"\0" if self.hash_index_base is None else b"\1" + write_list(self.hash_index_base, encode_java_utf)
+            b"\0" if self.hash_index_base is None else b"\1" + encode_list(self.hash_index_base, encode_java_utf)
         )
         known_state += (
             b"\0" if self.keys_known_at is None else b"\1" + self.keys_known_at.to_bytes(8, "big", signed=True)
@@ -433,17 +433,18 @@ class CommitMessage:
 def encode_message(message: CommitMessage) -> bytes:
     """Return the bytes of a message, version 11."""
     total = b"\0" if message.total_buckets is None else b"\1" + _i32(message.total_buckets)
-    out = [write_partition(message.partition), _i32(message.bucket), total]
+    out = [encode_partition(message.partition), _i32(message.bucket), total]
     out += [
-        write_list(files, write_file) for files in (message.new_files, message.deleted_files, message.changelog_files)
+        encode_list(files, encode_data_file)
+        for files in (message.new_files, message.deleted_files, message.changelog_files)
     ]
-    out += [write_list(files, write_index) for files in (message.new_index_files, message.deleted_index_files)]
+    out += [encode_list(files, encode_index_file) for files in (message.new_index_files, message.deleted_index_files)]
     out += [
-        write_list(files, write_file)
+        encode_list(files, encode_data_file)
         for files in (message.compact_before, message.compact_after, message.compact_changelog)
     ]
     out += [
-        write_list(files, write_index)
+        encode_list(files, encode_index_file)
         for files in (message.compact_new_index_files, message.compact_deleted_index_files)
     ]
     return b"".join(out)
@@ -463,18 +464,18 @@ def decode_message(data: bytes, version: int = MESSAGE_VERSION, *, path: str | N
 
 def read_message(cursor: Cursor, version: int) -> CommitMessage:
     """Read the message at the cursor. Raises `Corrupt`, `Unsupported`."""
-    shape = _SHAPES.get(version)
+    shape = _MESSAGE_VERSIONS.get(version)
     if shape is None:
         msg = f"a commit message of version {version}: lakekit reads versions 1 to {MESSAGE_VERSION}"
         raise Unsupported(msg, feature="file.commit-message", path=cursor.path)
 
     def files(name: str) -> tuple[DataFileMeta, ...]:
         with cursor.within(name):
-            return read_list(cursor, read_file, shape)
+            return read_list(cursor, read_data_file, shape)
 
     def indexes(name: str) -> tuple[IndexFileMeta, ...]:
         with cursor.within(name):
-            return read_list(cursor, read_index, shape)
+            return read_list(cursor, read_index_file, shape)
 
     partition, bucket = read_partition(cursor), cursor.i32be("bucket")
     total = cursor.i32be("total buckets") if version >= 7 and cursor.flag("has total buckets") else None
@@ -525,21 +526,21 @@ def _i64(number: int) -> bytes:
     return number.to_bytes(8, "big", signed=True)
 
 
-def encode(committable: Committable) -> bytes:
+def encode_committable(committable: Committable) -> bytes:
     """Return the bytes of a committable, version 5."""
     out = [
         _i64(committable.identifier),
         b"\1" if committable.watermark is None else b"\0" + _i64(committable.watermark),
     ]
     out.append(
-        write_list(
+        encode_list(
             list(committable.properties.items()), lambda item: encode_java_utf(item[0]) + encode_java_utf(item[1])
         )
     )
-    return b"".join([*out, _i32(MESSAGE_VERSION), write_list(committable.messages, encode_message)])
+    return b"".join([*out, _i32(MESSAGE_VERSION), encode_list(committable.messages, encode_message)])
 
 
-def decode(data: bytes, version: int = COMMITTABLE_VERSION, *, path: str | None = None) -> Committable:
+def decode_committable(data: bytes, version: int = COMMITTABLE_VERSION, *, path: str | None = None) -> Committable:
     """Decode a committable of version 1 to 5. Raises `Corrupt`, `Unsupported`."""
     cursor = Cursor(data, path=path)
     committable = read_committable(cursor, version)

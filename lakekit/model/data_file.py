@@ -80,7 +80,7 @@ class DataFileMeta:
     @property
     def format_name(self) -> str:
         """The file format, from the name alone: `parquet`, `orc`, `avro`."""
-        return format_of(self.name)
+        return format_of_name(self.name)
 
     @property
     def index_file(self) -> str | None:
@@ -93,7 +93,7 @@ def index_file_of(extra_files: Sequence[str]) -> str | None:
     return next((name for name in extra_files if name.endswith(INDEX_SUFFIX)), None)
 
 
-def format_of(name: str) -> str:
+def format_of_name(name: str) -> str:
     """Return the format in a data file's name: its extension, or the one before a compression's extension."""
     stem, _, extension = name.rpartition(".")
     if extension in COMPRESSION_EXTENSIONS and "." in stem:
@@ -105,7 +105,7 @@ def format_of(name: str) -> str:
 
 
 class RowKind(IntEnum):
-    """The effect of a row on the state; the value is its byte in files, `short` its text elsewhere."""
+    """The effect of a row on the state; the value is its byte in files, `text` its text elsewhere."""
 
     INSERT = 0
     UPDATE_BEFORE = 1
@@ -113,17 +113,17 @@ class RowKind(IntEnum):
     DELETE = 3
 
     @property
-    def short(self) -> str:
+    def text(self) -> str:
         """`+I`, `-U`, `+U` or `-D`."""
         return KIND_TEXTS[self]
 
     @property
-    def retracts(self) -> bool:
+    def is_retraction(self) -> bool:
         """Return whether it takes a row away."""
         return self in (RowKind.UPDATE_BEFORE, RowKind.DELETE)
 
 
 KIND_TEXTS = ("+I", "-U", "+U", "-D")
 """The text of each kind, at its byte's place."""
-KIND_OF = {text: RowKind(byte) for byte, text in enumerate(KIND_TEXTS)}
+KIND_BY_TEXT = {text: RowKind(byte) for byte, text in enumerate(KIND_TEXTS)}
 """The kind of each text."""

@@ -21,7 +21,7 @@ from lakekit.codec.avro_schema import unwrap_record
 from lakekit.errors import Corrupt
 from lakekit.model import manifest_entries, metadata_records
 from lakekit.model.manifest_entries import SCHEMA, ManifestEntries
-from lakekit.model.manifests import stats_record
+from lakekit.model.manifests import stats_to_record
 from lakekit.model.metadata_records import invalid_field
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     Keep = Callable[[pa.BinaryArray], NDArray[np.bool_]]
 
 VERSION = 2
-_HEAD = {"_KIND": "kind", "_PARTITION": "partition", "_BUCKET": "bucket", "_TOTAL_BUCKETS": "total_buckets"}
-_FILE = {
+_HEAD_COLUMNS = {"_KIND": "kind", "_PARTITION": "partition", "_BUCKET": "bucket", "_TOTAL_BUCKETS": "total_buckets"}
+_FILE_COLUMNS = {
     "_FILE_NAME": "file_name",
     "_FILE_SIZE": "file_size",
     "_ROW_COUNT": "row_count",
@@ -58,7 +58,7 @@ _FILE = {
     "_FIRST_ROW_ID": "first_row_id",
     "_WRITE_COLS": "write_cols",
 }
-_STATS = {"_MIN_VALUES": "min", "_MAX_VALUES": "max", "_NULL_COUNTS": "null_counts"}
+_STATS_COLUMNS = {"_MIN_VALUES": "min", "_MAX_VALUES": "max", "_NULL_COUNTS": "null_counts"}
 _KNOWN_ENTRY_FIELDS = frozenset(name for name, _ in metadata_records.FILE)
 _AVRO = b"avro"
 """The metadata of an extra column: its declaration in the manifest it came from."""
@@ -96,8 +96,8 @@ def decode_entries(manifests: Sequence[ManifestBytes]) -> tuple[ManifestEntries,
         for group in groups.values()
     ]
     if len(decoded) < 2:
-        return (decoded[0][1] if decoded else manifest_entries.empty()), counts
-    ordered = manifest_entries.concat([part for _, part in decoded])
+        return (decoded[0][1] if decoded else manifest_entries.empty_entries()), counts
+    ordered = manifest_entries.concat_entries([part for _, part in decoded])
     indices = np.repeat(
         [index for group, _ in decoded for index in group], [counts[index] for group, _ in decoded for index in group]
     )
@@ -122,8 +122,10 @@ def decode_entries_where(manifests: Sequence[ManifestBytes], keep: Keep) -> Mani
 
 
 def _decode_batches(containers: list[Container], keep: Keep | None = None) -> ManifestEntries:
-    """Avro manifests of one schema, a bounded number of bytes at a time."""
-    return manifest_entries.concat([_decode_avro(batch, keep) for batch in avro_columns.batch_containers(containers)])
+    """Return the entries of Avro manifests of one schema, decoded a bounded number of bytes at a time."""
+    return manifest_entries.concat_entries(
+        [_decode_avro(batch, keep) for batch in avro_columns.batch_containers(containers)]
+    )
 
 
 def _decode_avro(containers: list[Container], keep: Keep | None) -> ManifestEntries:
@@ -135,7 +137,7 @@ def _decode_avro(containers: list[Container], keep: Keep | None) -> ManifestEntr
     )  # some writers wrap records in a union with null
     columns = avro_columns.decode_columns(
         containers,
-        guess=partial(_guess, branch=branch) if as_usual else None,
+        guess=partial(_guess_record_starts, branch=branch) if as_usual else None,
         where=None if keep is None else ("_PARTITION", keep),
     )
     file = record.find_field("_FILE")
@@ -143,12 +145,12 @@ def _decode_avro(containers: list[Container], keep: Keep | None) -> ManifestEntr
 
 
 def _decode_columnar(manifest: ManifestBytes) -> ManifestEntries:
-    table = metadata_records.table(manifest.data, manifest.path).combine_chunks()
-    columns = {name: manifest_entries.one_piece(table.column(name)) for name in table.column_names}
+    table = metadata_records.read_columnar(manifest.data, manifest.path).combine_chunks()
+    columns = {name: manifest_entries.to_array(table.column(name)) for name in table.column_names}
     return _entries_table(columns, None, _EntryOrigin([], manifest.path))
 
 
-def _guess(lanes: VectorReader, branch: int | None = None) -> NDArray[np.int64]:
+def _guess_record_starts(lanes: VectorReader, branch: int | None = None) -> NDArray[np.int64]:
     """Return offsets at which entries probably begin.
 
     There is the `branch` of a union, if entries are in one, version 2, a known kind, then a partition row. A row is
@@ -173,7 +175,7 @@ class _EntryOrigin:
         self.containers = containers
         self.path = path
 
-    def wrong(self, why: str, field: str, row: int = 0) -> Corrupt:
+    def make_error(self, why: str, field: str, row: int = 0) -> Corrupt:
         for container in self.containers:
             for block in container.blocks:
                 if row < block.count:
@@ -190,26 +192,29 @@ def _entries_table(
     """Convert columns under the format's names to checked columns under lakekit's names."""
     file = source_columns.get("_FILE")
     if file is None or not pa.types.is_struct(file.type) or file.null_count:
-        raise origin.wrong("_FILE is not a record", "_FILE")
+        raise origin.make_error("_FILE is not a record", "_FILE")
     inner = {f.name: part for f, part in zip(file.type, file.flatten(), strict=True)}
     size = len(file)
     columns = {
-        ours: _entries_column(source_columns.get(name), name, ours, size, origin) for name, ours in _HEAD.items()
+        ours: _entries_column(source_columns.get(name), name, ours, size, origin)
+        for name, ours in _HEAD_COLUMNS.items()
     }
-    columns |= {ours: _entries_column(inner.get(name), name, ours, size, origin) for name, ours in _FILE.items()}
+    columns |= {
+        ours: _entries_column(inner.get(name), name, ours, size, origin) for name, ours in _FILE_COLUMNS.items()
+    }
     for name, ours in (("_KEY_STATS", "key"), ("_VALUE_STATS", "value")):
         stats = inner.get(name)
         if stats is None or not pa.types.is_struct(stats.type) or stats.null_count:
-            raise origin.wrong(f"{name} is not a record", name)
+            raise origin.make_error(f"{name} is not a record", name)
         parts = {f.name: part for f, part in zip(stats.type, stats.flatten(), strict=True)}
         columns |= {
             f"{ours}_{end}": _entries_column(parts.get(part), f"{name}.{part}", f"{ours}_{end}", size, origin)
-            for part, end in _STATS.items()
+            for part, end in _STATS_COLUMNS.items()
         }
     _check_entries(source_columns.get("_VERSION"), columns, origin)
     fields, arrays = list(SCHEMA), [columns[name] for name in SCHEMA.names]
     for name, part in zip(file_type.names, file_type.children, strict=True) if file_type is not None else ():
-        if name not in _KNOWN_ENTRY_FIELDS and metadata_records.may_be_kept(part) and inner[name].null_count < size:
+        if name not in _KNOWN_ENTRY_FIELDS and metadata_records.is_rewritable(part) and inner[name].null_count < size:
             fields.append(pa.field(name, inner[name].type, metadata={_AVRO: json.dumps(part.declaration).encode()}))
             arrays.append(inner[name])
     return ManifestEntries(pa.Table.from_arrays(arrays, schema=pa.schema(fields)))
@@ -219,20 +224,20 @@ def _entries_column(column: pa.Array | None, name: str, ours: str, size: int, or
     field = SCHEMA.field(ours)
     if column is None:
         if not field.nullable:
-            raise origin.wrong(f"{name} is not there", name)
+            raise origin.make_error(f"{name} is not there", name)
         return pa.nulls(size, field.type)
     if column.null_count and not field.nullable:
-        raise origin.wrong(
+        raise origin.make_error(
             f"{name} is null", name, int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
         )
     if column.type == field.type:
         return column
     if _type_family(column.type) != _type_family(field.type) and not pa.types.is_null(column.type):
-        raise origin.wrong(f"{name} is {column.type}, {field.type} wanted", name)
+        raise origin.make_error(f"{name} is {column.type}, {field.type} wanted", name)
     try:
         return column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise origin.wrong(f"{name} is {column.type}, {field.type} wanted: {str(error)[:120]}", name) from None
+        raise origin.make_error(f"{name} is {column.type}, {field.type} wanted: {str(error)[:120]}", name) from None
 
 
 def _type_family(t: pa.DataType) -> str:
@@ -249,7 +254,7 @@ def _type_family(t: pa.DataType) -> str:
 
 def _check_entries(version: pa.Array | None, columns: Mapping[str, pa.Array], origin: _EntryOrigin) -> None:
     if version is None or version.null_count or not pa.types.is_integer(version.type):
-        raise origin.wrong("_VERSION is not a number", "_VERSION")
+        raise origin.make_error("_VERSION is not a number", "_VERSION")
     versions = version.to_numpy()
     if (versions != VERSION).any():
         path = origin.containers[0].path if origin.containers else origin.path
@@ -264,7 +269,7 @@ def _check_entries(version: pa.Array | None, columns: Mapping[str, pa.Array], or
         broken = (values < 0) | (values > manifest_entries.DELETE) if ours == "kind" else values < 0
         if broken.any():
             row = int(np.flatnonzero(broken)[0])
-            raise origin.wrong(f"{name} is {values[row]}", name, row)
+            raise origin.make_error(f"{name} is {values[row]}", name, row)
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------
@@ -277,12 +282,12 @@ def encode_entries(entries: ManifestEntries, **write_options: Any) -> bytes:
     """
     table = entries.table
     added = [f for f in table.schema if f.name not in SCHEMA.names and table.column(f.name).null_count < len(entries)]
-    fields = metadata_records.entry(tuple((f.name, json.loads(f.metadata[_AVRO])) for f in added))
-    return metadata_records.write(fields, entry_records(entries, [f.name for f in added]), **write_options)
+    fields = metadata_records.entry_fields(tuple((f.name, json.loads(f.metadata[_AVRO])) for f in added))
+    return metadata_records.write_records(fields, entry_records(entries, [f.name for f in added]), **write_options)
 
 
 def entry_records(entries: ManifestEntries, added: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
-    """Yield entries as records of a manifest; `added` names columns of newer writers to put into `_FILE`."""
+    """Yield entries as records of a manifest; `added` names columns of newer writers to put into `_FILE_COLUMNS`."""
     time_index = entries.table.schema.get_field_index("creation_time")
     table = entries.table.set_column(
         time_index, "creation_time", entries.table.column("creation_time").cast(pa.int64())
@@ -290,18 +295,22 @@ def entry_records(entries: ManifestEntries, added: Sequence[str] = ()) -> Iterat
     for batch in table.to_batches(max_chunksize=10_000):
         columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
         for i in range(batch.num_rows):
-            file = {name: columns[ours][i] for name, ours in _FILE.items()} | {name: columns[name][i] for name in added}
+            file = {name: columns[ours][i] for name, ours in _FILE_COLUMNS.items()} | {
+                name: columns[name][i] for name in added
+            }
             for name, ours in (("_KEY_STATS", "key"), ("_VALUE_STATS", "value")):
-                file[name] = {part: columns[f"{ours}_{end}"][i] for part, end in _STATS.items()}
-            yield {"_VERSION": VERSION, "_FILE": file} | {name: columns[ours][i] for name, ours in _HEAD.items()}
+                file[name] = {part: columns[f"{ours}_{end}"][i] for part, end in _STATS_COLUMNS.items()}
+            yield {"_VERSION": VERSION, "_FILE": file} | {
+                name: columns[ours][i] for name, ours in _HEAD_COLUMNS.items()
+            }
 
 
 def encode_entry_rows(rows: Sequence[Row], **write_options: Any) -> bytes:
     """Encode a few entries, given as rows, as one manifest. `write_options`: see `metadata_records.write`."""
-    return metadata_records.write(_ENTRY, map(_record_of_row, rows), **write_options)
+    return metadata_records.write_records(_ENTRY, map(_record_of_row, rows), **write_options)
 
 
-_ENTRY = metadata_records.entry()
+_ENTRY = metadata_records.entry_fields()
 
 
 def _record_of_row(row: Row) -> dict[str, Any]:
@@ -312,8 +321,8 @@ def _record_of_row(row: Row) -> dict[str, Any]:
         "_ROW_COUNT": file.row_count,
         "_MIN_KEY": file.min_key,
         "_MAX_KEY": file.max_key,
-        "_KEY_STATS": stats_record(file.key_stats),
-        "_VALUE_STATS": stats_record(file.value_stats),
+        "_KEY_STATS": stats_to_record(file.key_stats),
+        "_VALUE_STATS": stats_to_record(file.value_stats),
         "_MIN_SEQUENCE_NUMBER": file.min_sequence_number,
         "_MAX_SEQUENCE_NUMBER": file.max_sequence_number,
         "_SCHEMA_ID": file.schema_id,

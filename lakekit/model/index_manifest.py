@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit.model import metadata_records
 from lakekit.model.manifests import extra_fields
-from lakekit.model.metadata_records import count, invalid_field, value
+from lakekit.model.metadata_records import invalid_field, read_count, read_value
 from lakekit.model.table_paths import checked_name
 
 if TYPE_CHECKING:
@@ -90,43 +90,43 @@ class IndexManifestEntry(IndexFileMeta):
 
 
 VERSION = 1
-_KNOWN_FIELDS = frozenset(name for name, _ in metadata_records.index_entry())
+_KNOWN_FIELDS = frozenset(name for name, _ in metadata_records.index_entry_fields())
 
 
-def decode(data: bytes, *, path: str | None = None) -> list[IndexManifestEntry]:
+def decode_index_manifest(data: bytes, *, path: str | None = None) -> list[IndexManifestEntry]:
     """Return the index files that an index manifest lists, in order.
 
     Raises `Corrupt`, `LimitExceeded`, or `Unsupported` for another version.
     """
-    file_records = metadata_records.records(data, path)
+    file_records = metadata_records.read_records(data, path)
     metadata_records.check_version(
-        file_records.facts(lambda row: value(row, "_VERSION", int, path)), VERSION, "index manifest", path
+        file_records.convert(lambda row: read_value(row, "_VERSION", int, path)), VERSION, "index manifest", path
     )
 
     def fact(row: dict[str, Any]) -> IndexManifestEntry:
         return IndexManifestEntry(
             kind=_kind(row, path),
-            partition=value(row, "_PARTITION", bytes, path),
-            bucket=value(row, "_BUCKET", int, path),
-            index_type=value(row, "_INDEX_TYPE", str, path),
-            file_name=checked_name(value(row, "_FILE_NAME", str, path), path=path, field="_FILE_NAME"),
-            file_size_bytes=count(row, "_FILE_SIZE", path),
-            row_count=count(row, "_ROW_COUNT", path),
+            partition=read_value(row, "_PARTITION", bytes, path),
+            bucket=read_value(row, "_BUCKET", int, path),
+            index_type=read_value(row, "_INDEX_TYPE", str, path),
+            file_name=checked_name(read_value(row, "_FILE_NAME", str, path), path=path, field="_FILE_NAME"),
+            file_size_bytes=read_count(row, "_FILE_SIZE", path),
+            row_count=read_count(row, "_ROW_COUNT", path),
             ranges=tuple(
                 _range(part, path)
-                for part in value(row, "_DELETIONS_VECTORS_RANGES", list, path, default=())
+                for part in read_value(row, "_DELETIONS_VECTORS_RANGES", list, path, default=())
                 if part is not None
             ),
-            external_path=value(row, "_EXTERNAL_PATH", str, path, default=None),
-            global_index=_global_index(value(row, "_GLOBAL_INDEX", dict, path, default=None), path),
-            extra=file_records.others(row, _KNOWN_FIELDS),
+            external_path=read_value(row, "_EXTERNAL_PATH", str, path, default=None),
+            global_index=_global_index(read_value(row, "_GLOBAL_INDEX", dict, path, default=None), path),
+            extra=file_records.unknown_fields(row, _KNOWN_FIELDS),
         )
 
-    return file_records.facts(fact)
+    return file_records.convert(fact)
 
 
 def _kind(row: dict[str, Any], path: str | None) -> int:
-    kind: int = value(row, "_KIND", int, path)
+    kind: int = read_value(row, "_KIND", int, path)
     if kind not in {ADD, DELETE}:
         raise invalid_field(f"_KIND is {kind}", "_KIND", path)
     return kind
@@ -138,30 +138,30 @@ def _range(row: object, path: str | None) -> DeletionRange:
             "_DELETIONS_VECTORS_RANGES holds something else than records", "_DELETIONS_VECTORS_RANGES", path
         )
     return DeletionRange(
-        file_name=value(row, "f0", str, path),
-        offset=count(row, "f1", path),
-        length=count(row, "f2", path),
-        cardinality=value(row, "_CARDINALITY", int, path, default=None),
+        file_name=read_value(row, "f0", str, path),
+        offset=read_count(row, "f1", path),
+        length=read_count(row, "f2", path),
+        cardinality=read_value(row, "_CARDINALITY", int, path, default=None),
     )
 
 
 def _global_index(row: dict[str, Any] | None, path: str | None) -> GlobalIndex | None:
     if row is None:
         return None
-    extra = value(row, "_EXTRA_FIELD_IDS", list, path, default=None)
+    extra = read_value(row, "_EXTRA_FIELD_IDS", list, path, default=None)
     if extra is not None and not all(isinstance(number, int) for number in extra):
         raise invalid_field("_EXTRA_FIELD_IDS holds something else than numbers", "_EXTRA_FIELD_IDS", path)
     return GlobalIndex(
-        row_range_start=value(row, "_ROW_RANGE_START", int, path),
-        row_range_end=value(row, "_ROW_RANGE_END", int, path),
-        index_field_id=value(row, "_INDEX_FIELD_ID", int, path),
+        row_range_start=read_value(row, "_ROW_RANGE_START", int, path),
+        row_range_end=read_value(row, "_ROW_RANGE_END", int, path),
+        index_field_id=read_value(row, "_INDEX_FIELD_ID", int, path),
         extra_field_ids=None if extra is None else tuple(extra),
-        index_meta=value(row, "_INDEX_META", bytes, path, default=None),
-        source_meta=value(row, "_SOURCE_META", bytes, path, default=None),
+        index_meta=read_value(row, "_INDEX_META", bytes, path, default=None),
+        source_meta=read_value(row, "_SOURCE_META", bytes, path, default=None),
     )
 
 
-def encode(entries: Sequence[IndexManifestEntry], **write_options: Any) -> bytes:
+def encode_index_manifest(entries: Sequence[IndexManifestEntry], **write_options: Any) -> bytes:
     """Encode index entries as one file of the reference's schema.
 
     `write_options`: see `metadata_records.write`. Fields that engine 2.0 and newer ones add follow, if they have
@@ -173,13 +173,17 @@ def encode(entries: Sequence[IndexManifestEntry], **write_options: Any) -> bytes
     )
     extra = tuple((name, json.loads(declared)) for name, declared in added.items())
     rows = (
-        dict.fromkeys(added) | record(entry) | {e.name: e.value for e in entry.extra if e.declaration == added[e.name]}
+        dict.fromkeys(added)
+        | to_record(entry)
+        | {e.name: e.value for e in entry.extra if e.declaration == added[e.name]}
         for entry in entries
     )
-    return metadata_records.write(metadata_records.index_entry(extra, source_meta=source_meta), rows, **write_options)
+    return metadata_records.write_records(
+        metadata_records.index_entry_fields(extra, source_meta=source_meta), rows, **write_options
+    )
 
 
-def record(entry: IndexManifestEntry) -> dict[str, Any]:
+def to_record(entry: IndexManifestEntry) -> dict[str, Any]:
     """Return the members of an entry, without those of newer writers.
 
     Ranges belong to deletion vectors: a list, maybe empty, for them, and null for every other type.

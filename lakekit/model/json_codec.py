@@ -2,7 +2,8 @@
 
     {"nextSnapshot" : 5}   <->   Consumer(next_snapshot=5)
 
-    { "version" : 3 }        `walk`: punctuation `{ `, name of version `"version"`, punctuation ` : `, version `3`,
+    { "version" : 3 }        `record_json_spans`: punctuation `{ `, name of version `"version"`, punctuation ` : `,
+    version `3`,
                              punctuation ` }`
 
 A record is a frozen dataclass whose fields declare with `member(...)` which JSON member they are. Unknown members are
@@ -11,7 +12,8 @@ contents.
 
 Reading accepts what the format allows and nothing else: duplicate members, NaN, lone surrogates, other types, numbers
 outside their range and nesting deeper than 200 levels raise `Corrupt` or `LimitExceeded` with the path and the member.
-It uses Python's own parser, which is written in C and reports no positions; `walk` reads the same text a second time,
+It uses Python's own parser, which is written in C and reports no positions; `record_json_spans` reads the same text a
+second time,
 for displays. Tests compare its values with those of `loads`.
 """
 
@@ -95,7 +97,7 @@ def loads(data: bytes, path: str | None = None) -> dict[str, Any]:
     except ValueError:
         raise LimitExceeded(_at(path, "a number with thousands of digits"), path=path, field=SYNTAX) from None
     if not isinstance(members, dict):
-        raise Corrupt(_at(path, f"a JSON object wanted, {kind(members)} found"), path=path, field=SYNTAX)
+        raise Corrupt(_at(path, f"a JSON object wanted, {json_kind(members)} found"), path=path, field=SYNTAX)
     _check_depth(members, path)
     return members
 
@@ -137,7 +139,7 @@ def _check_depth(value: Any, path: str | None) -> None:
         ]
 
 
-def kind(value: object) -> str:
+def json_kind(value: object) -> str:
     """Return the kind of a JSON value in a word or two, for messages."""
     match value:
         case None:
@@ -162,10 +164,10 @@ def _at(path: str | None, message: str) -> str:
 
 def invalid_member(name: str, expected: str, value: object) -> Corrupt:
     """Return the error for a member with a value of another kind."""
-    return Corrupt(f"member {name!r} wants {expected}, found {kind(value)}", field=name)
+    return Corrupt(f"member {name!r} wants {expected}, found {json_kind(value)}", field=name)
 
 
-def integer(name: str, value: Any, *, low: int = -_LONG, high: int = _LONG - 1) -> int:
+def read_integer(name: str, value: Any, *, low: int = -_LONG, high: int = _LONG - 1) -> int:
     """Return an integer of 64 bits, or within the given bounds. Raises `Corrupt`."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise invalid_member(name, "a whole number", value)
@@ -174,39 +176,39 @@ def integer(name: str, value: Any, *, low: int = -_LONG, high: int = _LONG - 1) 
     return value
 
 
-def count(name: str, value: Any) -> int:
+def read_count(name: str, value: Any) -> int:
     """Return a non-negative integer of 64 bits. Raises `Corrupt`."""
-    return integer(name, value, low=0)
+    return read_integer(name, value, low=0)
 
 
-def int32(name: str, value: Any) -> int:
+def read_int32(name: str, value: Any) -> int:
     """Return an integer of 32 bits. Raises `Corrupt`."""
-    return integer(name, value, low=-(2**31), high=2**31 - 1)
+    return read_integer(name, value, low=-(2**31), high=2**31 - 1)
 
 
-def text(name: str, value: Any) -> str:
+def read_text(name: str, value: Any) -> str:
     """Return a text. Raises `Corrupt`."""
     if not isinstance(value, str):
         raise invalid_member(name, "a text", value)
     return value
 
 
-def texts(name: str, value: Any) -> tuple[str, ...]:
+def read_texts(name: str, value: Any) -> tuple[str, ...]:
     """Return a list of texts. Raises `Corrupt`."""
     if not isinstance(value, list):
         raise invalid_member(name, "a list of texts", value)
-    return tuple(text(name, part) for part in value)
+    return tuple(read_text(name, part) for part in value)
 
 
-def text_map(name: str, value: Any) -> FrozenDict[str, str]:
+def read_text_map(name: str, value: Any) -> FrozenDict[str, str]:
     """Return an object of texts. Raises `Corrupt`."""
     if not isinstance(value, dict):
         raise invalid_member(name, "an object of texts", value)
-    return FrozenDict({key: text(f"{name}.{key}", part) for key, part in value.items()})
+    return FrozenDict({key: read_text(f"{name}.{key}", part) for key, part in value.items()})
 
 
-def any_value(name: str, value: Any) -> Any:  # noqa: ARG001 - same signature as its siblings
-    """Any JSON value, frozen."""
+def read_any(name: str, value: Any) -> Any:  # noqa: ARG001 - same signature as its siblings
+    """Return any JSON value, frozen."""
     return freeze(value)
 
 
@@ -249,9 +251,9 @@ def _members(cls: type) -> tuple[Field[Any], ...]:
     return member_fields
 
 
-def decode(cls: type[T], members: Mapping[str, Any], path: str | None = None) -> T:
+def from_members(cls: type[T], members: Mapping[str, Any], path: str | None = None) -> T:
     """Return the record of class `cls` from the members of a JSON object."""
-    decoders = _takes(cls)
+    decoders = _member_readers(cls)
     values: dict[str, Any] = {}
     try:
         for name, field_name, take, is_required in decoders:
@@ -277,7 +279,7 @@ def decode(cls: type[T], members: Mapping[str, Any], path: str | None = None) ->
 _TAKES: dict[type, tuple[tuple[str, str, Callable[[str, Any], Any], bool], ...]] = {}
 
 
-def _takes(cls: type) -> tuple[tuple[str, str, Callable[[str, Any], Any], bool], ...]:
+def _member_readers(cls: type) -> tuple[tuple[str, str, Callable[[str, Any], Any], bool], ...]:
     """Return each member's name, field, converter and whether it is required; cached by class."""
     decoders = _TAKES.get(cls)
     if decoders is None:
@@ -288,7 +290,7 @@ def _takes(cls: type) -> tuple[tuple[str, str, Callable[[str, Any], Any], bool],
     return decoders
 
 
-def encode(fact: Any) -> dict[str, Any]:
+def to_members(fact: Any) -> dict[str, Any]:
     """Return the JSON members of a record, in the order of its fields, unknown ones last."""
     nulls = getattr(fact, "nulls", ())
     members: dict[str, Any] = {}
@@ -305,7 +307,7 @@ def encode(fact: Any) -> dict[str, Any]:
 # ---- values -> bytes -------------------------------------------------------------------------------------------------
 
 
-def dumps(value: Mapping[str, Any]) -> bytes:
+def print_object(value: Mapping[str, Any]) -> bytes:
     """Return JSON as the reference prints it.
 
     Two spaces a level, ` : ` after a name, lists on one line as far as their items allow.
@@ -331,11 +333,11 @@ def _print(value: Any, indent: str, out: list[str]) -> None:
             _print(part, indent, out)
         out.append(" ]" if value else "[ ]")
     else:
-        out.append(scalar(value))
+        out.append(print_scalar(value))
 
 
-def scalar(value: Any) -> str:
-    """One JSON value that has no parts."""
+def print_scalar(value: Any) -> str:
+    """Return a JSON value without parts as text."""
     match value:
         case None:
             return "null"
@@ -363,17 +365,17 @@ _TOKEN = re.compile(
 _BLANK = re.compile(rb"[ \t\r\n]*")
 
 
-def walk(cursor: Cursor) -> Any:
+def record_json_spans(cursor: Cursor) -> Any:
     """Return the value of the JSON text that is the cursor's data; the cursor records the span of each member.
 
     Raises `Corrupt` at the offset of a syntax error.
     """
     walker = _JsonWalk(cursor)
-    value = walker.value(walker.token(), "", 0)
-    end = walker.blank()
+    value = walker.parse_value(walker.next_token(), "", 0)
+    end = walker.skip_blanks()
     if end != cursor.end:
-        raise walker.wrong("more after the end")
-    walker.dead(end)
+        raise walker.make_error("more after the end")
+    walker.record_punctuation(end)
     return value
 
 
@@ -383,49 +385,49 @@ class _JsonWalk:
     def __init__(self, cursor: Cursor) -> None:
         self.cursor, self.data, self.at = cursor, bytes(cursor.data), 0
 
-    def wrong(self, why: str) -> Corrupt:
+    def make_error(self, why: str) -> Corrupt:
         return Corrupt(f"not JSON at byte {self.at} of {len(self.data)}: {why}", offset=self.at, field=SYNTAX)
 
-    def blank(self) -> int:
+    def skip_blanks(self) -> int:
         """Skip blanks; return the new offset."""
         matched = _BLANK.match(self.data, self.at)
         self.at = self.at if matched is None else matched.end()
         return self.at
 
-    def token(self, expected: bytes = b"") -> bytes:
+    def next_token(self, expected: bytes = b"") -> bytes:
         """Return the next token, which must be one of `expected` if that is given."""
-        matched = _TOKEN.match(self.data, self.blank())
+        matched = _TOKEN.match(self.data, self.skip_blanks())
         if matched is None or (expected and matched.group() not in expected):
-            raise self.wrong("another sign wanted")
+            raise self.make_error("another sign wanted")
         self.at = matched.end()
         return matched.group()
 
-    def dead(self, end: int) -> None:
+    def record_punctuation(self, end: int) -> None:
         """Record everything unrecorded before `end` as punctuation."""
         if end > self.cursor.at:
             self.cursor.advance(end, PUNCTUATION, None)
 
-    def mark(self, token: bytes, field: str, value: object) -> None:
+    def record_token(self, token: bytes, field: str, value: object) -> None:
         """Record the span of the token that ends here."""
-        self.dead(self.at - len(token))
+        self.record_punctuation(self.at - len(token))
         self.cursor.advance(self.at, field, value)
 
-    def value(self, token: bytes, path: str, depth: int) -> Any:
+    def parse_value(self, token: bytes, path: str, depth: int) -> Any:
         """Return the value that begins with a token."""
         if depth > MAX_DEPTH:
             raise LimitExceeded(f"JSON nested deeper than {MAX_DEPTH} levels", offset=self.at, field=SYNTAX)
         if token == b"{":
-            return self.members(path, depth)
+            return self.parse_members(path, depth)
         if token == b"[":
-            return self.items(path, depth)
+            return self.parse_items(path, depth)
         if token in b"}],:":
             self.at -= 1
-            raise self.wrong("a value wanted")
-        scalar = self.one(token)
-        self.mark(token, path or "value", scalar)
+            raise self.make_error("a value wanted")
+        scalar = self.parse_plain(token)
+        self.record_token(token, path or "value", scalar)
         return scalar
 
-    def one(self, token: bytes) -> Any:
+    def parse_plain(self, token: bytes) -> Any:
         """Return the value of a text, number or keyword."""
         try:
             scalar = json.loads(token.decode(), parse_float=Decimal)
@@ -433,36 +435,36 @@ class _JsonWalk:
                 scalar.encode()  # half of a surrogate pair is no text
         except (ValueError, ArithmeticError) as error:
             self.at -= len(token)
-            raise self.wrong(str(error)) from None
+            raise self.make_error(str(error)) from None
         return scalar
 
-    def members(self, path: str, depth: int) -> dict[str, Any]:
+    def parse_members(self, path: str, depth: int) -> dict[str, Any]:
         values: dict[str, Any] = {}
-        token = self.token()
+        token = self.next_token()
         while token != b"}":
             if not token.startswith(b'"'):
-                raise self.wrong("a name wanted")
-            name = self.one(token)
+                raise self.make_error("a name wanted")
+            name = self.parse_plain(token)
             inner = f"{path}.{name}" if path else name
-            self.mark(token, f"name of {inner}", None)
-            self.token(b":")
-            values[name] = self.value(self.token(), inner, depth + 1)
-            token = self.after(b"}")
+            self.record_token(token, f"name of {inner}", None)
+            self.next_token(b":")
+            values[name] = self.parse_value(self.next_token(), inner, depth + 1)
+            token = self.separator_or_end(b"}")
         return values
 
-    def after(self, end: bytes) -> bytes:
+    def separator_or_end(self, end: bytes) -> bytes:
         """Return the token that begins the next member or item, or the end token."""
-        token = self.token(b"," + end)
+        token = self.next_token(b"," + end)
         if token == b",":
-            token = self.token()
+            token = self.next_token()
             if token == end:
-                raise self.wrong("a value wanted after a comma")
+                raise self.make_error("a value wanted after a comma")
         return token
 
-    def items(self, path: str, depth: int) -> list[Any]:
+    def parse_items(self, path: str, depth: int) -> list[Any]:
         values: list[Any] = []
-        token = self.token()
+        token = self.next_token()
         while token != b"]":
-            values.append(self.value(token, f"{path}[{len(values)}]", depth + 1))
-            token = self.after(b"]")
+            values.append(self.parse_value(token, f"{path}[{len(values)}]", depth + 1))
+            token = self.separator_or_end(b"]")
         return values

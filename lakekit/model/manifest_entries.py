@@ -83,9 +83,9 @@ class ManifestEntries:
 
     def column(self, name: str) -> pa.Array:
         """Return a column as one Arrow array."""
-        return one_piece(self.table.column(name))
+        return to_array(self.table.column(name))
 
-    def numbers(self, name: str) -> NDArray[Any]:
+    def integers(self, name: str) -> NDArray[Any]:
         """Return an integer column without nulls as a numpy array."""
         values: NDArray[Any] = self.column(name).to_numpy()
         return values
@@ -210,22 +210,22 @@ def _to_list(column: pa.Array) -> list[Any]:
     )  # scalar: one a file
 
 
-def empty() -> ManifestEntries:
-    """No entries."""
+def empty_entries() -> ManifestEntries:
+    """Return no entries."""
     return ManifestEntries(SCHEMA.empty_table())
 
 
-def concat(parts: Sequence[ManifestEntries]) -> ManifestEntries:
+def concat_entries(parts: Sequence[ManifestEntries]) -> ManifestEntries:
     """Concatenate entries, part after part."""
     full = [part for part in parts if len(part)]
     if not full:
-        return parts[0] if parts else empty()
+        return parts[0] if parts else empty_entries()
     if len(full) == 1:
         return full[0]
     return ManifestEntries(pa.concat_tables([part.table for part in full], promote_options="default").combine_chunks())
 
 
-def one_piece(column: pa.ChunkedArray) -> pa.Array:
+def to_array(column: pa.ChunkedArray) -> pa.Array:
     """Return a chunked column as one array."""
     if column.num_chunks == 1:
         return column.chunk(0)
@@ -268,15 +268,15 @@ def _names(names: list[str] | None) -> tuple[str, ...] | None:
     return None if names is None else tuple(names)
 
 
-def of_files(
+def entries_of_files(
     files: Sequence[DataFileMeta], *, kind: int = ADD, partition: bytes, bucket: int, total_buckets: int
 ) -> ManifestEntries:
-    """Entries that add (or delete) files of one bucket, to be written."""
-    return of_rows([(kind, partition, bucket, total_buckets, file) for file in files])
+    """Return the entries that add (or delete) files of one bucket, to be written."""
+    return entries_of_rows([(kind, partition, bucket, total_buckets, file) for file in files])
 
 
-def of_rows(rows: Sequence[Row]) -> ManifestEntries:
-    """Entries of many buckets, to be written: kind, partition, bucket, total buckets and file of each."""
+def entries_of_rows(rows: Sequence[Row]) -> ManifestEntries:
+    """Return entries of many buckets from rows (kind, partition, bucket, total buckets, file), to be written."""
     files = [row[4] for row in rows]
     columns: dict[str, list[Any]] = {
         "kind": [row[0] for row in rows],
@@ -322,14 +322,14 @@ def live_entries(parts: Sequence[ManifestEntries]) -> ManifestEntries:
     one. A DELETE without its ADD (which pruning may have left out) is dropped. Raises `Corrupt` if a file is added
     twice.
     """
-    entries = concat(parts)
+    entries = concat_entries(parts)
     return entries.filter(live_mask(entries))
 
 
 def live_mask(entries: ManifestEntries) -> Mask:
     """Return a mask of the entries that `live_entries` keeps. Raises `Corrupt` if a file is added twice."""
-    kinds = entries.numbers("kind")
-    group = identities(entries)
+    kinds = entries.integers("kind")
+    group = identity_codes(entries)
     size = int(group.max()) + 1 if len(group) else 0
     added = np.bincount(group[kinds == ADD], minlength=size)
     if (added > 1).any():
@@ -339,15 +339,15 @@ def live_mask(entries: ManifestEntries) -> Mask:
     return mask
 
 
-def merge(parts: Sequence[ManifestEntries], group: Ints | None = None) -> ManifestEntries:
+def merge_entries(parts: Sequence[ManifestEntries], group: Ints | None = None) -> ManifestEntries:
     """Return the entries of manifests rewritten as one: a DELETE cancels the ADD before it.
 
-    A DELETE without an ADD stays. `group`: the `identities` of all entries, if known. Raises `Corrupt` if a file is
+    A DELETE without an ADD stays. `group`: the `identity_codes` of all entries, if known. Raises `Corrupt` if a file is
     added twice, as the reference does at every commit.
     """
-    entries = concat(parts)
-    kinds = entries.numbers("kind")
-    group = identities(entries) if group is None else group
+    entries = concat_entries(parts)
+    kinds = entries.integers("kind")
+    group = identity_codes(entries) if group is None else group
     order = np.argsort(group, kind="stable")
     first = np.ones(len(order), bool)
     first[1:] = group[order][1:] != group[order][:-1]
@@ -368,7 +368,7 @@ LIVENESS_COLUMNS = ("kind", "file_name", "extra_files", *_IDENTITY)
 """The columns that tell which files are live."""
 
 
-def identities(entries: ManifestEntries) -> Ints:
+def identity_codes(entries: ManifestEntries) -> Ints:
     """Return a number for each entry, equal where all members of the identity are equal."""
     codes = _codes(entries.column("file_name"))
     shared = np.bincount(codes)[codes] > 1 if len(codes) else np.zeros(0, bool)

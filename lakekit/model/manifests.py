@@ -25,7 +25,7 @@ from lakekit.codec.avro_schema import unwrap_record
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.model import metadata_records
 from lakekit.model.data_file import Stats
-from lakekit.model.metadata_records import ExtraField, count, invalid_field, value
+from lakekit.model.metadata_records import ExtraField, invalid_field, read_count, read_value
 from lakekit.model.table_paths import checked_name
 from lakekit.types import first_duplicate
 
@@ -80,11 +80,11 @@ def decode_list(data: bytes, *, path: str | None = None) -> list[ManifestFileMet
 
     Raises `Corrupt`, `LimitExceeded`, or `Unsupported` for another version.
     """
-    file_records = metadata_records.records(data, path, max_records=_max_records(len(data)))
+    file_records = metadata_records.read_records(data, path, max_records=_max_records(len(data)))
     metadata_records.check_version(
-        file_records.facts(lambda row: value(row, "_VERSION", int, path)), VERSION, "manifest list", path
+        file_records.convert(lambda row: read_value(row, "_VERSION", int, path)), VERSION, "manifest list", path
     )
-    files = file_records.facts(lambda row: _fact(row, file_records.others(row, _KNOWN_FIELDS), path))
+    files = file_records.convert(lambda row: _read_meta(row, file_records.unknown_fields(row, _KNOWN_FIELDS), path))
     if (repeated := first_duplicate(file.name for file in files)) is not None:
         raise invalid_field(f"_FILE_NAME {repeated} occurs twice: its entries would count twice", "_FILE_NAME", path)
     return files
@@ -95,20 +95,20 @@ def _max_records(size_bytes: int) -> int:
     return _FREE_RECORDS + size_bytes // _LEAST_RECORD_BYTES
 
 
-def _fact(row: dict[str, Any], extra: tuple[ExtraField, ...], path: str | None) -> ManifestFileMeta:
+def _read_meta(row: dict[str, Any], extra: tuple[ExtraField, ...], path: str | None) -> ManifestFileMeta:
     return ManifestFileMeta(
-        name=checked_name(value(row, "_FILE_NAME", str, path), path=path, field="_FILE_NAME"),
-        size_bytes=count(row, "_FILE_SIZE", path),
-        num_added_files=count(row, "_NUM_ADDED_FILES", path),
-        num_deleted_files=count(row, "_NUM_DELETED_FILES", path),
-        partition_stats=stats(value(row, "_PARTITION_STATS", dict, path), "_PARTITION_STATS", path),
-        schema_id=count(row, "_SCHEMA_ID", path),
-        min_bucket=value(row, "_MIN_BUCKET", int, path, default=None),
-        max_bucket=value(row, "_MAX_BUCKET", int, path, default=None),
-        min_level=value(row, "_MIN_LEVEL", int, path, default=None),
-        max_level=value(row, "_MAX_LEVEL", int, path, default=None),
-        min_row_id=value(row, "_MIN_ROW_ID", int, path, default=None),
-        max_row_id=value(row, "_MAX_ROW_ID", int, path, default=None),
+        name=checked_name(read_value(row, "_FILE_NAME", str, path), path=path, field="_FILE_NAME"),
+        size_bytes=read_count(row, "_FILE_SIZE", path),
+        num_added_files=read_count(row, "_NUM_ADDED_FILES", path),
+        num_deleted_files=read_count(row, "_NUM_DELETED_FILES", path),
+        partition_stats=read_stats(read_value(row, "_PARTITION_STATS", dict, path), "_PARTITION_STATS", path),
+        schema_id=read_count(row, "_SCHEMA_ID", path),
+        min_bucket=read_value(row, "_MIN_BUCKET", int, path, default=None),
+        max_bucket=read_value(row, "_MAX_BUCKET", int, path, default=None),
+        min_level=read_value(row, "_MIN_LEVEL", int, path, default=None),
+        max_level=read_value(row, "_MAX_LEVEL", int, path, default=None),
+        min_row_id=read_value(row, "_MIN_ROW_ID", int, path, default=None),
+        max_row_id=read_value(row, "_MAX_ROW_ID", int, path, default=None),
         extra=extra,
     )
 
@@ -130,7 +130,10 @@ def decode_lists(lists: Sequence[tuple[str | None, bytes]]) -> list[list[Manifes
             groups.setdefault(id(container.schema), []).append((index, container))
     for group in groups.values():
         runs = _Runs()
-        parts = [(index, [part for block in container.blocks for part in runs.of(block)]) for index, container in group]
+        parts = [
+            (index, [part for block in container.blocks for part in runs.indices_of(block)])
+            for index, container in group
+        ]
         facts = _decode_runs(group[0][1], runs.blocks)
         if facts is not None:
             for index, numbers in parts:
@@ -155,7 +158,7 @@ class _Runs:
         self._numbers: dict[bytes, int] = {}
         self._earlier_blocks: list[tuple[Block, list[int]]] = []
 
-    def of(self, block: Block) -> list[int]:
+    def indices_of(self, block: Block) -> list[int]:
         """Return the indices of a block's runs among `blocks`."""
         for index, (first, runs) in enumerate(self._earlier_blocks):
             left = block.count - first.count
@@ -194,7 +197,7 @@ def _decode_runs(sample: Container, blocks: Sequence[Block]) -> list[list[Manife
             distinct = table.take(pa.array(first))
             if not distinct.take(pa.array(codes)).equals(table):  # those of one name do not say the same
                 return None
-            facts = _facts(distinct)
+            facts = _read_metas(distinct)
             decoded += [
                 [facts[code] for code in codes[start:end]] for start, end in zip((0, *ends[:-1]), ends, strict=True)
             ]
@@ -213,14 +216,14 @@ _BOUNDS = {
 }
 
 
-def _facts(table: pa.Table) -> list[ManifestFileMeta]:
+def _read_metas(table: pa.Table) -> list[ManifestFileMeta]:
     """Convert many records; those of today's schema a column at a time. Raises `Corrupt`, `Unsupported`."""
     if [(part.name, part.type) for part in table.schema] != _USUAL_COLUMNS:
         rows = table.to_pylist()
         metadata_records.check_version(
-            [value(row, "_VERSION", int, None) for row in rows], VERSION, "manifest list", None
+            [read_value(row, "_VERSION", int, None) for row in rows], VERSION, "manifest list", None
         )
-        return [_fact(row, (), None) for row in rows]
+        return [_read_meta(row, (), None) for row in rows]
     metadata_records.check_version(table.column("_VERSION").unique().to_pylist(), VERSION, "manifest list", None)
     columns = {
         name: table.column(name).to_pylist() for name in ("_FILE_NAME", *_COUNTS, *_BOUNDS)
@@ -249,19 +252,19 @@ def _facts(table: pa.Table) -> list[ManifestFileMeta]:
     ]
 
 
-def stats(row: dict[str, Any], field: str, path: str | None) -> Stats:
+def read_stats(row: dict[str, Any], field: str, path: str | None) -> Stats:
     """Return the SimpleStats record in a field."""
-    nulls = value(row, "_NULL_COUNTS", list, path, default=None)
+    nulls = read_value(row, "_NULL_COUNTS", list, path, default=None)
     if nulls is not None and not all(number is None or isinstance(number, int) for number in nulls):
         raise invalid_field(f"{field}._NULL_COUNTS holds something else than numbers", field, path)
     return Stats(
-        min_values=value(row, "_MIN_VALUES", bytes, path),
-        max_values=value(row, "_MAX_VALUES", bytes, path),
+        min_values=read_value(row, "_MIN_VALUES", bytes, path),
+        max_values=read_value(row, "_MAX_VALUES", bytes, path),
         null_counts=None if nulls is None else tuple(nulls),
     )
 
 
-def stats_record(simple_stats: Stats) -> dict[str, Any]:
+def stats_to_record(simple_stats: Stats) -> dict[str, Any]:
     """Return statistics as a SimpleStats record."""
     return {
         "_MIN_VALUES": simple_stats.min_values,
@@ -285,19 +288,19 @@ def encode_list(files: Sequence[ManifestFileMeta], **write_options: Any) -> byte
         )
     fields = (*metadata_records.LIST, *((name, json.loads(declared)) for name, declared in added.items()))
     rows = (
-        dict.fromkeys(added) | record(file) | {e.name: e.value for e in file.extra if e.declaration == added[e.name]}
+        dict.fromkeys(added) | to_record(file) | {e.name: e.value for e in file.extra if e.declaration == added[e.name]}
         for file in files
     )
-    return metadata_records.write(fields, rows, **write_options)
+    return metadata_records.write_records(fields, rows, **write_options)
 
 
 @lru_cache(maxsize=4096)
 def _encode_file(file: ManifestFileMeta) -> bytes:
     """Encode the record of a manifest; cached, as each list repeats most of the list before."""
-    return metadata_records.encode_record(metadata_records.LIST, record(file))
+    return metadata_records.encode_record(metadata_records.LIST, to_record(file))
 
 
-def record(file: ManifestFileMeta) -> dict[str, Any]:
+def to_record(file: ManifestFileMeta) -> dict[str, Any]:
     """Return the members of a manifest in a list, without those of newer writers."""
     return {
         "_VERSION": VERSION,
@@ -305,7 +308,7 @@ def record(file: ManifestFileMeta) -> dict[str, Any]:
         "_FILE_SIZE": file.size_bytes,
         "_NUM_ADDED_FILES": file.num_added_files,
         "_NUM_DELETED_FILES": file.num_deleted_files,
-        "_PARTITION_STATS": stats_record(file.partition_stats),
+        "_PARTITION_STATS": stats_to_record(file.partition_stats),
         "_SCHEMA_ID": file.schema_id,
         "_MIN_BUCKET": file.min_bucket,
         "_MAX_BUCKET": file.max_bucket,

@@ -10,7 +10,8 @@ field that the reference knows.
 
 Avro schemas are those of the reference: the root record is `record` in `org.apache.paimon.avro.generated`; a nested
 record is named after its parent and its field, `record__FILE__KEY_STATS`. A nullable field is `["null", X]` in this
-order with default null. `schema_text(LIST)` returns the bytes in a file's header, `arrow(LIST)` the columns of the same
+order with default null. `schema_text(LIST)` returns the bytes in a file's header, `arrow_schema(LIST)` the columns of
+the same
 records in ORC or Parquet.
 
 ORC and Parquet are decoded by Arrow, which checks pages of Parquet files against the CRC-32 that Java writes before
@@ -75,14 +76,16 @@ def read_table(data: bytes, *, limits: Limits, path: str | None = None) -> pa.Ta
 def _read_orc(data: bytes, limits: Limits, prefix: str, path: str | None) -> pa.Table:
     orc_bounds.check_file_bounds(path or "an ORC file", data)  # Arrow allocates by what its streams say
     file = orc.ORCFile(pa.BufferReader(data))
-    _allow(file.nrows, 0, len(data), limits, prefix, path)
+    _check_limits(file.nrows, 0, len(data), limits, prefix, path)
     return _validate(file.read())
 
 
 def _read_parquet(data: bytes, limits: Limits, prefix: str, path: str | None) -> pa.Table:
     file = parquet.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
     groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
-    _allow(file.metadata.num_rows, sum(group.total_byte_size for group in groups), len(data), limits, prefix, path)
+    _check_limits(
+        file.metadata.num_rows, sum(group.total_byte_size for group in groups), len(data), limits, prefix, path
+    )
     return _validate(file.read(use_threads=False))
 
 
@@ -92,7 +95,7 @@ def _validate(table: pa.Table) -> pa.Table:
     return table
 
 
-def _allow(rows: int, inflated: int, size: int, limits: Limits, prefix: str, path: str | None) -> None:
+def _check_limits(rows: int, inflated: int, size: int, limits: Limits, prefix: str, path: str | None) -> None:
     if rows > limits.max_values(size) or inflated > limits.max_inflated_bytes(size):
         raise LimitExceeded(
             f"{prefix}{rows} rows in {inflated} bytes from a file of {size} bytes, more than lakekit reads from one "
@@ -130,7 +133,7 @@ Fields = tuple[tuple[str, Any], ...]
 given as it is.
 """
 
-TIME = FrozenDict({"type": "long", "logicalType": "timestamp-millis"})
+TIMESTAMP_TYPE = FrozenDict({"type": "long", "logicalType": "timestamp-millis"})
 STATS: Fields = (
     ("_MIN_VALUES", "bytes"),
     ("_MAX_VALUES", "bytes"),
@@ -164,7 +167,7 @@ FILE: Fields = (
     ("_SCHEMA_ID", "long"),
     ("_LEVEL", "int"),
     ("_EXTRA_FILES", ("array", "string")),
-    ("_CREATION_TIME", ("null", TIME)),
+    ("_CREATION_TIME", ("null", TIMESTAMP_TYPE)),
     ("_DELETE_ROW_COUNT", ("null", "long")),
     ("_EMBEDDED_FILE_INDEX", ("null", "bytes")),
     ("_FILE_SOURCE", ("null", "int")),
@@ -193,12 +196,12 @@ SOURCE_META: Fields = (("_SOURCE_META", ("null", "bytes")),)
 """What engine 2.0 adds to `_GLOBAL_INDEX`."""
 
 
-def entry(extra: Fields = ()) -> Fields:
+def entry_fields(extra: Fields = ()) -> Fields:
     """Return the fields of a manifest's record; `extra` are declarations after the last field of `_FILE`."""
     return (*ENTRY_HEAD, ("_FILE", FILE + extra))
 
 
-def index_entry(extra: Fields = (), *, source_meta: bool = False) -> Fields:
+def index_entry_fields(extra: Fields = (), *, source_meta: bool = False) -> Fields:
     """Return the fields of an index manifest's record."""
     return (
         ("_VERSION", "int"),
@@ -222,7 +225,7 @@ def schema_text(fields: Fields) -> bytes:
     return json.dumps(root, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def arrow(fields: Fields) -> pa.Schema:
+def arrow_schema(fields: Fields) -> pa.Schema:
     """Return the same record as columns of an ORC or Parquet file."""
     return pa.schema([_arrow_field(name, t) for name, t in fields])
 
@@ -294,7 +297,7 @@ class Records:
     schema: AvroNode | None
     offset: int
 
-    def facts(self, fact: Callable[[dict[str, Any]], T]) -> list[T]:
+    def convert(self, fact: Callable[[dict[str, Any]], T]) -> list[T]:
         """Convert each record by `fact`; errors get the index of the record and the offset of the records."""
         decoded = []
         for i, row in enumerate(self.rows):
@@ -306,18 +309,18 @@ class Records:
                 ) from None
         return decoded
 
-    def others(self, row: dict[str, Any], known_fields: Collection[str]) -> tuple[ExtraField, ...]:
-        """Return the fields of a record that are not in `known_fields`, are set and `may_be_kept`."""
+    def unknown_fields(self, row: dict[str, Any], known_fields: Collection[str]) -> tuple[ExtraField, ...]:
+        """Return the fields of a record that are not in `known_fields`, are set and `is_rewritable`."""
         if self.schema is None:
             return ()
         return tuple(
             ExtraField(name, json.dumps(part.declaration), row[name])
             for name, part in zip(self.schema.names, self.schema.children, strict=True)
-            if name not in known_fields and row[name] is not None and may_be_kept(part)
+            if name not in known_fields and row[name] is not None and is_rewritable(part)
         )
 
 
-def may_be_kept(node: AvroNode) -> bool:
+def is_rewritable(node: AvroNode) -> bool:
     """Return whether an unknown field can be written again.
 
     It must be nullable, so that other records may lack it, and declared in one piece.
@@ -335,18 +338,18 @@ def is_columnar(data: bytes) -> bool:
     return data.startswith((ORC_MAGIC, PARQUET_MAGIC))
 
 
-def table(data: bytes, path: str | None) -> pa.Table:
+def read_columnar(data: bytes, path: str | None) -> pa.Table:
     """Return an ORC or Parquet metadata file as an Arrow table."""
     return read_table(data, limits=avro_container.METADATA_LIMITS, path=path)
 
 
-def records(data: bytes, path: str | None = None, *, max_records: int | None = None) -> Records:
+def read_records(data: bytes, path: str | None = None, *, max_records: int | None = None) -> Records:
     """Return every record of a metadata file.
 
     Raises `Corrupt`, `LimitExceeded` (for more than `max_records` too), `Unsupported`.
     """
     if is_columnar(data):
-        columns = table(data, path)
+        columns = read_columnar(data, path)
         check_count(columns.num_rows, max_records, path)
         return Records(columns.to_pylist(), None, 0)
     container = avro_container.open_container(data, path=path)
@@ -371,7 +374,7 @@ _COMPRESSIONS = {"zstandard": ("zstd", "zstd"), "null": ("none", "none"), "defla
 """What ORC and Parquet call an Avro codec; other names they share."""
 
 
-def write(
+def write_records(
     fields: Fields,
     rows: Iterable[dict[str, Any]],
     *,
@@ -386,7 +389,7 @@ def write(
     """
     if kind != "avro":
         compression = _COMPRESSIONS.get(codec, (codec, codec))[kind == "parquet"]
-        return write_table(pa.Table.from_pylist(list(rows), arrow(fields)), kind, compression)
+        return write_table(pa.Table.from_pylist(list(rows), arrow_schema(fields)), kind, compression)
     text, put = _writer(fields)
     return avro_container.write_container(
         text, (_encode_row(put, row) for row in rows), codec=codec, level=level, sync=sync
@@ -394,7 +397,7 @@ def write(
 
 
 def encode_record(fields: Fields, row: dict[str, Any]) -> bytes:
-    """One record as it stands in an Avro file."""
+    """Return one record as an Avro file holds it."""
     return _encode_row(_writer(fields)[1], row)
 
 
@@ -426,7 +429,7 @@ def _encode_row(put: Write, row: dict[str, Any]) -> bytes:
 # ---- one field of one record -----------------------------------------------------------------------------------------
 
 
-def value(row: dict[str, Any], name: str, kind: type, path: str | None, *, default: Any = _NO_DEFAULT) -> Any:
+def read_value(row: dict[str, Any], name: str, kind: type, path: str | None, *, default: Any = _NO_DEFAULT) -> Any:
     """Return a field's value, of the given type; `default`, if given, if it is null or missing."""
     field_value = row.get(name)
     if field_value is None:
@@ -438,9 +441,9 @@ def value(row: dict[str, Any], name: str, kind: type, path: str | None, *, defau
     return field_value
 
 
-def count(row: dict[str, Any], name: str, path: str | None) -> int:
+def read_count(row: dict[str, Any], name: str, path: str | None) -> int:
     """Return a non-negative number. Raises `Corrupt`."""
-    number: int = value(row, name, int, path)
+    number: int = read_value(row, name, int, path)
     if number < 0:
         raise invalid_field(f"{name} is {number}", name, path)
     return number

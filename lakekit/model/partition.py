@@ -56,22 +56,22 @@ _RANGES = {"TINYINT": 7, "SMALLINT": 15, "INT": 31, "BIGINT": 63}
 # ---- names and paths -------------------------------------------------------------------------------------------------
 
 
-def escape(text: str) -> str:
+def escape_name(text: str) -> str:
     """Escape a text for a directory name."""
     return text.translate(_ESCAPES)
 
 
-def unescape(text: str) -> str:
+def unescape_name(text: str) -> str:
     """Return the text of a directory name; a `%` without two hex digits after it stays."""
     return _HEX.sub(lambda matched: chr(int(matched.group(1), 16)), text)
 
 
-def path(names: Iterable[str], texts: Iterable[str]) -> str:
-    """`k=v/` for every partition column, escaped; empty without columns."""
-    return "".join(f"{escape(name)}={escape(value)}/" for name, value in zip(names, texts, strict=True))
+def partition_path(names: Iterable[str], texts: Iterable[str]) -> str:
+    """Return `k=v/` for every partition column, escaped; an empty text without columns."""
+    return "".join(f"{escape_name(name)}={escape_name(value)}/" for name, value in zip(names, texts, strict=True))
 
 
-def spec(directory: str) -> tuple[tuple[str, str], ...]:
+def parse_partition_path(directory: str) -> tuple[tuple[str, str], ...]:
     """Return the names and texts of a partition path such as `dt=1/hr=2/`.
 
     Raises `Corrupt` for a part without `=`.
@@ -84,7 +84,7 @@ def spec(directory: str) -> tuple[tuple[str, str], ...]:
                 f"{part[:80]!r} in the partition path {directory[:200]!r} is not of the form name=value",
                 field="partition path",
             )
-        pairs.append((unescape(name), unescape(value)))
+        pairs.append((unescape_name(name), unescape_name(value)))
     return tuple(pairs)
 
 
@@ -96,7 +96,7 @@ def is_blank(text: str) -> bool:
 # ---- values -> texts -------------------------------------------------------------------------------------------------
 
 
-def text(
+def partition_texts(
     values: Sequence[Any], types: Sequence[DataType], *, default_name: str = DEFAULT_NAME, legacy: bool = True
 ) -> tuple[str, ...]:
     """Return internal values (FORMAT 0.2) as directory texts; null and blank become `default_name`."""
@@ -108,7 +108,7 @@ def text(
 
 
 def print_value(value: Any, t: DataType, *, legacy: bool = True) -> str:
-    """One internal value as text. Raises `Unsupported` for types that have no text."""
+    """Return an internal value as text. Raises `Unsupported` for types that have no text."""
     match t.root:
         case "BOOLEAN":
             return "true" if value else "false"
@@ -149,7 +149,7 @@ def _digits(t: DataType) -> int:
 
 def iso_date(day: int) -> str:
     """Format a day since 1970 as `2024-01-01`; years beyond 9999 have a sign."""
-    year, month, of_month = civil(day)
+    year, month, of_month = civil_date(day)
     return f"{_year(year)}-{month:02d}-{of_month:02d}"
 
 
@@ -159,8 +159,8 @@ def _year(year: int) -> str:
     return f"+{year}" if year > 0 else f"-{-year:04d}"
 
 
-def civil(day: int) -> tuple[int, int, int]:
-    """Year, month and day of the month of a day since 1970, in the Gregorian calendar extended both ways."""
+def civil_date(day: int) -> tuple[int, int, int]:
+    """Return year, month and day of a day since 1970, in the Gregorian calendar extended both ways."""
     shifted = day + 719468
     era, of_era = divmod(shifted, 146097)
     year_of_era = (of_era - of_era // 1460 + of_era // 36524 - of_era // 146096) // 365
@@ -171,7 +171,7 @@ def civil(day: int) -> tuple[int, int, int]:
 
 
 def epoch_day(year: int, month: int, day: int) -> int:
-    """Return the days since 1970 of a date; the inverse of `civil`."""
+    """Return the days since 1970 of a date; the inverse of `civil_date`."""
     year -= month <= 2
     era, year_of_era = divmod(year, 400)
     of_year = (153 * (month - 3 if month > 2 else month + 9) + 2) // 5 + day - 1
@@ -264,7 +264,9 @@ def _java(value: float, shortest: str) -> str:
 # ---- texts -> values -------------------------------------------------------------------------------------------------
 
 
-def parse(texts: Sequence[str], types: Sequence[DataType], *, default_name: str = DEFAULT_NAME) -> tuple[Any, ...]:
+def parse_partition(
+    texts: Sequence[str], types: Sequence[DataType], *, default_name: str = DEFAULT_NAME
+) -> tuple[Any, ...]:
     """Return the internal values of partition texts in either spelling; `default_name` is null.
 
     Raises `Corrupt` for a text that is not a value of its type.
@@ -344,7 +346,7 @@ def _date(text: str) -> int | None:
     if not 1 <= month <= 12 or not 1 <= day <= 31:
         return None
     number = epoch_day(year, month, day)
-    return number if civil(number) == (year, month, day) else None
+    return number if civil_date(number) == (year, month, day) else None
 
 
 def _time(text: str) -> tuple[int, int]:
@@ -384,7 +386,9 @@ _MAX_OPTIONAL_PARTS = 16
 _LETTER_RANGES = {"M": (1, 12), "d": (1, 31), "H": (0, 23), "m": (0, 59), "s": (0, 59)}
 
 
-def time_ms(names: Sequence[str], texts: Sequence[str], *, pattern: str | None, formatter: str | None) -> int | None:
+def partition_time_ms(
+    names: Sequence[str], texts: Sequence[str], *, pattern: str | None, formatter: str | None
+) -> int | None:
     """Return wall clock milliseconds since 1970; None if the values have no time.
 
     Raises `InvalidOption` for a formatter that lakekit cannot read.
@@ -428,14 +432,14 @@ def _to_millis(parts: dict[str, int], millis: int, *, lenient: bool) -> int | No
         ):
             return None
         number = epoch_day(year, month, day)
-        while civil(number)[1] != month:  # 30 February is its last day
+        while civil_date(number)[1] != month:  # 30 February is its last day
             number -= 1
     return number * _DAY_MS + ((parts.get("H", 0) * 60 + parts.get("m", 0)) * 60 + parts.get("s", 0)) * 1000 + millis
 
 
 @lru_cache(maxsize=64)
 def _expression(formatter: str) -> re.Pattern[str]:
-    """Compile a formatter to a regular expression."""
+    """Return a formatter as a regular expression."""
     if formatter.count("[") > _MAX_OPTIONAL_PARTS:
         raise InvalidOption(
             f"partition.timestamp-formatter has {formatter.count('[')} optional parts, at most {_MAX_OPTIONAL_PARTS} "

@@ -45,8 +45,17 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.model import json_codec
-from lakekit.model.json_codec import any_value, count, int32, integer, invalid_member, member, text, text_map
-from lakekit.model.partition import civil, epoch_day
+from lakekit.model.json_codec import (
+    invalid_member,
+    member,
+    read_any,
+    read_count,
+    read_int32,
+    read_integer,
+    read_text,
+    read_text_map,
+)
+from lakekit.model.partition import civil_date, epoch_day
 from lakekit.model.table_paths import checked_name
 from lakekit.options.option import EMPTY, FrozenDict, read_iso_duration_ns
 from lakekit.types import Instant
@@ -65,40 +74,40 @@ NO_WATERMARK = -(2**63)
 """What old writers put where there is no watermark."""
 
 
-def file_name(name: str, value: Any) -> str:
+def check_file_name(name: str, value: Any) -> str:
     """Return a plain file name in the directory that the member implies. Raises `Corrupt`."""
-    return checked_name(text(name, value), field=name)
+    return checked_name(read_text(name, value), field=name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """One committed state of a table. Counts are physical rows: several versions of a key count each."""
 
-    version: int = member("version", int32, default=1)
-    uuid: str | None = member("uuid", text, default=None)
-    id: int = member("id", count)
-    schema_id: int = member("schemaId", count)
-    base_manifest_list: str = member("baseManifestList", file_name)
-    base_manifest_list_size: int | None = member("baseManifestListSize", count, default=None)
-    delta_manifest_list: str = member("deltaManifestList", file_name)
-    delta_manifest_list_size: int | None = member("deltaManifestListSize", count, default=None)
-    changelog_manifest_list: str | None = member("changelogManifestList", file_name, default=None)
-    changelog_manifest_list_size: int | None = member("changelogManifestListSize", count, default=None)
-    index_manifest: str | None = member("indexManifest", file_name, default=None)
-    commit_user: str = member("commitUser", text)
-    writer_version: str | None = member("writerVersion", text, default=None)
-    commit_identifier: int = member("commitIdentifier", integer)
-    commit_kind: str = member("commitKind", text)
-    time_millis: int = member("timeMillis", integer)
-    log_offsets: Mapping[str, int] | None = member("logOffsets", any_value, default=None)
-    total_record_count: int | None = member("totalRecordCount", integer, default=None)
-    delta_record_count: int | None = member("deltaRecordCount", integer, default=None)
-    changelog_record_count: int | None = member("changelogRecordCount", integer, default=None)
-    watermark: int | None = member("watermark", integer, default=None)
-    statistics: str | None = member("statistics", file_name, default=None)
-    properties: Mapping[str, str] | None = member("properties", text_map, default=None)
-    next_row_id: int | None = member("nextRowId", integer, default=None)
-    operation: str | None = member("operation", text, default=None)
+    version: int = member("version", read_int32, default=1)
+    uuid: str | None = member("uuid", read_text, default=None)
+    id: int = member("id", read_count)
+    schema_id: int = member("schemaId", read_count)
+    base_manifest_list: str = member("baseManifestList", check_file_name)
+    base_manifest_list_size: int | None = member("baseManifestListSize", read_count, default=None)
+    delta_manifest_list: str = member("deltaManifestList", check_file_name)
+    delta_manifest_list_size: int | None = member("deltaManifestListSize", read_count, default=None)
+    changelog_manifest_list: str | None = member("changelogManifestList", check_file_name, default=None)
+    changelog_manifest_list_size: int | None = member("changelogManifestListSize", read_count, default=None)
+    index_manifest: str | None = member("indexManifest", check_file_name, default=None)
+    commit_user: str = member("commitUser", read_text)
+    writer_version: str | None = member("writerVersion", read_text, default=None)
+    commit_identifier: int = member("commitIdentifier", read_integer)
+    commit_kind: str = member("commitKind", read_text)
+    time_millis: int = member("timeMillis", read_integer)
+    log_offsets: Mapping[str, int] | None = member("logOffsets", read_any, default=None)
+    total_record_count: int | None = member("totalRecordCount", read_integer, default=None)
+    delta_record_count: int | None = member("deltaRecordCount", read_integer, default=None)
+    changelog_record_count: int | None = member("changelogRecordCount", read_integer, default=None)
+    watermark: int | None = member("watermark", read_integer, default=None)
+    statistics: str | None = member("statistics", check_file_name, default=None)
+    properties: Mapping[str, str] | None = member("properties", read_text_map, default=None)
+    next_row_id: int | None = member("nextRowId", read_integer, default=None)
+    operation: str | None = member("operation", read_text, default=None)
     extra: Mapping[str, Any] = json_codec.extra_member()
     nulls: tuple[str, ...] = json_codec.nulls_member()
 
@@ -112,7 +121,7 @@ class Snapshot:
 
     def to_json(self) -> bytes:
         """Return the file's bytes, as the reference prints them."""
-        return json_codec.dumps(json_codec.encode(self))
+        return json_codec.print_object(json_codec.to_members(self))
 
     @property
     def watermark_or_none(self) -> int | None:
@@ -137,7 +146,7 @@ _from_json_cached = lru_cache(32)(_from_json)
 
 def from_members(members: Mapping[str, Any], path: str | None = None) -> Snapshot:
     """Return the snapshot from the members of a JSON object; also used for a tag's file."""
-    snapshot = json_codec.decode(Snapshot, members, path)
+    snapshot = json_codec.from_members(Snapshot, members, path)
     subject = path or "the snapshot"
     if not 1 <= snapshot.version <= CURRENT_VERSION:
         raise Unsupported(
@@ -162,17 +171,17 @@ def from_members(members: Mapping[str, Any], path: str | None = None) -> Snapsho
 class Consumer:
     """The progress of a named reader; snapshots from `next_snapshot` on are kept for it."""
 
-    next_snapshot: int = member("nextSnapshot", count)
+    next_snapshot: int = member("nextSnapshot", read_count)
     extra: Mapping[str, Any] = json_codec.extra_member()
 
     @staticmethod
     def from_json(data: bytes, path: str | None = None) -> Consumer:
         """Decode a consumer file. Raises `Corrupt`."""
-        return json_codec.decode(Consumer, json_codec.loads(data, path), path)
+        return json_codec.from_members(Consumer, json_codec.loads(data, path), path)
 
     def to_json(self) -> bytes:
         """Return the file's bytes, as the reference prints them."""
-        return json_codec.dumps(json_codec.encode(self))
+        return json_codec.print_object(json_codec.to_members(self))
 
 
 # ---- hint ------------------------------------------------------------
@@ -182,7 +191,7 @@ MAX_ID = 2**63 - 1
 _DIGITS = len(str(MAX_ID))
 
 
-def decode(data: bytes) -> int | None:
+def decode_hint(data: bytes) -> int | None:
     """Return the id in a hint; None if it is invalid, as every reader then lists the directory."""
     if not 0 < len(data) <= _DIGITS or not data.isdigit():
         return None
@@ -190,7 +199,7 @@ def decode(data: bytes) -> int | None:
     return snapshot_id if snapshot_id <= MAX_ID else None
 
 
-def encode(snapshot_id: int) -> bytes:
+def encode_hint(snapshot_id: int) -> bytes:
     """Return the bytes of a hint."""
     return str(snapshot_id).encode()
 
@@ -216,7 +225,7 @@ _LONG_DECIMAL = 18
 
 
 def fixed_length_bytes(t: DataType) -> int:
-    """Bytes of a value of a type, as statistics count them; 0 for a type whose values differ."""
+    """Return the bytes of a value of a type, as statistics count them; 0 for a type whose values differ."""
     if t.root == "DECIMAL":
         return 8 if (t.precision or 0) <= _LONG_DECIMAL else 16
     return _FIXED_WIDTHS.get(t.root, 0)
@@ -226,13 +235,13 @@ def fixed_length_bytes(t: DataType) -> int:
 class ColumnStatistics:
     """Statistics of one column; lengths are in bytes."""
 
-    column_id: int = member("colId", int32)
-    distinct_count: int | None = member("distinctCount", integer, default=None)
-    min: str | None = member("min", text, default=None)
-    max: str | None = member("max", text, default=None)
-    null_count: int | None = member("nullCount", integer, default=None)
-    avg_length_bytes: int | None = member("avgLen", integer, default=None)
-    max_length_bytes: int | None = member("maxLen", integer, default=None)
+    column_id: int = member("colId", read_int32)
+    distinct_count: int | None = member("distinctCount", read_integer, default=None)
+    min: str | None = member("min", read_text, default=None)
+    max: str | None = member("max", read_text, default=None)
+    null_count: int | None = member("nullCount", read_integer, default=None)
+    avg_length_bytes: int | None = member("avgLen", read_integer, default=None)
+    max_length_bytes: int | None = member("maxLen", read_integer, default=None)
     extra: Mapping[str, Any] = json_codec.extra_member()
     nulls: tuple[str, ...] = json_codec.nulls_member()
 
@@ -244,22 +253,22 @@ def _columns(name: str, value: Any) -> FrozenDict[str, ColumnStatistics]:
     for column, members in value.items():
         if not isinstance(members, dict):
             raise json_codec.invalid_member(f"{name}.{column}", "an object", members)
-        columns[column] = json_codec.decode(ColumnStatistics, members)
+        columns[column] = json_codec.from_members(ColumnStatistics, members)
     return FrozenDict(columns)
 
 
 def _columns_to_json(columns: Mapping[str, ColumnStatistics]) -> dict[str, Any]:
-    return {name: json_codec.encode(statistics) for name, statistics in columns.items()}
+    return {name: json_codec.to_members(statistics) for name, statistics in columns.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
     """Statistics of a snapshot; sizes are in bytes."""
 
-    snapshot_id: int = member("snapshotId", integer)
-    schema_id: int = member("schemaId", integer)
-    merged_record_count: int | None = member("mergedRecordCount", integer, default=None)
-    merged_record_size_bytes: int | None = member("mergedRecordSize", integer, default=None)
+    snapshot_id: int = member("snapshotId", read_integer)
+    schema_id: int = member("schemaId", read_integer)
+    merged_record_count: int | None = member("mergedRecordCount", read_integer, default=None)
+    merged_record_size_bytes: int | None = member("mergedRecordSize", read_integer, default=None)
     columns: Mapping[str, ColumnStatistics] = member("colStats", _columns, default=EMPTY, put=_columns_to_json)
     extra: Mapping[str, Any] = json_codec.extra_member()
     nulls: tuple[str, ...] = json_codec.nulls_member()
@@ -267,18 +276,18 @@ class Statistics:
     @staticmethod
     def from_json(data: bytes, path: str | None = None) -> Statistics:
         """Decode a statistics file. Raises `Corrupt`."""
-        return json_codec.decode(Statistics, json_codec.loads(data, path), path)
+        return json_codec.from_members(Statistics, json_codec.loads(data, path), path)
 
     def to_json(self) -> bytes:
         """Return the file's bytes, as the reference prints them."""
-        return json_codec.dumps(json_codec.encode(self))
+        return json_codec.print_object(json_codec.to_members(self))
 
 
 # ---- tag ------------------------------------------------------------
 
 
-CREATE_TIME = "tagCreateTime"
-TIME_RETAINED = "tagTimeRetained"
+TAG_CREATE_TIME = "tagCreateTime"
+TAG_TIME_RETAINED = "tagTimeRetained"
 _DAY_MS = 86_400_000
 _SECOND_NS = 1_000_000_000
 _ISO_TIME = re.compile(r"([+-]?\d{4,9})-(\d\d)-(\d\d)T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?")
@@ -299,11 +308,11 @@ class Tag:
         """Decode a tag file. Raises `Corrupt` or `Unsupported`."""
         members = json_codec.loads(data, path)
         nulls = tuple(
-            member for member in (CREATE_TIME, TIME_RETAINED) if member in members and members[member] is None
+            member for member in (TAG_CREATE_TIME, TAG_TIME_RETAINED) if member in members and members[member] is None
         )
         try:
-            created = _take(members, CREATE_TIME, _time)
-            retained = _take(members, TIME_RETAINED, _duration_ns)
+            created = _take(members, TAG_CREATE_TIME, _time)
+            retained = _take(members, TAG_TIME_RETAINED, _duration_ns)
         except Corrupt as damaged:
             raise (damaged.at(path) if path else damaged) from None
         return Tag(
@@ -312,12 +321,12 @@ class Tag:
 
     def to_json(self) -> bytes:
         """Return the file's bytes, as the reference prints them."""
-        members = json_codec.encode(self.snapshot)
+        members = json_codec.to_members(self.snapshot)
         if self.create_time is not None:
-            members[CREATE_TIME] = _time_parts(self.create_time)
+            members[TAG_CREATE_TIME] = _time_parts(self.create_time)
         if self.time_retained_ns is not None:
-            members[TIME_RETAINED] = Decimal(_seconds(self.time_retained_ns))
-        return json_codec.dumps(members | {name: None for name in self.nulls if name not in members})
+            members[TAG_TIME_RETAINED] = Decimal(_seconds(self.time_retained_ns))
+        return json_codec.print_object(members | {name: None for name in self.nulls if name not in members})
 
 
 def _take(members: dict[str, Any], name: str, read: Callable[[str, Any], Any]) -> Any:
@@ -332,7 +341,7 @@ def _time(name: str, value: Any) -> Instant:
             raise Corrupt(f"member {name!r} is {value[:60]!r}, which is no ISO date and time", field=name)
         parts = [int(part or 0) for part in matched.groups()[:6]] + [int((matched.group(7) or "").ljust(9, "0"))]
     elif isinstance(value, list) and 5 <= len(value) <= 7:
-        parts = [json_codec.integer(name, part, low=-999_999_999, high=999_999_999) for part in value]
+        parts = [json_codec.read_integer(name, part, low=-999_999_999, high=999_999_999) for part in value]
         parts += [0] * (7 - len(parts))
     else:
         raise invalid_member(name, "a date and time as a list of 5 to 7 numbers or as text", value)
@@ -347,7 +356,7 @@ def _time(name: str, value: Any) -> Instant:
     ):
         raise Corrupt(f"member {name!r} is no date and time: {parts}", field=name)
     since = epoch_day(year, month, day)
-    if civil(since) != (year, month, day):
+    if civil_date(since) != (year, month, day):
         raise Corrupt(f"member {name!r} is no date: {parts[:3]}", field=name)
     return Instant(since * _DAY_MS + ((hour * 60 + minute) * 60 + second) * 1000 + nano // 1_000_000, nano % 1_000_000)
 
@@ -356,7 +365,7 @@ def _time_parts(value: Instant) -> list[int]:
     day, of_day = divmod(value.millis, _DAY_MS)
     seconds, millis = divmod(of_day, 1000)
     nano = millis * 1_000_000 + value.nanos
-    parts = [*civil(day), seconds // 3600, seconds // 60 % 60]
+    parts = [*civil_date(day), seconds // 3600, seconds // 60 % 60]
     return [*parts, seconds % 60, nano] if nano else [*parts, seconds % 60] if seconds % 60 else parts
 
 

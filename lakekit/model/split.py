@@ -24,12 +24,12 @@ from lakekit.codec.cursor import Cursor, encode_java_utf
 from lakekit.errors import Unsupported
 from lakekit.model.commit_message import (
     MessageVersion,
-    read_file,
+    encode_data_file,
+    encode_list,
+    encode_partition,
+    read_data_file,
     read_list,
     read_partition,
-    write_file,
-    write_list,
-    write_partition,
 )
 from lakekit.options.option import EMPTY, FrozenDict
 
@@ -104,21 +104,21 @@ _SHAPES = {
 }
 
 
-def encode(split: Split) -> bytes:
+def encode_split(split: Split) -> bytes:
     """Return the bytes of a split, version 8."""
     total = b"\0" if split.total_buckets is None else b"\1" + _i32(split.total_buckets)
     out = [
         _i64(MAGIC),
         _i32(VERSION),
         _i64(split.snapshot_id),
-        write_partition(split.partition),
+        encode_partition(split.partition),
         _i32(split.bucket),
         encode_java_utf(split.bucket_path),
         total,
     ]
-    out += [_i32(0), b"\0", write_list(split.files, write_file)]
+    out += [_i32(0), b"\0", encode_list(split.files, encode_data_file)]
     if split.deletions:
-        out += [b"\1", write_list([split.deletions.get(file.name) for file in split.files], _write_deletion)]
+        out += [b"\1", encode_list([split.deletions.get(file.name) for file in split.files], _write_deletion)]
     else:
         out.append(b"\0")
     return b"".join([*out, bytes([split.streaming, split.raw])])
@@ -139,7 +139,7 @@ def _write_deletion(deletion: DeletionFile | None) -> bytes:
     return b"".join([b"\1", encode_java_utf(deletion.path), _i64(deletion.offset), _i64(deletion.length), _i64(count)])
 
 
-def decode(data: bytes, *, path: str | None = None) -> Split:
+def decode_split(data: bytes, *, path: str | None = None) -> Split:
     """Decode a split of version 1 to 8.
 
     Raises `Corrupt`; `Unsupported` for a later version and for changes as pairs of splits.
@@ -151,7 +151,7 @@ def decode(data: bytes, *, path: str | None = None) -> Split:
 
 
 def read_split(cursor: Cursor) -> Split:
-    """Read the split at the cursor. Raises as `decode`."""
+    """Read the split at the cursor. Raises as `decode_split`."""
     first = cursor.i64be("magic or snapshot")
     version = cursor.i32be("version") if first == MAGIC else 1
     shape = _SHAPES.get(version)
@@ -165,7 +165,7 @@ def read_split(cursor: Cursor) -> Split:
         msg = "a split that holds the files before a change and those after it: engines stopped writing them with 1.4"
         raise Unsupported(msg, feature="file.split", path=cursor.path)
     with cursor.within("files"):
-        files = read_list(cursor, read_file, shape)
+        files = read_list(cursor, read_data_file, shape)
     deletions = _read_deletions(cursor, files, version) if cursor.flag("has deletions") else {}
     streaming, raw = cursor.flag("streaming"), cursor.flag("raw")
     return Split(

@@ -274,7 +274,7 @@ def check_not_in_hint(keys: Iterable[str], source: str) -> None:
 
 
 def _without_query(location: str) -> str:
-    """Return a location without what may hold tokens: the query of a web address, and its user."""
+    """Return a location without its query and user, which may hold tokens."""
     return (
         re.sub(r"://[^/@]*@", "://", location.partition("?")[0])
         if location.lower().startswith(("http:", "https:"))
@@ -285,7 +285,7 @@ def _without_query(location: str) -> str:
 # ---- table paths ------------------------------------------------------------
 
 
-MAIN = "main"
+MAIN_BRANCH = "main"
 POSTPONE_BUCKET = -2
 UNAWARE_BUCKET = 0
 """The directory of the files of a table without fixed buckets (Paimon: `BucketMode.UNAWARE_BUCKET`)."""
@@ -298,11 +298,8 @@ _MAX_SHOWN = 80
 
 
 def checked_name(name: str, *, path: str | None = None, field: str = "file name") -> str:
-    """Return the name if it is one plain file name, else raise `Corrupt`.
-
-    Not plain is a name that is empty, too long, `.`, `..`, or holds a separator or a control character.
-    """
-    if is_plain(name):
+    """Return the name if it is one plain file name. Raises `Corrupt` for any other."""
+    if is_plain_name(name):
         return name
     name_text = ascii(name if len(name) <= _MAX_SHOWN else name[:_MAX_SHOWN] + "…")
     prefix = "" if path is None else f"{path}: "
@@ -314,7 +311,7 @@ def checked_name(name: str, *, path: str | None = None, field: str = "file name"
 
 
 @lru_cache(maxsize=8192)
-def is_plain(name: str) -> bool:
+def is_plain_name(name: str) -> bool:
     """Return whether a text names one file in one directory and nothing else."""
     if not name or name in {".", ".."} or "/" in name or "\\" in name:
         return False
@@ -327,9 +324,9 @@ def is_plain(name: str) -> bool:
     return len(encoded) <= MAX_NAME_BYTES and not any(ord(c) < 32 or ord(c) == 127 for c in name)
 
 
-def flaw(name: str, prefix: str) -> str | None:
+def name_problem(name: str, prefix: str) -> str | None:
     """Return why a name cannot be part of a file name after a prefix; None if it can."""
-    if is_plain(name) and is_plain(f"{prefix}{name}"):
+    if is_plain_name(name) and is_plain_name(f"{prefix}{name}"):
         return None
     length = len(f"{prefix}{name}".encode("utf-8", "surrogatepass"))
     if length > MAX_NAME_BYTES:
@@ -338,7 +335,7 @@ def flaw(name: str, prefix: str) -> str | None:
 
 
 @lru_cache(maxsize=1024)
-def join(*parts: str) -> str:
+def join_path(*parts: str) -> str:
     """Join path parts with one slash between them, without empty ones."""
     first, *others = (part for part in parts if part)
     return "/".join([first.rstrip("/") or "", *(part.strip("/") for part in others)])
@@ -352,17 +349,17 @@ class TablePaths:
         directory: the option `data-file.path-directory`.
         index_beside_data: the option `index-file-in-data-file-dir`.
         external_roots: the option `data-file.external-paths`: locations of data files outside the table.
-        hidden: whether schemas have names that no engine takes for a table's, or for data, `_schema/_schema-0`: the
+        is_hidden: whether schemas have names that no engine takes for a table's, or for data, `_schema/_schema-0`: the
             table is of a kind that the reference's catalogs do not keep in folders.
         locations: decides which locations may be used.
     """
 
     root: str
-    branch: str = MAIN
+    branch: str = MAIN_BRANCH
     directory: str = ""
     index_beside_data: bool = False
     external_roots: tuple[str, ...] = ()
-    hidden: bool = False
+    is_hidden: bool = False
     locations: Locations = field(default=Locations(), repr=False)
 
     # ---- of this branch
@@ -370,32 +367,32 @@ class TablePaths:
     @property
     def branch_root(self) -> str:
         """The directory of this branch's metadata: the table itself for branch main."""
-        return self.root if self.branch == MAIN else self.branch_dir(self.branch)
+        return self.root if self.branch == MAIN_BRANCH else self.branch_dir(self.branch)
 
     @property
     def schema_dir(self) -> str:
-        return join(self.branch_root, "_schema" if self.hidden else "schema")
+        return join_path(self.branch_root, "_schema" if self.is_hidden else "schema")
 
     @property
     def schema_prefix(self) -> str:
         """The prefix of a schema file's name, before its id."""
-        return "_schema-" if self.hidden else "schema-"
+        return "_schema-" if self.is_hidden else "schema-"
 
     @property
     def snapshot_dir(self) -> str:
-        return join(self.branch_root, "snapshot")
+        return join_path(self.branch_root, "snapshot")
 
     @property
     def changelog_dir(self) -> str:
-        return join(self.branch_root, "changelog")
+        return join_path(self.branch_root, "changelog")
 
     @property
     def tag_dir(self) -> str:
-        return join(self.branch_root, "tag")
+        return join_path(self.branch_root, "tag")
 
     @property
     def consumer_dir(self) -> str:
-        return join(self.branch_root, "consumer")
+        return join_path(self.branch_root, "consumer")
 
     def schema(self, schema_id: int) -> str:
         """Return the path of a schema file."""
@@ -439,7 +436,7 @@ class TablePaths:
 
     @property
     def branches_dir(self) -> str:
-        return join(self.root, "branch")
+        return join_path(self.root, "branch")
 
     def branch_dir(self, name: str) -> str:
         """Return the directory of a branch's metadata."""
@@ -447,11 +444,11 @@ class TablePaths:
 
     def on_branch(self, name: str) -> TablePaths:
         """Return the paths of the same table on another branch."""
-        return replace(self, branch=name or MAIN)
+        return replace(self, branch=name or MAIN_BRANCH)
 
     @property
     def manifest_dir(self) -> str:
-        return join(self.root, "manifest")
+        return join_path(self.root, "manifest")
 
     def manifest(self, name: str) -> str:
         """Return the path of a manifest, manifest list or index manifest."""
@@ -459,7 +456,7 @@ class TablePaths:
 
     @property
     def statistics_dir(self) -> str:
-        return join(self.root, "statistics")
+        return join_path(self.root, "statistics")
 
     def statistics(self, name: str) -> str:
         """Return the path of a statistics file."""
@@ -467,7 +464,7 @@ class TablePaths:
 
     @property
     def index_dir(self) -> str:
-        return join(self.root, "index")
+        return join_path(self.root, "index")
 
     def index(self, name: str, *, partition_path: str = "", bucket: int = 0, external_path: str | None = None) -> str:
         """Return the path of an index file (hash index, deletion vectors).
@@ -487,7 +484,7 @@ class TablePaths:
         """Return the directory of a bucket's files; `partition_path` is "dt=…/hr=…/" or empty."""
         word = "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"
         above = (self.root, self.directory if directory is None else directory, partition_path)
-        return f"{join(*above)}/{word}" if any(above) else word
+        return f"{join_path(*above)}/{word}" if any(above) else word
 
     def data_file(self, partition_path: str, bucket: int, name: str, external_path: str | None = None) -> str:
         """Return the path of a data or changelog file.

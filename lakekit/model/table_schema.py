@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import ColumnNotFound, Corrupt, Unsupported
 from lakekit.model import json_codec
-from lakekit.model.json_codec import count, int32, member, text, text_map, texts
+from lakekit.model.json_codec import member, read_count, read_int32, read_text, read_text_map, read_texts
 from lakekit.options.features import refuse
 from lakekit.options.option import FrozenDict
 from lakekit.types import DataType, Field, field_from_json, field_to_json, find_internal, first_duplicate
@@ -53,15 +53,15 @@ class TableSchema:
     `options` already include the defaults of old versions.
     """
 
-    version: int = member("version", int32, default=1)
-    id: int = member("id", count)
+    version: int = member("version", read_int32, default=1)
+    id: int = member("id", read_count)
     fields: tuple[Field, ...] = member("fields", _fields, put=_fields_to_json)
-    highest_field_id: int = member("highestFieldId", int32)
-    partition_keys: tuple[str, ...] = member("partitionKeys", texts, default=())
-    primary_keys: tuple[str, ...] = member("primaryKeys", texts, default=())
-    options: Mapping[str, str] = member("options", text_map, default=FrozenDict())
-    comment: str | None = member("comment", text, default=None)
-    time_millis: int = member("timeMillis", count, default=0)
+    highest_field_id: int = member("highestFieldId", read_int32)
+    partition_keys: tuple[str, ...] = member("partitionKeys", read_texts, default=())
+    primary_keys: tuple[str, ...] = member("primaryKeys", read_texts, default=())
+    options: Mapping[str, str] = member("options", read_text_map, default=FrozenDict())
+    comment: str | None = member("comment", read_text, default=None)
+    time_millis: int = member("timeMillis", read_count, default=0)
     extra: Mapping[str, Any] = json_codec.extra_member()
 
     @staticmethod
@@ -74,7 +74,7 @@ class TableSchema:
 
     def to_json(self) -> bytes:
         """Return the file's bytes, as the reference prints them."""
-        return json_codec.dumps(json_codec.encode(self))
+        return json_codec.print_object(json_codec.to_members(self))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ class TableSchema:
 @lru_cache(maxsize=1024)
 def _decode_schema(data: bytes, path: str | None) -> TableSchema:
     members = json_codec.loads(data, path)
-    schema = json_codec.decode(TableSchema, members, path)
+    schema = json_codec.from_members(TableSchema, members, path)
     if schema.version > CURRENT_VERSION:
         raise Unsupported(
             f"{path or 'the schema'} has version {schema.version}; lakekit knows 1 to {CURRENT_VERSION}. A newer "

@@ -79,8 +79,8 @@ class Browser(PictureWidget):
         for view in (self.manifests, self.levels):
             _hide_filter(view)
         super().__init__([self._box, self.timeline, self.manifests, self._entries, self.levels], at=at)
-        self._link()
-        self._turn(self.timeline)
+        self._link_views()
+        self._set_active_view(self.timeline)
 
     def frame(self) -> pl.DataFrame | pl.LazyFrame:
         """Return the rows of the last selection.
@@ -97,7 +97,7 @@ class Browser(PictureWidget):
 
         Raises: `StorageFailed`.
         """
-        html_page.save(self.table, path)
+        html_page.save_page(self.table, path)
 
     def drawing(self) -> Drawing:
         """Return the three pictures, one below another."""
@@ -119,25 +119,25 @@ class Browser(PictureWidget):
 
     # ---- links -------------------------------------------------------------------------------------------------------
 
-    def _link(self) -> None:
+    def _link_views(self) -> None:
         """Link the selections of the views, and register the handlers of their changes."""
         ipywidgets.link((self, "filter"), (self._box, "value"))
         for view in (self.manifests, self.levels):
             ipywidgets.link((self, "filter"), (view, "filter"))
-        self.observe(lambda change: self._move(int(change["new"])), "at")
-        self.timeline.observe(lambda change: self._move(int(change["new"])), "selected")
-        self.levels.observe(lambda change: self._move(int(change["new"])), "at")
-        self.manifests.observe(lambda change: self._move(int(change["new"])), "at")
-        self.manifests.observe(self._manifest_chosen, "selected")
-        self.levels.observe(self._file_chosen, "selected")
+        self.observe(lambda change: self._show_snapshot(int(change["new"])), "at")
+        self.timeline.observe(lambda change: self._show_snapshot(int(change["new"])), "selected")
+        self.levels.observe(lambda change: self._show_snapshot(int(change["new"])), "at")
+        self.manifests.observe(lambda change: self._show_snapshot(int(change["new"])), "at")
+        self.manifests.observe(self._on_manifest, "selected")
+        self.levels.observe(self._on_file, "selected")
         self.levels.observe(lambda _: self._follow_bucket(), ["partition", "bucket"])
-        self._entries.observe(self._entry_chosen, "value")
+        self._entries.observe(self._on_entry, "value")
         self.observe(self._selected_outside, "selected")
         for each in (self.timeline, self.manifests, self.levels):
-            each.observe(lambda _: self._say_code(), "code")
+            each.observe(lambda _: self._update_code(), "code")
 
     @contextmanager
-    def _alone(self) -> Iterator[bool]:
+    def _reentrancy_guard(self) -> Iterator[bool]:
         """Yield whether this is the first change of a chain; the changes that follow it are not handled."""
         first, self._is_syncing = not self._is_syncing, True
         try:
@@ -146,9 +146,9 @@ class Browser(PictureWidget):
             if first:
                 self._is_syncing = False
 
-    def _move(self, at: int) -> None:
+    def _show_snapshot(self, at: int) -> None:
         """Show that snapshot in all three views; a selected file stays selected where the snapshot has it."""
-        with self._alone() as first:
+        with self._reentrancy_guard() as first:
             if not first:
                 return
             self.at = self.timeline.selected = at
@@ -156,57 +156,57 @@ class Browser(PictureWidget):
             if self.levels.selected:
                 self._show_file(self.levels.selected)
             self._offer_entries()
-            self._turn(self.timeline)
+            self._set_active_view(self.timeline)
 
-    def _manifest_chosen(self, change: dict[str, Any]) -> None:
-        with self._alone() as first:
+    def _on_manifest(self, change: dict[str, Any]) -> None:
+        with self._reentrancy_guard() as first:
             self._offer_entries()
             if first:
-                self._turn(self.manifests if change["new"] else self.timeline)
+                self._set_active_view(self.manifests if change["new"] else self.timeline)
 
-    def _file_chosen(self, change: dict[str, Any]) -> None:
-        with self._alone() as first:
+    def _on_file(self, change: dict[str, Any]) -> None:
+        with self._reentrancy_guard() as first:
             if not first:
                 return
             if change["new"]:
                 self._show_manifest(self._locate_file(str(change["new"])))
-            self._turn(self.levels if change["new"] else self.timeline)
+            self._set_active_view(self.levels if change["new"] else self.timeline)
 
     def _follow_bucket(self) -> None:
-        with self._alone() as first:
+        with self._reentrancy_guard() as first:
             if first:
-                self._turn(self.levels)
+                self._set_active_view(self.levels)
 
-    def _entry_chosen(self, change: dict[str, Any]) -> None:
+    def _on_entry(self, change: dict[str, Any]) -> None:
         """Show the data file selected among a manifest's entries in its bucket.
 
         A removed one is drawn as removed where this snapshot removed it.
         """
-        with self._alone() as first:
+        with self._reentrancy_guard() as first:
             if first and change["new"]:
                 self.levels.partition, self.levels.bucket = self._bucket_ids[change["new"]]
                 self.levels.selected = change["new"]
-                self._turn(self.levels)
+                self._set_active_view(self.levels)
 
     def _selected_outside(self, change: dict[str, Any]) -> None:
         """Follow `selected` set from Python: a snapshot, a manifest, an index file or a data file.
 
         Any other value selects nothing.
         """
-        with self._alone() as first:
+        with self._reentrancy_guard() as first:
             if not first:
                 return
         wanted = change["new"]
         if isinstance(wanted, int):
             self.at = wanted
-            self._turn(self.timeline)
+            self._set_active_view(self.timeline)
         elif self.manifests.tree.manifest(wanted) or self.manifests.tree.index(wanted):
             self.manifests.selected = wanted
-            self._turn(self.manifests)
+            self._set_active_view(self.manifests)
         else:
-            with self._alone():
+            with self._reentrancy_guard():
                 self._show_file(wanted)
-                self._turn(self.levels if self.levels.selected else self.timeline)
+                self._set_active_view(self.levels if self.levels.selected else self.timeline)
 
     # ---- parts -------------------------------------------------------------------------------------------------------
 
@@ -234,7 +234,7 @@ class Browser(PictureWidget):
         """Offer the data files of the selected manifest as options; the selected file is among them."""
         self._bucket_ids.clear()
         names: list[tuple[str, str]] = []
-        for kind, partition, bucket, level, name in self._of_manifest():
+        for kind, partition, bucket, level, name in self._manifest_files():
             names.append((escape_controls(f"{kind} L{level} {name}"), name))
             self._bucket_ids[name] = (partition, bucket)
         with self._entries.hold_sync():
@@ -242,7 +242,7 @@ class Browser(PictureWidget):
             self._entries.value = self.levels.selected if self.levels.selected in self._bucket_ids else ""
             self._entries.layout.display = "" if names else "none"
 
-    def _of_manifest(self) -> list[tuple[Any, ...]]:
+    def _manifest_files(self) -> list[tuple[Any, ...]]:
         """Return kind, partition, bucket, level and name of the data files of the selected manifest."""
         if self.manifests.tree.manifest(self.manifests.selected) is None:
             return []
@@ -252,14 +252,14 @@ class Browser(PictureWidget):
             return []
         return frame.select("kind", "partition", "bucket", "level", "file_name").rows()
 
-    def _turn(self, view: Timeline | Manifests | Levels) -> None:
+    def _set_active_view(self, view: Timeline | Manifests | Levels) -> None:
         """Make a view the one whose selection `selected` and `code` show."""
         self._view = view
-        with self._alone():
+        with self._reentrancy_guard():
             self.selected = view.selected or self.at
-        self._say_code()
+        self._update_code()
 
-    def _say_code(self) -> None:
+    def _update_code(self) -> None:
         self.code = self._view.code
 
 

@@ -137,14 +137,14 @@ class Bytes(PictureWidget):
             self._close,
         ]
         super().__init__([self._heading, ipywidgets.HBox(buttons), self._cells, self._list, self._detail])
-        self._previous_page.on_click(lambda _: self._turn(-PAGE))
-        self._next_page.on_click(lambda _: self._turn(PAGE))
-        self._previous_field.on_click(lambda _: self._step(-1))
-        self._next_field.on_click(lambda _: self._step(1))
+        self._previous_page.on_click(lambda _: self._turn_page(-PAGE))
+        self._next_page.on_click(lambda _: self._turn_page(PAGE))
+        self._previous_field.on_click(lambda _: self._step_field(-1))
+        self._next_field.on_click(lambda _: self._step_field(1))
         self._open.on_click(lambda _: self.open_block())
         self._close.on_click(lambda _: self.close_block())
-        self._cells.observe(self._clicked, "selected_key")
-        self._list.observe(self._listed, "value")
+        self._cells.observe(self._on_click, "selected_key")
+        self._list.observe(self._on_list_choice, "value")
         self.observe(lambda _: self._show(), "offset")
         self.observe(lambda _: self._show(), "page")
         self._show()
@@ -158,14 +158,14 @@ class Bytes(PictureWidget):
         """Show the inflated bytes of the selected block."""
         if self.mark is not None and self.mark.offset in self.view.opens:
             self._outer.append((self.view, self.mark.offset))
-            self._change(self.view.open(self.mark.offset), -1)
+            self._open_view(self.view.open(self.mark.offset), -1)
 
     def close_block(self) -> None:
         """Return to the file of an opened block."""
         if self._outer:
-            self._change(*self._outer.pop())
+            self._open_view(*self._outer.pop())
 
-    def _change(self, view: Hex, offset: int) -> None:
+    def _open_view(self, view: Hex, offset: int) -> None:
         self.view = view
         with self.hold_trait_notifications():
             self.offset, self.page = offset, max(offset, 0) // PAGE * PAGE
@@ -183,18 +183,18 @@ class Bytes(PictureWidget):
         """Return the first bytes in characters."""
         return repr(self.view)
 
-    def _clicked(self, change: dict[str, str]) -> None:
+    def _on_click(self, change: dict[str, str]) -> None:
         if change["new"] and not self._is_updating:
             self.offset = int(change["new"])
 
-    def _listed(self, change: dict[str, int | None]) -> None:
+    def _on_list_choice(self, change: dict[str, int | None]) -> None:
         if change["new"] is not None and not self._is_updating:
             self.offset = change["new"]
 
-    def _turn(self, by: int) -> None:
+    def _turn_page(self, by: int) -> None:
         self.page = min(max(0, self.page + by), max(0, len(self.view.data) - 1) // PAGE * PAGE)
 
-    def _step(self, by: int) -> None:
+    def _step_field(self, by: int) -> None:
         marks, mark = self.view.spans, self.mark
         if not marks:
             return

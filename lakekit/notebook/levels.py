@@ -94,13 +94,13 @@ class Levels(PictureWidget):
         self._picture = levels.build_picture("", ())
         self._explain: Explain | None = None
         super().__init__()
-        with self._still():
+        with self._without_handlers():
             self.at = at if at is not None else max(self._kinds, default=0)
-            first = self._first(partition, bucket)
+            first = self._initial_bucket(partition, bucket)
             self.partition, self.bucket = first.partition, first.bucket
         self._build()
-        self.observe(self._asked_for, ["at", "partition", "bucket", "probe", "filter", "compare_to"])
-        self.observe(lambda _: self._choose(), "selected")
+        self.observe(self._on_trait, ["at", "partition", "bucket", "probe", "filter", "compare_to"])
+        self.observe(lambda _: self._show_selection(), "selected")
         self._draw()
 
     # ---- what it gives -----------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ class Levels(PictureWidget):
             raise NotFound(
                 f"{self.selected} of {self.table.name} {reason}: a tag would have kept it", name=self.selected
             )
-        return picture.file_frame(self.table, self.selected, self._home())
+        return picture.file_frame(self.table, self.selected, self._snapshot_with_file())
 
     def drawing(self) -> Drawing:
         """Return the picture of the current view."""
@@ -125,7 +125,8 @@ class Levels(PictureWidget):
     def as_html(self) -> str:
         """Return levels, files and funnel as tables."""
         return (
-            levels.levels_html(self._title, self._states, is_append=self._is_append, query=self._query) + self._funnel()
+            levels.levels_html(self._title, self._states, is_append=self._is_append, query=self._query)
+            + self._funnel_html()
         )
 
     def as_text(self) -> str:
@@ -163,7 +164,7 @@ class Levels(PictureWidget):
         if snapshot_ids:
             order = sorted(self._kinds)
             first, last = order.index(snapshot_ids[0]), order.index(snapshot_ids[-1])
-            with self._still():
+            with self._without_handlers():
                 self._play.playing = False
                 self._play.min, self._play.max = 0, len(order) - 1
                 self._play.value = self._play.min = first
@@ -187,11 +188,11 @@ class Levels(PictureWidget):
         self._play = ipywidgets.Play(
             min=0, max=max(0, len(self._kinds) - 1), interval=1200, layout=ipywidgets.Layout(display="none")
         )
-        self._play.observe(self._played, "value")
+        self._play.observe(self._on_play_step, "value")
         self._run = ipywidgets.ToggleButton(
             description="▷ play", tooltip="step from snapshot to snapshot; again to stop", layout=auto_width
         )
-        self._run.observe(self._pressed, "value")  # the buttons of Play have no names: it only keeps the time
+        self._run.observe(self._on_play, "value")  # the buttons of Play have no names: it only keeps the time
         self._play.observe(lambda change: setattr(self._run, "value", change["new"]), "playing")
         self._partition = ipywidgets.Dropdown(description="partition")
         self._bucket = ipywidgets.Dropdown(description="bucket")
@@ -205,7 +206,7 @@ class Levels(PictureWidget):
         )
         self._first_rows.on_click(lambda _: self._show_rows())
         self._canvas = Canvas()
-        self._canvas.observe(self._clicked, "selected_key")
+        self._canvas.observe(self._on_click, "selected_key")
         self._message, self._detail, self._rows = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML()
         wraps = ipywidgets.Layout(flex_flow="row wrap", align_items="center")
         places = [*([self._partition] if self._schema.partition_keys else []), self._bucket, self._compare_with]
@@ -218,7 +219,7 @@ class Levels(PictureWidget):
             self._detail,
             self._rows,
         )
-        self._offer()
+        self._update_controls()
         links = {
             "at": self._slider,
             "partition": self._partition,
@@ -228,14 +229,14 @@ class Levels(PictureWidget):
             "filter": self._filter,
         }
         for name, widget in links.items():
-            widget.observe(lambda change, name=name: self._set(name, change["new"]), "value")
+            widget.observe(lambda change, name=name: self._set_trait(name, change["new"]), "value")
 
-    def _set(self, name: str, value: Any) -> None:
+    def _set_trait(self, name: str, value: Any) -> None:
         if not self._is_updating and value is not None:
             setattr(self, name, value)
 
     @contextmanager
-    def _still(self) -> Iterator[None]:
+    def _without_handlers(self) -> Iterator[None]:
         """Suppress the handlers of changes made within the block."""
         before, self._is_updating = self._is_updating, True
         try:
@@ -243,13 +244,13 @@ class Levels(PictureWidget):
         finally:
             self._is_updating = before
 
-    def _offer(self) -> None:
+    def _update_controls(self) -> None:
         """Set the options and values of the controls from the traits."""
         numbers = sorted({*self._kinds, self.at, *([self.compare_to] if self.compare_to else [])} - {0})
-        locations = self._places()
+        locations = self._bucket_locations()
         partitions = list(dict.fromkeys(location.partition for location in locations))[:_MAX_PARTITIONS]
         buckets = [location.bucket for location in locations if location.partition == self.partition]
-        with self._still():
+        with self._without_handlers():
             _set_options(self._slider, [(str(number), number) for number in numbers] or [("none", 0)], self.at)
             _set_options(
                 self._partition,
@@ -281,15 +282,15 @@ class Levels(PictureWidget):
     def _bucket_location(self) -> BucketLocation:
         return BucketLocation(partition=self.partition, bucket=self.bucket)
 
-    def _places(self) -> list[BucketLocation]:
+    def _bucket_locations(self) -> list[BucketLocation]:
         files = self._files.get(self.at)
         return [] if files is None else picture.list_buckets(files)
 
-    def _first(self, partition: str | None, bucket: int | None) -> BucketLocation:
+    def _initial_bucket(self, partition: str | None, bucket: int | None) -> BucketLocation:
         """Return the bucket to begin with: the first one that fits the partition and bucket."""
         locations: list[BucketLocation] = []
         with suppress(*timeline.QUERY_ERRORS):  # told when the picture is drawn
-            locations = picture.list_buckets(self._read(self.at))
+            locations = picture.list_buckets(self._read_files(self.at))
         fits = [
             location
             for location in locations
@@ -299,35 +300,35 @@ class Levels(PictureWidget):
 
     # ---- answers -----------------------------------------------------------------------------------------------------
 
-    def _asked_for(self, change: dict[str, Any]) -> None:
+    def _on_trait(self, change: dict[str, Any]) -> None:
         if self._is_updating:
             return
         if change["name"] == "partition":
-            buckets = [location.bucket for location in self._places() if location.partition == self.partition]
+            buckets = [location.bucket for location in self._bucket_locations() if location.partition == self.partition]
             if buckets and self.bucket not in buckets:
-                with self._still():
+                with self._without_handlers():
                     self.bucket = buckets[0]
         self._draw()
 
-    def _pressed(self, change: dict[str, Any]) -> None:
+    def _on_play(self, change: dict[str, Any]) -> None:
         """Start playing, from the first snapshot where the last is shown; or stop."""
         if change["new"] and self._play.value >= self._play.max:
             self._play.value = self._play.min
         self._play.playing = change["new"]
 
-    def _played(self, change: dict[str, Any]) -> None:
+    def _on_play_step(self, change: dict[str, Any]) -> None:
         order = sorted(self._kinds)
         if not self._is_updating and 0 <= change["new"] < len(order):
             self.at = order[change["new"]]
 
-    def _at_of(self, snapshot_id: int) -> int | str:
+    def _to_at_argument(self, snapshot_id: int) -> int | str:
         """Return what `at=` takes for a snapshot, read once."""
         if snapshot_id not in self._read_points:
             with suppress(*timeline.QUERY_ERRORS):  # it is the number, then, and what reads by it says what is wrong
-                self._read_points[snapshot_id] = timeline.at_of(self.table, snapshot_id)
+                self._read_points[snapshot_id] = timeline.to_at_argument(self.table, snapshot_id)
         return self._read_points.get(snapshot_id, snapshot_id)
 
-    def _read(self, snapshot_id: int) -> pl.DataFrame:
+    def _read_files(self, snapshot_id: int) -> pl.DataFrame:
         """Return the files of a snapshot, read once."""
         if snapshot_id not in self._files:
             if len(self._files) >= _CACHED_SNAPSHOTS:
@@ -336,7 +337,7 @@ class Levels(PictureWidget):
             self._files[snapshot_id] = picture.read_live_files(self.table, snapshot_id)
         return self._files[snapshot_id]
 
-    def _changed(self, snapshot_id: int) -> picture.SnapshotChanges:
+    def _read_changes(self, snapshot_id: int) -> picture.SnapshotChanges:
         if snapshot_id not in self._changes:
             self._changes[snapshot_id] = picture.read_snapshot_changes(self.table, snapshot_id)
         return self._changes[snapshot_id]
@@ -351,7 +352,7 @@ class Levels(PictureWidget):
             troubles.append(error)
         else:
             try:
-                self._ask()
+                self._evaluate_query()
             except timeline.QUERY_ERRORS as error:
                 troubles.append(error)
         state = self._states[-1] if self._states else EMPTY_STATE
@@ -368,7 +369,7 @@ class Levels(PictureWidget):
             self._title, self._states, key_names=self._key_names, is_append=self._is_append, query=self._query
         )
         self.set_trait("lit", tuple(file.name for file in state.files if file.name in (state.opened_names or ())))
-        self._offer()
+        self._update_controls()
         self._canvas.show(
             [_to_canvas_box(box) for box in self._picture.boxes],
             height=self._picture.height,
@@ -376,17 +377,17 @@ class Levels(PictureWidget):
         )
         self._message.value = (
             "".join(f'<p role="alert">{escape(escape_controls(timeline.first_line(error)))}</p>' for error in troubles)
-            + self._funnel()
+            + self._funnel_html()
         )
-        self._choose()
+        self._show_selection()
 
-    def _funnel(self) -> str:
+    def _funnel_html(self) -> str:
         return "" if self._explain is None else self._explain._repr_html_()
 
     def _read_states(self) -> tuple[BucketState, ...]:
         """Return the bucket at the snapshot, and before it at the one to compare with."""
         if not self.compare_to or self.compare_to == self.at:
-            return (self._state(self.at, self._changed(self.at)),)
+            return (self._state(self.at, self._read_changes(self.at)),)
         other, this = (self._state(number, None) for number in (self.compare_to, self.at))
         other_files, these_files = ({(file.name, file.level) for file in state.files} for state in (other, this))
         leaving, added = (
@@ -395,16 +396,20 @@ class Levels(PictureWidget):
         return (replace(other, leaving_names=leaving), replace(this, added_names=added))
 
     def _state(self, snapshot_id: int, changes: picture.SnapshotChanges | None) -> BucketState:
-        return picture.state_of(
-            snapshot_id or None, self._read(snapshot_id), changes, self._bucket_location, is_append=self._is_append
+        return picture.bucket_state(
+            snapshot_id or None,
+            self._read_files(snapshot_id),
+            changes,
+            self._bucket_location,
+            is_append=self._is_append,
         )
 
-    def _ask(self) -> None:
+    def _evaluate_query(self) -> None:
         """Evaluate probe and filter by the planner."""
-        notes = picture.notes(self.table, self._bucket_location, self._states[-1])
+        notes = picture.bucket_notes(self.table, self._bucket_location, self._states[-1])
         self._query = LevelQuery(notes=notes)
-        probe = picture.probe_of(self.table, self.probe, self.at)
-        filter_condition = timeline.condition(self.table, self.filter)
+        probe = picture.parse_probe(self.table, self.probe, self.at)
+        filter_condition = timeline.parse_condition_text(self.table, self.filter)
         condition = (
             filter_condition
             if probe is None
@@ -416,15 +421,15 @@ class Levels(PictureWidget):
             return
         lines, states = [], []
         for state in self._states:
-            planned = picture.planned_files(self.table, condition, self._at_of(state.snapshot_id or 0))
+            planned = picture.planned_files(self.table, condition, self._to_at_argument(state.snapshot_id or 0))
             lit = frozenset(file.name for file in state.files) & planned
             states.append(replace(state, opened_names=lit))
-            lines.append(self._counted(state, len(lit), len(planned) - len(lit)))
+            lines.append(self._read_count_text(state, len(lit), len(planned) - len(lit)))
         self._states = tuple(states)
         self._query = LevelQuery(probe=None if probe is None else probe.key, notes=(*notes, *lines))
-        self._explain = picture.explain_scan(self.table, condition, self._at_of(self.at))
+        self._explain = picture.explain_scan(self.table, condition, self._to_at_argument(self.at))
 
-    def _counted(self, state: BucketState, count: int, elsewhere: int) -> str:
+    def _read_count_text(self, state: BucketState, count: int, elsewhere: int) -> str:
         """Return a text on how many files a read opens."""
         what = " and ".join(
             filter(None, (self.probe and f"probe key {self.probe}", self.filter and f"filter {self.filter}"))
@@ -435,7 +440,7 @@ class Levels(PictureWidget):
 
     # ---- the chosen file ---------------------------------------------------------------------------------------------
 
-    def _clicked(self, change: dict[str, Any]) -> None:
+    def _on_click(self, change: dict[str, Any]) -> None:
         if not self._is_updating:
             box = self._boxes().get(change["new"])
             self.selected = box.files[0].name if box is not None else ""
@@ -443,7 +448,7 @@ class Levels(PictureWidget):
     def _boxes(self) -> dict[str, levels.LevelBox]:
         return {box.key: box for box in self._picture.boxes}
 
-    def _home(self) -> int:
+    def _snapshot_with_file(self) -> int:
         """Return the snapshot that has the selected file: for a removed file an earlier one."""
         if not self._states or any(file.name == self.selected for file in self._states[-1].files):
             return self.at
@@ -454,7 +459,7 @@ class Levels(PictureWidget):
 
         A snapshot removed the file, and those that had it have expired.
         """
-        if not self._states or self._home() != self.at:
+        if not self._states or self._snapshot_with_file() != self.at:
             return ""
         if any(file.name == self.selected for file in self._states[-1].files):
             return ""  # it went up a level as it was
@@ -462,22 +467,22 @@ class Levels(PictureWidget):
         return f"was removed by snapshot {self.at}, and the snapshots that had it have expired" if ghost else ""
 
     def _selected_box(self) -> levels.LevelBox | None:
-        """Return the box of the selected file: the one that was clicked, else the last one that has it."""
+        """Return the box of the selected file: the clicked one, or the last box with that file."""
         clicked = self._boxes().get(self._canvas.selected_key)
         if clicked is not None and any(file.name == self.selected for file in clicked.files):
             return clicked
         boxes = [box for box in self._picture.boxes if any(file.name == self.selected for file in box.files)]
         return next((box for box in reversed(boxes) if box.state != "removed"), boxes[0] if boxes else None)
 
-    def _choose(self) -> None:
+    def _show_selection(self) -> None:
         """Show the selected file."""
         box = self._selected_box() if self.selected else None
-        with self._still():
+        with self._without_handlers():
             self._canvas.selected_key = "" if box is None else box.key
         self._first_rows.disabled = not self.selected
         self._rows.value = ""
-        home = self._home() if self.selected else self.at
-        at = self._at_of(home) if home else None
+        home = self._snapshot_with_file() if self.selected else self.at
+        at = self._to_at_argument(home) if home else None
         bucket = picture.bucket_code(
             self.table, self._bucket_location, at, self._schema.partition_fields, self._default_name
         )

@@ -46,7 +46,7 @@ class Manifests(PictureWidget):
 
     def __init__(self, table: TableCore, *, at: int | str | datetime | None = None) -> None:
         self.table = table
-        self.tree: ManifestTree = manifest_tree.tree(table, timeline.id_of(table, at))
+        self.tree: ManifestTree = manifest_tree.build_tree(table, timeline.to_snapshot_id(table, at))
         self._where: TreeFilter | None = None
         self._entries: tuple[EntryFact, ...] = ()
         self._total = 0
@@ -76,11 +76,11 @@ class Manifests(PictureWidget):
 
         Without a selection it is `t.manifests(at=)`.
         """
-        at = timeline.at_of(self.table, self.at) if self.at else None
+        at = timeline.to_at_argument(self.table, self.at) if self.at else None
         if self.tree.manifest(self.selected) is not None:
             return manifest_tree.entries(self.table, self.selected, self.at)
         if self.tree.index(self.selected) is not None:
-            indexes = frames.list_at(frames.indexes, context_of(self.table), at)
+            indexes = frames.list_at_position(frames.indexes, context_of(self.table), at)
             return indexes.filter(pl.col("file_name") == self.selected)
         return frames.manifests(*time_travel.context_at(context_of(self.table), at))
 
@@ -105,7 +105,7 @@ class Manifests(PictureWidget):
         except timeline.QUERY_ERRORS as error:
             message = timeline.first_line(error)
         try:
-            self.tree = manifest_tree.tree(self.table, self.at, self._where)
+            self.tree = manifest_tree.build_tree(self.table, self.at, self._where)
         except timeline.QUERY_ERRORS as error:
             message, self.tree = (
                 timeline.first_line(error),
@@ -140,12 +140,12 @@ class Manifests(PictureWidget):
         ]
         self._canvas.show(boxes, height=self._tree_layout.height, behind=manifests.tree_shapes(self._tree_layout))
         self._canvas.selected_key = self.selected
-        self._tell()
+        self._show_selection()
 
-    def _tell(self) -> None:
+    def _show_selection(self) -> None:
         """Show the selected manifest's entries and the code that reads them."""
         opened = timeline.format_open_call(self.table)
-        at = timeline.at_of(self.table, self.at) if self.at else 0
+        at = timeline.to_at_argument(self.table, self.at) if self.at else 0
         self._entries, self._total, alert = (), 0, ""
         if self.tree.manifest(self.selected) is not None:
             self.code = (

@@ -92,8 +92,8 @@ class Canvas(ipywidgets.Box):
         self._is_updating = False
         super().__init__([self._background, self._buttons])
         self.add_class(self.css_class)
-        self._buttons.observe(self._picked, "value")
-        self.observe(self._choose, "selected_key")
+        self._buttons.observe(self._on_pick, "value")
+        self.observe(self._on_key, "selected_key")
 
     def show(self, boxes: Sequence[CanvasBox], *, height: float, behind: Sequence[Shape] = ()) -> None:
         """Draw these boxes, and text and lines behind them; an existing selection stays.
@@ -117,11 +117,11 @@ class Canvas(ipywidgets.Box):
                 self._is_updating = False
         self.selected_key = wanted
 
-    def _picked(self, change: dict[str, object]) -> None:
+    def _on_pick(self, change: dict[str, object]) -> None:
         if not self._is_updating:
             self.selected_key = str(change["new"] or "")
 
-    def _choose(self, change: dict[str, object]) -> None:
+    def _on_key(self, change: dict[str, object]) -> None:
         key = str(change["new"])
         self._buttons.value = key if any(box.key == key for box in self._boxes) else None
 
@@ -310,13 +310,13 @@ class Timeline(PictureWidget):
         self.refresh()
         self._canvas.observe(self._on_click, "selected_key")
         ipywidgets.link((self._switch, "value"), (self, "by_time"))
-        self._slider.observe(self._slid, "value")
+        self._slider.observe(self._on_slide, "value")
         self.observe(lambda _: self._show(), "selected")
         self.observe(lambda _: self._redraw_marks(), "by_time")
 
     def refresh(self) -> None:
-        """Read the snapshots again; the selected one stays selected while it exists, else the newest is."""
-        self.history = history.history(self.table)
+        """Read the snapshots again, and select the newest one if the selected one is gone."""
+        self.history = history.read_history(self.table)
         self._files.clear()
         marks = self.history.marks
         newest = next((mark.id for mark in reversed(marks) if not mark.retained_by), marks[-1].id if marks else 0)
@@ -338,7 +338,7 @@ class Timeline(PictureWidget):
 
         It is `t.snapshots()` where none is selected.
         """
-        return history.rows_of(self.table, self._mark)
+        return history.mark_frame(self.table, self._selected_mark)
 
     def drawing(self) -> Drawing:
         """Return the picture of the timeline, the selected snapshot in a frame."""
@@ -354,7 +354,7 @@ class Timeline(PictureWidget):
         return timeline.timeline_text(self.history, selected=self.selected)
 
     @property
-    def _mark(self) -> SnapshotMark | None:
+    def _selected_mark(self) -> SnapshotMark | None:
         return self.history.find(self.selected)
 
     def _redraw_marks(self) -> None:
@@ -385,7 +385,7 @@ class Timeline(PictureWidget):
 
     def _show(self) -> None:
         """Show the selected snapshot: on the canvas, on the slider, below them."""
-        mark = self._mark
+        mark = self._selected_mark
         at = next((at for at, other in enumerate(self.history.marks) if other.id == self.selected), None)
         group = None if at is None else self._timeline_layout.group_at(at)
         self._canvas.selected_key = "" if group is None else str(self.history.marks[group.members[-1]].id)
@@ -396,12 +396,12 @@ class Timeline(PictureWidget):
             return
         self._slider.value = mark.id
         if mark.id not in self._files:
-            self._files[mark.id] = self._counted(mark)
+            self._files[mark.id] = self._file_counts(mark)
         row = timeline.detail_html(mark, self._files[mark.id])
         merged = f"<p>{escape(self._timeline_layout.note)}</p>" if self._timeline_layout.note else ""
         self._detail.value = f"{merged}{row}<pre>{escape(self.code)}</pre>"
 
-    def _counted(self, mark: SnapshotMark) -> FileCounts | str:
+    def _file_counts(self, mark: SnapshotMark) -> FileCounts | str:
         try:
             return history.file_counts(self.table, mark)
         except history.QUERY_ERRORS as error:
@@ -417,7 +417,7 @@ class Timeline(PictureWidget):
         if group is None or self.selected not in {self.history.marks[member].id for member in group.members}:
             self.selected = int(key)
 
-    def _slid(self, change: dict[str, Any]) -> None:
+    def _on_slide(self, change: dict[str, Any]) -> None:
         if not self._is_updating and self.history.find(int(change["new"])) is not None:
             self.selected = int(change["new"])
 

@@ -14,6 +14,7 @@ from lakekit.options.option import (
     INFINITE,
     Option,
     choice,
+    declared_options,
     duration,
     flag,
     integer,
@@ -21,7 +22,6 @@ from lakekit.options.option import (
     long,
     names,
     number,
-    options_of,
     size,
     text,
 )
@@ -114,7 +114,7 @@ class FieldOptions:
         "merge_map_with_keytime: field of the value that holds its time; else the last.")
 
 
-FIELD_OPTIONS: dict[str, Option] = options_of(FieldOptions)
+FIELD_OPTIONS: dict[str, Option] = declared_options(FieldOptions)
 SEQUENCE_GROUP = "sequence-group"
 NO_FIELD_OPTIONS = FieldOptions()
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-TABLES = (
+_FEATURE_TABLES = (
     """
     file | FORMAT 1-4, 6
     file.schema | yes | yes | schema JSON, versions 1 to 3
@@ -434,7 +434,7 @@ ALIASES = {
 # ---- features ------------------------------------------------------------
 
 
-STATES = ("yes", "refused", "-")
+SUPPORT_STATES = ("yes", "refused", "-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -451,7 +451,7 @@ class Feature:
 
 def _read_tables() -> dict[str, Feature]:
     features: dict[str, Feature] = {}
-    for text in TABLES:
+    for text in _FEATURE_TABLES:
         head, *lines = (line for line in text.strip().splitlines() if line.strip())
         area, specified = (part.strip() for part in head.split("|"))
         for line in lines:

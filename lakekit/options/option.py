@@ -70,29 +70,29 @@ class Option:
     """One option.
 
     `default` is its text as the reference documents it, None if there is none; `old_keys` are keys of the same meaning
-    in older releases. `fixed` options cannot change once a table has a snapshot.
+    in older releases. `is_fixed` options cannot change once a table has a snapshot.
     """
 
     key: str
     type: str
-    read: Callable[[str], Any]
+    parse: Callable[[str], Any]
     default: str | None
-    words: str
+    description: str
     choices: tuple[str, ...] = ()
     old_keys: tuple[str, ...] = ()
-    fixed: bool = False
+    is_fixed: bool = False
 
     @property
     def default_value(self) -> Any:
         """The default as a value; an empty list or mapping for an option of several values without one."""
         if self.default is not None:
-            return self.read(self.default)
-        return self.read("") if self.type in {"names", "levels"} else None
+            return self.parse(self.default)
+        return self.parse("") if self.type in {"names", "levels"} else None
 
-    def value(self, text: str, key: str | None = None) -> Any:
+    def parse_value(self, text: str, key: str | None = None) -> Any:
         """Return the value of a text. Raises `InvalidOption` with the key, the text and what is allowed."""
         try:
-            return self.read(text)
+            return self.parse(text)
         except ValueError as wrong:
             allowed = ", ".join(self.choices) if self.choices else _ALLOWED_TEXTS[self.type]
             shown_text = text if len(text) <= 100 else text[:100] + "…"
@@ -100,7 +100,7 @@ class Option:
                 f"option {key or self.key!r} is {shown_text!r}; allowed: {allowed}", key=key or self.key, value=text
             ) from wrong
 
-    def find(self, texts: Mapping[str, str]) -> tuple[str, str] | None:
+    def find_text(self, texts: Mapping[str, str]) -> tuple[str, str] | None:
         """Return the key and text of the option in a mapping, its own key first, then older ones.
 
         None without.
@@ -242,7 +242,15 @@ def flag(key: str, default: bool | None, description: str, *older: str, fixed: b
     """Declare a boolean option."""
     text = None if default is None else str(default).lower()
     return _field(
-        Option(key=key, type="boolean", read=read_boolean, default=text, words=description, old_keys=older, fixed=fixed)
+        Option(
+            key=key,
+            type="boolean",
+            parse=read_boolean,
+            default=text,
+            description=description,
+            old_keys=older,
+            is_fixed=fixed,
+        )
     )
 
 
@@ -250,7 +258,15 @@ def integer(key: str, default: int | None, description: str, *older: str, fixed:
     """Declare an integer option of 32 bits."""
     text = None if default is None else str(default)
     return _field(
-        Option(key=key, type="integer", read=read_integer, default=text, words=description, old_keys=older, fixed=fixed)
+        Option(
+            key=key,
+            type="integer",
+            parse=read_integer,
+            default=text,
+            description=description,
+            old_keys=older,
+            is_fixed=fixed,
+        )
     )
 
 
@@ -260,9 +276,9 @@ def long(key: str, default: int | None, description: str, *older: str) -> Any:
         Option(
             key=key,
             type="long",
-            read=read_long,
+            parse=read_long,
             default=None if default is None else str(default),
-            words=description,
+            description=description,
             old_keys=older,
         )
     )
@@ -270,38 +286,50 @@ def long(key: str, default: int | None, description: str, *older: str) -> Any:
 
 def number(key: str, default: float, description: str) -> Any:
     """Declare a fraction option."""
-    return _field(Option(key=key, type="number", read=read_number, default=str(default), words=description))
+    return _field(Option(key=key, type="number", parse=read_number, default=str(default), description=description))
 
 
 def duration(key: str, default: str | None, description: str, *older: str) -> Any:
     """Declare a duration option, in milliseconds."""
     return _field(
-        Option(key=key, type="duration", read=read_duration, default=default, words=description, old_keys=older)
+        Option(key=key, type="duration", parse=read_duration, default=default, description=description, old_keys=older)
     )
 
 
 def size(key: str, default: str | None, description: str, *older: str) -> Any:
     """Declare a size option, in bytes."""
-    return _field(Option(key=key, type="size", read=read_size, default=default, words=description, old_keys=older))
+    return _field(
+        Option(key=key, type="size", parse=read_size, default=default, description=description, old_keys=older)
+    )
 
 
 def text(key: str, default: str | None, description: str, *older: str, fixed: bool = False) -> Any:
     """Declare a text option."""
     return _field(
-        Option(key=key, type="text", read=str, default=default, words=description, old_keys=older, fixed=fixed)
+        Option(
+            key=key, type="text", parse=str, default=default, description=description, old_keys=older, is_fixed=fixed
+        )
     )
 
 
 def names(key: str, description: str, *older: str, fixed: bool = False) -> Any:
     """Declare an option of comma-separated column names."""
     return _field(
-        Option(key=key, type="names", read=read_names, default=None, words=description, old_keys=older, fixed=fixed)
+        Option(
+            key=key,
+            type="names",
+            parse=read_names,
+            default=None,
+            description=description,
+            old_keys=older,
+            is_fixed=fixed,
+        )
     )
 
 
 def levels(key: str, description: str) -> Any:
     """Declare an option with a value for each level."""
-    return _field(Option(key=key, type="levels", read=read_levels, default=None, words=description))
+    return _field(Option(key=key, type="levels", parse=read_levels, default=None, description=description))
 
 
 def choice(key: str, default: str | None, description: str, choices: str, *older: str, fixed: bool = False) -> Any:
@@ -312,22 +340,22 @@ def choice(key: str, default: str | None, description: str, choices: str, *older
         Option(
             key=key,
             type="choice",
-            read=read,
+            parse=read,
             default=default,
-            words=description,
+            description=description,
             choices=tuple(allowed.values()),
             old_keys=older,
-            fixed=fixed,
+            is_fixed=fixed,
         )
     )
 
 
-def options_of(cls: type) -> dict[str, Option]:
+def declared_options(cls: type) -> dict[str, Option]:
     """Return the options of a dataclass, by attribute."""
     return {part.name: part.metadata["option"] for part in fields(cls) if "option" in part.metadata}
 
 
-def nearest_key(key: str, known_keys: Iterable[str]) -> str | None:
+def find_nearest_key(key: str, known_keys: Iterable[str]) -> str | None:
     """Return the known key that is most similar to a mistyped one; None if none is."""
     matches = difflib.get_close_matches(key.lower(), list(known_keys), n=1, cutoff=0.6)
     return matches[0] if matches else None
@@ -380,12 +408,12 @@ class SecretOptions(FrozenDict[str, Any]):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return repr(shown_options(self))
+        return repr(hide_secrets(self))
 
     __str__ = __repr__
 
 
-def shown_options(options: Mapping[str, Any]) -> dict[str, Any]:
+def hide_secrets(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the same options with secrets hidden."""
     return {key: HIDDEN if is_secret(key) else value for key, value in options.items()}
 
@@ -575,4 +603,4 @@ OPTIONS = {
 }
 """Keys by (read, write, words)."""
 
-__all__ = ["HIDDEN", "NAME_PATTERN", "SecretOptions", "is_secret", "shown_options"]
+__all__ = ["HIDDEN", "NAME_PATTERN", "SecretOptions", "hide_secrets", "is_secret"]

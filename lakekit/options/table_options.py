@@ -31,7 +31,7 @@ from lakekit.options.definitions import (
     FieldOptions,
 )
 from lakekit.options.features import check_supported
-from lakekit.options.option import EMPTY, FrozenDict, Option, nearest_key, options_of, read_names
+from lakekit.options.option import EMPTY, FrozenDict, Option, declared_options, find_nearest_key, read_names
 from lakekit.types import INTERNAL_PREFIX, is_internal
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lakekit.types import Field
 
 
-ONE_WAY_OPTIONS = {"ignore-delete": "ignore_delete", "ignore-update-before": "ignore_update_before"}
+SWITCH_ON_ONLY_OPTIONS = {"ignore-delete": "ignore_delete", "ignore-update-before": "ignore_update_before"}
 """Attributes of options that are switched on and never off."""
 
 
@@ -76,7 +76,7 @@ def immutable_reason(before: TableOptions, key: str, value: object) -> str | Non
             "ALTER TABLE db.t SET ('deletion-vectors.modifiable' = 'true'); ALTER TABLE db.t SET "
             f"('deletion-vectors.enabled' = '{str(value).lower()}')"
         )
-    if key in ONE_WAY_OPTIONS and getattr(before, ONE_WAY_OPTIONS[key]) and not value:
+    if key in SWITCH_ON_ONLY_OPTIONS and getattr(before, SWITCH_ON_ONLY_OPTIONS[key]) and not value:
         return f"Cannot change {key} from true to false. Rows that it left out are gone; make a new table"
     return None
 
@@ -105,7 +105,7 @@ class TableOptions(DeclaredOptions):
         """Parse the options in a mapping. An invalid text raises `InvalidOption` when its option is read."""
         return _parse_options(FrozenDict(texts), kind)
 
-    def changed(self, dynamic: Mapping[str, Any]) -> TableOptions:
+    def with_options(self, dynamic: Mapping[str, Any]) -> TableOptions:
         """Return these options overlaid with a caller's, each checked at once.
 
         A value of None removes an option.
@@ -118,17 +118,17 @@ class TableOptions(DeclaredOptions):
         """
         texts = dict(self.texts)
         for key, value in normalize_keys(dynamic).items():
-            own = own_key(key)
+            own = current_key(key)
             for alias in (own, *(old for old, own_name in OLDER_KEYS.items() if own_name == own)):
                 texts.pop(alias, None)
             if value is None:
                 check_known(own, "None")
             else:
-                texts[own] = spell(own, value)
+                texts[own] = to_option_text(own, value)
                 check_supported({own: texts[own]})
         result = TableOptions.parse(texts, kind=self.kind)
         for key in dynamic:
-            self._check_change(own_key(key), result)
+            self._check_change(current_key(key), result)
         return result
 
     def _check_change(self, key: str, changed: TableOptions) -> None:
@@ -139,7 +139,7 @@ class TableOptions(DeclaredOptions):
             return
         name, described = option
         after = getattr(changed, name)
-        if described.fixed and after != getattr(self, name):
+        if described.is_fixed and after != getattr(self, name):
             raise InvalidOption(
                 f"option {key!r} is fixed when a table is made: it is {getattr(self, name)!r} and cannot be read as "
                 f"{after!r}",
@@ -176,7 +176,7 @@ class TableOptions(DeclaredOptions):
         return self.fields.get(column, NO_FIELD_OPTIONS)
 
     @property
-    def unknown(self) -> Mapping[str, str]:
+    def unknown_options(self) -> Mapping[str, str]:
         """The given options that lakekit does not know."""
         return FrozenDict({key: value for key, value in self.texts.items() if not is_known(key)})
 
@@ -204,7 +204,7 @@ class TableOptions(DeclaredOptions):
         return self.stop_trigger + 1 if self.sort_spill_threshold is None else self.sort_spill_threshold
 
     @property
-    def gentle_interval(self) -> int:
+    def gentle_lookup_interval(self) -> int:
         """Triggers between forced moves of level 0 in gentle lookup compaction."""
         trigger = self.num_sorted_run_compaction_trigger
         return max(
@@ -254,7 +254,7 @@ class TableOptions(DeclaredOptions):
         )
 
 
-OPTIONS: dict[str, Option] = options_of(TableOptions)
+OPTIONS: dict[str, Option] = declared_options(TableOptions)
 """Every option by attribute."""
 BY_KEY: dict[str, tuple[str, Option]] = {option.key: (name, option) for name, option in OPTIONS.items()}
 """Every option by its own key, with its attribute."""
@@ -269,10 +269,10 @@ def _parse_options(texts: FrozenDict[str, str], kind: Literal["key", "append"]) 
     values: dict[str, Any] = {}
     unreadable: dict[str, InvalidOption] = {}
     for name, option in OPTIONS.items():
-        key_and_text = option.find(texts)
+        key_and_text = option.find_text(texts)
         if key_and_text is not None:
             try:
-                values[name] = option.value(key_and_text[1], key_and_text[0])
+                values[name] = option.parse_value(key_and_text[1], key_and_text[0])
             except InvalidOption as wrong:
                 unreadable[name] = wrong
     try:
@@ -298,7 +298,7 @@ def normalize_keys(options: Mapping[str, Any]) -> Mapping[str, Any]:
     return options
 
 
-def own_key(key: str) -> str:
+def current_key(key: str) -> str:
     """Return the present key of an option."""
     return OLDER_KEYS.get(key, key)
 
@@ -306,7 +306,7 @@ def own_key(key: str) -> str:
 def check_known(key: str, value_text: str) -> None:
     """Raise `InvalidOption` for an unknown key, with the nearest known one."""
     if not is_known(key):
-        near = nearest_key(key, [*BY_KEY, *OLDER_KEYS])
+        near = find_nearest_key(key, [*BY_KEY, *OLDER_KEYS])
         raise InvalidOption(
             f"no option is called {key!r}" + (f"; did you mean {near!r}?" if near else "; lk.options() lists them"),
             key=key,
@@ -314,7 +314,7 @@ def check_known(key: str, value_text: str) -> None:
         )
 
 
-def spell(key: str, value: object) -> str:
+def to_option_text(key: str, value: object) -> str:
     """Return a caller's value as the checked text for a schema file. Raises `InvalidOption`."""
     if isinstance(value, bool):
         value = "true" if value else "false"
@@ -325,7 +325,7 @@ def spell(key: str, value: object) -> str:
     text = str(value)
     check_known(key, text)
     if key in BY_KEY:
-        BY_KEY[key][1].value(text, key)
+        BY_KEY[key][1].parse_value(text, key)
     return text
 
 
@@ -364,7 +364,7 @@ def _columns(texts: Mapping[str, str]) -> tuple[Mapping[str, FieldOptions], Mapp
             groups[read_names(column)] = read_names(value)
         else:
             name = FIELD_KEYS[option]
-            columns.setdefault(column, {})[name] = FIELD_OPTIONS[name].value(value, key)
+            columns.setdefault(column, {})[name] = FIELD_OPTIONS[name].parse_value(value, key)
     return FrozenDict({column: FieldOptions(**values) for column, values in columns.items()}), FrozenDict(groups)
 
 
@@ -402,10 +402,10 @@ def list_options() -> Iterator[dict[str, Any]]:
                 "key": prefix + option.key,
                 "type": option.type,
                 "default": option.default,
-                "fixed": option.fixed,
+                "fixed": option.is_fixed,
                 "choices": list(option.choices),
                 "older_keys": list(option.old_keys),
-                "words": option.words,
+                "words": option.description,
             }
 
 

@@ -36,9 +36,9 @@ from lakekit.file_index import bsi, evaluator
 from lakekit.file_index.bsi import ColumnTotals
 from lakekit.file_index.evaluator import IndexedFile
 from lakekit.metadata import schemas
-from lakekit.model.data_file import format_of
+from lakekit.model.data_file import format_of_name
 from lakekit.predicate import TRUE, Leaf, columns, conjunction, restrict
-from lakekit.progress import work
+from lakekit.progress import begin_work
 from lakekit.read import bounds_cache, file_index_pruning, lazy_frames, polars_pushdown, table_scan
 from lakekit.read.planner import NO_FILTER, Step
 from lakekit.read.polars_pushdown import parse_exact
@@ -87,7 +87,7 @@ class AggregateRequest:
     kind: str
     column: str | None
 
-    def of(self, name: str) -> pl.Expr:
+    def to_expr(self, name: str) -> pl.Expr:
         """Return it as an expression, under another name."""
         return (pl.len() if self.column is None else _apply_aggregate(pl.col(self.column), self.kind)).alias(name)
 
@@ -122,13 +122,13 @@ def aggregate(scan: TableScan, aggregates: Sequence[pl.Expr], where: pl.Expr | N
         return _compute_aggregates(scan, result, where, aggregates)
     answered = pl.DataFrame(
         [
-            _series(str(at), result.schema[request.name], _summary(request, result.parts))
+            _series(str(at), result.schema[request.name], _combine_answers(request, result.parts))
             for at, request in enumerate(result.aggregates)
         ]
     )
     if any(len(plan.selected) for plan in result.plans):
         read = _compute_aggregates(
-            scan, result, where, [request.of(str(at)) for at, request in enumerate(result.aggregates)]
+            scan, result, where, [request.to_expr(str(at)) for at, request in enumerate(result.aggregates)]
         )
         answered = pl.concat([answered, read.cast({pl.get_index_type(): pl.UInt64})])
     totals = answered.select(
@@ -148,11 +148,11 @@ def _compute_aggregates(
     """
     try:
         with table_scan.translate_read_errors(lambda: result.plans):
-            return _rows(scan, result, where).select(aggregates).collect()
+            return _unanswered_rows(scan, result, where).select(aggregates).collect()
     except pl.exceptions.PolarsError:
         if where is not None:
             with translate_compute_errors(scan.ctx.name, f"where={where}"):
-                _rows(scan, result, where).select(pl.len()).collect()
+                _unanswered_rows(scan, result, where).select(pl.len()).collect()
         raise
 
 
@@ -162,7 +162,7 @@ def _narrow_count(column: pl.Series) -> pl.Series:
     return column.cast(pl.get_index_type(), strict=False) if is_count and column[0] <= _MAX_COUNT else column
 
 
-def _rows(scan: TableScan, result: AggregateResult, where: pl.Expr | None) -> pl.LazyFrame:
+def _unanswered_rows(scan: TableScan, result: AggregateResult, where: pl.Expr | None) -> pl.LazyFrame:
     """Return the rows that no index answered."""
     rows = lazy_frames.scan_merged(result.plans, scan.fields)
     return rows if where is None else polars_pushdown.filter_rows(rows, where, scan.schema())
@@ -182,7 +182,7 @@ def answer_from_indexes(scan: TableScan, aggregates: Sequence[pl.Expr], where: p
     schema, understood = _parse_aggregates(scan, aggregates)
     predicates = [parse_exact(pyarrow_text(filter_expr)) for at, filter_expr in enumerate(filters) if at not in decided]
     certain = [predicate for predicate in predicates if predicate is not None]
-    if understood is None or not is_whole or len(certain) < len(predicates) or not _may_answer(scan.ctx):
+    if understood is None or not is_whole or len(certain) < len(predicates) or not _can_use_indexes(scan.ctx):
         return AggregateResult(None, schema, (), tuple(plans))
     wanted = {request.column: False for request in understood if request.column is not None}
     wanted |= {
@@ -194,7 +194,7 @@ def answer_from_indexes(scan: TableScan, aggregates: Sequence[pl.Expr], where: p
     return AggregateResult(understood, schema, tuple(parts), tuple(left))
 
 
-def _may_answer(ctx: TableContext) -> bool:
+def _can_use_indexes(ctx: TableContext) -> bool:
     options = ctx.options
     return (
         options.file_index_read_enabled and not options.scan_ignore_lost_files and not options.scan_ignore_corrupt_files
@@ -259,7 +259,7 @@ def _remove_answered_files(
 
     `wanted` are columns, and whether their bounds are needed.
     """
-    entries, alone = plan.entries, plan.raw
+    entries, alone = plan.entries, plan.raw_indices
     if plan.spec is not None:
         alone = alone[~row_kinds.may_retract(plan.ctx, entries, alone, reads_remote=True)]
     is_asked = bool(wanted) or certain != TRUE
@@ -267,16 +267,18 @@ def _remove_answered_files(
     able = able if certain == TRUE else _select_worth_probing(plan, able)
     if not len(able):
         return plan
-    answered = _by_index(plan, able, wanted, certain, parts) if is_asked else _by_row_count(plan, able, parts)
+    answered = (
+        _answer_by_index(plan, able, wanted, certain, parts) if is_asked else _answer_by_row_count(plan, able, parts)
+    )
     is_answered = np.zeros(len(entries), bool)
     is_answered[answered] = True
-    left = plan.raw[~is_answered[plan.raw]]
+    left = plan.raw_indices[~is_answered[plan.raw_indices]]
     count = len(plan.selected)
     named = (
         "answered by "
         f"{'bsi ' + ', '.join(sorted(wanted)) if wanted else 'their index' if certain != TRUE else 'their row counts'}"
     )
-    return replace(plan, raw=left, steps=(*plan.steps, Step("files", count, count - len(answered), named)))
+    return replace(plan, raw_indices=left, steps=(*plan.steps, Step("files", count, count - len(answered), named)))
 
 
 def _select_worth_probing(plan: Plan, able: Ints) -> Ints:
@@ -284,40 +286,42 @@ def _select_worth_probing(plan: Plan, able: Ints) -> Ints:
 
     Those are not the small ones, if there are many, on a local disk. Answers for whole files are cached.
     """
-    small = plan.entries.numbers("row_count")[able] < _FEW_ROWS
+    small = plan.entries.integers("row_count")[able] < _FEW_ROWS
     return able if plan.ctx.storage.is_remote or np.count_nonzero(small) <= _FEW_FILES else able[~small]
 
 
-def _by_row_count(plan: Plan, able: Ints, parts: list[FileAggregate]) -> Ints:
+def _answer_by_row_count(plan: Plan, able: Ints, parts: list[FileAggregate]) -> Ints:
     """Count the rows of files that need no merge."""
-    counts, have = plan.entries.numbers("row_count")[able], _deleted_of(plan, able)
+    counts, have = plan.entries.integers("row_count")[able], _has_deletion_vector(plan, able)
     rows = sum(counts[~have].tolist())  # scalar: one a file; as Python numbers, which do not wrap
     if rows > _MAX_ROWS:
         raise Corrupt(
             f"the row counts of {plan.ctx.name} add up to {rows}, more than any table holds", field="_ROW_COUNT"
         )
-    for count, deleted in zip(counts[have].tolist(), _vectors(plan, able[have]), strict=True):  # scalar: one a file
+    for count, deleted in zip(
+        counts[have].tolist(), _deleted_rows_by_file(plan, able[have]), strict=True
+    ):  # scalar: one a file
         rows += count if deleted is None else len(roaring.full_bitmap(count) - deleted)  # scalar: a set
     parts.append(FileAggregate(rows, {}))
     return able
 
 
-def _by_index(
+def _answer_by_index(
     plan: Plan, able: Ints, wanted: Mapping[str, bool], certain: Predicate, parts: list[FileAggregate]
 ) -> Ints:
     """Read the indexes without a cached answer; return the positions of the files that were answered."""
     ctx, entries = plan.ctx, plan.entries
     paths = data_file_paths(ctx, entries.select(_PATH_COLUMNS).take(able))
     able, paths = _select_possibly_indexed(plan, able, paths, wanted)
-    full_files = ~_deleted_of(plan, able) if certain == TRUE else np.zeros(len(able), bool)
+    full_files = ~_has_deletion_vector(plan, able) if certain == TRUE else np.zeros(len(able), bool)
     is_cached, figures = bounds_cache.get_cached_totals(ctx, wanted, paths, full_files)
     if is_cached.any():
         # scalar: one a file
-        parts.append(FileAggregate(sum(entries.numbers("row_count")[able[is_cached]].tolist()), figures))
+        parts.append(FileAggregate(sum(entries.integers("row_count")[able[is_cached]].tolist()), figures))
     missing = np.flatnonzero(~is_cached)
     if not len(missing):
         return able
-    with work(ctx.runtime, "reading", "file indexes", len(missing)) as under_way:
+    with begin_work(ctx.runtime, "reading", "file indexes", len(missing)) as under_way:
         read_index = _make_index_reader(
             plan, able[missing], [paths[nth] for nth in missing], wanted, certain, keeps=not full_files[missing].all()
         )
@@ -346,7 +350,7 @@ def _select_possibly_indexed(
     if not wanted:
         return able, paths
     lacks = bounds_cache.mask_unindexed(ctx, wanted, paths)
-    ids = entries.numbers("schema_id")[able]
+    ids = entries.integers("schema_id")[able]
     # scalar: few schemas
     file_schemas = {number: _resolve_file_schema(ctx, number) for number in np.unique(ids).tolist()}
     promised = [
@@ -361,7 +365,7 @@ def _select_possibly_indexed(
     def has(nth: int) -> bool:
         names, index_contents = (
             file_schemas[files[nth].schema_id].names,
-            file_index_pruning.contents(ctx, paths[nth], files[nth]),
+            file_index_pruning.read_index_contents(ctx, paths[nth], files[nth]),
         )
         return all(name in names and evaluator.has_totals_index(index_contents, names[name]) for name in wanted)
 
@@ -373,7 +377,7 @@ def _select_possibly_indexed(
     return able[~lacks], [path for path, without in zip(paths, lacks.tolist(), strict=True) if not without]
 
 
-def _deleted_of(plan: Plan, places: Ints) -> Mask:
+def _has_deletion_vector(plan: Plan, places: Ints) -> Mask:
     """Return which files have a deletion vector."""
     if not plan.vectors:
         return np.zeros(len(places), bool)
@@ -382,7 +386,7 @@ def _deleted_of(plan: Plan, places: Ints) -> Mask:
     return has_vector
 
 
-def _vectors(plan: Plan, places: Ints) -> list[BitMap | None]:
+def _deleted_rows_by_file(plan: Plan, places: Ints) -> list[BitMap | None]:
     """Return the deleted rows of some files, as sets. Raises `Corrupt`, `FileMissing`."""
     names = plan.entries.column("file_name").take(pa.array(places)).to_pylist()  # scalar: one a file
     positions = deletion_vector_reader.load_positions(
@@ -421,7 +425,10 @@ def _make_index_reader(
     names, ids, counts = (
         entries.column(name).take(pa.array(places)).to_pylist() for name in ("file_name", "schema_id", "row_count")
     )
-    files = [_FileIndexes(*facts) for facts in zip(names, paths, ids, counts, _vectors(plan, places), strict=True)]
+    files = [
+        _FileIndexes(*facts)
+        for facts in zip(names, paths, ids, counts, _deleted_rows_by_file(plan, places), strict=True)
+    ]
     file_schemas = {number: _resolve_file_schema(ctx, number) for number in set(ids)}
     cached = _find_cached_indexes(plan, places) if keeps else {}
     unread = [nth for nth in range(len(places)) if nth not in cached]
@@ -502,7 +509,7 @@ def _has_exact_index_values(file_name: str, ctx: TableContext, column: str) -> b
 
     Timestamps before 1970 or the calendar's reform are read from ORC as other values.
     """
-    return format_of(file_name) != "orc" or ctx.schema.field(column).type.root not in TIMESTAMPS
+    return format_of_name(file_name) != "orc" or ctx.schema.field(column).type.root not in TIMESTAMPS
 
 
 def _read_column_totals(
@@ -524,7 +531,7 @@ def _read_column_totals(
 # ---- one answer of both ----------------------------------------------------------------------------------------------
 
 
-def _summary(request: AggregateRequest, parts: Sequence[FileAggregate]) -> int | None:
+def _combine_answers(request: AggregateRequest, parts: Sequence[FileAggregate]) -> int | None:
     """Return one aggregate over the answers of all indexes, as an integer.
 
     That is a key of the column, a number of rows, or a sum of any size.

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MARK_BYTES = 400
+_CACHED_BYTES = 400
 """About how many bytes a cache entry takes besides its value."""
 
 
@@ -55,21 +55,21 @@ def get_or_compute(runtime: Runtime, entries: ManifestEntries, what: Hashable, m
     cached = runtime.metadata_cache.get(key)
     # compared by weak reference, as another table may have the id of one that is gone
     if cached is None or cached[0]() is not entries.table:
-        runtime.metadata_cache.put({key: (ref(entries.table), ())}, _MARK_BYTES)
+        runtime.metadata_cache.put({key: (ref(entries.table), ())}, _CACHED_BYTES)
         return None
     if not cached[1]:
         cached = (cached[0], (make(),))
-        runtime.metadata_cache.put({key: cached}, _MARK_BYTES + _weight(cached[1]))
+        runtime.metadata_cache.put({key: cached}, _CACHED_BYTES + _estimate_bytes(cached[1]))
     value: T = cached[1][0]
     return value
 
 
-def _weight(value: Any) -> int:
+def _estimate_bytes(value: Any) -> int:
     """Return about how many bytes a value takes."""
     if isinstance(value, (tuple, list)):
-        return _MARK_BYTES + sum(map(_weight, value))
+        return _CACHED_BYTES + sum(map(_estimate_bytes, value))
     if isinstance(value, dict):
-        return _MARK_BYTES + sum(map(_weight, value.values()))
+        return _CACHED_BYTES + sum(map(_estimate_bytes, value.values()))
     return int(value.nbytes) if hasattr(value, "nbytes") else getsizeof(value)
 
 
@@ -78,9 +78,9 @@ def _weight(value: Any) -> int:
 
 _MAX_PATHS = 1 << 16
 """The most files of a column in the cache, beyond those of the last query."""
-_LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
+_MIN_INT64, _MAX_INT64 = -(1 << 63), (1 << 63) - 1
 _HALF_BITS = 32
-_TOTALS_MARK_BYTES = 400
+_CACHED_TOTALS_BYTES = 400
 """About what the object takes beside what it holds."""
 
 
@@ -142,7 +142,7 @@ def cache_totals(
         figures = {
             path: column_totals[name]
             for path, column_totals in totals_by_path.items()
-            if _LEAST <= column_totals[name].value_sum <= _GREATEST
+            if _MIN_INT64 <= column_totals[name].value_sum <= _MAX_INT64
         }
         if not figures:
             continue
@@ -153,7 +153,7 @@ def cache_totals(
         before: _CachedTotals | None = ctx.runtime.metadata_cache.get(_key(ctx, name))
         if before is not None:
             updated = _merge_totals(before, updated, paths)
-        weight = updated.paths.nbytes + updated.numbers.nbytes + updated.bounded.nbytes + _TOTALS_MARK_BYTES
+        weight = updated.paths.nbytes + updated.numbers.nbytes + updated.bounded.nbytes + _CACHED_TOTALS_BYTES
         ctx.runtime.metadata_cache.put({_key(ctx, name): updated}, weight)
 
 
@@ -171,7 +171,7 @@ def cache_unindexed(ctx: TableContext, wanted: Mapping[str, bool], paths: Sequen
     updated = unindexed.union(paths) if len(unindexed) + len(paths) <= _MAX_PATHS else frozenset(paths)
     ctx.runtime.metadata_cache.put(
         {_unindexed_key(ctx, wanted): updated},
-        _TOTALS_MARK_BYTES + sum(map(len, updated)) + _TOTALS_MARK_BYTES // 4 * len(updated),
+        _CACHED_TOTALS_BYTES + sum(map(len, updated)) + _CACHED_TOTALS_BYTES // 4 * len(updated),
     )
 
 

@@ -29,7 +29,7 @@ from lakekit.draw.humanize import format_size, plural
 from lakekit.errors import LakekitError
 from lakekit.metadata import refs, snapshots
 from lakekit.model.snapshot import fixed_length_bytes
-from lakekit.predicate import And, Leaf, Or, Predicate, describe, literal
+from lakekit.predicate import And, Leaf, Or, Predicate, describe, to_internal_literal
 from lakekit.read import aggregate_pushdown, polars_pushdown, user_expressions
 from lakekit.read.planner import NO_FILTER, Step
 from lakekit.read.polars_pushdown import parse_exact
@@ -86,12 +86,14 @@ def estimate_plan(plan: Plan, fields: Sequence[Field]) -> Estimate:
     Reads the file of the snapshot's statistics, if it has one.
     """
     files = plan.selected
-    stored, file_bytes = (int(plan.entries.numbers(name)[files].sum()) for name in ("row_count", "file_size"))
+    stored, file_bytes = (int(plan.entries.integers(name)[files].sum()) for name in ("row_count", "file_size"))
     table_stats = _statistics(plan)
     column_stats = {} if table_stats is None else {column.column_id: column for column in table_stats.columns.values()}
     rows = stored if table_stats is None else min(stored, _estimate_rows(plan, table_stats, column_stats))
-    full_row_bytes = sum(_length(field.type, column_stats.get(field.id)) for field in plan.ctx.schema.fields)
-    row_bytes = sum(_length(field.type, column_stats.get(field.id)) for field in fields)
+    full_row_bytes = sum(
+        _estimate_value_bytes(field.type, column_stats.get(field.id)) for field in plan.ctx.schema.fields
+    )
+    row_bytes = sum(_estimate_value_bytes(field.type, column_stats.get(field.id)) for field in fields)
     # files are compressed: rows are no smaller than their share of them
     least = file_bytes * rows * min(row_bytes, full_row_bytes) // max(1, stored * full_row_bytes)
     return Estimate(
@@ -113,7 +115,9 @@ def _statistics(plan: Plan) -> Statistics | None:
 
 def _estimate_rows(plan: Plan, table_stats: Statistics, column_stats: Mapping[int, ColumnStatistics]) -> int:
     """Return how many rows of the table satisfy the condition; at least 1, unless statistics say none."""
-    selectivity = _estimate_selectivity(plan.condition.predicate, _columns(plan, table_stats, column_stats).get)
+    selectivity = _estimate_selectivity(
+        plan.condition.predicate, _column_statistics(plan, table_stats, column_stats).get
+    )
     rows = (max(0, table_stats.merged_record_count or 0) + _count_rows_since(plan, table_stats)) * selectivity
     return max(1, round(rows)) if rows > 0 else 0
 
@@ -128,7 +132,9 @@ def _count_rows_since(plan: Plan, table_stats: Statistics) -> int:
     return 0 if then is None else max(0, (plan.snapshot.total_record_count or 0) - then)
 
 
-def _columns(plan: Plan, table_stats: Statistics, column_stats: Mapping[int, ColumnStatistics]) -> dict[str, _Column]:
+def _column_statistics(
+    plan: Plan, table_stats: Statistics, column_stats: Mapping[int, ColumnStatistics]
+) -> dict[str, _Column]:
     """Return the statistics of today's columns, by name."""
     rows, columns = max(1, table_stats.merged_record_count or 0), {}
     for field in plan.ctx.schema.fields:
@@ -184,7 +190,9 @@ def _leaf_selectivity(leaf: Leaf, column: _Column | None) -> float:
 
 def _equality_selectivity(leaf: Leaf, column: _Column) -> float:
     """Return the share of rows that have one of some values."""
-    inside = sum(_is_inside(_to_comparable(literal(value, column.type)), column) for value in set(leaf.literals))
+    inside = sum(
+        _is_inside(_to_comparable(to_internal_literal(value, column.type)), column) for value in set(leaf.literals)
+    )
     return column.present * min(1.0, inside / column.distinct) if column.distinct else column.present * min(1, inside)
 
 
@@ -203,7 +211,7 @@ def _range_selectivity(column: _Column | None, leaves: Sequence[Leaf]) -> float:
         return column.present
     first, last = low, high
     for leaf in leaves:
-        value = _to_comparable(literal(leaf.literals[0], column.type))
+        value = _to_comparable(to_internal_literal(leaf.literals[0], column.type))
         if value is None:
             continue
         if leaf.op in (">", ">="):
@@ -252,14 +260,14 @@ def _parse_bound(text: str | None, t: DataType) -> float | str | None:
 # ---- lengths ---------------------------------------------------------------------------------------------------------
 
 
-def _length(t: DataType, stats: ColumnStatistics | None = None) -> int:
+def _estimate_value_bytes(t: DataType, stats: ColumnStatistics | None = None) -> int:
     """Return the bytes of a value of a type in Spark; of an array or a map those of one element."""
     if t.root in STRINGS or t.root in BINARIES:
         average = None if stats is None else stats.avg_length_bytes
         return _TEXT_BYTES + (_GUESSED_BYTES if average is None else max(0, average))
     if t.root == "VARIANT":
         return 2 * (_TEXT_BYTES + _GUESSED_BYTES)
-    return sum(_length(part) for part in t.parts) if t.parts else fixed_length_bytes(t)
+    return sum(_estimate_value_bytes(part) for part in t.parts) if t.parts else fixed_length_bytes(t)
 
 
 # ---- explain ------------------------------------------------------------
@@ -349,10 +357,10 @@ def explain(scan: TableScan, expr: pl.Expr | None, aggregates: Sequence[pl.Expr]
     condition_text = None if expr is None else _format_filter(expr, filters)
     if aggregates:
         plans: Sequence[Plan] = aggregate_pushdown.answer_from_indexes(scan, aggregates, expr).plans
-        return _build_explain(scan, plans, [_rows(plan) for plan in plans], condition_text)
+        return _build_explain(scan, plans, [_index_row_step(plan) for plan in plans], condition_text)
     condition = NO_FILTER if expr is None else polars_pushdown.condition_of(filters, scan.ctx.schema)[0]
     plans = scan.plans(condition)
-    rows = [_rows(plan) for plan in plans]
+    rows = [_index_row_step(plan) for plan in plans]
     return _add_expected_rows(_build_explain(scan, plans, rows, condition_text), plans, rows, scan)
 
 
@@ -391,9 +399,11 @@ def _build_explain(
     own = next(plan for plan in plans if plan.ctx.branch == scan.ctx.branch)
     states = [plan for plan in plans if plan.snapshot is not None]
     sizes = [plan.bytes_total for plan in states if plan.bytes_total is not None]
-    vectors = [vector for plan in plans for vector in _vectors(plan)]
+    vectors = [vector for plan in plans for vector in _deletion_ranges(plan)]
     merges = [
-        _merge(plan) + (f" of {plan.ctx.branch}" if len(plans) > 1 else "") for plan in plans if plan.merged_buckets
+        _describe_merge(plan) + (f" of {plan.ctx.branch}" if len(plans) > 1 else "")
+        for plan in plans
+        if plan.merged_buckets
     ]
     return Explain(
         table=own.ctx.name,
@@ -408,9 +418,9 @@ def _build_explain(
         files_total=sum(plan.files_total for plan in plans),
         files_read=sum(len(plan.selected) for plan in plans),
         rows_total=sum(plan.snapshot.total_record_count or 0 for plan in plans if plan.snapshot is not None),
-        rows_read=sum(_sum(plan, "row_count") for plan in plans),
+        rows_read=sum(_sum_column(plan, "row_count") for plan in plans),
         bytes_total=sum(sizes) if states and len(sizes) == len(states) else None,
-        bytes_read=sum(_sum(plan, "file_size") for plan in plans),
+        bytes_read=sum(_sum_column(plan, "file_size") for plan in plans),
         vector_count=len(vectors),
         deleted_row_count=sum(deletion.cardinality or 0 for deletion in vectors),
         merge=", ".join(merges) or "none",
@@ -428,23 +438,27 @@ def _add_branch_name(step: Step, branch: str) -> Step:
     return replace(step, what=f"{step.what} of {branch}")
 
 
-def _rows(plan: Plan) -> tuple[Step, ...]:
+def _index_row_step(plan: Plan) -> tuple[Step, ...]:
     """Return the step of rows that indexes select in the remaining files: the others satisfy no filter."""
-    if not len(plan.raw) or not plan.hits:
+    if not len(plan.raw_indices) or not plan.matching_positions:
         return ()
-    names = plan.entries.column("file_name").take(pa.array(plan.raw)).to_pylist()  # scalar: one a file
-    counts = plan.entries.numbers("row_count")[plan.raw].tolist()  # scalar: one a file
+    names = plan.entries.column("file_name").take(pa.array(plan.raw_indices)).to_pylist()  # scalar: one a file
+    counts = plan.entries.integers("row_count")[plan.raw_indices].tolist()  # scalar: one a file
     # scalar: one a file
-    spared = sum(count - len(plan.hits[name]) for name, count in zip(names, counts, strict=True) if name in plan.hits)
-    before = _sum(plan, "row_count")
+    spared = sum(
+        count - len(plan.matching_positions[name])
+        for name, count in zip(names, counts, strict=True)
+        if name in plan.matching_positions
+    )
+    before = _sum_column(plan, "row_count")
     return (Step("rows", before, before - spared, "named by file index"),) if spared else ()
 
 
-def _sum(plan: Plan, column: str) -> int:
-    return int(plan.entries.numbers(column)[plan.selected].sum())
+def _sum_column(plan: Plan, column: str) -> int:
+    return int(plan.entries.integers(column)[plan.selected].sum())
 
 
-def _vectors(plan: Plan) -> Iterable[DeletionRange]:
+def _deletion_ranges(plan: Plan) -> Iterable[DeletionRange]:
     """Return the deletion vectors of the files that will be read."""
     # scalar: one a file
     names = set(plan.entries.column("file_name").take(plan.selected).to_pylist()) if plan.vectors else set()
@@ -453,7 +467,7 @@ def _vectors(plan: Plan) -> Iterable[DeletionRange]:
     }.values()
 
 
-def _merge(plan: Plan) -> str:
+def _describe_merge(plan: Plan) -> str:
     files = sum(len(bucket.files) for bucket in plan.merged_buckets)
     engine = "" if plan.spec is None else f" by {plan.spec.engine}"
     return f"{plural(files, 'file')} whose keys overlap, in {plural(len(plan.merged_buckets), 'bucket')}{engine}"

@@ -30,10 +30,10 @@ from lakekit.errors import Corrupt, LakekitError
 from lakekit.file_index import container
 from lakekit.file_index.evaluator import Containers, IndexedFile, evaluate as ask, rule_out_files
 from lakekit.metadata import schemas
-from lakekit.model.data_file import format_of, index_file_of
-from lakekit.predicate import TRUE, Leaf, columns, literal, restrict
-from lakekit.progress import work
-from lakekit.read.pruning import list_padded
+from lakekit.model.data_file import format_of_name, index_file_of
+from lakekit.predicate import TRUE, Leaf, columns, restrict, to_internal_literal
+from lakekit.progress import begin_work
+from lakekit.read.pruning import padded_spellings
 from lakekit.storage.protocol import FileMissing
 from lakekit.types import TIMESTAMPS
 
@@ -54,9 +54,9 @@ if TYPE_CHECKING:
 
 _READ_BATCH_SIZE = 64
 """How many files are read before checking whether more fit."""
-_MOST_STRETCHES = 8
+_MAX_COPIED_RANGES = 8
 """More buffers than this are joined, as each is searched separately."""
-_FACT_BYTES = 300
+_CACHED_BYTES = 300
 
 
 class IndexBatch(NamedTuple):
@@ -71,7 +71,7 @@ class IndexBatch(NamedTuple):
     ends: NDArray[np.int64]
 
 
-ADVICE = (
+REBUILD_ADVICE = (
     "Rows are safe: t.rewrite_file_index(rebuild=True) makes the indexes anew, and with the option "
     "file-index.read.enabled=false reads do without them"
 )
@@ -92,12 +92,14 @@ def read_index_file(ctx: TableContext, path: str, length: int | None = None) -> 
 
 def make_file_missing(path: str) -> FileMissing:
     """Return the error for an index file that does not exist."""
-    return FileMissing(f"{path}, the index of a data file, is not there. {ADVICE}", path=path)
+    return FileMissing(f"{path}, the index of a data file, is not there. {REBUILD_ADVICE}", path=path)
 
 
 def add_advice(damaged: Corrupt) -> Corrupt:
     """Return the error about a damaged index with what to do."""
-    return type(damaged)(f"{damaged.message}. {ADVICE}", path=damaged.path, offset=damaged.offset, field=damaged.field)
+    return type(damaged)(
+        f"{damaged.message}. {REBUILD_ADVICE}", path=damaged.path, offset=damaged.offset, field=damaged.field
+    )
 
 
 Span = tuple["NDArray[np.uint8]", int, int]
@@ -110,7 +112,7 @@ def load_batches(ctx: TableContext, entries: ManifestEntries, places: NDArray[np
     They are cached as far as they fit. Raises `FileMissing`.
     """
     at, paths = _index_paths(ctx, entries, places)
-    spans = _spans(ctx, paths)
+    spans = _index_spans(ctx, paths)
     by_array: dict[int, list[int]] = {}
     for i, span in enumerate(spans):
         if span is not None:
@@ -135,26 +137,26 @@ def _index_paths(
     return places[[path is not None for path in paths]], [path for path in paths if path is not None]
 
 
-def _spans(ctx: TableContext, paths: Sequence[str]) -> list[Span | None]:
+def _index_spans(ctx: TableContext, paths: Sequence[str]) -> list[Span | None]:
     """Return the buffer, begin and end of each index, read now if it is not cached; None: it does not fit."""
     shelf, storage = ctx.runtime.index_cache, ctx.storage
     spans: dict[str, Span | None] = {path: shelf.get((storage, path)) for path in paths}
     missing = [path for path, span in spans.items() if span is None]
     if missing:
         room = shelf.budget_bytes * 3 // 4 - sum(end - begin for _, begin, end in filter(None, spans.values()))
-        spans |= _read(ctx, missing, room)
+        spans |= _read_index_files(ctx, missing, room)
     present = [span for span in spans.values() if span is not None]
-    if len({id(span[0]) for span in present}) > _MOST_STRETCHES:
+    if len({id(span[0]) for span in present}) > _MAX_COPIED_RANGES:
         data = [array[begin:end] for array, begin, end in present]
         spans |= _cache_concatenated(ctx, [path for path, span in spans.items() if span is not None], data)
     return [spans[path] for path in paths]
 
 
-def _read(ctx: TableContext, paths: Sequence[str], room: int) -> dict[str, Span]:
+def _read_index_files(ctx: TableContext, paths: Sequence[str], room: int) -> dict[str, Span]:
     """Read the first of those files, as many as fit into `room` bytes."""
     if ctx.storage.is_remote:
         return _cache_concatenated(ctx, *_fetch_remote(ctx, paths, room))
-    sizes = np.array([_size(ctx, path) for path in paths], np.int64)
+    sizes = np.array([_index_file_size(ctx, path) for path in paths], np.int64)
     ends = np.cumsum(sizes)
     fitting = int(np.searchsorted(ends, room, side="right"))
     buffer = np.empty(int(ends[fitting - 1]) if fitting else 0, np.uint8)
@@ -169,7 +171,7 @@ def _read(ctx: TableContext, paths: Sequence[str], room: int) -> dict[str, Span]
     return _cache_buffer(ctx, paths[:fitting], buffer, (ends - sizes)[:fitting], lengths)
 
 
-def _size(ctx: TableContext, path: str) -> int:
+def _index_file_size(ctx: TableContext, path: str) -> int:
     try:
         return ctx.storage.size(path)
     except FileMissing:
@@ -207,7 +209,7 @@ def _cache_buffer(
     places = zip(paths, begins.tolist(), lengths, strict=True)  # scalar: one a file
     spans: dict[str, Span] = {path: (data, begin, begin + length) for path, begin, length in places}
     ctx.runtime.index_cache.put(
-        {(ctx.storage, path): span for path, span in spans.items()}, len(data) + _FACT_BYTES * len(spans)
+        {(ctx.storage, path): span for path, span in spans.items()}, len(data) + _CACHED_BYTES * len(spans)
     )
     return spans
 
@@ -225,14 +227,14 @@ class FileIndexResult(NamedTuple):
     matching_rows: Mapping[int, BitMap]
 
     @property
-    def says_something(self) -> bool:
+    def prunes_anything(self) -> bool:
         """Return whether the indexes drop a file, or select rows of one."""
         return bool(len(self.no_match) or self.matching_rows)
 
 
 HEAD_BYTES = 4096
 """How many bytes of an index file are read for its head; with very many indexed columns it is longer."""
-_MOST_BLANKS = 16
+_MAX_BLANKS = 16
 """The most trailing blanks of a CHAR to look up in an index; if there may be more, the index is not used."""
 _REFORM_END_MS = -12_218_428_800_000
 """1582-10-25: ORC reads times from before the calendar reform as others, which are before this one."""
@@ -240,7 +242,7 @@ _NO_POSITIONS = np.zeros(0, np.int64)
 _EMPTY_RESULT = FileIndexResult(_NO_POSITIONS, {})
 
 
-def evaluate(
+def evaluate_file_indexes(
     ctx: TableContext, entries: ManifestEntries, alone: NDArray[np.int64], predicate: Predicate
 ) -> FileIndexResult:
     """Return what the indexes of the files `alone` decide about a condition.
@@ -260,7 +262,7 @@ def evaluate(
     query = _IndexQuery(ctx, entries, indexes, written)
     no_match: list[NDArray[np.int64]] = [_NO_POSITIONS]
     hits: dict[int, Hit] = {}
-    with work(ctx.runtime, "planning", "file indexes", len(inside) + len(outside)) as under_way:
+    with begin_work(ctx.runtime, "planning", "file indexes", len(inside) + len(outside)) as under_way:
         beside_files = load_batches(ctx, entries, outside) if len(outside) else []
         for batch in ([_embedded_batch(entries, indexes, inside)] if len(inside) else []) + beside_files:
             ruled_out = _rule_out_batch(query, batch)
@@ -330,7 +332,7 @@ def _locate_indexes(entries: ManifestEntries) -> _Indexes:
     )
     inside, outside = np.flatnonzero(is_inside), np.flatnonzero(extra & ~is_inside)
     starts, lengths, _ = binary_buffers(embedded)
-    ids, counts = entries.numbers("schema_id"), entries.numbers("row_count")
+    ids, counts = entries.integers("schema_id"), entries.integers("row_count")
     written = tuple(np.unique(ids[is_inside | extra]).tolist())  # scalar: few schemas
     return _Indexes(inside, outside, starts[inside], (starts + lengths)[inside], written, ids, counts)
 
@@ -417,7 +419,7 @@ def _evaluate_one_by_one(query: _IndexQuery, places: NDArray[np.int64], after: C
 
     def evaluate_file(at: int) -> Hit:
         file = entries.file(at)
-        return _ask(
+        return _evaluate_file(
             ctx, data_file_path(ctx, *bucket_id_at(entries, at), file), file, *query.schema_predicates[file.schema_id]
         )
 
@@ -453,8 +455,10 @@ def select_indexed(entries: ManifestEntries, alone: NDArray[np.int64]) -> NDArra
     return _select_members(np.union1d(indexes.embedded, indexes.separate), alone, len(entries))
 
 
-def _ask(ctx: TableContext, data_path: str, file: DataFileMeta, written: TableSchema, predicate: Predicate) -> Hit:
-    indexes = _container(ctx, data_path, file)
+def _evaluate_file(
+    ctx: TableContext, data_path: str, file: DataFileMeta, written: TableSchema, predicate: Predicate
+) -> Hit:
+    indexes = _read_container(ctx, data_path, file)
     if indexes is None:
         return True
     try:
@@ -468,11 +472,11 @@ def open_indexes(ctx: TableContext, data_path: str, file: DataFileMeta, written:
 
     Raises `Corrupt`, `FileMissing`.
     """
-    indexes = _container(ctx, data_path, file)
+    indexes = _read_container(ctx, data_path, file)
     return None if indexes is None else IndexedFile(indexes[1], written.types, file.row_count, indexes[0])
 
 
-def contents(ctx: TableContext, data_path: str, file: DataFileMeta) -> Mapping[str, Mapping[str, object]]:
+def read_index_contents(ctx: TableContext, data_path: str, file: DataFileMeta) -> Mapping[str, Mapping[str, object]]:
     """Return which indexes a file has, by column; of an index file only the head is read.
 
     Raises `Corrupt`, `FileMissing`.
@@ -491,7 +495,7 @@ def contents(ctx: TableContext, data_path: str, file: DataFileMeta) -> Mapping[s
         raise add_advice(damaged) from None
 
 
-def _container(ctx: TableContext, data_path: str, file: DataFileMeta) -> tuple[str, bytes] | None:
+def _read_container(ctx: TableContext, data_path: str, file: DataFileMeta) -> tuple[str, bytes] | None:
     """Return the path and the bytes of a file's indexes; None if it has none."""
     if file.embedded_index is not None:
         return data_path, file.embedded_index
@@ -546,21 +550,21 @@ def _may_be_lost(leaf: Leaf, t: DataType) -> bool:
 
     Those are the last second before 1970 and the first one since, as which it is read, and times before the reform.
     """
-    times = [time_literal for value in leaf.literals if (time_literal := literal(value, t)) is not None]
+    times = [time_literal for value in leaf.literals if (time_literal := to_internal_literal(value, t)) is not None]
     return any(-1000 <= time.millis < 1000 or time.millis < _REFORM_END_MS for time in times)
 
 
 def _has_orc(entries: ManifestEntries) -> bool:
-    return any(format_of(name) == "orc" for name in entries.column("file_name").to_pylist())  # scalar: one a file
+    return any(format_of_name(name) == "orc" for name in entries.column("file_name").to_pylist())  # scalar: one a file
 
 
 def _with_blanks(leaf: Leaf, length: int) -> Predicate:
     """Return a condition that is true for padded values wherever the leaf is true for those without blanks."""
     if leaf.op not in ("=", "in"):
         return TRUE if leaf.op in ("!=", "not in", "<", "<=") else leaf
-    if any(not isinstance(text, str) or length - len(text) > _MOST_BLANKS for text in leaf.literals):
+    if any(not isinstance(text, str) or length - len(text) > _MAX_BLANKS for text in leaf.literals):
         return TRUE
-    return Leaf(leaf.column, "in", tuple(padded for text in leaf.literals for padded in list_padded(text, length)))
+    return Leaf(leaf.column, "in", tuple(padded for text in leaf.literals for padded in padded_spellings(text, length)))
 
 
 def map_column_names(schema: TableSchema, written: TableSchema) -> dict[str, str]:

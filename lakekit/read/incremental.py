@@ -22,7 +22,7 @@ from lakekit.data_file.entry_damage import add_manifest_path
 from lakekit.errors import InvalidOption, SnapshotNotFound
 from lakekit.format.polars_types import polars_schema
 from lakekit.metadata import manifest_reader, refs, schemas, snapshots
-from lakekit.model.manifest_entries import ADD, concat, empty
+from lakekit.model.manifest_entries import ADD, concat_entries, empty_entries
 from lakekit.options.features import check_readable
 from lakekit.options.table_options import TableOptions
 from lakekit.read import lazy_frames, planner, table_scan, time_travel
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lakekit.read.polars_pushdown import ScanFilter
     from lakekit.types import Field
 
-MODES = ("auto", "delta", "changelog", "diff")
+CHANGE_MODES = ("auto", "delta", "changelog", "diff")
 LATEST_DELTA = "latest-delta"
 
 
@@ -47,7 +47,8 @@ class IncrementalScan:
     """The rows of (since, until], with their kind first.
 
     `until` None: up to the newest snapshot when the frame runs. `kind_column` None: only the rows that were added or
-    updated to, without their kind. `numbered`: with sequence numbers after the kinds. `newest_only`: the newest
+    updated to, without their kind. `with_sequence_number`: with sequence numbers after the kinds. `newest_only`: the
+    newest
     snapshot alone when the frame runs.
     """
 
@@ -58,11 +59,15 @@ class IncrementalScan:
     mode: str
     kind_column: str | None
     newest_only: bool = False
-    numbered: bool = False
+    with_sequence_number: bool = False
 
     def schema(self) -> Mapping[str, pl.DataType]:
         """Return the columns and types: kind first, then the table's columns."""
-        kind = {} if self.kind_column is None else lazy_frames.kind_schema(self.kind_column, numbered=self.numbered)
+        kind = (
+            {}
+            if self.kind_column is None
+            else lazy_frames.kind_schema(self.kind_column, numbered=self.with_sequence_number)
+        )
         return {**kind, **polars_schema(self.fields, timestamp_unit=self.ctx.options.lakekit_timestamp_unit)}
 
     def resolve(self) -> ResolvedSource:
@@ -70,15 +75,15 @@ class IncrementalScan:
         ctx, fields = table_scan.refresh_if_recreated(self.ctx, self.fields, "changes()")
         if ctx is not self.ctx:
             return replace(self, ctx=ctx, fields=fields).resolve()
-        start, end = self._ends()
+        start, end = self._resolve_range()
         return ResolvedSource(f"{start}-{end}@{ctx.schema.time_millis}", self._frame, ctx.schema)
 
     def _frame(self, condition: ScanFilter, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - rows may be deletes
-        with add_manifest_path(self.ctx, lambda: snapshots.read(self.ctx, self._ends()[1])):
+        with add_manifest_path(self.ctx, lambda: snapshots.read(self.ctx, self._resolve_range()[1])):
             plans = self.plans(condition)
             if not plans:
                 return pl.LazyFrame(schema=self.schema())
-            return lazy_frames.select_changes(self._rows(plans), self.kind_column, self.fields, self._system)
+            return lazy_frames.select_changes(self._scan_plans(plans), self.kind_column, self.fields, self._system)
 
     def plans(self, condition: ScanFilter) -> tuple[Plan, ...]:
         """Return the plans of a condition; none if nothing changed.
@@ -86,12 +91,12 @@ class IncrementalScan:
         In general they read changed files unmerged, those of a fallback branch last. For "diff" they are the plans of
         what only one state has; of append tables the later plan alone, to be read as a state.
         """
-        start, end = self._ends()
+        start, end = self._resolve_range()
         if start == end:
             return ()
         if self.mode == "diff":
-            return self._states(condition)
-        entries, newest = self._written(start, end)
+            return self._plan_states(condition)
+        entries, newest = self._read_added_entries(start, end)
         # engine 1.4.2 hides level 0 here too (case first_row_lookup); latest-delta is newer and never did
         own = planner.plan_change(self.ctx, newest, entries, condition, hides_level_zero=not self.newest_only)
         return (own, *self._fallback_plan(start, end, entries, condition))
@@ -102,7 +107,7 @@ class IncrementalScan:
         Snapshot ids mean those of either branch, as in the reference (`FallbackReadFileStoreTable`), a time or a tag
         what it means there.
         """
-        other = None if self.newest_only else table_scan.fallback_of(self.ctx)
+        other = None if self.newest_only else table_scan.open_fallback_branch(self.ctx)
         if other is None:
             return ()
         theirs = replace(self, ctx=table_scan.align_fallback_branch(self.ctx, other))
@@ -112,42 +117,42 @@ class IncrementalScan:
         if time_travel.names_a_snapshot(self.ctx, self.since):
             first, last = max(start, snapshot_ids[0] - 1), min(end, snapshot_ids[-1])
         else:
-            first, last = theirs._ends()  # noqa: SLF001 - of the same class
+            first, last = theirs._resolve_range()  # noqa: SLF001 - of the same class
         if first >= last:
             return ()
-        entries, newest = theirs._written(first, last)  # noqa: SLF001 - of the same class
+        entries, newest = theirs._read_added_entries(first, last)  # noqa: SLF001 - of the same class
         taken = own.column("partition").unique()
         entries = entries.filter(pc.invert(pc.is_in(entries.column("partition"), taken)).to_numpy(zero_copy_only=False))
         return (planner.plan_change(theirs.ctx, newest, entries, condition, hides_level_zero=True),)
 
-    def _rows(self, plans: Sequence[Plan]) -> pl.LazyFrame:
+    def _scan_plans(self, plans: Sequence[Plan]) -> pl.LazyFrame:
         if self.mode != "diff":
             return pl.concat([lazy_frames.scan_raw_rows(plan, self.fields, self._system) for plan in plans])
         if len(plans) == 1:
             return lazy_frames.scan_merged(plans, self.fields, system=self._system)
-        return lazy_frames.difference(
+        return lazy_frames.scan_difference(
             plans[0], plans[1], self.fields, self._system, keeps_deletes=self.kind_column is not None
         )
 
     @property
     def _system(self) -> Sequence[str]:
-        return lazy_frames.KIND_AND_SEQUENCE if self.numbered else lazy_frames.KINDS
+        return lazy_frames.KIND_AND_SEQUENCE if self.with_sequence_number else lazy_frames.KINDS
 
-    def _ends(self) -> tuple[int, int]:
+    def _resolve_range(self) -> tuple[int, int]:
         """Return the snapshot ids between which changes lie; equal if there are none."""
         newest, oldest = snapshots.latest(self.ctx), snapshots.earliest(self.ctx)
         if newest is None or oldest is None:
             return 0, 0
         if self.newest_only:
             return newest.id - 1, newest.id
-        first = self._first(oldest.id)
-        start = _end(self.ctx, self.since, before_all=first - 1)
-        end = newest.id if self.until is None else _end(self.ctx, self.until, before_all=first - 1)
+        first = self._first_readable_id(oldest.id)
+        start = _resolve_end(self.ctx, self.since, before_all=first - 1)
+        end = newest.id if self.until is None else _resolve_end(self.ctx, self.until, before_all=first - 1)
         if self.mode == "diff":
             if start < oldest.id <= end and not time_travel.names_a_snapshot(self.ctx, self.since):
                 start = oldest.id  # as `_state` has it
             if end < start:
-                raise self._backwards(start, end)
+                raise self._make_order_error(start, end)
             return start, end  # states are looked up by themselves: a tag keeps one whose snapshot is gone
         if start == 0 and end != first - 1:
             start = min(first - 1, end)
@@ -159,29 +164,29 @@ class IncrementalScan:
                 )
                 raise SnapshotNotFound(msg, name=str(argument))
         if end < start:
-            raise self._backwards(start, end)
+            raise self._make_order_error(start, end)
         return start, end
 
-    def _first(self, oldest: int) -> int:
+    def _first_readable_id(self, oldest: int) -> int:
         """Return the first snapshot whose changes can be read.
 
         A long-lived changelog keeps rows as they were written only if no changelog is produced.
         """
-        if self._of_changelog or self.ctx.options.changelog_producer == "none":
+        if self._reads_changelog or self.ctx.options.changelog_producer == "none":
             return min([oldest, *snapshots.changelog_ids(self.ctx)])
         return oldest
 
     @property
-    def _of_changelog(self) -> bool:
+    def _reads_changelog(self) -> bool:
         return self.mode == "changelog" or (self.mode == "auto" and self.ctx.options.changelog_producer != "none")
 
-    def _backwards(self, start: int, end: int) -> InvalidOption:
+    def _make_order_error(self, start: int, end: int) -> InvalidOption:
         msg = f"changes end at snapshot {end}, before they begin at {start}: give the older one as since"
         return InvalidOption(msg, key="until", value=str(self.until))
 
-    def _written(self, start: int, end: int) -> tuple[ManifestEntries, Snapshot]:
+    def _read_added_entries(self, start: int, end: int) -> tuple[ManifestEntries, Snapshot]:
         """Return what the snapshots of the range added, in their order."""
-        changelog = self._of_changelog
+        changelog = self._reads_changelog
         parts: list[ManifestEntries] = []
         newest = snapshots.find_change(self.ctx, end) or snapshots.read(self.ctx, end)
         for number in range(start + 1, end + 1):
@@ -196,20 +201,20 @@ class IncrementalScan:
             if wanted:
                 listed = manifest_reader.manifest_files(self.ctx, snapshot, "changelog" if changelog else "delta")
                 read = manifest_reader.read_entries(self.ctx, listed)
-                parts.append(read.filter(read.numbers("kind") == ADD))
-        return (concat(parts) if parts else empty()), newest
+                parts.append(read.filter(read.integers("kind") == ADD))
+        return (concat_entries(parts) if parts else empty_entries()), newest
 
-    def _states(self, condition: ScanFilter) -> tuple[Plan, ...]:
+    def _plan_states(self, condition: ScanFilter) -> tuple[Plan, ...]:
         """Return the plans of both states, over the files that only one of them has.
 
         Append tables, which have no keys, have only the plan of the newer files.
         """
-        before, after = (self._state(end) for end in (self.since, self.until))
-        self._same_buckets(before, after)
+        before, after = (self._resolve_state(end) for end in (self.since, self.until))
+        self._check_same_buckets(before, after)
         old, new = planner.plan_difference(self.ctx, before, after, condition)
         return (old, new) if self.ctx.schema.primary_keys else (new,)
 
-    def _same_buckets(self, before: time_travel.Position, after: time_travel.Position) -> None:
+    def _check_same_buckets(self, before: time_travel.Position, after: time_travel.Position) -> None:
         """Raise `InvalidOption` if the states have different numbers of buckets, as the reference does.
 
         Files are compared bucket by bucket.
@@ -228,7 +233,7 @@ class IncrementalScan:
             )
             raise InvalidOption(msg, key="mode", value="diff")
 
-    def _state(self, at: int | str | datetime | None) -> time_travel.Position:
+    def _resolve_state(self, at: int | str | datetime | None) -> time_travel.Position:
         """Return one of the two states.
 
         Snapshot 0 is the empty table, a time before all snapshots means the oldest one, as in the reference.
@@ -238,12 +243,14 @@ class IncrementalScan:
         if at == 0:
             return time_travel.Position(snapshot=None)
         if isinstance(at, int) or time_travel.names_a_snapshot(self.ctx, at):
-            return time_travel.locate(self.ctx, at)
-        snapshot = snapshots.at_time(self.ctx, time_travel.time_ms(self.ctx, at)) or snapshots.earliest(self.ctx)
-        return time_travel.Position(snapshot=None) if snapshot is None else time_travel.at_snapshot(snapshot)
+            return time_travel.resolve_position(self.ctx, at)
+        snapshot = snapshots.latest_at_or_before(
+            self.ctx, time_travel.to_epoch_millis(self.ctx, at)
+        ) or snapshots.earliest(self.ctx)
+        return time_travel.Position(snapshot=None) if snapshot is None else time_travel.position_of(snapshot)
 
 
-def _end(ctx: TableContext, at: int | str | datetime, *, before_all: int) -> int:
+def _resolve_end(ctx: TableContext, at: int | str | datetime, *, before_all: int) -> int:
     """Return the snapshot id of an end of a range."""
     if isinstance(at, bool) or not isinstance(at, (int, str, datetime)):
         msg = f"changes() takes snapshot ids, tags, ISO times or datetimes, not {type(at).__name__}"
@@ -253,13 +260,13 @@ def _end(ctx: TableContext, at: int | str | datetime, *, before_all: int) -> int
     if isinstance(at, str):
         if (tag := refs.find_tag(ctx, at)) is not None:
             return tag.snapshot.id
-        if (number := time_travel.digits(at)) is not None:
+        if (number := time_travel.parse_digits(at)) is not None:
             return number
-    snapshot = snapshots.at_time(ctx, time_travel.time_ms(ctx, at))
+    snapshot = snapshots.latest_at_or_before(ctx, time_travel.to_epoch_millis(ctx, at))
     return before_all if snapshot is None else snapshot.id
 
 
-def changes(
+def plan_changes(
     ctx: TableContext,
     since: int | str | datetime,
     until: int | str | datetime | None,
@@ -269,8 +276,8 @@ def changes(
 ) -> IncrementalScan:
     """Return the changes of a range, checked."""
     check_readable(ctx.all_options, f"table {ctx.name}")
-    if mode not in MODES:
-        msg = f"mode {mode!r} is none of {', '.join(MODES)}"
+    if mode not in CHANGE_MODES:
+        msg = f"mode {mode!r} is none of {', '.join(CHANGE_MODES)}"
         raise InvalidOption(msg, key="mode", value=mode)
     if kind_column is not None and not isinstance(kind_column, str):
         msg = f"kind_column= is the name of a column, or None for rows without their kind; found {kind_column!r}"
@@ -291,7 +298,7 @@ def _check_time_order(ctx: TableContext, since: int | str | datetime, until: int
     ends = [
         end for end in (since, until) if isinstance(end, (str, datetime)) and not time_travel.names_a_snapshot(ctx, end)
     ]
-    if len(ends) == 2 and time_travel.time_ms(ctx, ends[1]) < time_travel.time_ms(ctx, ends[0]):
+    if len(ends) == 2 and time_travel.to_epoch_millis(ctx, ends[1]) < time_travel.to_epoch_millis(ctx, ends[0]):
         msg = f"changes end at {until}, before they begin at {since}: give the earlier time as since"
         raise InvalidOption(msg, key="until", value=str(until))
 
@@ -306,20 +313,20 @@ def changes_from_options(ctx: TableContext, *, kind_column: str | None) -> Incre
     mode = options.incremental_between_scan_mode
     _check_exclusive_options(ctx)
     if options.scan_mode == LATEST_DELTA:
-        return replace(changes(ctx, 0, None, mode="delta", kind_column=kind_column), newest_only=True)
+        return replace(plan_changes(ctx, 0, None, mode="delta", kind_column=kind_column), newest_only=True)
     if (label := options.incremental_to_auto_tag) is not None:
         before = time_travel.find_previous_tag(ctx, label)
         ends = (label, label) if before is None else (before, label)
-        return changes(ctx, *ends, mode="diff", kind_column=kind_column)
+        return plan_changes(ctx, *ends, mode="diff", kind_column=kind_column)
     if (text := options.incremental_between) is None:
         first, last = (
             _parse_time(end)
             for end in _parse_pair("incremental-between-timestamp", options.incremental_between_timestamp or "")
         )
-        return changes(ctx, first, last, mode=mode, kind_column=kind_column)
+        return plan_changes(ctx, first, last, mode=mode, kind_column=kind_column)
     ends = _parse_pair("incremental-between", text)
     tagged = [refs.find_tag(ctx, end) is not None for end in ends]
-    numbers = [time_travel.digits(end) for end in ends]
+    numbers = [time_travel.parse_digits(end) for end in ends]
     if not all(tagged) and None in numbers:
         msg = (
             f"incremental-between is two tags or two snapshot ids, not {text!r}; {ctx.name} has the tags "
@@ -329,8 +336,8 @@ def changes_from_options(ctx: TableContext, *, kind_column: str | None) -> Incre
     if all(tagged) and not options.incremental_between_tag_to_snapshot:
         mode = "diff"
     if all(tagged):
-        return changes(ctx, *ends, mode=mode, kind_column=kind_column)
-    return changes(ctx, numbers[0] or 0, numbers[1] or 0, mode=mode, kind_column=kind_column)
+        return plan_changes(ctx, *ends, mode=mode, kind_column=kind_column)
+    return plan_changes(ctx, numbers[0] or 0, numbers[1] or 0, mode=mode, kind_column=kind_column)
 
 
 def _check_exclusive_options(ctx: TableContext) -> None:
@@ -338,7 +345,7 @@ def _check_exclusive_options(ctx: TableContext) -> None:
     table_options = ctx.all_options
     named = [
         key
-        for key in (*time_travel.POSITIONS, "scan.version", time_travel.FILES_SINCE)
+        for key in (*time_travel.POSITION_OPTIONS, "scan.version", time_travel.FILES_SINCE_OPTION)
         if table_options.get(key) is not None
     ]
     ranges = [key for key in time_travel.INCREMENTAL_KEYS if table_options.get(key) is not None]

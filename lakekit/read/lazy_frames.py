@@ -46,10 +46,12 @@ def scan_merged(
     """
     parts: list[pl.LazyFrame] = []
     for plan in plans:
-        vectors, own = _vectors(plan), own_fields(plan, fields)
+        vectors, own = _load_deleted_positions(plan), fields_of_branch(plan, fields)
         parts += _scan_unmerged(plan, own, vectors, system=system, keeps_deletes=keeps_deletes)
         if plan.merged_buckets:
-            parts.append(buckets.merge_lazily(tasks(plan, vectors, keeps_deletes=keeps_deletes), own, system=system))
+            parts.append(
+                buckets.merge_lazily(merge_tasks(plan, vectors, keeps_deletes=keeps_deletes), own, system=system)
+            )
     return _concat_frames(parts, plans[0], fields, system)
 
 
@@ -57,15 +59,19 @@ def scan_raw_rows(plan: Plan, fields: Sequence[Field], system: Sequence[str] = K
     """Every row of the plan's files as it lies, with `_VALUE_KIND`, of key tables with all of `system`."""
     parts = (
         []
-        if not len(plan.raw)
-        else [_scan(plan, plan.raw, own_fields(plan, fields), system if plan.spec is not None else [])]
+        if not len(plan.raw_indices)
+        else [
+            _scan_entries(
+                plan, plan.raw_indices, fields_of_branch(plan, fields), system if plan.spec is not None else []
+            )
+        ]
     )
     if plan.spec is None:
         parts = [part.with_columns(pl.lit(0, pl.Int8).alias(KIND)) for part in parts]
     return _concat_frames(parts, plan, fields, system)
 
 
-def own_fields(plan: Plan, fields: Sequence[Field]) -> Sequence[Field]:
+def fields_of_branch(plan: Plan, fields: Sequence[Field]) -> Sequence[Field]:
     """Return the columns with the field ids of the branch that is read.
 
     A fallback branch has its own ids for columns of the same names.
@@ -79,13 +85,13 @@ def scan_stored_versions(plan: Plan, fields: Sequence[Field]) -> pl.LazyFrame:
 
     Append tables store neither sequence number nor kind.
     """
-    check_raw(plan.ctx, fields)
+    check_raw_column_names(plan.ctx, fields)
     system = [SEQUENCE, KIND] if plan.spec is not None else []
     names = [field.name for field in fields]
-    if not len(plan.raw):
+    if not len(plan.raw_indices):
         columns = {SEQUENCE: pl.Int64(), ROW_KIND: pl.String(), "_level": pl.Int32(), "_file": pl.String()}
-        return pl.LazyFrame(schema={**_schema(plan, fields), **columns})
-    frame = _scan(plan, plan.raw, fields, [*system, LEVEL, FILE])
+        return pl.LazyFrame(schema={**_frame_schema(plan, fields), **columns})
+    frame = _scan_entries(plan, plan.raw_indices, fields, [*system, LEVEL, FILE])
     if plan.spec is None:
         frame = frame.with_columns(pl.lit(None, pl.Int64).alias(SEQUENCE), pl.lit(0, pl.Int8).alias(KIND))
     return frame.select(
@@ -97,23 +103,24 @@ def scan_stored_versions(plan: Plan, fields: Sequence[Field]) -> pl.LazyFrame:
     )
 
 
-RAW_COLUMNS = (SEQUENCE, ROW_KIND, "_level", "_file")
+STORED_VERSION_COLUMNS = (SEQUENCE, ROW_KIND, "_level", "_file")
 """The columns that stored versions have behind those of the table."""
 
 
-def check_raw(ctx: TableContext, fields: Sequence[Field]) -> None:
+def check_raw_column_names(ctx: TableContext, fields: Sequence[Field]) -> None:
     """Raise `SchemaMismatch` if a column of the table is called like one that stored versions add."""
-    own = next((field.name for field in fields if field.name in RAW_COLUMNS), None)
+    own = next((field.name for field in fields if field.name in STORED_VERSION_COLUMNS), None)
     if own is not None:
         msg = (
-            f"{ctx.name} has a column {own!r} of its own, and stored versions of rows carry {', '.join(RAW_COLUMNS)} "
+            f"{ctx.name} has a column {own!r} of its own, and stored versions of rows carry "
+            f"{', '.join(STORED_VERSION_COLUMNS)} "
             "beside the table's columns: "
             f"rename it (t.alter(lk.rename_column({own!r}, …))) to see them, or read the merged rows with t.scan()"
         )
         raise SchemaMismatch(msg, column=own)
 
 
-def difference(
+def scan_difference(
     before: Plan, after: Plan, fields: Sequence[Field], system: Sequence[str] = KINDS, *, keeps_deletes: bool = True
 ) -> pl.LazyFrame:
     """Return how the rows of `after` differ from those of `before`, with `system`, `_VALUE_KIND` among it.
@@ -134,17 +141,17 @@ def difference(
 
 
 def _scan_merged_plan(plan: Plan, fields: Sequence[Field], *, keeps_deletes: bool) -> pl.LazyFrame:
-    return scan_merged([plan], fields, system=sections.SYSTEM, keeps_deletes=keeps_deletes)
+    return scan_merged([plan], fields, system=sections.SYSTEM_COLUMNS, keeps_deletes=keeps_deletes)
 
 
 def _scan_with_bucket(plan: Plan, fields: Sequence[Field], *, keeps_deletes: bool) -> pl.LazyFrame:
     """Return the merged rows with the number of their bucket."""
-    numbers = plan.entries.numbers("bucket")
+    numbers = plan.entries.integers("bucket")
     parts = []
     for number in np.unique(numbers[plan.selected]).tolist():  # scalar: one a bucket
         bucket_plan = replace(
             plan,
-            raw=plan.raw[numbers[plan.raw] == number],
+            raw_indices=plan.raw_indices[numbers[plan.raw_indices] == number],
             merged_buckets=tuple(bucket for bucket in plan.merged_buckets if bucket.bucket == number),
         )
         parts.append(
@@ -191,7 +198,7 @@ def deletes_first(frame: pl.LazyFrame, schema: TableSchema, fields: Sequence[Fie
     return frame.sort(stays, maintain_order=True)
 
 
-def tasks(
+def merge_tasks(
     plan: Plan, vectors: Mapping[str, NDArray[np.unsignedinteger]], *, keeps_deletes: bool = False
 ) -> list[buckets.MergeTask]:
     """Return the merge task of each bucket with overlapping files."""
@@ -206,7 +213,7 @@ def tasks(
             files=tuple(files[end - len(bucket.files) : end]),
             paths=tuple(paths[end - len(bucket.files) : end]),
             spec=plan.spec,
-            is_in_sequence=bucket.in_order,
+            is_in_sequence=bucket.is_in_sequence,
             key_conditions=plan.condition.on_key,
             deletions=vectors,
             keeps_deletes=keeps_deletes,
@@ -228,25 +235,25 @@ def _scan_unmerged(
 
     Only files that may hold deletes are read with their kinds.
     """
-    if not len(plan.raw):
+    if not len(plan.raw_indices):
         return []
     if plan.spec is None:
-        frame = _scan(plan, plan.raw, fields, [], vectors)
+        frame = _scan_entries(plan, plan.raw_indices, fields, [], vectors)
         return [frame.with_columns(pl.lit(0, pl.Int8).alias(KIND)) if KIND in system else frame]
-    doubts = row_kinds.may_retract(plan.ctx, plan.entries, plan.raw)
-    clean, other = plan.raw[~doubts], plan.raw[doubts]
+    doubts = row_kinds.may_retract(plan.ctx, plan.entries, plan.raw_indices)
+    clean, other = plan.raw_indices[~doubts], plan.raw_indices[doubts]
     parts = []
     if len(clean):
-        parts.append(_scan(plan, clean, fields, system, vectors))
+        parts.append(_scan_entries(plan, clean, fields, system, vectors))
     if len(other):
-        frame = _scan(plan, other, fields, system if KIND in system else [*system, KIND], vectors)
+        frame = _scan_entries(plan, other, fields, system if KIND in system else [*system, KIND], vectors)
         if not keeps_deletes:
             frame = frame.filter(_is_addition())
         parts.append(frame if KIND in system else frame.drop(KIND))
     return parts
 
 
-def _scan(
+def _scan_entries(
     plan: Plan,
     rows: NDArray[np.int64],
     fields: Sequence[Field],
@@ -258,7 +265,7 @@ def _scan(
     entries = plan.entries.take(rows) if len(rows) < len(plan.entries) else plan.entries
     files = entries.files_to_read(counted=bool(schema_evolution.select_possibly_missing(plan.ctx, fields)))
     paths = data_file_paths(plan.ctx, entries)
-    masks = {} if not vectors and all(_is_filtered(plan, file) for file in files) else plan.hits
+    masks = {} if not vectors and all(_is_filtered(plan, file) for file in files) else plan.matching_positions
     return scan_files(
         plan.ctx, files, paths, fields, system=system, deletions=vectors, row_masks=masks, snapshot_id=number
     )
@@ -272,7 +279,7 @@ def _is_filtered(plan: Plan, file: DataFileMeta) -> bool:
     return file.format_name == "parquet" and file.schema_id == plan.ctx.schema.id
 
 
-def _vectors(plan: Plan) -> Mapping[str, NDArray[np.unsignedinteger]]:
+def _load_deleted_positions(plan: Plan) -> Mapping[str, NDArray[np.unsignedinteger]]:
     """Return the deleted positions of the files that will be read, by file name."""
     if not plan.vectors:
         return {}
@@ -286,7 +293,7 @@ def _concat_frames(
     parts: list[pl.LazyFrame], plan: Plan, fields: Sequence[Field], system: Sequence[str]
 ) -> pl.LazyFrame:
     if not parts:
-        return pl.LazyFrame(schema=_schema(plan, fields) | {name: buckets.SYSTEM_DTYPES[name] for name in system})
+        return pl.LazyFrame(schema=_frame_schema(plan, fields) | {name: buckets.SYSTEM_DTYPES[name] for name in system})
     return parts[0] if len(parts) == 1 else pl.concat(parts)
 
 
@@ -295,7 +302,7 @@ def kind_schema(kind_column: str, *, numbered: bool) -> dict[str, pl.DataType]:
     return {kind_column: pl.String(), **({SEQUENCE: pl.Int64()} if numbered else {})}
 
 
-def _schema(plan: Plan, fields: Sequence[Field]) -> dict[str, pl.DataType]:
+def _frame_schema(plan: Plan, fields: Sequence[Field]) -> dict[str, pl.DataType]:
     return dict(polars_schema(fields, timestamp_unit=plan.ctx.options.lakekit_timestamp_unit))
 
 

@@ -63,34 +63,35 @@ class Step:
 class Plan:
     """What a read has to do.
 
-    `raw` are indices into `entries` of files that need no merge, `merged_buckets` the buckets that do. `hits` are the
+    `raw_indices` are indices into `entries` of files that need no merge, `merged_buckets` the buckets that do.
+    `matching_positions` are the
     row positions that file indexes select, by file name; `vectors` is the index file of each file's deletion vector.
     """
 
     ctx: TableContext
     snapshot: Snapshot | None
     entries: ManifestEntries
-    raw: NDArray[np.int64]
+    raw_indices: NDArray[np.int64]
     merged_buckets: tuple[MergedBucket, ...] = ()
     spec: MergeSpec | None = None
     condition: ScanFilter = NO_FILTER
-    hits: Mapping[str, BitMap] = field(default_factory=dict)
+    matching_positions: Mapping[str, BitMap] = field(default_factory=dict)
     vectors: Mapping[str, IndexManifestEntry] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
     files_total: int = 0
-    every: ManifestEntries | None = None
+    all_entries: ManifestEntries | None = None
 
     @cached_property
     def bytes_total(self) -> int | None:
-        """Return the bytes of all files of the snapshot (`every`); None if manifests were never opened."""
-        return None if self.every is None else int(self.every.numbers("file_size").sum())
+        """Return the bytes of all files of the snapshot (`all_entries`); None if manifests were never opened."""
+        return None if self.all_entries is None else int(self.all_entries.integers("file_size").sum())
 
     @cached_property
     def selected(self) -> NDArray[np.int64]:
         """Return the indices of every file that will be read."""
-        if not self.merged_buckets and (self.raw[1:] > self.raw[:-1]).all():
-            return self.raw
-        parts = [self.raw, *(np.asarray(bucket.files, np.int64) for bucket in self.merged_buckets)]
+        if not self.merged_buckets and (self.raw_indices[1:] > self.raw_indices[:-1]).all():
+            return self.raw_indices
+        parts = [self.raw_indices, *(np.asarray(bucket.files, np.int64) for bucket in self.merged_buckets)]
         return np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
 
 
@@ -105,7 +106,7 @@ class PruningFunnel:
         self.groups: SectionGroups | None = None
         self.steps: list[Step] = []
 
-    def step(self, why: str, mask: Mask | None) -> None:
+    def apply_step(self, why: str, mask: Mask | None) -> None:
         """Keep the entries of the mask; None: this step drops nothing."""
         self.apply_steps([(why, mask)])
 
@@ -148,13 +149,23 @@ def plan_read(
     Raises:
         Unsupported: the table cannot be read.
     """
-    rule = rule_of(ctx)
+    rule = merge_spec_of(ctx)
     snapshot = position.snapshot
     if snapshot is None:
-        return Plan(ctx=ctx, snapshot=None, entries=manifest_reader.no_entries(), raw=np.zeros(0, np.int64), spec=rule)
+        return Plan(
+            ctx=ctx,
+            snapshot=None,
+            entries=manifest_reader.empty_entries(),
+            raw_indices=np.zeros(0, np.int64),
+            spec=rule,
+        )
     listed = manifest_reader.manifest_files(ctx, snapshot)
     manifests = _keep_manifests(ctx, listed, condition)
-    keep = _memoize_partition_filter(partial(_in_partition, ctx, condition)) if condition.on_partition else None
+    keep = (
+        _memoize_partition_filter(partial(_mask_partition_condition, ctx, condition))
+        if condition.on_partition
+        else None
+    )
     funnel = PruningFunnel(manifest_reader.read_live_entries(ctx, manifests, keep_partitions=keep))
     every = funnel.entries if keep is None and len(manifests) == len(listed) else None
     if len(manifests) < len(listed):
@@ -163,18 +174,20 @@ def plan_read(
         # some of the kept entries delete what others added
         funnel.steps.append(Step("files", _file_count(listed), len(funnel.entries), "partition"))
         condition = replace(condition, on_partition=())
-    funnel.step("not visible before compaction", _visible_mask(ctx, funnel.entries, hides_level_zero=hides_level_zero))
-    funnel.step("scan.bucket", _in_bucket(ctx, funnel.entries))
+    funnel.apply_step(
+        "not visible before compaction", _visible_mask(ctx, funnel.entries, hides_level_zero=hides_level_zero)
+    )
+    funnel.apply_step("scan.bucket", _mask_scan_bucket(ctx, funnel.entries))
     if levels is not None:
-        funnel.step(f"levels from {levels.start}", _in_levels(funnel.entries, levels))
+        funnel.apply_step(f"levels from {levels.start}", _mask_levels(funnel.entries, levels))
     if last_level is not None:
-        funnel.step("last level", _in_last_level(funnel.entries, last_level))
+        funnel.apply_step("last level", _mask_last_level(funnel.entries, last_level))
     if without:
-        funnel.step("partitions of the other branch", ~_in_partitions(funnel.entries, without))
+        funnel.apply_step("partitions of the other branch", ~_mask_partitions(funnel.entries, without))
     if position.created_since_ms is not None:
-        funnel.step("creation time", _mask_created_since(funnel.entries, position.created_since_ms))
+        funnel.apply_step("creation time", _mask_created_since(funnel.entries, position.created_since_ms))
     plan = plan_entries(ctx, snapshot, funnel, rule, condition, limit)
-    return replace(plan, files_total=_file_count(listed), every=every)
+    return replace(plan, files_total=_file_count(listed), all_entries=every)
 
 
 def plan_entries(
@@ -190,24 +203,24 @@ def plan_entries(
     vectors = {
         r.file_name: entry for entry in index if entry.index_type == "DELETION_VECTORS" for r in entry.ranges or ()
     }
-    _prune_places(ctx, funnel, index, condition)
+    _prune_partitions_and_buckets(ctx, funnel, index, condition)
     if rule is not None:
         _prune_keys(ctx, funnel, rule, condition)
         funnel.groups = sections.group_sections(ctx, funnel.entries)
     hits = _prune_values(ctx, funnel, rule, condition)
     groups = funnel.groups
-    raw = np.arange(len(funnel.entries)) if groups is None else np.flatnonzero(groups.number < 0)
+    raw = np.arange(len(funnel.entries)) if groups is None else np.flatnonzero(groups.section_numbers < 0)
     if limit is not None and rule is None and not vectors:
         raw = _limit_files(funnel.entries, raw, limit)
     return Plan(
         ctx=ctx,
         snapshot=snapshot,
         entries=funnel.entries,
-        raw=raw,
-        merged_buckets=() if groups is None else sections.merged_buckets(funnel.entries, groups),
+        raw_indices=raw,
+        merged_buckets=() if groups is None else sections.group_merged_buckets(funnel.entries, groups),
         spec=rule,
         condition=condition,
-        hits=hits,
+        matching_positions=hits,
         vectors=vectors,
         steps=tuple(funnel.steps),
     )
@@ -216,9 +229,9 @@ def plan_entries(
 def plan_raw_files(ctx: TableContext, position: Position, condition: ScanFilter) -> Plan:
     """Return the plan of every file of a position, hidden ones too: pruned by partition and key, never merged."""
     if position.snapshot is None:
-        return Plan(ctx=ctx, snapshot=None, entries=manifest_reader.no_entries(), raw=np.zeros(0, np.int64))
+        return Plan(ctx=ctx, snapshot=None, entries=manifest_reader.empty_entries(), raw_indices=np.zeros(0, np.int64))
     funnel = PruningFunnel(load_live_entries(ctx, position.snapshot))
-    return _plan_unmerged(ctx, position.snapshot, funnel, rule_of(ctx), condition)
+    return _plan_unmerged(ctx, position.snapshot, funnel, merge_spec_of(ctx), condition)
 
 
 def plan_change(
@@ -237,12 +250,12 @@ def plan_change(
     """
     funnel = PruningFunnel(entries)
     if created_since_ms is not None:
-        funnel.step("creation time", _mask_created_since(funnel.entries, created_since_ms))
-    funnel.step(
+        funnel.apply_step("creation time", _mask_created_since(funnel.entries, created_since_ms))
+    funnel.apply_step(
         "not visible before compaction",
         _visible_mask(ctx, funnel.entries, hides_level_zero=hides_level_zero, hides_postponed=hides_postponed),
     )
-    return _plan_unmerged(ctx, snapshot, funnel, rule_of(ctx), condition)
+    return _plan_unmerged(ctx, snapshot, funnel, merge_spec_of(ctx), condition)
 
 
 def plan_difference(ctx: TableContext, before: Position, after: Position, condition: ScanFilter) -> tuple[Plan, Plan]:
@@ -253,7 +266,7 @@ def plan_difference(ctx: TableContext, before: Position, after: Position, condit
     """
     states = (before, after)
     sides = [
-        manifest_reader.no_entries()
+        manifest_reader.empty_entries()
         if state.snapshot is None
         else _filter_visible(ctx, load_live_entries(ctx, state.snapshot))
         for state in states
@@ -262,7 +275,7 @@ def plan_difference(ctx: TableContext, before: Position, after: Position, condit
         pc.binary_join_element_wise(side.column("file_name"), side.column("level").cast(pa.string()), "@")
         for side in sides
     ]
-    rule = rule_of(ctx)
+    rule = merge_spec_of(ctx)
     on_key = ScanFilter(
         _select_conjuncts(condition.predicate, {*ctx.schema.partition_keys, *ctx.schema.trimmed_primary_keys}),
         condition.on_partition,
@@ -270,14 +283,14 @@ def plan_difference(ctx: TableContext, before: Position, after: Position, condit
     plans = []
     for state, side, mine, other in zip(states, sides, names, reversed(names), strict=True):
         if state.snapshot is None:
-            plans.append(Plan(ctx=ctx, snapshot=None, entries=side, raw=np.zeros(0, np.int64), spec=rule))
+            plans.append(Plan(ctx=ctx, snapshot=None, entries=side, raw_indices=np.zeros(0, np.int64), spec=rule))
         else:
             funnel = PruningFunnel(side.filter(~np.asarray(pc.is_in(mine, other))))
             plans.append(plan_entries(ctx, state.snapshot, funnel, rule, on_key))
     return plans[0], plans[1]
 
 
-def rule_of(ctx: TableContext) -> MergeSpec | None:
+def merge_spec_of(ctx: TableContext) -> MergeSpec | None:
     """Return the merge rule of a key table; None for an append table."""
     return (
         merge.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name) if ctx.schema.primary_keys else None
@@ -289,21 +302,21 @@ def load_live_entries(ctx: TableContext, snapshot: Snapshot) -> ManifestEntries:
     return manifest_reader.read_live_entries(ctx, snapshot)
 
 
-def partitions_of(ctx: TableContext, position: Position, *, levels: range | None = None) -> frozenset[bytes]:
+def list_partitions(ctx: TableContext, position: Position, *, levels: range | None = None) -> frozenset[bytes]:
     """Return the serialized partitions that have visible files at a position, or files of those levels."""
     if position.snapshot is None:
         return frozenset()
     entries = filter_created_since(_filter_visible(ctx, load_live_entries(ctx, position.snapshot)), position)
     if levels is not None:
-        entries = entries.filter(_in_levels(entries, levels))
+        entries = entries.filter(_mask_levels(entries, levels))
     return frozenset(entries.column("partition").unique().to_pylist())  # scalar: one a partition
 
 
 def _plan_unmerged(
     ctx: TableContext, snapshot: Snapshot, funnel: PruningFunnel, rule: MergeSpec | None, condition: ScanFilter
 ) -> Plan:
-    funnel.step("scan.bucket", _in_bucket(ctx, funnel.entries))
-    _prune_places(ctx, funnel, [], condition)
+    funnel.apply_step("scan.bucket", _mask_scan_bucket(ctx, funnel.entries))
+    _prune_partitions_and_buckets(ctx, funnel, [], condition)
     if rule is not None:
         _prune_keys(ctx, funnel, rule, condition)
     raw = np.arange(len(funnel.entries))
@@ -311,14 +324,14 @@ def _plan_unmerged(
         ctx=ctx,
         snapshot=snapshot,
         entries=funnel.entries,
-        raw=raw,
+        raw_indices=raw,
         spec=rule,
         condition=condition,
         steps=tuple(funnel.steps),
     )
 
 
-def _in_partitions(entries: ManifestEntries, partitions: frozenset[bytes]) -> Mask:
+def _mask_partitions(entries: ManifestEntries, partitions: frozenset[bytes]) -> Mask:
     return np.asarray(pc.is_in(entries.column("partition"), pa.array(sorted(partitions), pa.binary())))
 
 
@@ -339,30 +352,30 @@ def _visible_mask(
         return None
     mask: Mask = np.ones(len(entries), bool)
     if hides_postponed:
-        mask &= entries.numbers("bucket") != POSTPONE_BUCKET
+        mask &= entries.integers("bucket") != POSTPONE_BUCKET
     if hides_level_zero:
-        mask &= entries.numbers("level") > 0
+        mask &= entries.integers("level") > 0
     return None if mask.all() else mask
 
 
-def _in_bucket(ctx: TableContext, entries: ManifestEntries) -> Mask | None:
+def _mask_scan_bucket(ctx: TableContext, entries: ManifestEntries) -> Mask | None:
     """Return which entries are in the bucket of `scan.bucket`; None without it."""
     wanted = ctx.options.scan_bucket
-    return None if wanted is None else entries.numbers("bucket") == wanted
+    return None if wanted is None else entries.integers("bucket") == wanted
 
 
-def _in_levels(entries: ManifestEntries, levels: range) -> Mask:
-    numbers: NDArray[np.int64] = entries.numbers("level")
+def _mask_levels(entries: ManifestEntries, levels: range) -> Mask:
+    numbers: NDArray[np.int64] = entries.integers("level")
     return (numbers >= levels.start) & (numbers < levels.stop)
 
 
-def _in_last_level(entries: ManifestEntries, least: int) -> Mask:
+def _mask_last_level(entries: ManifestEntries, least: int) -> Mask:
     level = pl.col("level")
     frame = pl.DataFrame(
         {
             "partition": pl.Series(entries.column("partition")),
-            "bucket": entries.numbers("bucket"),
-            "level": entries.numbers("level"),
+            "bucket": entries.integers("bucket"),
+            "level": entries.integers("level"),
         }
     )
     mask: Mask = (
@@ -374,7 +387,7 @@ def _in_last_level(entries: ManifestEntries, least: int) -> Mask:
 
 
 def _filter_visible(ctx: TableContext, entries: ManifestEntries) -> ManifestEntries:
-    for step in (_visible_mask, _in_bucket):
+    for step in (_visible_mask, _mask_scan_bucket):
         mask = step(ctx, entries)
         entries = entries if mask is None else entries.filter(mask)
     return entries
@@ -413,7 +426,7 @@ def partition_frame(ctx: TableContext, rows: pa.BinaryArray) -> pl.DataFrame:
     )
 
 
-def _in_partition(ctx: TableContext, condition: ScanFilter, rows: pa.BinaryArray) -> Mask:
+def _mask_partition_condition(ctx: TableContext, condition: ScanFilter, rows: pa.BinaryArray) -> Mask:
     """Return which serialized partitions satisfy the conditions on partition columns; each is tested once."""
     encoded = rows.dictionary_encode()
     frame = partition_frame(ctx, encoded.dictionary)
@@ -444,18 +457,18 @@ def _file_count(listed: list[ManifestFileMeta]) -> int:
     return sum(m.num_added_files - m.num_deleted_files for m in listed)
 
 
-def _prune_places(
+def _prune_partitions_and_buckets(
     ctx: TableContext, funnel: PruningFunnel, index: list[IndexManifestEntry], condition: ScanFilter
 ) -> None:
     """Prune by partition, exactly, and by bucket, from the values of the whole bucket key."""
     if not len(funnel.entries):
         return
     if condition.on_partition:
-        funnel.step("partition", _in_partition(ctx, condition, funnel.entries.column("partition")))
-    funnel.step("bucket", pruning.in_buckets(ctx, funnel.entries, condition.predicate))
+        funnel.apply_step("partition", _mask_partition_condition(ctx, condition, funnel.entries.column("partition")))
+    funnel.apply_step("bucket", pruning.mask_buckets(ctx, funnel.entries, condition.predicate))
     hashed = [entry for entry in index if entry.index_type == "HASH"]
     if hashed and ctx.options.bucket == -1:
-        funnel.step("hash index", pruning.in_hashed(ctx, funnel.entries, condition.predicate, hashed))
+        funnel.apply_step("hash index", pruning.mask_hash_indexes(ctx, funnel.entries, condition.predicate, hashed))
 
 
 # ---- keys and values -------------------------------------------------------------------------------------------------
@@ -477,9 +490,11 @@ def _format_columns(predicate: Predicate) -> str:
 
 def _prune_keys(ctx: TableContext, funnel: PruningFunnel, rule: MergeSpec, condition: ScanFilter) -> None:
     """Prune by key range: all versions of a key have the same key, so that any file may be dropped."""
-    on_key = _select_conjuncts(condition.predicate, set(rule.key))
+    on_key = _select_conjuncts(condition.predicate, set(rule.key_columns))
     if on_key != TRUE and len(funnel.entries):
-        funnel.step(f"keys {_format_columns(on_key)}", pruning.may_match_files(ctx, funnel.entries, on_key, "key"))
+        funnel.apply_step(
+            f"keys {_format_columns(on_key)}", pruning.may_match_files(ctx, funnel.entries, on_key, "key")
+        )
 
 
 def _prune_values(
@@ -491,23 +506,23 @@ def _prune_values(
     """
     if condition.predicate == TRUE or not len(funnel.entries):
         return {}
-    decided = set(ctx.schema.partition_keys) | (set(rule.key) if rule is not None else set())
+    decided = set(ctx.schema.partition_keys) | (set(rule.key_columns) if rule is not None else set())
     on_value, entries = _drop_conjuncts(condition.predicate, decided), funnel.entries
     masks: list[tuple[str, Mask | None]] = []
-    alone = None if funnel.groups is None else funnel.groups.number < 0
+    alone = None if funnel.groups is None else funnel.groups.section_numbers < 0
     if on_value != TRUE:
         fit = pruning.may_match_files(
             ctx, entries, file_index_pruning.relax_lossy_times(ctx.schema, entries, on_value), "value"
         )
         if rule is not None and funnel.groups is not None:
-            fit = _whole_sections(fit, funnel.groups.number, chooses=rule.engine in ROW_SELECTING_ENGINES)
+            fit = _widen_to_sections(fit, funnel.groups.section_numbers, chooses=rule.engine in ROW_SELECTING_ENGINES)
         masks.append((f"values {_format_columns(on_value)}", fit))
         alone = fit if alone is None else fit & alone
     indices = np.arange(len(entries)) if alone is None else np.flatnonzero(alone)
-    result = file_index_pruning.evaluate(
+    result = file_index_pruning.evaluate_file_indexes(
         ctx, entries, indices, _drop_conjuncts(condition.predicate, set(ctx.schema.partition_keys))
     )
-    if result.says_something:
+    if result.prunes_anything:
         may_match = np.ones(len(entries), bool)
         may_match[result.no_match] = False
         masks.append(("file index", may_match))
@@ -520,7 +535,7 @@ def _hits_by_name(entries: ManifestEntries, hits: Mapping[int, BitMap]) -> Mappi
     return dict(zip(names, hits.values(), strict=True))
 
 
-def _whole_sections(fit: Mask, groups: NDArray[np.int64], *, chooses: bool) -> Mask:
+def _widen_to_sections(fit: Mask, groups: NDArray[np.int64], *, chooses: bool) -> Mask:
     """Return the mask with sections of files kept whole, or dropped whole if the merge selects rows."""
     mask = fit.copy()
     inside = groups >= 0
@@ -533,5 +548,5 @@ def _whole_sections(fit: Mask, groups: NDArray[np.int64], *, chooses: bool) -> M
 
 def _limit_files(entries: ManifestEntries, raw: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
     """Return the first files that together hold `limit` rows."""
-    before = np.cumsum(entries.numbers("row_count")[raw]) - entries.numbers("row_count")[raw]
+    before = np.cumsum(entries.integers("row_count")[raw]) - entries.integers("row_count")[raw]
     return raw[before < limit]

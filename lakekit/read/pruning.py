@@ -31,7 +31,7 @@ from lakekit.codec.binary_row import null_mask
 from lakekit.codec.hashing import assign_buckets, hash_columns, supports_bucket_key, writer_bucket_functions
 from lakekit.data_file.paths import partition_path
 from lakekit.metadata import schemas
-from lakekit.predicate import And, Leaf, Or, Predicate, columns, conjuncts, literal
+from lakekit.predicate import And, Leaf, Or, Predicate, columns, conjuncts, to_internal_literal
 from lakekit.read.bounds_cache import get_or_compute
 from lakekit.types import BINARIES, INTEGERS, TIMESTAMPS, DataType, Instant
 from lakekit.types.arrow import timestamp_unit, to_arrow
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 
 
 _UNIT_NS = {"ms": 1_000_000, "us": 1_000, "ns": 1}
-_INT64 = range(-(2**63), 2**63)
-_WIDE = Context(prec=38)
+_INT64_RANGE = range(-(2**63), 2**63)
+_WIDE_CONTEXT = Context(prec=38)
 """Python's own context keeps 28 digits, DECIMAL 38."""
 
 
@@ -118,28 +118,28 @@ def may_match_leaf(leaf: Leaf, stats: PruningStatistics) -> Mask:
             return stats.has_values.copy()
         case "starts with":
             return (
-                _prefix(str(leaf.literals[0]), stats) & stats.has_values
+                _compare_prefix(str(leaf.literals[0]), stats) & stats.has_values
                 if stats.type.root in ("CHAR", "VARCHAR")
                 else np.ones(len(stats.nulls), bool)
             )
         case "in":
             mask = np.zeros(len(stats.nulls), bool)
             for value in leaf.literals:
-                mask |= _compare("=", value, stats)
+                mask |= _may_compare("=", value, stats)
             return mask & stats.has_values
         case "not in":
             mask = np.ones(len(stats.nulls), bool)
             for value in leaf.literals:
-                mask &= _compare("!=", value, stats)
+                mask &= _may_compare("!=", value, stats)
             return mask & stats.has_values
-    return _compare(leaf.op, leaf.literals[0], stats) & stats.has_values
+    return _may_compare(leaf.op, leaf.literals[0], stats) & stats.has_values
 
 
-def _compare(op: str, value: object, stats: PruningStatistics) -> Mask:
+def _may_compare(op: str, value: object, stats: PruningStatistics) -> Mask:
     """Return whether each file may hold a row with `row op value`, ignoring null rows."""
     count = len(stats.nulls)
     if stats.numbers is not None:
-        return _compare_integers(op, literal(value, stats.type), *stats.numbers)
+        return _compare_integers(op, to_internal_literal(value, stats.type), *stats.numbers)
     scalar = as_scalar(value, stats.type)
     floating = stats.type.root in ("FLOAT", "DOUBLE")
     if scalar is None or (floating and op in (">", ">=", "!=")):
@@ -160,11 +160,11 @@ def _compare(op: str, value: object, stats: PruningStatistics) -> Mask:
             verdict = pc.greater_equal(high, scalar)
         case _:
             return np.ones(count, bool)
-    return as_mask(verdict)
+    return to_mask(verdict)
 
 
 def _compare_integers(op: str, value: Any, low: NDArray[Any], high: NDArray[Any]) -> Mask:
-    """Do what `_compare` does, for bounds that are all known."""
+    """Do what `_may_compare` does, for bounds that are all known."""
     info = np.iinfo(low.dtype)
     verdict: Mask | None = None
     if value is not None and info.min <= value <= info.max:
@@ -184,13 +184,13 @@ def _compare_integers(op: str, value: Any, low: NDArray[Any], high: NDArray[Any]
     return np.ones(len(low), bool) if verdict is None else verdict
 
 
-def _prefix(prefix: str, stats: PruningStatistics) -> Mask:
+def _compare_prefix(prefix: str, stats: PruningStatistics) -> Mask:
     """Return which files may hold strings that start with `prefix`."""
     verdict = pc.greater_equal(stats.high, pa.scalar(prefix, stats.high.type))
     above = after_prefix(prefix)
     if above is not None:
         verdict = pc.and_kleene(verdict, pc.less(stats.low, pa.scalar(above, stats.low.type)))
-    return as_mask(verdict)
+    return to_mask(verdict)
 
 
 def after_prefix(prefix: str) -> str | None:
@@ -203,12 +203,12 @@ def after_prefix(prefix: str) -> str | None:
     return None
 
 
-def as_mask(verdict: pa.Array) -> Mask:
+def to_mask(verdict: pa.Array) -> Mask:
     """Return Arrow's verdict as a mask; unknown keeps."""
     return np.asarray(pc.fill_null(verdict, True).to_numpy(zero_copy_only=False), dtype=bool)
 
 
-def list_padded(text: str, length: int) -> list[str]:
+def padded_spellings(text: str, length: int) -> list[str]:
     """Return the texts as which a CHAR of that length may have been hashed or indexed, if it is read as `text`.
 
     Rows of ORC files lose trailing blanks.
@@ -221,14 +221,14 @@ def as_scalar(value: object, t: DataType) -> pa.Scalar | None:
 
     Then nothing can be pruned.
     """
-    internal = literal(value, t)
+    internal = to_internal_literal(value, t)
     if internal is None:
         return None
     if t.root in TIMESTAMPS:
         return _timestamp_scalar(internal, t)
     if t.root == "DECIMAL":
         return _decimal_scalar(internal, t)
-    if t.root in INTEGERS and internal not in _INT64:
+    if t.root in INTEGERS and internal not in _INT64_RANGE:
         return None
     if t.root == "FLOAT" and float(np.float32(internal)) != internal:
         return None  # it rounds one way or the other as the query goes on; both ways must survive
@@ -241,12 +241,12 @@ def as_scalar(value: object, t: DataType) -> pa.Scalar | None:
 def _timestamp_scalar(value: Instant, t: DataType) -> pa.Scalar | None:
     unit = timestamp_unit(t.precision)
     ticks, remainder = divmod(value.millis * 1_000_000 + value.nanos, _UNIT_NS[unit])
-    return None if remainder or ticks not in _INT64 else pa.scalar(ticks, pa.int64()).cast(to_arrow(t))
+    return None if remainder or ticks not in _INT64_RANGE else pa.scalar(ticks, pa.int64()).cast(to_arrow(t))
 
 
 def _decimal_scalar(value: Any, t: DataType) -> pa.Scalar | None:
     try:
-        exact = value.quantize(Decimal(1).scaleb(-(t.scale or 0)), context=_WIDE)
+        exact = value.quantize(Decimal(1).scaleb(-(t.scale or 0)), context=_WIDE_CONTEXT)
     except InvalidOperation:
         return None
     if exact != value or len(exact.as_tuple().digits) > (t.precision or 10):
@@ -299,7 +299,7 @@ def _collect_bounds(
     groups = []
     for rows, written, present in _group_by_stats_columns(ctx, entries, which):
         subset = entries.take(rows) if len(rows) < len(entries) else entries
-        count = subset.numbers("row_count").copy()  # no buffer of the entries: it may be kept longer than they are
+        count = subset.integers("row_count").copy()  # no buffer of the entries: it may be kept longer than they are
         stored = subset.column(f"{which}_min"), subset.column(f"{which}_max"), subset.column(f"{which}_null_counts")
         statistics = _decode_bounds(fields, written, stored, count)
         for field in fields:
@@ -321,7 +321,7 @@ def _group_by_stats_columns(
         return [(np.arange(len(entries)), key, frozenset())]
     names = entries.column("value_stats_cols")
     covered = _codes_of_lists(names)
-    ids = entries.numbers("schema_id")
+    ids = entries.integers("schema_id")
     groups = []
     # mostly all are of one kind
     is_one = len(ids) > 0 and not np.count_nonzero(covered) and not np.count_nonzero(ids != ids[0])
@@ -370,7 +370,7 @@ def _decode_bounds(
     for (field, i), smallest, largest, absent in zip(covered, lows, highs, nulls, strict=True):
         low, high = _null_reversed_bounds(smallest, largest)
         statistics = PruningStatistics(type=written[i].type, low=low, high=high, nulls=absent, rows=rows)
-        if (lifted := _lift(statistics, field.type)) is not None:
+        if (lifted := _convert_to_current_type(statistics, field.type)) is not None:
             decoded[field.name] = lifted
     return decoded
 
@@ -403,7 +403,7 @@ def _null_counts(counts: pa.Array, width: int, only: Sequence[int]) -> NDArray[n
     return null_counts
 
 
-def _lift(statistics: PruningStatistics, t: DataType) -> PruningStatistics | None:
+def _convert_to_current_type(statistics: PruningStatistics, t: DataType) -> PruningStatistics | None:
     """Return the bounds in the column's type of today, from the type the file was written with; None: unknown."""
     old = statistics.type
     if old.root in ("FLOAT", "DOUBLE"):
@@ -456,19 +456,19 @@ MAX_COMBINATIONS = 1000
 """More combinations of key values than this select nothing: testing them costs more than it saves."""
 
 
-def _named_keys(predicate: Predicate, key: Sequence[Field]) -> list[pa.Array] | None:
+def _enumerate_keys(predicate: Predicate, key: Sequence[Field]) -> list[pa.Array] | None:
     """Return every key that `predicate` allows, an array a key column; None if it does not name all."""
     choices: list[list[pa.Scalar]] = []
     count = 1
     for field in key:
-        values = _values(predicate, field)
+        values = _enumerate_values(predicate, field)
         if values is None or field.type.root in ("FLOAT", "DOUBLE"):  # 0.0 equals -0.0, their hashes differ
             return None
         if field.type.root == "CHAR":
             values = [
                 pa.scalar(padded, pa.string())
                 for text in values
-                for padded in list_padded(text.as_py(), field.type.length or 1)
+                for padded in padded_spellings(text.as_py(), field.type.length or 1)
             ]  # scalar: literals of a filter
         count *= len(values)
         if count > MAX_COMBINATIONS:
@@ -481,7 +481,7 @@ def _named_keys(predicate: Predicate, key: Sequence[Field]) -> list[pa.Array] | 
     return [pa.array([row[at] for row in combined], to_arrow(field.type)) for at, field in enumerate(key)]
 
 
-def _values(predicate: Predicate, field: Field) -> list[pa.Scalar] | None:
+def _enumerate_values(predicate: Predicate, field: Field) -> list[pa.Scalar] | None:
     """Return the values one column may have, from its shortest `=` or `in`.
 
     None if there is none, or a literal has no such value.
@@ -497,7 +497,7 @@ def _values(predicate: Predicate, field: Field) -> list[pa.Scalar] | None:
     return best
 
 
-def in_buckets(ctx: TableContext, entries: ManifestEntries, predicate: Predicate) -> NDArray[np.bool_] | None:
+def mask_buckets(ctx: TableContext, entries: ManifestEntries, predicate: Predicate) -> NDArray[np.bool_] | None:
     """Return which entries are in buckets that can hold rows of a condition; None if it does not select buckets.
 
     That is if the condition does not name the whole bucket key, no bucket is fixed, or the bucket function takes no key
@@ -506,18 +506,18 @@ def in_buckets(ctx: TableContext, entries: ManifestEntries, predicate: Predicate
     does
     not say which writer wrote it.
     """
-    total = entries.numbers("total_buckets")
+    total = entries.integers("total_buckets")
     if not (total > 0).any() or not all(map(ctx.schema.has, ctx.schema.bucket_keys)):
         return None  # in a state of then a column of today's bucket key may not have been there
     fields = ctx.schema.fields_of(ctx.schema.bucket_keys)
-    keys, types = _named_keys(predicate, fields), [field.type for field in fields]
+    keys, types = _enumerate_keys(predicate, fields), [field.type for field in fields]
     if (
         keys is None
         or not supports_bucket_key(ctx.options.bucket_function_type, types)
-        or not schemas.have_types_always(ctx, fields)
+        or not schemas.have_constant_types(ctx, fields)
     ):
         return None
-    mask, bucket = np.ones(len(entries), bool), entries.numbers("bucket")
+    mask, bucket = np.ones(len(entries), bool), entries.integers("bucket")
     for count in np.unique(total):
         if count > 0:  # each entry by its own count; those without a fixed one stay
             functions = writer_bucket_functions(ctx.options.bucket_function_type)
@@ -528,7 +528,7 @@ def in_buckets(ctx: TableContext, entries: ManifestEntries, predicate: Predicate
     return mask
 
 
-def in_hashed(
+def mask_hash_indexes(
     ctx: TableContext, entries: ManifestEntries, predicate: Predicate, indexes: Sequence[IndexManifestEntry]
 ) -> NDArray[np.bool_] | None:
     """Return which entries of dynamic buckets have a key of a condition in their hash index.
@@ -537,11 +537,11 @@ def in_hashed(
     remaining buckets are read.
     """
     fields = ctx.schema.fields_of(ctx.schema.bucket_keys)
-    keys = _named_keys(predicate, fields)
+    keys = _enumerate_keys(predicate, fields)
     if keys is None:
         return None
     wanted = hash_columns(keys, [field.type for field in fields])
-    bucket = entries.numbers("bucket")
+    bucket = entries.integers("bucket")
     encoded = entries.column("partition").dictionary_encode()
     code = encoded.indices.to_numpy()
     mask = np.ones(len(entries), bool)

@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 
 
 _SECOND_PARTITION = 1 << 31
-"""The least of `bucket_ids` in a second partition: bucket numbers have 32 bits, those of postponed files are negative.
+"""The least of `bucket_codes` in a second partition: bucket numbers have 32 bits, those of postponed files are
+negative.
 """
 
 
@@ -54,38 +55,41 @@ _SECOND_PARTITION = 1 << 31
 class MergedBucket:
     """Files of one bucket whose keys overlap, as indices into a plan's entries.
 
-    They are ordered section by section, oldest versions first in each. `in_order`: sequence numbers rise from run to
+    They are ordered section by section, oldest versions first in each. `is_in_sequence`: sequence numbers rise from
+    run to
     run of every section, so that the order of the files is the order of the versions of a key.
     """
 
     partition: bytes
     bucket: int
     files: tuple[int, ...]
-    in_order: bool
+    is_in_sequence: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionGroups:
     """The section of each entry.
 
-    `number` is the number of its section if other files share it, else -1; `rank` is its position in the order of
-    sections and of age. `in_order` says of each section whether sequence numbers rise from run to run. A section is
+    `section_numbers` is the number of its section if other files share it, else -1; `positions` is its position in
+    the order of
+    sections and of age. `is_in_sequence` says of each section whether sequence numbers rise from run to run. A
+    section is
     kept or dropped as a whole.
     """
 
-    number: NDArray[np.int64]
-    rank: NDArray[np.int64]
-    in_order: NDArray[np.bool_]
+    section_numbers: NDArray[np.int64]
+    positions: NDArray[np.int64]
+    is_in_sequence: NDArray[np.bool_]
 
     def filter(self, mask: NDArray[np.bool_]) -> SectionGroups:
         """Return the groups of the entries in the mask."""
-        return replace(self, number=self.number[mask], rank=self.rank[mask])
+        return replace(self, section_numbers=self.section_numbers[mask], positions=self.positions[mask])
 
 
-def bucket_ids(entries: ManifestEntries) -> NDArray[np.int64]:
+def bucket_codes(entries: ManifestEntries) -> NDArray[np.int64]:
     """Return a number for each (partition, bucket), equal for equal ones."""
     partition = entries.column("partition").dictionary_encode().indices.to_numpy().astype(np.int64)
-    return (partition << 32) + entries.numbers("bucket")
+    return (partition << 32) + entries.integers("bucket")
 
 
 def may_hide_level_zero(ctx: TableContext) -> bool:
@@ -108,9 +112,9 @@ def group_sections(ctx: TableContext, entries: ManifestEntries) -> SectionGroups
     Raises:
         Corrupt: there are several partitions in a table without partition keys.
     """
-    if len(entries) < 2 or (may_hide_level_zero(ctx) and bool((entries.numbers("level") > 0).all())):
+    if len(entries) < 2 or (may_hide_level_zero(ctx) and bool((entries.integers("level") > 0).all())):
         return None
-    bucket_of_entry = bucket_ids(entries)
+    bucket_of_entry = bucket_codes(entries)
     if not ctx.schema.partition_keys and bucket_of_entry.max() >= _SECOND_PARTITION:
         raise Corrupt(
             "entries of several partitions, and the table has none: versions of a key would not meet",
@@ -120,52 +124,57 @@ def group_sections(ctx: TableContext, entries: ManifestEntries) -> SectionGroups
     crowded = np.flatnonzero(counts[code.reshape(-1)] > 1)
     if not len(crowded):
         return None
-    cut = _sections(ctx, entries.take(crowded) if len(crowded) < len(entries) else entries)
+    cut = _build_sections(ctx, entries.take(crowded) if len(crowded) < len(entries) else entries)
     number = np.repeat(np.arange(len(cut)), cut.sizes)
     section_groups = SectionGroups(
-        number=np.full(len(entries), -1), rank=np.zeros(len(entries), np.int64), in_order=cut.in_order
+        section_numbers=np.full(len(entries), -1),
+        positions=np.zeros(len(entries), np.int64),
+        is_in_sequence=cut.is_in_sequence,
     )
-    section_groups.number[crowded[cut.files]] = np.where(cut.sizes[number] > 1, number, -1)
-    section_groups.rank[crowded[cut.files]] = np.arange(len(number))
+    section_groups.section_numbers[crowded[cut.files]] = np.where(cut.sizes[number] > 1, number, -1)
+    section_groups.positions[crowded[cut.files]] = np.arange(len(number))
     return section_groups
 
 
-def merged_buckets(entries: ManifestEntries, group: SectionGroups) -> tuple[MergedBucket, ...]:
+def group_merged_buckets(entries: ManifestEntries, group: SectionGroups) -> tuple[MergedBucket, ...]:
     """Return the overlapping files of each bucket."""
-    inside = np.flatnonzero(group.number >= 0)
+    inside = np.flatnonzero(group.section_numbers >= 0)
     if not len(inside):
         return ()
-    inside = inside[np.argsort(group.rank[inside])]
-    bucket_of_file = bucket_ids(entries)[inside]
+    inside = inside[np.argsort(group.positions[inside])]
+    bucket_of_file = bucket_codes(entries)[inside]
     starts = np.flatnonzero(np.append(True, bucket_of_file[1:] != bucket_of_file[:-1]))
-    ordered = np.logical_and.reduceat(group.in_order[group.number[inside]], starts)
+    ordered = np.logical_and.reduceat(group.is_in_sequence[group.section_numbers[inside]], starts)
     merged = []
     for files, in_order in zip(np.split(inside, starts[1:]), ordered, strict=True):
         partition, bucket = bucket_id_at(entries, int(files[0]))
         merged.append(
             MergedBucket(
-                partition=partition, bucket=bucket, files=tuple(int(index) for index in files), in_order=bool(in_order)
+                partition=partition,
+                bucket=bucket,
+                files=tuple(int(index) for index in files),
+                is_in_sequence=bool(in_order),
             )
         )
     return tuple(merged)
 
 
-def _sections(ctx: TableContext, entries: ManifestEntries) -> Sections:
+def _build_sections(ctx: TableContext, entries: ManifestEntries) -> Sections:
     types = [field.type for field in ctx.schema.key_fields]
-    return sorted_runs.sections(
+    return sorted_runs.build_sections(
         binary_row.decode_columns(entries.column("min_key"), types),
         binary_row.decode_columns(entries.column("max_key"), types),
-        levels=entries.numbers("level"),
-        min_sequence=entries.numbers("min_sequence_number"),
-        max_sequence=entries.numbers("max_sequence_number"),
-        buckets=bucket_ids(entries),
+        levels=entries.integers("level"),
+        min_sequence=entries.integers("min_sequence_number"),
+        max_sequence=entries.integers("max_sequence_number"),
+        buckets=bucket_codes(entries),
     )
 
 
 # ---- snapshot diff ------------------------------------------------------------
 
 
-SYSTEM = (KIND, SEQUENCE)
+SYSTEM_COLUMNS = (KIND, SEQUENCE)
 BUCKET: Final = GROUP
 _DELETE = 3
 
@@ -173,12 +182,12 @@ _DELETE = 3
 def diff_frames(before: pl.LazyFrame, after: pl.LazyFrame, ctx: TableContext, rule: MergeSpec) -> pl.LazyFrame:
     """Return the rows of `after` that `before` does not have, and -D for keys that only `before` has.
 
-    Both frames have the table's columns, `SYSTEM`, and maybe `BUCKET`.
+    Both frames have the table's columns, `SYSTEM_COLUMNS`, and maybe `BUCKET`.
     """
-    key = [*ctx.schema.partition_keys, *rule.key]
+    key = [*ctx.schema.partition_keys, *rule.key_columns]
     if BUCKET in after.collect_schema():
         key.append(BUCKET)
-    others = [name for name in ctx.schema.names if name not in key] + list(SYSTEM)
+    others = [name for name in ctx.schema.names if name not in key] + list(SYSTEM_COLUMNS)
     old = before.with_columns(pl.lit(True).alias(BEFORE)).rename({name: _before_name(name) for name in others})
     joined = after.with_columns(pl.lit(True).alias(AFTER)).join(
         old, on=cols(key), how="full", nulls_equal=True, coalesce=True
@@ -194,7 +203,7 @@ def _before_name(name: str) -> str:
 
 def _select_changes(joined: pl.DataFrame, *, ctx: TableContext, rule: MergeSpec, names: Sequence[str]) -> pl.DataFrame:
     in_after, in_before = joined[AFTER].is_not_null().to_numpy(), joined[BEFORE].is_not_null().to_numpy()
-    is_deleted = ~in_after & ~_retracts(joined[_before_name(KIND)])
+    is_deleted = ~in_after & ~_mask_retractions(joined[_before_name(KIND)])
     changed = joined.filter(
         pl.Series((in_after & ~in_before) | is_deleted | _mask_changed(joined, in_after & in_before, ctx, rule))
     )
@@ -209,7 +218,7 @@ def _select_changes(joined: pl.DataFrame, *, ctx: TableContext, rule: MergeSpec,
     return changed.with_columns(kind).select(columns)
 
 
-def _retracts(kinds: pl.Series) -> Mask:
+def _mask_retractions(kinds: pl.Series) -> Mask:
     return (kinds.fill_null(0).to_numpy() & 1).astype(bool)
 
 
@@ -225,17 +234,17 @@ def _mask_changed(joined: pl.DataFrame, both: Mask, ctx: TableContext, rule: Mer
         for name in values
     ]
     mask = joined.select(pl.any_horizontal(*unlike) if unlike else pl.lit(value=False)).to_series().to_numpy() & both
-    mask |= both & (_retracts(joined[KIND]) != _retracts(joined[_before_name(KIND)]))
+    mask |= both & (_mask_retractions(joined[KIND]) != _mask_retractions(joined[_before_name(KIND)]))
     if not mask.any():
         return mask
-    order = _order(joined, both, rule)
+    order = _compare_sequence(joined, both, rule)
     if (mask & (order == 0)).any():
         order = _break_ties(joined, both, order, ctx, rule)
     changed: Mask = mask & (order > 0)
     return changed
 
 
-def _order(joined: pl.DataFrame, both: Mask, rule: MergeSpec) -> NDArray[np.int8]:
+def _compare_sequence(joined: pl.DataFrame, both: Mask, rule: MergeSpec) -> NDArray[np.int8]:
     """Return whether `after` comes second (1) or first (-1) by sequence fields and numbers, 0 for equal ones.
 
     Only keys that both states have are compared.
@@ -264,7 +273,7 @@ def _break_ties(
     """
     bucket_of_row = _bucket_ids(joined, ctx)
     partition = cols(ctx.schema.partition_keys)
-    at = joined.select(*partition, bucket_of_row.alias(POSITION), *cols(rule.key)).with_row_index(ROW)
+    at = joined.select(*partition, bucket_of_row.alias(POSITION), *cols(rule.key_columns)).with_row_index(ROW)
     rows = at.sort(cols(at.columns[1:]))[ROW].to_numpy()
     bucket_rank = at.select(pl.struct(*partition, POSITION).rank("dense")).to_series().to_numpy()[rows]
     tie = (both & (order == 0))[rows]

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from lakekit.read.time_travel import Position
     from lakekit.types import Field
 
-STATE = "FULL"
+STATE_KIND = "FULL"
 """The kind of a change that is the state a stream begins with."""
 """Why a table without changelog cannot be followed, and the producers that help; the second for first-row."""
 _ANY_LEVEL = 2**31 - 1
@@ -137,7 +137,9 @@ class TableStream:
     @abstractmethod
     def _rows(self, condition: ScanFilter) -> pl.LazyFrame: ...
 
-    def _lying(self, entries: ManifestEntries, condition: ScanFilter, *, created_since_ms: int | None = None) -> Plan:
+    def _plan_unmerged(
+        self, entries: ManifestEntries, condition: ScanFilter, *, created_since_ms: int | None = None
+    ) -> Plan:
         """Return the plan of files to read unmerged; nothing is hidden."""
         visibility = {"hides_level_zero": False, "hides_postponed": self._hides_postponed}
         return planner.plan_change(
@@ -179,21 +181,21 @@ class SnapshotState(TableStream):
         if self.ctx.options.bucket != POSTPONE_BUCKET or self._hides_postponed:
             return merged, None
         entries = planner.load_live_entries(self.ctx, self.snapshot)
-        postponed = entries.filter(entries.numbers("bucket") == POSTPONE_BUCKET)
-        return merged, self._lying(postponed, condition, created_since_ms=self.position.created_since_ms)
+        postponed = entries.filter(entries.integers("bucket") == POSTPONE_BUCKET)
+        return merged, self._plan_unmerged(postponed, condition, created_since_ms=self.position.created_since_ms)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamBatch(TableStream):
     """The change of a snapshot: its changelog, the rows it added, or what an overwrite removed and added."""
 
-    changelog: bool
-    overwrites: bool = False
+    is_changelog: bool
+    is_overwrite: bool = False
 
     @cached_property
     def entries(self) -> ManifestEntries:
         """Return the files that hold it."""
-        listed = manifest_reader.manifest_files(self.ctx, self.snapshot, "changelog" if self.changelog else "delta")
+        listed = manifest_reader.manifest_files(self.ctx, self.snapshot, "changelog" if self.is_changelog else "delta")
         return manifest_reader.read_entries(self.ctx, listed)
 
     def _rows(self, condition: ScanFilter) -> pl.LazyFrame:
@@ -201,7 +203,7 @@ class StreamBatch(TableStream):
         if lying is not None:
             rows = lazy_frames.scan_raw_rows(lying, self.fields)
         else:
-            kinds = self.entries.numbers("kind")
+            kinds = self.entries.integers("kind")
             before = snapshots.find(self.ctx, self.snapshot.id - 1) or self.snapshot
             rows = pl.concat(
                 [
@@ -218,9 +220,9 @@ class StreamBatch(TableStream):
 
         None for an overwrite of a key table, whose old and new rows are merged first.
         """
-        if self.overwrites and self.ctx.schema.primary_keys:
+        if self.is_overwrite and self.ctx.schema.primary_keys:
             return None
-        return self._lying(self.entries.filter(self.entries.numbers("kind") == ADD), condition)
+        return self._plan_unmerged(self.entries.filter(self.entries.integers("kind") == ADD), condition)
 
     def _merged(self, mask: NDArray[np.bool_], snapshot: Snapshot, condition: ScanFilter) -> pl.LazyFrame:
         """Return the merged rows of the files in the mask, with `_VALUE_KIND`.
@@ -228,11 +230,15 @@ class StreamBatch(TableStream):
         Postponed ones are among them if the stream returns them at all.
         """
         if self._hides_postponed and self.ctx.options.bucket == POSTPONE_BUCKET:
-            mask = mask & (self.entries.numbers("bucket") != POSTPONE_BUCKET)
+            mask = mask & (self.entries.integers("bucket") != POSTPONE_BUCKET)
         if snapshot.index_manifest is not None and snapshots.find(self.ctx, snapshot.id) is None:
             snapshot = replace(snapshot, index_manifest=None)  # a long-lived changelog keeps files of rows alone
         plan = planner.plan_entries(
-            self.ctx, snapshot, planner.PruningFunnel(self.entries.filter(mask)), planner.rule_of(self.ctx), condition
+            self.ctx,
+            snapshot,
+            planner.PruningFunnel(self.entries.filter(mask)),
+            planner.merge_spec_of(self.ctx),
+            condition,
         )
         return lazy_frames.scan_merged([plan], self.fields, system=lazy_frames.KINDS)
 
@@ -262,7 +268,7 @@ def _initial_levels(ctx: TableContext) -> tuple[range | None, int | None]:
 # ---- the stream ------------------------------------------------------------------------------------------------------
 
 
-def follow(
+def follow_table(
     ctx: TableContext,
     start: str | int | datetime | None,
     *,
@@ -274,10 +280,10 @@ def follow(
 
     What cannot be followed is refused by the call, before anything is read.
     """
-    return stream(ctx, start, consumer=consumer, until=until, poll=poll).changes()
+    return open_stream(ctx, start, consumer=consumer, until=until, poll=poll).changes()
 
 
-def stream(
+def open_stream(
     ctx: TableContext,
     start: str | int | datetime | None = None,
     *,
@@ -285,9 +291,9 @@ def stream(
     until: str | int | datetime | None = None,
     poll: float | timedelta | None = None,
 ) -> StreamCursor:
-    """Return the cursor over which `follow` iterates, for callers that step through it themselves."""
+    """Return the cursor over which `follow_table` iterates, for callers that step through it themselves."""
     check_readable(ctx.all_options, f"table {ctx.name}")
-    stream_start.check_engine(ctx)
+    stream_start.check_stream_engine(ctx)
     if ctx.schema.has(ROW_KIND):
         msg = (
             f"{ctx.name} has a column {ROW_KIND!r} of its own, which a stream needs for the kinds of its rows: "
@@ -301,12 +307,12 @@ def stream(
         raise InvalidOption(
             f"until is 'latest', a snapshot id, a datetime or None, not {until!r}", key="until", value=str(until)
         )
-    ctx = stream_start.with_start(ctx, start)
+    ctx = stream_start.with_start_option(ctx, start)
     return StreamCursor(
         ctx=ctx,
         fields=ctx.schema.fields,
         offset=StreamOffset(ctx=ctx, consumer=consumer),
-        until=time_travel.time_ms(ctx, until) if isinstance(until, datetime) else None,
+        until=time_travel.to_epoch_millis(ctx, until) if isinstance(until, datetime) else None,
         last_id=until if isinstance(until, int) else None,
         stops_at_end=until == "latest",
         poll_ms=stream_start.poll_ms(ctx, poll),
@@ -334,15 +340,15 @@ class StreamCursor:
 
     def changes(self) -> Iterator[Change]:
         """Yield one change after another; wait for the next."""
-        start = self.begin()
+        start = self.find_start()
         while start is None:
-            if self._ends():
+            if self._is_over():
                 return
             self.ctx.runtime.wait(self.poll_ms)
-            start = self.begin()
+            start = self.find_start()
         number = start.next_id
         self.snapshot_before = snapshots.find_change(self.ctx, number - 1) if start.state is None else None
-        if self._begins_now():
+        if self._starts_at_newest():
             # "now" is later when the stream begins again, and the changes in between would be lost
             self.offset.reach(number)
         if start.state is not None and start.state.snapshot is not None:
@@ -354,15 +360,17 @@ class StreamCursor:
                 raise InvalidOption(
                     msg, key="until", value=str(self.last_id if self.last_id is not None else self.until)
                 )
-            yield self._make_change(self.state(start.state, start.state.snapshot), start.state.snapshot, STATE)
+            yield self._make_change(
+                self.read_state(start.state, start.state.snapshot), start.state.snapshot, STATE_KIND
+            )
             self.last_snapshot = start.state.snapshot
             if self._passes_watermark(start.state.snapshot):
                 return
         while self.last_id is None or number <= self.last_id:
-            snapshot = self.next(number)
+            snapshot = self.find_snapshot(number)
             self._check_passed(number)
             if snapshot is None:
-                if self._ends():
+                if self._is_over():
                     break
                 self.ctx.runtime.wait(self.poll_ms)
                 continue
@@ -371,7 +379,7 @@ class StreamCursor:
             if (wait_ms := self.delay_ms(snapshot)) > 0:
                 self.ctx.runtime.wait(min(wait_ms, self.poll_ms) or 1)
                 continue
-            source = self.brought(snapshot)
+            source = self.read_batch(snapshot)
             if source is not None:
                 yield self._make_change(source, snapshot, snapshot.commit_kind)
             elif self.offset.next_id == number or (
@@ -380,18 +388,18 @@ class StreamCursor:
                 self.offset.reach(number + 1)
             number, self.last_snapshot = number + 1, snapshot
 
-    def begin(self) -> StreamStart | None:
+    def find_start(self) -> StreamStart | None:
         """Return where the stream begins, or continues; None while there is nothing to begin with.
 
         Raises:
             TableNotFound: the table does not exist any more.
         """
-        start = self._begun()
+        start = self._find_start_once()
         if start is None:
             self._check_table()
         return start
 
-    def _begun(self) -> StreamStart | None:
+    def _find_start_once(self) -> StreamStart | None:
         consumer = self.offset.consumer
         start = None
         if consumer is not None and not self.ctx.options.consumer_ignore_progress:
@@ -399,16 +407,16 @@ class StreamCursor:
         if start is not None:
             self.offset.next_id = start.next_id
             return start
-        return stream_start.begin(self.ctx, newest_at_call=self.newest_at_call)
+        return stream_start.find_stream_start(self.ctx, newest_at_call=self.newest_at_call)
 
-    def _begins_now(self) -> bool:
+    def _starts_at_newest(self) -> bool:
         """Return whether a consumer without progress begins with what is committed from now on."""
         return self._is_new() and time_travel.scan_mode_of(self.ctx)[0] == "latest"
 
     def _is_new(self) -> bool:
         return not (self.offset.next_id or self.ctx.options.consumer_ignore_progress)
 
-    def _ends(self) -> bool:
+    def _is_over(self) -> bool:
         """Return whether a stream without a next snapshot is over."""
         return (
             self.stops_at_end
@@ -434,7 +442,7 @@ class StreamCursor:
         delay = self.ctx.options.streaming_read_snapshot_delay_ms
         return 0 if delay is None else snapshot.time_millis + delay - self.ctx.runtime.now_ms()
 
-    def next(self, number: int) -> Snapshot | None:
+    def find_snapshot(self, number: int) -> Snapshot | None:
         """Return that snapshot; None while it does not exist yet.
 
         Raises:
@@ -498,13 +506,13 @@ class StreamCursor:
             )
             raise SnapshotNotFound(msg, name=str(previous.id))
 
-    def state(self, position: Position, snapshot: Snapshot) -> SnapshotState:
+    def read_state(self, position: Position, snapshot: Snapshot) -> SnapshotState:
         """Return the rows of a snapshot, with which the stream begins."""
-        return SnapshotState(ctx=self._today(snapshot), fields=self.fields, snapshot=snapshot, position=position)
+        return SnapshotState(ctx=self._context_at(snapshot), fields=self.fields, snapshot=snapshot, position=position)
 
-    def brought(self, snapshot: Snapshot) -> StreamBatch | None:
+    def read_batch(self, snapshot: Snapshot) -> StreamBatch | None:
         """Return the change of a snapshot; None if the stream returns nothing for it."""
-        ctx = self._today(snapshot)
+        ctx = self._context_at(snapshot)
         options = ctx.options
         keyed = bool(ctx.schema.primary_keys)
         tells_overwrites = options.streaming_read_overwrite if keyed else options.streaming_read_append_overwrite
@@ -517,10 +525,12 @@ class StreamCursor:
         )
         if not tells:
             return None
-        source = StreamBatch(ctx=ctx, fields=self.fields, snapshot=snapshot, changelog=changelog, overwrites=overwrites)
+        source = StreamBatch(
+            ctx=ctx, fields=self.fields, snapshot=snapshot, is_changelog=changelog, is_overwrite=overwrites
+        )
         return source if len(source.entries) else None
 
-    def _today(self, snapshot: Snapshot) -> TableContext:
+    def _context_at(self, snapshot: Snapshot) -> TableContext:
         """Return the context with this stream's columns, and options as new as the snapshot.
 
         Raises:
@@ -530,7 +540,7 @@ class StreamCursor:
         self._check_table()
         if snapshot.schema_id > self.ctx.newest_schema_id:
             self.ctx = table_scan.refresh_options(self.ctx, self.fields, "follow()")
-            stream_start.check_engine(self.ctx)
+            stream_start.check_stream_engine(self.ctx)
         return self.ctx
 
     def _check_table(self) -> None:

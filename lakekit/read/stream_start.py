@@ -69,7 +69,7 @@ class StreamStart:
     next_id: int
 
 
-def with_start(ctx: TableContext, start: str | int | datetime | None) -> TableContext:
+def with_start_option(ctx: TableContext, start: str | int | datetime | None) -> TableContext:
     """Return the context with options that say where to begin.
 
     `start` is a mode, a snapshot id or a time; None: as the options say.
@@ -85,18 +85,22 @@ def with_start(ctx: TableContext, start: str | int | datetime | None) -> TableCo
         ctx = ctx.with_options({**cleared, "scan.mode": "from-snapshot", "scan.snapshot-id": str(start)})
     elif isinstance(start, datetime):
         ctx = ctx.with_options(
-            {**cleared, "scan.mode": "from-timestamp", "scan.timestamp-millis": str(time_travel.time_ms(ctx, start))}
+            {
+                **cleared,
+                "scan.mode": "from-timestamp",
+                "scan.timestamp-millis": str(time_travel.to_epoch_millis(ctx, start)),
+            }
         )
     elif start is not None:
         if start not in SCAN_MODES.split():
             msg = f"start is one of {', '.join(STREAM_MODES)}, a snapshot id or a datetime, not {start!r}"
             raise InvalidOption(msg, key="scan.mode", value=start)
         ctx = ctx.with_options({"scan.mode": start})
-    _check(ctx)
+    _check_start_options(ctx)
     return ctx
 
 
-def _check(ctx: TableContext) -> None:
+def _check_start_options(ctx: TableContext) -> None:
     mode, scan_options = time_travel.scan_mode_of(ctx)
     if time_travel.means_changes(ctx) or mode not in STREAM_MODES:
         also = next((key for key in time_travel.INCREMENTAL_KEYS if ctx.all_options.get(key) is not None), "scan.mode")
@@ -119,9 +123,9 @@ def _check(ctx: TableContext) -> None:
         raise InvalidOption(msg, key=needed[0])
     for key in ("scan.snapshot-id", "scan.creation-time-millis", "scan.file-creation-time-millis"):
         if key in scan_options:
-            time_travel.whole_number(scan_options, key)
+            time_travel.read_int64_option(scan_options, key)
     if mode == "from-timestamp":
-        time_travel.millis(scan_options)
+        time_travel.read_timestamp_option(scan_options)
 
 
 def start_of_consumer(ctx: TableContext, consumer: str) -> StreamStart | None:
@@ -137,7 +141,7 @@ def start_of_consumer(ctx: TableContext, consumer: str) -> StreamStart | None:
     )
 
 
-def begin(ctx: TableContext, *, newest_at_call: int | None) -> StreamStart | None:
+def find_stream_start(ctx: TableContext, *, newest_at_call: int | None) -> StreamStart | None:
     """Return where a stream begins; None while the table has nothing to begin with.
 
     `newest_at_call` is the newest snapshot when the stream was requested.
@@ -151,18 +155,22 @@ def begin(ctx: TableContext, *, newest_at_call: int | None) -> StreamStart | Non
     match mode:
         case "from-snapshot":
             return StreamStart(
-                next_id=_clamp_to_oldest(ctx, time_travel.whole_number(scan_options, "scan.snapshot-id"), "the stream")
+                next_id=_clamp_to_oldest(
+                    ctx, time_travel.read_int64_option(scan_options, "scan.snapshot-id"), "the stream"
+                )
             )
         case "from-timestamp":
-            return StreamStart(next_id=_first_change_since(ctx, time_travel.millis(scan_options), newest.id))
+            return StreamStart(
+                next_id=_first_change_since(ctx, time_travel.read_timestamp_option(scan_options), newest.id)
+            )
         case "from-creation-timestamp":
             return _start_since_creation(
-                ctx, time_travel.whole_number(scan_options, "scan.creation-time-millis"), newest
+                ctx, time_travel.read_int64_option(scan_options, "scan.creation-time-millis"), newest
             )
-    return _start_after(_state(ctx, mode, scan_options))
+    return _start_after(_state_position(ctx, mode, scan_options))
 
 
-def _state(ctx: TableContext, mode: str, scan_options: Mapping[str, str]) -> Position:
+def _state_position(ctx: TableContext, mode: str, scan_options: Mapping[str, str]) -> Position:
     """Return the state that is read first, with the columns of today, with which the stream continues."""
     match mode:
         case "compacted-full":
@@ -170,12 +178,14 @@ def _state(ctx: TableContext, mode: str, scan_options: Mapping[str, str]) -> Pos
         case "from-snapshot-full":
             oldest = snapshots.earliest_id(ctx) or 1
             return Position(
-                snapshot=snapshots.read(ctx, max(oldest, time_travel.whole_number(scan_options, "scan.snapshot-id")))
+                snapshot=snapshots.read(
+                    ctx, max(oldest, time_travel.read_int64_option(scan_options, "scan.snapshot-id"))
+                )
             )
         case "from-file-creation-time":
             return Position(
                 snapshot=snapshots.latest(ctx),
-                created_since_ms=time_travel.whole_number(scan_options, "scan.file-creation-time-millis"),
+                created_since_ms=time_travel.read_int64_option(scan_options, "scan.file-creation-time-millis"),
             )
     return Position(snapshot=snapshots.latest(ctx))
 
@@ -189,7 +199,7 @@ def _start_since_creation(ctx: TableContext, time_ms: int, newest: Snapshot) -> 
 
     Without one it is the files created since, and the snapshots after the newest.
     """
-    earlier = snapshots.change_at_time(ctx, time_ms - 1)
+    earlier = snapshots.latest_change_at_or_before(ctx, time_ms - 1)
     if earlier is not None and earlier.id < newest.id:
         return StreamStart(next_id=earlier.id + 1)
     return StreamStart(state=Position(snapshot=newest, created_since_ms=time_ms), next_id=newest.id + 1)
@@ -201,7 +211,7 @@ def _first_change_since(ctx: TableContext, time_ms: int, newest_id: int) -> int:
         changelog = snapshots.find_changelog(ctx, number)
         if changelog is not None and changelog.time_millis >= time_ms:
             return number
-    snapshot = snapshots.first_since(ctx, time_ms)
+    snapshot = snapshots.first_at_or_after(ctx, time_ms)
     return newest_id + 1 if snapshot is None else snapshot.id
 
 
@@ -223,7 +233,7 @@ def oldest_change(ctx: TableContext) -> int | None:
     return min(snapshot_ids) if snapshot_ids else None
 
 
-def check_engine(ctx: TableContext) -> None:
+def check_stream_engine(ctx: TableContext) -> None:
     """Raise `InvalidOption` if the stream would return rows as they were written as if they were merged.
 
     Source: `TableScanUtils`.

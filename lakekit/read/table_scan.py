@@ -21,7 +21,7 @@ from lakekit.data_file.paths import data_file_paths
 from lakekit.data_file.reader import raise_file_damage
 from lakekit.errors import BranchNotFound, Corrupt, InvalidOption, LakekitError, SchemaChanged, SchemaMismatch
 from lakekit.format import external_reader
-from lakekit.format.polars_types import known_schema
+from lakekit.format.polars_types import cached_schema
 from lakekit.metadata import schemas, snapshots
 from lakekit.metadata.table_context import load_context, open_context
 from lakekit.model.table_paths import Locations
@@ -60,7 +60,7 @@ def refresh_if_recreated(
         return ctx, tuple(fields)
     fresh = load_context(ctx.location, schemas.latest(ctx), ctx.dynamic)
     if at is not None:
-        fresh = time_travel.schema_of(fresh, time_travel.locate(fresh, at))
+        fresh = time_travel.schema_of(fresh, time_travel.resolve_position(fresh, at))
     current_fields = {column.name: column for column in fresh.schema.fields}
     for column in fields:
         current = current_fields.get(column.name)
@@ -80,7 +80,7 @@ def refresh_if_recreated(
 
 RAW_FIELDS = tuple(
     Field(name, parse(text))
-    for name, text in zip(lazy_frames.RAW_COLUMNS, ("BIGINT", "STRING", "INT", "STRING"), strict=True)
+    for name, text in zip(lazy_frames.STORED_VERSION_COLUMNS, ("BIGINT", "STRING", "INT", "STRING"), strict=True)
 )
 """What `scan(raw=True)` adds to the columns of a table."""
 
@@ -90,7 +90,8 @@ class TableScan:
     """A batch read.
 
     `fields` are the columns of the schema in force when the scan was made; they stay, whatever changes in the table.
-    `kind_column` puts the kind of each row before them, `numbered` its sequence number after that; `keeps_deletes`
+    `kind_column` puts the kind of each row before them, `with_sequence_number` its sequence number after that;
+    `keeps_deletes`
     keeps deletes that are the newest version of their key; `levels` reads the files of those levels only.
     """
 
@@ -99,30 +100,34 @@ class TableScan:
     at: int | str | datetime | None = None
     raw: bool = False
     kind_column: str | None = None
-    numbered: bool = False
+    with_sequence_number: bool = False
     keeps_deletes: bool = False
     levels: range | None = None
 
     def schema(self) -> Mapping[str, pl.DataType]:
         """Return the columns and types of the frame."""
         unit = self.ctx.options.lakekit_timestamp_unit
-        kind = {} if self.kind_column is None else lazy_frames.kind_schema(self.kind_column, numbered=self.numbered)
-        return {**kind, **known_schema((*self.fields, *RAW_FIELDS) if self.raw else self.fields, unit)}
+        kind = (
+            {}
+            if self.kind_column is None
+            else lazy_frames.kind_schema(self.kind_column, numbered=self.with_sequence_number)
+        )
+        return {**kind, **cached_schema((*self.fields, *RAW_FIELDS) if self.raw else self.fields, unit)}
 
     def resolve(self) -> ResolvedSource:
         """Return snapshot and schema that a read would see now, and its rows."""
         ctx, fields = refresh_if_recreated(self.ctx, self.fields, "scan()", self.at)
         if ctx is not self.ctx:
             return replace(self, ctx=ctx, fields=fields).resolve()
-        position = time_travel.locate(self.ctx, self.at)
+        position = time_travel.resolve_position(self.ctx, self.at)
         schema_id = self._schema_id(position)
         number = "-" if position.snapshot is None else f"{position.snapshot.id}@{position.snapshot.time_millis}"
-        other = "" if (fallback := fallback_of(self.ctx)) is None else f"+{snapshots.latest_id(fallback)}"
+        other = "" if (fallback := open_fallback_branch(self.ctx)) is None else f"+{snapshots.latest_id(fallback)}"
         version = f"{number}{other}/{schema_id}@{self.ctx.schema.time_millis}"
         return ResolvedSource(version, partial(self._frame, position, schema_id), self.ctx.schema)
 
     def _frame(self, position: Position, schema_id: int, condition: ScanFilter, limit: int | None) -> pl.LazyFrame:
-        ctx = self._handle(position, schema_id)
+        ctx = self._context_at(position, schema_id)
         with add_manifest_path(ctx, lambda: position.snapshot):
             return self._frame_of(ctx, position, condition, limit)
 
@@ -134,14 +139,14 @@ class TableScan:
         plans = self._plans(ctx, position, condition, limit)
         if self.kind_column is None:
             return lazy_frames.scan_merged(plans, self.fields)
-        system = lazy_frames.KIND_AND_SEQUENCE if self.numbered else lazy_frames.KINDS
+        system = lazy_frames.KIND_AND_SEQUENCE if self.with_sequence_number else lazy_frames.KINDS
         frame = lazy_frames.scan_merged(plans, self.fields, system=system, keeps_deletes=self.keeps_deletes)
         return lazy_frames.kinds_first(frame, self.kind_column, self.fields, system)
 
     def plans(self, condition: ScanFilter) -> list[Plan]:
         """Return the plans of a condition, for `explain`: one for each branch, in the order of their rows."""
-        position = time_travel.locate(self.ctx, self.at)
-        ctx = self._handle(position, self._schema_id(position))
+        position = time_travel.resolve_position(self.ctx, self.at)
+        ctx = self._context_at(position, self._schema_id(position))
         with add_manifest_path(ctx, lambda: position.snapshot):
             return self._plans(ctx, position, condition, None)
 
@@ -154,8 +159,8 @@ class TableScan:
         if fallback is None:
             return [planner.plan_read(ctx, position, condition, limit=limit, levels=self.levels)]
         sides = [(ctx, position), fallback]
-        first, second = reversed(sides) if ctx.fallback_first else sides
-        taken = planner.partitions_of(*first, levels=self.levels)
+        first, second = reversed(sides) if ctx.is_fallback_primary else sides
+        taken = planner.list_partitions(*first, levels=self.levels)
         return [
             planner.plan_read(*first, condition, limit=limit, levels=self.levels),
             planner.plan_read(*second, condition, without=taken, levels=self.levels),
@@ -174,7 +179,7 @@ class TableScan:
             raise schemas.table_not_found(self.ctx, self.ctx.root)
         return newest
 
-    def _handle(self, position: Position, schema_id: int) -> TableContext:
+    def _context_at(self, position: Position, schema_id: int) -> TableContext:
         """Return the context with this scan's columns and today's options.
 
         Raises:
@@ -218,24 +223,24 @@ def fallback_position(
         SnapshotNotFound: the fallback branch has no snapshot for it.
         SchemaMismatch: the columns of the two, as of then, have different types.
     """
-    other = fallback_of(ctx)
+    other = open_fallback_branch(ctx)
     if other is None:
         return None
     named = position.snapshot is not None and time_travel.names_a_snapshot(ctx, at)
-    other_position = _align_fallback_position(other, position) if named else time_travel.locate(other, at)
+    other_position = _align_fallback_position(other, position) if named else time_travel.resolve_position(other, at)
     return align_fallback_branch(ctx, time_travel.schema_of(other, other_position)), other_position
 
 
 def _align_fallback_position(other: TableContext, position: Position) -> Position:
     """Return the position of the fallback branch at the time of a snapshot of this one."""
     assert position.snapshot is not None
-    snapshot = snapshots.at_time(other, position.snapshot.time_millis)
+    snapshot = snapshots.latest_at_or_before(other, position.snapshot.time_millis)
     if snapshot is None and snapshots.latest_id(other) is None:
         return time_travel.EMPTY_TABLE  # a branch without snapshots has no rows at any time
-    return time_travel.at_snapshot(snapshots.read(other, 1) if snapshot is None else snapshot)
+    return time_travel.position_of(snapshots.read(other, 1) if snapshot is None else snapshot)
 
 
-def fallback_of(ctx: TableContext) -> TableContext | None:
+def open_fallback_branch(ctx: TableContext) -> TableContext | None:
     """Return the branch that is read for partitions this one does not have.
 
     None if it does not exist, as in the reference.
@@ -263,7 +268,7 @@ def align_fallback_branch(ctx: TableContext, other: TableContext) -> TableContex
             f"has {column_lists[1]}: make them alike, or read each branch by itself"
         )
         raise SchemaMismatch(msg)
-    return other.with_names_of(ctx.schema)
+    return other.with_column_names_of(ctx.schema)
 
 
 def scan(ctx: TableContext, at: int | str | datetime | None = None, *, raw: bool = False) -> TableScan:
@@ -279,16 +284,20 @@ def scan(ctx: TableContext, at: int | str | datetime | None = None, *, raw: bool
             "t.scan() or t.changes()"
         )
         raise InvalidOption(msg, key=key, value=ctx.all_options[key])
-    position = time_travel.EMPTY_TABLE if at is None and time_travel.means_newest(ctx) else time_travel.locate(ctx, at)
+    position = (
+        time_travel.EMPTY_TABLE
+        if at is None and time_travel.means_newest(ctx)
+        else time_travel.resolve_position(ctx, at)
+    )
     if (
         ctx.all_options.get("type") == OBJECTS
         and not ctx.all_options.get("object-location")
-        and time_travel.locate(ctx, at).snapshot is None
+        and time_travel.resolve_position(ctx, at).snapshot is None
     ):
         raise refuse(OBJECTS, f"table {ctx.name}")
     ctx = time_travel.schema_of(ctx, position)
     if raw:
-        lazy_frames.check_raw(ctx, ctx.schema.fields)
+        lazy_frames.check_raw_column_names(ctx, ctx.schema.fields)
     return TableScan(ctx=ctx, fields=ctx.schema.fields, at=at, raw=raw)
 
 
@@ -329,7 +338,7 @@ def translate_read_errors(plans: Callable[[], Sequence[Plan]]) -> Iterator[None]
         raise
 
 
-def plans_of(source: TableScan) -> Callable[[], Sequence[Plan]]:
+def plan_reader(source: TableScan) -> Callable[[], Sequence[Plan]]:
     """Return the plans of every row of a scan, for `translate_read_errors`."""
     return lambda: source.plans(NO_FILTER)
 

@@ -80,13 +80,13 @@ _COMPARED_ARGUMENTS: Mapping[str, tuple[tuple[int, int], ...]] = {
 """Functions that do so with the inputs at those places, whatever the others are: values that `replace_strict` gives may
 be of another type.
 """
-_WORDS: Mapping[type[pl.DataType], str] = {
+_SQL_NAMES: Mapping[type[pl.DataType], str] = {
     pl.Date: "DATE",
     pl.Time: "TIME",
     pl.Datetime: "TIMESTAMP",
     pl.Duration: "an interval",
 }
-_WRITE: Mapping[type[pl.DataType], str] = {
+_SPELLING_HINTS: Mapping[type[pl.DataType], str] = {
     pl.Date: "DATE '2024-01-03' in SQL, quotes and all, date(2024, 1, 3) in Python",
     pl.Time: "TIME '12:30:00' in SQL, quotes and all, time(12, 30) in Python",
     pl.Datetime: "TIMESTAMP '2024-01-03 12:30:00' in SQL, quotes and all, datetime(2024, 1, 3, 12, 30) in Python",
@@ -101,7 +101,7 @@ def refuse_numbers(expr: pl.Expr, schema: Schema, subject: str) -> None:
     """
     if not _may_have_times(expr, schema):
         return
-    for part, parts, types in _pairs(expr, schema):
+    for part, parts, types in _iter_operands(expr, schema):
         if (kind := _compared_time_kind(part, parts, types)) is not None:
             raise make_time_mismatch(subject, kind, str(part))
 
@@ -130,8 +130,9 @@ def refuse_leaf(leaf: Leaf, schema: Schema, subject: str) -> None:
 def make_time_mismatch(subject: str, kind: type[pl.DataType], what: str) -> SchemaMismatch:
     """Return the error for a comparison of a kind of time with a number."""
     return SchemaMismatch(
-        f"{subject} compares {_WORDS[kind]} with a number: {_shorten(what)}. A number is no day and no time of one: "
-        f"write {_WRITE[kind]}; "
+        f"{subject} compares {_SQL_NAMES[kind]} with a number: {_shorten(what)}. A number is no day and no time of "
+        f"one: "
+        f"write {_SPELLING_HINTS[kind]}; "
         "a cast, as in pl.col(…).cast(pl.Int64), says the count of units since 1970"
     )
 
@@ -161,7 +162,7 @@ def _has_times(dtype: pl.DataType) -> bool:
 # ---- the parts of an expression --------------------------------------------------------------------------------------
 
 
-def _pairs(expr: pl.Expr, schema: Schema) -> Iterator[tuple[pl.Expr, list[pl.Expr], list[pl.DataType | None]]]:
+def _iter_operands(expr: pl.Expr, schema: Schema) -> Iterator[tuple[pl.Expr, list[pl.Expr], list[pl.DataType | None]]]:
     """Yield each part of an expression with several parts, those and their types (None if unknown)."""
     has_places = _has_element_reference(expr)
     wholes = list[tuple[pl.Expr, list[pl.Expr], tuple[pl.Expr, ...]]]()

@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from lakekit.model.snapshot import Snapshot
 
 
-_MOST_DIGITS = 19
+_MAX_DIGITS = 19
 _WATERMARK = "watermark-"
-POSITIONS = ("scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.timestamp", "scan.timestamp-millis")
+POSITION_OPTIONS = ("scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.timestamp", "scan.timestamp-millis")
 """Options that each name one position: only one of them may be set."""
-FILES_SINCE = "scan.file-creation-time-millis"
+FILES_SINCE_OPTION = "scan.file-creation-time-millis"
 """The option that asks for the rows of files made since a time."""
-_OTHER_SCAN_KEYS = ("scan.mode", "scan.version", "scan.creation-time-millis", FILES_SINCE)
+_OTHER_SCAN_KEYS = ("scan.mode", "scan.version", "scan.creation-time-millis", FILES_SINCE_OPTION)
 LATEST_MODES = ("latest", "latest-full", "compacted-full")
-SCAN_KEYS = (*POSITIONS, *_OTHER_SCAN_KEYS)
+SCAN_KEYS = (*POSITION_OPTIONS, *_OTHER_SCAN_KEYS)
 INCREMENTAL_KEYS = ("incremental-between", "incremental-between-timestamp", "incremental-to-auto-tag")
 """Options that each name a range of changes."""
 INCREMENTAL_MODES = ("incremental", "latest-delta")
@@ -91,18 +91,18 @@ def names_a_snapshot(ctx: TableContext, at: int | str | datetime | None) -> bool
             or (version is not None and not version.startswith(_WATERMARK))
         )
     if isinstance(at, str):
-        return refs.find_tag(ctx, at) is not None or digits(at) is not None
+        return refs.find_tag(ctx, at) is not None or parse_digits(at) is not None
     return isinstance(at, int)
 
 
-def locate(ctx: TableContext, at: int | str | datetime | None = None) -> Position:
+def resolve_position(ctx: TableContext, at: int | str | datetime | None = None) -> Position:
     """Return the position that `at`, or else the table's options, mean.
 
     Raises `SnapshotNotFound`, `TagNotFound` or `InvalidOption`.
     """
     if at is not None:
-        return at_snapshot(_resolve_at(ctx, at))
-    return _by_mode(ctx, *scan_mode_of(ctx))
+        return position_of(_resolve_at(ctx, at))
+    return _resolve_by_mode(ctx, *scan_mode_of(ctx))
 
 
 def scan_mode_of(ctx: TableContext) -> tuple[str, dict[str, str]]:
@@ -112,11 +112,11 @@ def scan_mode_of(ctx: TableContext) -> tuple[str, dict[str, str]]:
         InvalidOption: options contradict each other.
     """
     scan_options = {key: value for key in SCAN_KEYS if (value := ctx.all_options.get(key)) is not None}
-    named = [key for key in (*POSITIONS, "scan.version") if key in scan_options]
+    named = [key for key in (*POSITION_OPTIONS, "scan.version") if key in scan_options]
     if len(named) > 1 and named != ["scan.snapshot-id", "scan.version"]:  # which the reference takes for one
         msg = f"{' and '.join(named)} each name a snapshot: set only one of them"
         raise InvalidOption(msg, key=named[1], value=scan_options[named[1]])
-    mode = _mode(ctx.options.scan_mode, scan_options)
+    mode = _resolve_mode(ctx.options.scan_mode, scan_options)
     other = named[0] if named else None
     if other is not None and mode in LATEST_MODES:
         msg = f"scan.mode {mode!r} reads the newest snapshot and {other} names another: set one of them"
@@ -124,16 +124,17 @@ def scan_mode_of(ctx: TableContext) -> tuple[str, dict[str, str]]:
     if other is not None and mode == "from-creation-timestamp":
         msg = f"scan.mode {mode!r} begins at a time and {other} names a snapshot: set one of them"
         raise InvalidOption(msg, key=other, value=scan_options[other])
-    if FILES_SINCE in scan_options and (other is not None or mode != "from-file-creation-time"):
+    if FILES_SINCE_OPTION in scan_options and (other is not None or mode != "from-file-creation-time"):
         msg = (
-            f"{FILES_SINCE} asks for the rows of files made since, and {other or f'scan.mode {mode!r}'} for others: "
+            f"{FILES_SINCE_OPTION} asks for the rows of files made since, and {other or f'scan.mode {mode!r}'} for "
+            f"others: "
             "set one of them"
         )
-        raise InvalidOption(msg, key=FILES_SINCE, value=scan_options[FILES_SINCE])
+        raise InvalidOption(msg, key=FILES_SINCE_OPTION, value=scan_options[FILES_SINCE_OPTION])
     return mode, scan_options
 
 
-def _mode(mode: str, scan_options: dict[str, str]) -> str:
+def _resolve_mode(mode: str, scan_options: dict[str, str]) -> str:
     if mode == "full":
         return "latest-full"
     if mode != "default":
@@ -142,25 +143,27 @@ def _mode(mode: str, scan_options: dict[str, str]) -> str:
         return "from-timestamp"
     if scan_options.keys() & {"scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.version"}:
         return "from-snapshot"
-    if FILES_SINCE in scan_options:
+    if FILES_SINCE_OPTION in scan_options:
         return "from-file-creation-time"
     return "from-creation-timestamp" if "scan.creation-time-millis" in scan_options else "latest-full"
 
 
-def _by_mode(ctx: TableContext, mode: str, scan_options: dict[str, str]) -> Position:
+def _resolve_by_mode(ctx: TableContext, mode: str, scan_options: dict[str, str]) -> Position:
     match mode:
         case "latest-full" | "latest":
             return Position(snapshot=snapshots.latest(ctx))
         case "compacted-full":
             return Position(snapshot=find_latest_compacted(ctx))
         case "from-timestamp":
-            return at_snapshot(_read_at_time(ctx, millis(scan_options)))
+            return position_of(_read_at_time(ctx, read_timestamp_option(scan_options)))
         case "from-snapshot" | "from-snapshot-full":
-            return at_snapshot(_read_from_options(ctx, scan_options, mode))
+            return position_of(_read_from_options(ctx, scan_options, mode))
         case "from-file-creation-time":
-            return Position(snapshot=snapshots.latest(ctx), created_since_ms=whole_number(scan_options, FILES_SINCE))
+            return Position(
+                snapshot=snapshots.latest(ctx), created_since_ms=read_int64_option(scan_options, FILES_SINCE_OPTION)
+            )
         case "from-creation-timestamp":
-            return position_since_creation(ctx, whole_number(scan_options, "scan.creation-time-millis"))
+            return position_since_creation(ctx, read_int64_option(scan_options, "scan.creation-time-millis"))
     msg = (
         f"scan.mode {mode!r} is not one a batch read knows: latest-full, latest, compacted-full, from-timestamp, "
         "from-snapshot, from-snapshot-full, from-file-creation-time, from-creation-timestamp; changes are what "
@@ -169,7 +172,7 @@ def _by_mode(ctx: TableContext, mode: str, scan_options: dict[str, str]) -> Posi
     raise InvalidOption(msg, key="scan.mode", value=mode)
 
 
-def at_snapshot(snapshot: Snapshot) -> Position:
+def position_of(snapshot: Snapshot) -> Position:
     """Return the position at a snapshot, with the schema of its time."""
     return Position(snapshot=snapshot, schema_id=snapshot.schema_id)
 
@@ -181,20 +184,20 @@ def _resolve_at(ctx: TableContext, at: int | str | datetime) -> Snapshot:
     if isinstance(at, int):
         return snapshots.read(ctx, at)
     if isinstance(at, datetime):
-        return _read_at_time(ctx, time_ms(ctx, at))
+        return _read_at_time(ctx, to_epoch_millis(ctx, at))
     if (tag := refs.find_tag(ctx, at)) is not None:
         return tag.snapshot
-    if (number := digits(at)) is not None:
+    if (number := parse_digits(at)) is not None:
         return snapshots.read(ctx, number)
-    return _read_at_time(ctx, time_ms(ctx, at))
+    return _read_at_time(ctx, to_epoch_millis(ctx, at))
 
 
-def digits(text: str) -> int | None:
+def parse_digits(text: str) -> int | None:
     """Return the number that a text of digits alone denotes; None for other texts, and beyond 19 digits."""
-    return int(text) if text.isdecimal() and text.isascii() and len(text) <= _MOST_DIGITS else None
+    return int(text) if text.isdecimal() and text.isascii() and len(text) <= _MAX_DIGITS else None
 
 
-def time_ms(ctx: TableContext, at: str | datetime) -> int:
+def to_epoch_millis(ctx: TableContext, at: str | datetime) -> int:
     """Return a time in milliseconds since 1970; a naive one is local.
 
     Raises:
@@ -219,33 +222,35 @@ def _millis(time: datetime) -> int:
 
 def _read_at_time(ctx: TableContext, time_ms: int) -> Snapshot:
     """Return the newest snapshot at or before a time."""
-    snapshot = snapshots.at_time(ctx, time_ms)
+    snapshot = snapshots.latest_at_or_before(ctx, time_ms)
     if snapshot is None:
-        msg = f"{ctx.name} has no snapshot at or before {snapshots.moment(time_ms)}; {snapshots.describe_times(ctx)}"
+        msg = (
+            f"{ctx.name} has no snapshot at or before {snapshots.format_time(time_ms)}; {snapshots.describe_times(ctx)}"
+        )
         raise SnapshotNotFound(msg, name=str(time_ms))
     return snapshot
 
 
 def _read_from_options(ctx: TableContext, scan_options: dict[str, str], mode: str) -> Snapshot:
     if "scan.version" in scan_options:
-        return _version(ctx, scan_options["scan.version"])
+        return _resolve_version(ctx, scan_options["scan.version"])
     if "scan.snapshot-id" in scan_options:
-        return snapshots.read(ctx, whole_number(scan_options, "scan.snapshot-id"))
+        return snapshots.read(ctx, read_int64_option(scan_options, "scan.snapshot-id"))
     if "scan.tag-name" in scan_options:
         return refs.read_tag(ctx, scan_options["scan.tag-name"]).snapshot
     if "scan.watermark" in scan_options:
-        return snapshots.at_watermark(ctx, whole_number(scan_options, "scan.watermark"))
+        return snapshots.first_at_watermark(ctx, read_int64_option(scan_options, "scan.watermark"))
     msg = f"scan.mode {mode!r} needs scan.snapshot-id, scan.tag-name or scan.watermark"
     raise InvalidOption(msg, key="scan.mode", value=mode)
 
 
-def _version(ctx: TableContext, version: str) -> Snapshot:
+def _resolve_version(ctx: TableContext, version: str) -> Snapshot:
     """Return the snapshot of `scan.version`: a tag of that name, `watermark-N`, or a snapshot id."""
     if (tag := refs.find_tag(ctx, version)) is not None:
         return tag.snapshot
-    if version.startswith(_WATERMARK) and (watermark := digits(version.removeprefix(_WATERMARK))) is not None:
-        return snapshots.at_watermark(ctx, watermark)
-    if (snapshot_id := digits(version)) is not None:
+    if version.startswith(_WATERMARK) and (watermark := parse_digits(version.removeprefix(_WATERMARK))) is not None:
+        return snapshots.first_at_watermark(ctx, watermark)
+    if (snapshot_id := parse_digits(version)) is not None:
         return snapshots.read(ctx, snapshot_id)
     raise refs.tag_not_found(ctx, version)
 
@@ -276,16 +281,16 @@ def position_since_creation(ctx: TableContext, time_ms: int) -> Position:
     Raises:
         SnapshotNotFound: only a changelog remains of the first one.
     """
-    earlier = snapshots.change_at_time(ctx, time_ms - 1)
+    earlier = snapshots.latest_change_at_or_before(ctx, time_ms - 1)
     if earlier is not None and earlier.id + 1 in (*snapshots.ids(ctx), *snapshots.changelog_ids(ctx)):
         return Position(snapshot=snapshots.read(ctx, earlier.id + 1))
     return Position(snapshot=snapshots.latest(ctx), created_since_ms=time_ms)
 
 
-def millis(scan_options: Mapping[str, str]) -> int:
+def read_timestamp_option(scan_options: Mapping[str, str]) -> int:
     """Return the time of `scan.timestamp` or `scan.timestamp-millis`, in milliseconds since 1970."""
     if "scan.timestamp-millis" in scan_options:
-        return whole_number(scan_options, "scan.timestamp-millis")
+        return read_int64_option(scan_options, "scan.timestamp-millis")
     text = scan_options.get("scan.timestamp", "")
     try:
         return _millis(datetime.fromisoformat(text))
@@ -294,10 +299,10 @@ def millis(scan_options: Mapping[str, str]) -> int:
         raise InvalidOption(msg, key="scan.timestamp", value=text) from None
 
 
-def whole_number(scan_options: Mapping[str, str], key: str) -> int:
+def read_int64_option(scan_options: Mapping[str, str], key: str) -> int:
     """Return an integer of 64 bits among options. Raises `InvalidOption`."""
     text = scan_options.get(key, "").strip()
-    number = digits(text.removeprefix("-"))
+    number = parse_digits(text.removeprefix("-"))
     if number is None or number >= 2**63:
         msg = f"{key} is a whole number of 64 bits, not {text[:200]!a}"
         raise InvalidOption(msg, key=key, value=text)
@@ -314,16 +319,16 @@ def schema_of(ctx: TableContext, position: Position) -> TableContext:
 def context_at(ctx: TableContext, at: int | str | datetime | None) -> tuple[TableContext, Snapshot | None]:
     """Return the context as of the position that `at` means, and its snapshot; None where there is none.
 
-    Raises as `locate`.
+    Raises as `resolve_position`.
     """
-    position = locate(ctx, at)
+    position = resolve_position(ctx, at)
     return schema_of(ctx, position), position.snapshot
 
 
 # ---- auto tags ------------------------------------------------------------
 
 
-BY_CLOCK = ("process-time", "watermark")
+CLOCK_TAG_MODES = ("process-time", "watermark")
 """The values of `tag.automatic-creation` by which every commit may make tags."""
 _DAYS = {"with_dashes": "%Y-%m-%d", "without_dashes": "%Y%m%d", "without_dashes_and_spaces": "%Y%m%d"}
 _HOURS = {"with_dashes": "%Y-%m-%d %H", "without_dashes": "%Y%m%d %H", "without_dashes_and_spaces": "%Y%m%d%H"}
@@ -332,20 +337,20 @@ _MOST_MS = timedelta.max // timedelta(milliseconds=1)
 _LENGTHS = {"daily": timedelta(days=1), "hourly": timedelta(hours=1), "two-hours": timedelta(hours=2)}
 
 
-def length(ctx: TableContext) -> timedelta:
+def period_length(ctx: TableContext) -> timedelta:
     """Return the length of a period."""
     free = ctx.options.tag_creation_period_duration_ms
     return _LENGTHS[ctx.options.tag_creation_period] if free is None else timedelta(milliseconds=min(free, _MOST_MS))
 
 
-def name_of(ctx: TableContext, period: datetime) -> str:
+def tag_name_of(ctx: TableContext, period: datetime) -> str:
     """Return the name of a period's tag."""
-    return period.strftime(_shape(ctx))
+    return period.strftime(_formatter_shape(ctx))
 
 
-def period_of(ctx: TableContext, name: str) -> datetime | None:
+def parse_tag_period(ctx: TableContext, name: str) -> datetime | None:
     """Return the period of a tag's name; None for a name that the table's automatic tags do not have."""
-    shape = _shape(ctx)
+    shape = _formatter_shape(ctx)
     text = name.partition(" ")[0] if shape in _DAYS.values() else name
     try:
         period = datetime.strptime(text, shape).replace(tzinfo=UTC)
@@ -354,7 +359,7 @@ def period_of(ctx: TableContext, name: str) -> datetime | None:
     return period if period.strftime(shape) == text else None
 
 
-def _shape(ctx: TableContext) -> str:
+def _formatter_shape(ctx: TableContext) -> str:
     options = ctx.options
     if options.tag_creation_period_duration_ms is not None:
         return _MINUTES
@@ -369,7 +374,7 @@ def find_previous_tag(ctx: TableContext, name: str) -> str | None:
     Raises:
         InvalidOption: automatic tags do not have such a name.
     """
-    period = period_of(ctx, name)
+    period = parse_tag_period(ctx, name)
     if period is None:
         msg = f"{name!r} is not the name of an automatic tag of {ctx.name}"
         raise InvalidOption(msg, key="incremental-to-auto-tag", value=name)
@@ -378,6 +383,6 @@ def find_previous_tag(ctx: TableContext, name: str) -> str | None:
     earlier = [
         (other_period, other)
         for other in refs.list_tag_names(ctx)
-        if (other_period := period_of(ctx, other)) is not None and other_period < period
+        if (other_period := parse_tag_period(ctx, other)) is not None and other_period < period
     ]
     return max(earlier)[1] if earlier else None

@@ -96,7 +96,7 @@ def table_of(table_or_path: Table | SystemTable | str | PathLike[str]) -> Table 
     return open_table(table_or_path)
 
 
-def handle_of(table: Table, at: int | str | datetime | None, options: Mapping[str, Any] | None) -> TableContext:
+def context_for_tasks(table: Table, at: int | str | datetime | None, options: Mapping[str, Any] | None) -> TableContext:
     """Return the context of a table with a caller's options, as tasks need it.
 
     It has no catalog, which may hold connections.
@@ -105,7 +105,7 @@ def handle_of(table: Table, at: int | str | datetime | None, options: Mapping[st
     return replace(context_of(table).with_options({**(options or {}), **MICROSECONDS}), catalog_env=None)
 
 
-def columns_of(fields: Sequence[Field], names: Sequence[str] | None, table: str) -> tuple[Field, ...]:
+def select_columns(fields: Sequence[Field], names: Sequence[str] | None, table: str) -> tuple[Field, ...]:
     """Return the columns of those names, in that order; all of them without names.
 
     Raises: `ColumnNotFound`, `SchemaMismatch`.
@@ -125,7 +125,7 @@ def columns_of(fields: Sequence[Field], names: Sequence[str] | None, table: str)
     return tuple(by_name[name] for name in names)
 
 
-def rows_of(ctx: TableContext, where: pl.Expr | str | None) -> RowFilter:
+def parse_filter(ctx: TableContext, where: pl.Expr | str | None) -> RowFilter:
     """Return the filter of a condition.
 
     Raises: `ColumnNotFound`, `SchemaMismatch` for what is no condition of single rows, `TypeError`.
@@ -189,11 +189,11 @@ def read(
     session.check(spark)
     table = table_of(table_or_path)
     if isinstance(table, SystemTable):
-        return _system(spark, table, columns, where, at=at, options=options)
+        return _read_system_table(spark, table, columns, where, at=at, options=options)
     if isinstance(table, FormatTable):
         frame = table.scan(at, options={**(options or {}), **MICROSECONDS})
         return _scan_in_one_task(spark, frame, table, columns, where)
-    ctx = handle_of(table, at, options)
+    ctx = context_for_tasks(table, at, options)
     if at is None and time_travel.means_changes(ctx):
         return read_changes(spark, changing.changes_from_options(ctx, kind_column=None), columns, where)
     return _read_state(spark, table_scan.scan(ctx, at), columns, where)
@@ -203,22 +203,24 @@ def _read_state(
     spark: SparkSession, scan: TableScan, columns: Sequence[str] | None, where: pl.Expr | str | None
 ) -> DataFrame:
     """Return the rows of a scan, with their kinds where it has them."""
-    rows = rows_of(scan.ctx, where)
-    out = columns_of(scan.fields, columns, scan.ctx.name)
-    frames = [frame for plan, what in work_of_state(scan, out, rows) for frame in _plan_frames(spark, plan, what, rows)]
-    return union_frames(spark, frames, with_kind(scan.kind_column, out, numbered=scan.numbered))
+    rows = parse_filter(scan.ctx, where)
+    out = select_columns(scan.fields, columns, scan.ctx.name)
+    frames = [
+        frame for plan, what in plan_state_jobs(scan, out, rows) for frame in _plan_frames(spark, plan, what, rows)
+    ]
+    return union_frames(spark, frames, with_kind(scan.kind_column, out, numbered=scan.with_sequence_number))
 
 
-def work_of_state(scan: TableScan, out: Sequence[Field], rows: RowFilter) -> Iterator[tuple[Plan, ReadJob]]:
+def plan_state_jobs(scan: TableScan, out: Sequence[Field], rows: RowFilter) -> Iterator[tuple[Plan, ReadJob]]:
     """Yield the plans of a scan, each with the job that its tasks share."""
     what = spark_tasks.ReadJob(
         ctx=scan.ctx,
         fields=columns_to_read(scan.ctx, out, rows),
-        output_fields=with_kind(scan.kind_column, out, numbered=scan.numbered),
+        output_fields=with_kind(scan.kind_column, out, numbered=scan.with_sequence_number),
         where=rows.where,
         on_key=rows.condition.on_key,
         kind_column=scan.kind_column,
-        numbered=scan.numbered,
+        numbered=scan.with_sequence_number,
         keeps_deletes=scan.keeps_deletes,
     )
     for plan in scan.plans(rows.condition):
@@ -227,8 +229,12 @@ def work_of_state(scan: TableScan, out: Sequence[Field], rows: RowFilter) -> Ite
 
 def _plan_frames(spark: SparkSession, plan: Plan, what: ReadJob, rows: RowFilter) -> list[DataFrame]:
     """Return the frames of a plan: those that Spark reads itself, and one of tasks."""
-    frames, own = [], lazy_frames.own_fields(plan, what.fields)
-    mask = np.zeros(len(plan.raw), bool) if what.kind_column is not None else native_parquet.native_read_mask(plan, own)
+    frames, own = [], lazy_frames.fields_of_branch(plan, what.fields)
+    mask = (
+        np.zeros(len(plan.raw_indices), bool)
+        if what.kind_column is not None
+        else native_parquet.native_read_mask(plan, own)
+    )
     condition = (
         native_parquet.to_spark_condition(rows.predicates, {field.name: field.type for field in what.fields})
         if rows.predicates and mask.any()
@@ -238,8 +244,13 @@ def _plan_frames(spark: SparkSession, plan: Plan, what: ReadJob, rows: RowFilter
         mask[:] = False  # Spark cannot say it
     if mask.any():
         frames += native_parquet.native_frames(spark, plan, mask, own, what.output_fields, condition)
-    task_plan = replace(plan, raw=plan.raw[~mask])
-    return [*frames, *run(spark, spark_tasks.plan_tasks(plan, task_plan.raw, session.slots(spark)), what, [task_plan])]
+    task_plan = replace(plan, raw_indices=plan.raw_indices[~mask])
+    return [
+        *frames,
+        *run_read_tasks(
+            spark, spark_tasks.plan_tasks(plan, task_plan.raw_indices, session.slots(spark)), what, [task_plan]
+        ),
+    ]
 
 
 def read_changes(
@@ -249,15 +260,15 @@ def read_changes(
     where: pl.Expr | str | None = None,
 ) -> DataFrame:
     """Return the rows of changes, with their kinds where the source has them."""
-    rows = rows_of(source.ctx, where)
-    out = columns_of(source.fields, columns, source.ctx.name)
+    rows = parse_filter(source.ctx, where)
+    out = select_columns(source.fields, columns, source.ctx.name)
     plans = source.plans(rows.condition)
-    works = works_of_changes(source, plans, out, rows, session.slots(spark))
-    frames = [frame for what, tasks, parts in works for frame in run(spark, tasks, what, parts)]
-    return union_frames(spark, frames, with_kind(source.kind_column, out, numbered=source.numbered))
+    works = plan_change_jobs(source, plans, out, rows, session.slots(spark))
+    frames = [frame for what, tasks, parts in works for frame in run_read_tasks(spark, tasks, what, parts)]
+    return union_frames(spark, frames, with_kind(source.kind_column, out, numbered=source.with_sequence_number))
 
 
-def works_of_changes(
+def plan_change_jobs(
     source: IncrementalScan, plans: Sequence[Plan], out: Sequence[Field], rows: RowFilter, slots: int
 ) -> list[tuple[ReadJob, list[bytes], Sequence[Plan]]]:
     """Return the jobs that read the plans of changes, each with its tasks and its plans.
@@ -267,20 +278,22 @@ def works_of_changes(
     compares = source.mode == "diff" and len(plans) > 1
     # comparing two states compares all their columns
     fields = source.fields if compares else columns_to_read(source.ctx, out, rows)
-    output_fields = with_kind(source.kind_column, out, numbered=source.numbered)
+    output_fields = with_kind(source.kind_column, out, numbered=source.with_sequence_number)
     what = spark_tasks.ReadJob(
         ctx=source.ctx,
         fields=tuple(fields),
         output_fields=output_fields,
         where=rows.where,
         kind_column=source.kind_column,
-        numbered=source.numbered,
+        numbered=source.with_sequence_number,
     )
     if compares:
-        return [(replace(what, mode="difference"), spark_tasks.differences(*plans), plans)]
+        return [(replace(what, mode="difference"), spark_tasks.plan_difference_tasks(*plans), plans)]
     if source.mode != "diff":
         what = replace(what, mode="written")
-    return [(replace(what, ctx=plan.ctx), spark_tasks.plan_tasks(plan, plan.raw, slots), [plan]) for plan in plans]
+    return [
+        (replace(what, ctx=plan.ctx), spark_tasks.plan_tasks(plan, plan.raw_indices, slots), [plan]) for plan in plans
+    ]
 
 
 def with_kind(kind_column: str | None, out: Sequence[Field], *, numbered: bool) -> tuple[Field, ...]:
@@ -293,14 +306,20 @@ def with_kind(kind_column: str | None, out: Sequence[Field], *, numbered: bool) 
     return read_fields([*before, *out])
 
 
-def run(spark: SparkSession, tasks: Sequence[bytes], what: ReadJob, plans: Sequence[Plan]) -> list[DataFrame]:
+def run_read_tasks(
+    spark: SparkSession, tasks: Sequence[bytes], what: ReadJob, plans: Sequence[Plan]
+) -> list[DataFrame]:
     """Return the frame of the tasks of some plans, with its estimated size; no frame without tasks."""
     if not tasks:
         return []
     size_bytes = sum(explain.estimate_plan(plan, what.output_fields).size_bytes for plan in plans)
     return [
         session.run(
-            spark, tasks, partial(spark_tasks.rows, what), spark_schema(what.output_fields), size_bytes=size_bytes
+            spark,
+            tasks,
+            partial(spark_tasks.read_task_batches, what),
+            spark_schema(what.output_fields),
+            size_bytes=size_bytes,
         )
     ]
 
@@ -317,7 +336,7 @@ def union_frames(spark: SparkSession, frames: Sequence[DataFrame], out: Sequence
 # ---- what has no splits ----------------------------------------------------------------------------------------------
 
 
-def _system(
+def _read_system_table(
     spark: SparkSession,
     system: SystemTable,
     columns: Sequence[str] | None,
@@ -327,12 +346,14 @@ def _system(
     options: Mapping[str, Any] | None,
 ) -> DataFrame:
     """Return a system table: read by tasks where its rows are the table's own, else by the driver."""
-    name, ctx = registry.normalize_name(system.name, system.table.name), handle_of(system.table, at, options)
+    name, ctx = registry.normalize_name(system.name, system.table.name), context_for_tasks(system.table, at, options)
     if name == "binlog":
         msg = f"{system.table.name}$binlog is not read on Spark; $audit_log tells the same rows, one each"
         raise Unsupported(msg, feature="spark.read")
     if name in ("audit_log", "ro"):
-        source = (metadata_tables.audit_source if name == "audit_log" else metadata_tables.ro_source)(ctx, at)
+        source = (metadata_tables.audit_log_scan if name == "audit_log" else metadata_tables.read_optimized_scan)(
+            ctx, at
+        )
         return (
             read_changes(spark, source, columns, where)
             if isinstance(source, changing.IncrementalScan)
@@ -340,7 +361,7 @@ def _system(
         )
     rows = registry.system_table(ctx, name, at).collect()
     fields = read_fields([Field(column, paimon_type(dtype, column)) for column, dtype in rows.schema.items()])
-    out = columns_of(fields, columns, f"{system.table.name}${name}")
+    out = select_columns(fields, columns, f"{system.table.name}${name}")
     selected = _filter_and_select(rows.lazy(), out, where, f"{system.table.name}${name}").collect()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, arrow_schema(out)) as writer:
@@ -362,7 +383,7 @@ def _scan_in_one_task(
     where: pl.Expr | str | None,
 ) -> DataFrame:
     """Return the rows of a format table, which one task collects."""
-    out = read_fields(columns_of(table.schema.fields, columns, table.name))
+    out = read_fields(select_columns(table.schema.fields, columns, table.name))
     size_bytes = int(table.files()["size_bytes"].sum())
     return session.run(
         spark,
@@ -411,5 +432,6 @@ def changes(
         msg = f"{table!r} has no changes of its own: ask its table"
         raise Unsupported(msg, feature="spark.read")
     return read_changes(
-        spark, changing.changes(handle_of(table, None, None), since, until, mode=mode, kind_column=ROW_KIND)
+        spark,
+        changing.plan_changes(context_for_tasks(table, None, None), since, until, mode=mode, kind_column=ROW_KIND),
     )

@@ -70,7 +70,7 @@ _INLINE = 0x80
 _ZERO_WORD = "0" * 16
 
 
-def task(ctx: TableContext, cut: WriteParallelism, columns: Typed) -> Column | None:
+def spark_task_number(ctx: TableContext, cut: WriteParallelism, columns: Typed) -> Column | None:
     """Return the number of a row's task, computed by Spark itself; None where it cannot.
 
         task      (|hash of the partition| + bucket) % tasks                     as `write.router` has it
@@ -125,10 +125,10 @@ def row_hash(fields: Sequence[Field], columns: Typed) -> Column:
         if field.type.nullable:  # a null where none may be is refused by the task that meets it
             nulls.append(sql.when(column.isNull(), _bigint(1 << (8 + at))).otherwise(_bigint(0)))
         if field.type.root == "VARCHAR":
-            head, tail, end = _text(column, end)
+            head, tail, end = _text_words(column, end)
             tails.append(tail)
         else:
-            head = _number(field.type, column)
+            head = _number_word(field.type, column)
         heads.append(sql.coalesce(head, sql.lit(_ZERO_WORD)))
     first = _little_endian_hex(reduce(Column.bitwiseOR, nulls)) if nulls else sql.lit(_ZERO_WORD)
     return sql.hash(sql.unhex(sql.concat(first, *heads, *tails)))
@@ -138,7 +138,7 @@ def _bigint(value: int) -> Column:
     return sql.lit(value).cast("bigint")
 
 
-def _number(t: DataType, column: Column) -> Column:
+def _number_word(t: DataType, column: Column) -> Column:
     """Return the 16 hexadecimal digits of a number's field."""
     width, number = _WIDTHS[t.root], _cast_to_bigint(t, column)
     return _little_endian_hex(number if width == 8 else number.bitwiseAND((1 << 8 * width) - 1))
@@ -150,7 +150,7 @@ def _cast_to_bigint(t: DataType, column: Column) -> Column:
     )
 
 
-def _text(column: Column, end: Column) -> tuple[Column, Column, Column]:
+def _text_words(column: Column, end: Column) -> tuple[Column, Column, Column]:
     """Return the 16 digits of a text's field, the digits behind all fields, and the end of those.
 
     The end is where the digits of the next text begin. A null has no digits.
@@ -210,7 +210,7 @@ def write(
         raise InvalidOption(
             f"identifier={identifier} counts the commits of a user, and commit_user names none", key="commit_user"
         )
-    overwrite = check(ctx, df.schema, mode=mode, partition=partition, row_kind=row_kind)
+    overwrite = check_write(ctx, df.schema, mode=mode, partition=partition, row_kind=row_kind)
     number = BATCH_IDENTIFIER if identifier is None else identifier
     if commit_user is not None:
         committed = publishing.find_commit(ctx, commit_user=commit_user, identifier=number)
@@ -220,8 +220,8 @@ def write(
     job = WriteJob(
         ctx=replace(ctx, catalog_env=None),
         commit_user=commit_user or ctx.new_commit_user(),
-        replaces=overwrite is not None,
-        batch=is_batch,
+        ignores_existing=overwrite is not None,
+        is_batch=is_batch,
         identifier=identifier,
         row_kind=row_kind,
         columns=tuple(df.columns),
@@ -287,12 +287,14 @@ def commit_messages(
     """
     return after_commit.maintain_after_commit(
         ctx,
-        _publish(ctx, messages, commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user),
+        _commit_or_abort(
+            ctx, messages, commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user
+        ),
         messages,
     )
 
 
-def _publish(
+def _commit_or_abort(
     ctx: TableContext,
     messages: Sequence[CommitMessage],
     commit_user: str,
@@ -325,7 +327,7 @@ def commit_job(
 
     Raises: as `commit_messages`, and as `compact_job`.
     """
-    committed = _publish(
+    committed = _commit_or_abort(
         job.ctx, messages, job.commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user
     )
     compact_job(job, messages, identifier=identifier)
@@ -386,7 +388,7 @@ def is_dynamic(mode: str | None) -> bool:
 # ---- before any task -------------------------------------------------------------------------------------------------
 
 
-def check(
+def check_write(
     ctx: TableContext,
     schema: StructType,
     *,
@@ -460,7 +462,7 @@ def _write_in_tasks(df: DataFrame, job: WriteJob, *, is_exact: bool | None = Non
     elif is_exact or (is_exact is None and hasattr(df, "repartitionById")):
         sent = _add_task_column(df, job).repartitionById(cut.tasks, TASK)
     else:
-        job = replace(job, task_signs=write_task.signs(cut.tasks))
+        job = replace(job, task_signs=write_task.partition_signs(cut.tasks))
         sent = _add_task_column(df, job).repartition(cut.tasks, TASK)
     return sent.mapInArrow(partial(write_task.write_rows, job), write_task.RESULT_SCHEMA)
 
@@ -476,7 +478,7 @@ def _add_task_column(df: DataFrame, job: WriteJob) -> DataFrame:
         own: (functions.col(name), types_of[name])
         for name, own in zip(df.columns, job.columns or df.columns, strict=True)
     }
-    number = task(job.ctx, job.parallelism, columns)
+    number = spark_task_number(job.ctx, job.parallelism, columns)
     if number is not None:
         return df.withColumn(
             TASK, number if job.task_signs is None else functions.get(functions.lit(list(job.task_signs)), number)

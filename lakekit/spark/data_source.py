@@ -130,7 +130,7 @@ class PaimonDataSource(DataSource):
         Every column may hold nulls, as in every frame that is read.
         """
         table = self.table()
-        ctx = batch_read.handle_of(table, None, None)
+        ctx = batch_read.context_for_tasks(table, None, None)
         try:
             fields = ctx.schema.fields if time_travel.means_changes(ctx) else table_scan.scan(ctx).fields
         except NotFound:  # a stream may begin behind what is there, with today's columns
@@ -160,7 +160,7 @@ class PaimonDataSource(DataSource):
                 key="partition",
                 value=partition,
             )
-        mode, replaced = ("overwrite" if overwrite else "append"), spec(partition) if partition else None
+        mode, replaced = ("overwrite" if overwrite else "append"), parse_partition(partition) if partition else None
         table = self.table()
         if overwrite and not any(key.lower() == batch_write.DYNAMIC for key in self.options):
             table = table.with_options(
@@ -175,13 +175,13 @@ class PaimonDataSource(DataSource):
 
         Raises: what `t.follow` raises before it begins.
         """
-        streams = _streams()
+        streams = _import_streaming()
         reader: DataSourceStreamReader = streams.StreamReader(self.table(), schema, dict(self.options))
         return reader
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         """Return a writer of micro-batches; output mode complete replaces the table each time."""
-        streams = _streams()
+        streams = _import_streaming()
         user = streams.user_of(self.options.get("checkpointlocation"))
         mode = "overwrite" if overwrite else "append"
         job, _ = write_job(
@@ -191,7 +191,7 @@ class PaimonDataSource(DataSource):
         return writer
 
 
-def _streams() -> Any:
+def _import_streaming() -> Any:
     """Import the stream classes of PySpark 4.2: older versions lack a name (4.0) or a module (4.1)."""
     try:
         return plugins.load("spark", "streaming")
@@ -211,13 +211,13 @@ def table_options(options: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def spec(text: str) -> dict[str, str]:
+def parse_partition(text: str) -> dict[str, str]:
     """Return the partition of a text such as `dt=2024-03-31/hour=7`.
 
     Raises: `InvalidOption`.
     """
     try:
-        pairs = partitions.spec(text)
+        pairs = partitions.parse_partition_path(text)
     except Corrupt:
         pairs = ()
     if not pairs:
@@ -241,25 +241,27 @@ class BatchReader(DataSourceReader):
     def __init__(
         self, table: Table, schema: StructType, where: str | None = None, kind_column: str | None = None
     ) -> None:
-        ctx = batch_read.handle_of(table, None, None)
+        ctx = batch_read.context_for_tasks(table, None, None)
         self.jobs: list[tasks.ReadJob] = []
         self.tasks: list[tuple[int, bytes]] = []
         if time_travel.means_changes(ctx):
             self._changes(changing.changes_from_options(ctx, kind_column=kind_column), schema, where)
             return
         scan = replace(table_scan.scan(ctx), kind_column=kind_column)
-        rows = batch_read.rows_of(scan.ctx, where)
-        out = columns(scan.fields, schema, scan.ctx.name, kind_column)
-        for plan, what in batch_read.work_of_state(scan, out, rows):
-            self.tasks += [(len(self.jobs), task) for task in tasks.plan_tasks(plan, plan.raw, session.SLOTS)]
+        rows = batch_read.parse_filter(scan.ctx, where)
+        out = select_columns(scan.fields, schema, scan.ctx.name, kind_column)
+        for plan, what in batch_read.plan_state_jobs(scan, out, rows):
+            self.tasks += [
+                (len(self.jobs), task) for task in tasks.plan_tasks(plan, plan.raw_indices, session.DEFAULT_SLOTS)
+            ]
             self.jobs.append(what)
 
     def _changes(self, source: IncrementalScan, schema: StructType, where: str | None) -> None:
         """Plan the tasks of options that mean changes."""
-        rows = batch_read.rows_of(source.ctx, where)
-        out = columns(source.fields, schema, source.ctx.name, source.kind_column)
-        for what, planned, _ in batch_read.works_of_changes(
-            source, source.plans(rows.condition), out, rows, session.SLOTS
+        rows = batch_read.parse_filter(source.ctx, where)
+        out = select_columns(source.fields, schema, source.ctx.name, source.kind_column)
+        for what, planned, _ in batch_read.plan_change_jobs(
+            source, source.plans(rows.condition), out, rows, session.DEFAULT_SLOTS
         ):
             self.tasks += [(len(self.jobs), task) for task in planned]
             self.jobs.append(what)
@@ -275,10 +277,10 @@ class BatchReader(DataSourceReader):
         """Yield the rows of a task; an empty list of tasks comes as one without a value."""
         if partition.value is not None:
             at, task = partition.value
-            yield from tasks.rows(self.jobs[at], task)
+            yield from tasks.read_task_batches(self.jobs[at], task)
 
 
-def columns(
+def select_columns(
     fields: Sequence[Field], schema: StructType, table: str, kind_column: str | None = None
 ) -> tuple[Field, ...]:
     """Return the columns that a schema names after that of kinds, which is first.
@@ -290,7 +292,7 @@ def columns(
         kind_column is not None and schema.fieldNames()[0] != kind_column
     ):
         raise SchemaMismatch(f"the schema of a read of {table} with row_kind={kind_column!r} begins with that column")
-    out = batch_read.columns_of(fields, [field.name for field in wanted], table)
+    out = batch_read.select_columns(fields, [field.name for field in wanted], table)
     for field, want in zip(types.spark_schema(types.read_fields(out)), wanted, strict=True):
         if field.dataType.simpleString() != want.dataType.simpleString():
             actual = field.dataType.simpleString()
@@ -329,7 +331,7 @@ def write_job(
             "table) does"
         )
         raise Unsupported(msg, feature="spark.source")
-    overwrite = batch_write.check(ctx, schema, mode=mode, partition=partition, row_kind=row_kind)
+    overwrite = batch_write.check_write(ctx, schema, mode=mode, partition=partition, row_kind=row_kind)
     table = ctx = replace(ctx, catalog_env=None)
     if ctx.has_buckets:
         # tasks share buckets: two compactions of one would exclude each other
@@ -338,8 +340,8 @@ def write_job(
     job = write_task.WriteJob(
         ctx=ctx,
         commit_user=user,
-        replaces=replaces,
-        batch=commit_user is None,
+        ignores_existing=replaces,
+        is_batch=commit_user is None,
         row_kind=row_kind,
         parallelism=None,
         table=table,
@@ -354,25 +356,25 @@ class TaskResults(WriterCommitMessage):
     rows: tuple[dict[str, Any], ...]
 
 
-def answer(job: write_task.WriteJob, batches: Iterator[pa.RecordBatch]) -> TaskResults:
+def write_task_rows(job: write_task.WriteJob, batches: Iterator[pa.RecordBatch]) -> TaskResults:
     """Write the rows of a task, and return its answers."""
     return TaskResults(
         tuple(row for batch in write_task.write_rows(job, batches) for row in batch.to_pylist())
     )  # scalar: one a bucket
 
 
-def answers(written: Sequence[WriterCommitMessage | None]) -> list[dict[str, Any]]:
+def collect_answers(written: Sequence[WriterCommitMessage | None]) -> list[dict[str, Any]]:
     """Return the answers of all tasks that returned some."""
     return [row for message in written if isinstance(message, TaskResults) for row in message.rows]
 
 
-def drop(ctx: TableContext, written: Sequence[WriterCommitMessage | None]) -> None:
+def delete_task_files(ctx: TableContext, written: Sequence[WriterCommitMessage | None]) -> None:
     """Delete the files of tasks whose rows will not be committed.
 
     Spark calls it after a commit that failed as well: what a snapshot may name stays.
     """
     with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
-        abort.abort(ctx, write_task.decode_answers(answers(written))[0])
+        abort.abort(ctx, write_task.decode_answers(collect_answers(written))[0])
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -383,11 +385,11 @@ class BatchWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskResults:
         """Write the rows of a task."""
-        return answer(self.job, iterator)
+        return write_task_rows(self.job, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commit what all tasks wrote, and compact where readers would not see it otherwise."""
-        collected = batch_write.collected(self.job.ctx, answers(messages))
+        collected = batch_write.collected(self.job.ctx, collect_answers(messages))
         if collected or self.overwrite is not None:
             batch_write.commit_job(
                 self.job, collected, identifier=BATCH_IDENTIFIER, overwrite=self.overwrite, is_new_user=True
@@ -395,7 +397,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Delete what tasks wrote that will not be committed."""
-        drop(self.job.ctx, messages)
+        delete_task_files(self.job.ctx, messages)
 
 
 # ---- names ------------------------------------------------------------
@@ -425,11 +427,11 @@ def attach(spark: SparkSession, catalog: Catalog, *, database: str | None = None
     database in the lake, `DatabaseNotFound`, `Unsupported`, `TypeError` for what is no catalog.
     """
     session.check(spark)
-    _check_asked(catalog, database)
+    _check_attach_arguments(catalog, database)
     names = [
         row for row in catalog.tables(database).select("database", "table").iter_rows() if _can_be_named(row)
     ]  # scalar: one a table
-    _forget(spark, catalog, database, {".".join(row).lower() for row in names})
+    _drop_stale_entries(spark, catalog, database, {".".join(row).lower() for row in names})
     attached: dict[str, str] = {}
     for row in names:
         name = ".".join(row)
@@ -443,7 +445,7 @@ def attach(spark: SparkSession, catalog: Catalog, *, database: str | None = None
                     f"{table.name} is a format table and not attached: Spark reads such folders itself, and ls.read too"
                 )
                 continue
-            source = source_of(table)
+            source = make_source_class(table)
             source({}).schema()  # what cannot be shown is told before the session's entry goes
         except LakekitError as wrong:
             warn_user(f"{name} is not attached: {wrong}")
@@ -454,7 +456,7 @@ def attach(spark: SparkSession, catalog: Catalog, *, database: str | None = None
     return list(attached.values())
 
 
-def _check_asked(catalog: object, database: object) -> None:
+def _check_attach_arguments(catalog: object, database: object) -> None:
     """Raise `TypeError` for what is no catalog, or no name of a database."""
     if not hasattr(catalog, "tables"):
         msg = f"ls.attach takes a catalog, not {type(catalog).__name__}: lk.connect('warehouse') gives one"
@@ -471,7 +473,7 @@ def _can_be_named(row: tuple[str, str]) -> bool:
     return False
 
 
-def _forget(spark: SparkSession, catalog: Catalog, database: str | None, existing: set[str]) -> None:
+def _drop_stale_entries(spark: SparkSession, catalog: Catalog, database: str | None, existing: set[str]) -> None:
     """Drop the entries that earlier calls made of tables which the catalog no longer has."""
     for key, warehouse in spark.conf.getAll.items():
         name = key.removeprefix(_SETTING)
@@ -525,7 +527,7 @@ def _attach(spark: SparkSession, source: type[PaimonDataSource], catalog: Catalo
     spark.conf.set(f"{_SETTING}{database}.{name}".lower(), _describe_catalog(catalog))
 
 
-def source_of(table: Table) -> type[PaimonDataSource]:
+def make_source_class(table: Table) -> type[PaimonDataSource]:
     """Return the data source class of a table, under a name of its own.
 
     Spark keeps a class for each name, and options of a query override the table's.

@@ -15,7 +15,7 @@ The code of `t.…` decides in the driver what may be deleted, and which buckets
 (`maintenance.expire`, `maintenance.orphan_files`, `maintenance.compact`): a task only deletes what is no longer needed,
 and one that fails leaves orphans. Where another compaction was faster nothing changes, and the new files are deleted.
 
-Pieces of work and results are bytes (`run_pieces`). A `LakekitError` is returned and not raised: storages have tried
+Pieces of work and results are bytes (`run_in_tasks`). A `LakekitError` is returned and not raised: storages have tried
 again by then, and the driver, which gets the results of the other tasks, can delete their files and raise the error as
 it is. All else is raised, and Spark runs the task again.
 """
@@ -84,14 +84,14 @@ if TYPE_CHECKING:
 
 A = TypeVar("A")
 
-FEW_DIRECTORIES, FEW_FILES = 8, 500
+MIN_DISTRIBUTED_DIRECTORIES, MIN_DISTRIBUTED_FILES = 8, 500
 """Up to so many are listed or deleted in this process, before Spark would have started tasks."""
-TASKS_A_SLOT = 4
+TASKS_PER_SLOT = 4
 """Tasks that one slot does in turn: few enough to start, enough that no slot waits long for the slowest."""
 _SCHEMA = pa.schema([pa.field("message", pa.binary()), pa.field("wrong", pa.string())])
 
 
-def run_pieces(spark: SparkSession, pieces: Sequence[bytes], work: Work) -> tuple[list[bytes], LakekitError | None]:
+def run_in_tasks(spark: SparkSession, pieces: Sequence[bytes], work: Work) -> tuple[list[bytes], LakekitError | None]:
     """Return what `work` yields for all pieces, in no order, and the first error, if there was one.
 
     `work` is closed where what it yields is not taken, and then undoes what it did.
@@ -106,7 +106,7 @@ def run_pieces(spark: SparkSession, pieces: Sequence[bytes], work: Work) -> tupl
         if row["wrong"] is None:
             results.append(bytes(row["message"]))
         else:
-            wrong = wrong or write_task.error(row["wrong"])
+            wrong = wrong or write_task.decode_failure(row["wrong"])
     return results, wrong
 
 
@@ -118,7 +118,7 @@ def _run_piece(work: Work, piece: bytes) -> Iterator[pa.RecordBatch]:
         yield from write_task.encode_failure(wrong)
 
 
-def parts(items: Sequence[A], count: int) -> Iterator[Sequence[A]]:
+def split_evenly(items: Sequence[A], count: int) -> Iterator[Sequence[A]]:
     """Yield neighbours together, in `count` parts of one size, or fewer."""
     size = max(1, -(-len(items) // max(1, count)))
     return (items[at : at + size] for at in range(0, len(items), size))
@@ -131,10 +131,12 @@ def make_lister(spark: SparkSession, storage: Storage) -> Callable[[Sequence[str
     """Return a function that lists directories: in tasks, or in this process where they are few."""
 
     def listed(directories: Sequence[str]) -> list[list[Stat]]:
-        if len(directories) <= FEW_DIRECTORIES:
+        if len(directories) <= MIN_DISTRIBUTED_DIRECTORIES:
             return [storage.list(requested) for requested in directories]
-        pieces = [json.dumps(part).encode() for part in parts(directories, TASKS_A_SLOT * session.slots(spark))]
-        results, wrong = run_pieces(spark, pieces, partial(_list_directories, storage))
+        pieces = [
+            json.dumps(part).encode() for part in split_evenly(directories, TASKS_PER_SLOT * session.slots(spark))
+        ]
+        results, wrong = run_in_tasks(spark, pieces, partial(_list_directories, storage))
         if wrong is not None:
             raise wrong
         by_directory = {directory: stats for data in results for directory, stats in json.loads(data).items()}
@@ -167,11 +169,11 @@ def make_deleter(spark: SparkSession, storage: Storage) -> Callable[[Sequence[st
     """
 
     def deleted(paths: Sequence[str]) -> None:
-        if len(paths) <= FEW_FILES:
+        if len(paths) <= MIN_DISTRIBUTED_FILES:
             storage.delete(paths)
             return
-        pieces = [json.dumps(part).encode() for part in parts(paths, TASKS_A_SLOT * session.slots(spark))]
-        _, wrong = run_pieces(spark, pieces, partial(_delete_paths, storage))
+        pieces = [json.dumps(part).encode() for part in split_evenly(paths, TASKS_PER_SLOT * session.slots(spark))]
+        _, wrong = run_in_tasks(spark, pieces, partial(_delete_paths, storage))
         if wrong is not None:
             raise wrong
 
@@ -203,16 +205,16 @@ def rewrite_file_index(
     """
     session.check(spark)
     ctx = handle_of(table_or_path)
-    count = TASKS_A_SLOT * session.slots(spark)
-    tasks = [_encode_batches(batches) for batches in parts(file_indexes.plan_batches(ctx, where, count), count)]
-    answers, wrong = run_pieces(
+    count = TASKS_PER_SLOT * session.slots(spark)
+    tasks = [_encode_batches(batches) for batches in split_evenly(file_indexes.plan_batches(ctx, where, count), count)]
+    answers, wrong = run_in_tasks(
         spark, tasks, partial(_rewrite_indexes, replace(ctx, catalog_env=None), rebuild=rebuild)
     )
     messages = [CommitMessage.from_bytes(data) for data in answers]
     if wrong is not None:
-        file_indexes.discard(ctx, messages)
+        file_indexes.delete_index_files(ctx, messages)
         raise wrong
-    return file_indexes.commit(ctx, messages)
+    return file_indexes.commit_indexes(ctx, messages)
 
 
 def _encode_batches(batches: Sequence[FileBatch]) -> bytes:
@@ -256,7 +258,7 @@ def _rewrite_indexes(ctx: TableContext, piece: bytes, *, rebuild: bool) -> Itera
         for message in messages:
             yield message.to_bytes()
     except BaseException:
-        file_indexes.discard(ctx, messages)
+        file_indexes.delete_index_files(ctx, messages)
         raise
 
 
@@ -278,10 +280,10 @@ def _run_analyze_tasks(spark: SparkSession, source: TableScan, fields: Sequence[
     """Return the column statistics of each task's rows."""
     names, parts = analyzing.read_names(source, fields), []
     out = [field for field in source.fields if field.name in names]
-    for plan, what in batch_read.work_of_state(source, out, RowFilter()):
+    for plan, what in batch_read.plan_state_jobs(source, out, RowFilter()):
         sent = replace(what, ctx=replace(what.ctx, catalog_env=None))
-        tasks = spark_tasks.plan_tasks(plan, plan.raw, session.slots(spark))
-        answers, wrong = run_pieces(spark, tasks, partial(_analyze_task, sent, tuple(fields)))
+        tasks = spark_tasks.plan_tasks(plan, plan.raw_indices, session.slots(spark))
+        answers, wrong = run_in_tasks(spark, tasks, partial(_analyze_task, sent, tuple(fields)))
         if wrong is not None:
             raise wrong
         parts += [pl.read_ipc_stream(data) for data in answers]
@@ -317,7 +319,7 @@ def remove_orphans(
     session.check(spark)
     ctx = handle_of(table_or_path)
     lists, deletes = make_lister(spark, ctx.storage), make_deleter(spark, ctx.storage)
-    return orphan_files.remove(
+    return orphan_files.remove_orphans(
         ctx, older_than=older_than, dry_run=dry_run, force=force, external=external, lists=lists, deletes=deletes
     )
 
@@ -437,7 +439,7 @@ def _run_tasks(spark: SparkSession, ctx: TableContext, tasks: Sequence[bytes], w
 
     Raises: what one of them raised; then the files of the others are deleted.
     """
-    answers, wrong = run_pieces(spark, tasks, work)
+    answers, wrong = run_in_tasks(spark, tasks, work)
     messages = [CommitMessage.from_bytes(data) for data in answers]
     if wrong is not None:
         with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
@@ -466,7 +468,7 @@ def _tasks(
     """Yield the input of each task: buckets of that snapshot, and of append tables which part of how many."""
     assert current.snapshot is not None
     snapshot_id = current.snapshot.id
-    if not job.goes_by_partition:
+    if not job.compacts_whole_partitions:
         yield from (
             _encode_task(snapshot_id, task_buckets)
             for task_buckets in balance_tasks(
@@ -479,7 +481,7 @@ def _tasks(
             yield _encode_task(snapshot_id, bucket_ids)
             return
         for bucket_id in sorted(bucket_ids):
-            count = dedicated_compaction.part_count(job.ctx, current.restore_bucket(*bucket_id), full=job.is_full)
+            count = dedicated_compaction.max_parts(job.ctx, current.restore_bucket(*bucket_id), full=job.is_full)
             yield from (_encode_task(snapshot_id, [bucket_id], (number, count)) for number in range(count))
         return
     for partition in sorted({partition for partition, _ in bucket_ids}):
@@ -516,4 +518,6 @@ def _compact_task(job: CompactRequest, task: bytes) -> Iterator[bytes]:
     current = SnapshotBuckets.at_snapshot(job.ctx, snapshots.read(job.ctx, decoded["snapshot"]))
     bucket_ids = [(bytes.fromhex(partition), bucket) for partition, bucket in decoded["places"]]
     number, count = decoded["share"]
-    return _yield_messages(job.ctx, dedicated_compaction.messages(job, current, bucket_ids, shard=(number, count)))
+    return _yield_messages(
+        job.ctx, dedicated_compaction.compact_buckets(job, current, bucket_ids, shard=(number, count))
+    )

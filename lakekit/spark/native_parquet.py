@@ -92,18 +92,18 @@ class ColumnMapping:
 
 def native_read_mask(plan: Plan, fields: Sequence[Field]) -> Mask:
     """Return a mask over `plan.raw`: the files that Spark may read for these columns."""
-    ctx, count = plan.ctx, len(plan.raw)
+    ctx, count = plan.ctx, len(plan.raw_indices)
     mode = ctx.options.spark_read_native
     if not count or mode == "off" or not _opens(ctx, mode) or not _names_differ(ctx):
         return np.zeros(count, bool)
-    entries = plan.entries.take(plan.raw)
+    entries = plan.entries.take(plan.raw_indices)
     mask = ~np.asarray(pc.match_substring_regex(entries.column("file_name"), HIDDEN_NAME)) & np.asarray(
         pc.ends_with(entries.column("file_name"), ".parquet")
     )
     if plan.vectors:
         mask &= ~np.asarray(pc.is_in(entries.column("file_name"), pa.array(list(plan.vectors), pa.string())))
     if plan.spec is not None:
-        mask &= ~row_kinds.may_retract(ctx, plan.entries, plan.raw, reads_remote=True)
+        mask &= ~row_kinds.may_retract(ctx, plan.entries, plan.raw_indices, reads_remote=True)
     if lacking := schema_evolution.select_possibly_missing(ctx, fields):  # what they lack only lakekit fills in
         mask &= ~np.array(
             schema_evolution.may_lack_columns(
@@ -111,7 +111,7 @@ def native_read_mask(plan: Plan, fields: Sequence[Field]) -> Mask:
             ),
             bool,
         )
-    numbers = entries.numbers("schema_id")
+    numbers = entries.integers("schema_id")
     mask[mask] = np.array(
         [GLOB_CHARACTERS.isdisjoint(path) for path in data_file_paths(ctx, entries.filter(mask))], bool
     )  # scalar: one a file
@@ -194,7 +194,7 @@ def _timestamps_as_said(plan: Plan, at: int, schema_id: int, fields: Sequence[Fi
     ]
     if not timestamps:
         return True
-    [path] = data_file_paths(plan.ctx, plan.entries.take([int(plan.raw[at])]))
+    [path] = data_file_paths(plan.ctx, plan.entries.take([int(plan.raw_indices[at])]))
     if plan.ctx.storage.is_remote:
         return False
     try:
@@ -245,9 +245,9 @@ def native_frames(
     such files are in a frame of their own, and the partition columns are read from the files. `condition` None: no
     filter.
     """
-    entries = plan.entries.take(plan.raw[mask])
+    entries = plan.entries.take(plan.raw_indices[mask])
     paths = np.array([_to_hadoop_path(plan.ctx, path) for path in data_file_paths(plan.ctx, entries)], object)
-    schema_ids, in_folders = entries.numbers("schema_id"), _in_folders(plan.ctx, entries.column("partition"), paths)
+    schema_ids, in_folders = entries.integers("schema_id"), _in_folders(plan.ctx, entries.column("partition"), paths)
     frames_read = []
     for schema_id in np.unique(schema_ids).tolist():  # scalar: one a schema
         lifted = map_columns(plan.ctx, schema_id, fields)

@@ -42,19 +42,19 @@ OLDEST_SPARK = (4, 0)
 """The first PySpark whose Python functions take and return Arrow as this package needs it."""
 CLOSURE_BYTES = 4 << 20
 """The bytes of tasks that one frame carries: every Python process of the frame decodes all of them."""
-SMALL_BYTES, MOST_BYTES = 1 << 20, 1 << 28
+SMALL_TASK_BYTES, MAX_TASK_BYTES = 1 << 20, 1 << 28
 """Sizes of rows: up to the first they are small to every planner and need no estimate; beyond the second they are big,
 and a longer range would take its time.
 """
 _NUMBER_BYTES = 8
-SLOTS = 16
+DEFAULT_SLOTS = 16
 """The number of cores that is assumed where it is unknown."""
 BATCH_ROWS = 4096
 """Rows of an Arrow batch in a new session: rows of up to half a megabyte fit into the two gigabytes of one."""
 _BATCH_BYTES, _BATCH_ROWS = "spark.sql.execution.arrow.maxBytesPerBatch", "spark.sql.execution.arrow.maxRecordsPerBatch"
-JAVA = "apt install openjdk-17-jre-headless"
+JAVA_INSTALL_HINT = "apt install openjdk-17-jre-headless"
 OLDEST_JAVA = 17
-JAVA_PATIENCE_S = 60
+JAVA_TIMEOUT_S = 60
 
 
 def run(
@@ -69,15 +69,17 @@ def run(
     check(spark)
     if not tasks:
         return empty_frame(spark, schema)
-    each = 1 if size_bytes <= SMALL_BYTES else max(1, min(size_bytes, MOST_BYTES) // (_NUMBER_BYTES * len(tasks)))
+    each = (
+        1 if size_bytes <= SMALL_TASK_BYTES else max(1, min(size_bytes, MAX_TASK_BYTES) // (_NUMBER_BYTES * len(tasks)))
+    )
     frames = [
-        _numbers(spark, len(part), each).mapInArrow(partial(_run, function, part, each), schema)
-        for part in _parts(tasks)
+        _number_partitions(spark, len(part), each).mapInArrow(partial(_run_partition, function, part, each), schema)
+        for part in _group_by_closure_size(tasks)
     ]
     return reduce(lambda left, right: left.unionAll(right), frames)
 
 
-def _numbers(spark: SparkSession, count: int, each: int) -> DataFrame:
+def _number_partitions(spark: SparkSession, count: int, each: int) -> DataFrame:
     """Return `count` numbers in as many partitions: every `each`-th of a range.
 
     The length of the range is all that Spark knows of the size of what is made of them.
@@ -91,7 +93,7 @@ def empty_frame(spark: SparkSession, schema: StructType) -> DataFrame:
     return spark.range(0).select(*(lit(None).cast(field.dataType).alias(field.name) for field in schema))
 
 
-def _parts(tasks: Sequence[bytes]) -> Iterator[tuple[bytes, ...]]:
+def _group_by_closure_size(tasks: Sequence[bytes]) -> Iterator[tuple[bytes, ...]]:
     """Yield the tasks in runs of at most `CLOSURE_BYTES`."""
     first = size = 0
     for at, task in enumerate(tasks):
@@ -102,7 +104,7 @@ def _parts(tasks: Sequence[bytes]) -> Iterator[tuple[bytes, ...]]:
     yield tuple(tasks[first:])
 
 
-def _run(
+def _run_partition(
     function: Function, tasks: Sequence[bytes], each: int, numbers: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     freeze_imports()
@@ -129,7 +131,7 @@ def slots(spark: SparkSession) -> int:
     if context is not None:
         return int(context.defaultParallelism)
     parallelism = spark.conf.get("spark.default.parallelism", None)
-    return int(parallelism) if parallelism is not None and parallelism.isdecimal() else SLOTS
+    return int(parallelism) if parallelism is not None and parallelism.isdecimal() else DEFAULT_SLOTS
 
 
 def check(spark: SparkSession) -> None:
@@ -208,7 +210,7 @@ def start(master: str | None = None, *, config: Mapping[str, Any] | None = None)
     except PySparkException as wrong:
         if wrong.getCondition() != "JAVA_GATEWAY_EXITED":
             raise
-        msg = f"Java did not start Spark; its own words are above. Spark 4 needs Java 17 or newer: {JAVA}"
+        msg = f"Java did not start Spark; its own words are above. Spark 4 needs Java 17 or newer: {JAVA_INSTALL_HINT}"
         raise Unsupported(msg, feature="spark") from wrong
 
 
@@ -237,13 +239,14 @@ def _find_java() -> None:
     java = shutil.which(str(Path(home, "bin", "java")) if home else "java")
     if java is None:
         where = f"JAVA_HOME is {home}, where there is no bin/java" if home else "there is no java on the PATH"
-        msg = f"Spark needs Java 17, and {where}: {JAVA}"
+        msg = f"Spark needs Java 17, and {where}: {JAVA_INSTALL_HINT}"
         raise Unsupported(msg, feature="spark")
     version = _java_version(java)
     if version is not None and version < OLDEST_JAVA:
         where = "which JAVA_HOME says" if home else "the first on the PATH"
         msg = (
-            f"Spark 4 needs Java 17 or newer, and {java}, {where}, is Java {version}: {JAVA}, then set JAVA_HOME to "
+            f"Spark 4 needs Java 17 or newer, and {java}, {where}, is Java {version}: {JAVA_INSTALL_HINT}, then set "
+            f"JAVA_HOME to "
             "its folder below /usr/lib/jvm"
         )
         raise Unsupported(msg, feature="spark")
@@ -263,7 +266,7 @@ def _java_version(java: str) -> int | None:
                 capture_output=True,
                 text=True,
                 check=False,
-                timeout=JAVA_PATIENCE_S,
+                timeout=JAVA_TIMEOUT_S,
             ).stderr
         except (OSError, subprocess.TimeoutExpired):
             return None

@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 
     Offset = dict[str, Any]
 
-LIMITS = {"maxfilespertrigger": ReadMaxFiles, "maxrowspertrigger": ReadMaxRows, "maxbytespertrigger": ReadMaxBytes}
+READ_LIMITS = {"maxfilespertrigger": ReadMaxFiles, "maxrowspertrigger": ReadMaxRows, "maxbytespertrigger": ReadMaxBytes}
 """Options that end a batch early, after `read.stream.`, in lower case as Spark hands options over."""
 _NO_SNAPSHOT = -1
 
@@ -98,11 +98,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, table: Table, schema: StructType, options: Mapping[str, str]) -> None:
         self.kind_column = options.get("row_kind")
-        self.limit = limit_of(options)
-        ctx = batch_read.handle_of(table, None, None)
-        self.stream = following.stream(ctx)
-        self.output_fields = data_source.columns(self.stream.fields, schema, ctx.name, self.kind_column)
-        self.where = batch_read.rows_of(ctx, options.get("filter")).where
+        self.limit = parse_read_limit(options)
+        ctx = batch_read.context_for_tasks(table, None, None)
+        self.stream = following.open_stream(ctx)
+        self.output_fields = data_source.select_columns(self.stream.fields, schema, ctx.name, self.kind_column)
+        self.where = batch_read.parse_filter(ctx, options.get("filter")).where
         self.newest_id: int | None = None
 
     # ---- offsets
@@ -122,15 +122,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         """Return the end of the next batch: as far as snapshots exist and the limit allows; at least one."""
         if start["snapshot"] == _NO_SNAPSHOT:
-            begun = self.stream.begin()
+            begun = self.stream.find_start()
             if begun is None:
                 return start
             if begun.state is not None and begun.state.snapshot is not None:
                 return self._offset(begun.state.snapshot.id, first=begun.next_id, state=1)
-            last = self._reached(begun.next_id, limit)
+            last = self._last_id_within_limit(begun.next_id, limit)
             return self._offset(last, first=begun.next_id, state=0)
-        self._check(start)
-        last = self._reached(start["snapshot"] + 1, limit)
+        self._check_offset(start)
+        last = self._last_id_within_limit(start["snapshot"] + 1, limit)
         return start if last == start["snapshot"] else self._offset(last, first=0, state=0)
 
     def _offset(self, snapshot_id: int, *, first: int, state: int) -> Offset:
@@ -139,7 +139,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             {} if snapshot is None else {"made": _snapshot_fingerprint(snapshot)}
         )
 
-    def _check(self, offset: Offset) -> None:
+    def _check_offset(self, offset: Offset) -> None:
         """Raise `SnapshotNotFound` where another snapshot now has the id of the one in an offset.
 
         Otherwise rows of the removed snapshot would stay for ever.
@@ -152,16 +152,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
             raise SnapshotNotFound(msg, name=str(current.id))
 
-    def _reached(self, first: int, limit: ReadLimit) -> int:
+    def _last_id_within_limit(self, first: int, limit: ReadLimit) -> int:
         """Return the last snapshot of a batch that begins with `first`; `first - 1` where there is none yet."""
         room = None if isinstance(limit, ReadAllAvailable) else _limit_value(limit)
         number = first
         while self.newest_id is None or number <= self.newest_id:
-            snapshot = self.stream.next(number)
+            snapshot = self.stream.find_snapshot(number)
             if snapshot is None or self.stream.ends_before(snapshot) or self.stream.delay_ms(snapshot) > 0:
                 break
             if room is not None:
-                batch = self.stream.brought(snapshot)
+                batch = self.stream.read_batch(snapshot)
                 room -= 0 if batch is None else _measure_batch(batch, limit)
                 if room < 0 and number > first:
                     break
@@ -174,37 +174,37 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the tasks of a batch."""
         if start["snapshot"] == end["snapshot"]:
             return []
-        self._check(end)  # of a batch that is done again
+        self._check_offset(end)  # of a batch that is done again
         begins = start["snapshot"] == _NO_SNAPSHOT
-        state_parts = [(part,) for part in self._state(end["snapshot"])] if begins and end["state"] else []
+        state_parts = [(part,) for part in self._plan_state(end["snapshot"])] if begins and end["state"] else []
         batches: list[tuple[StreamBatch, Plan | None]] = []
         for number in range(end["first"] if begins else start["snapshot"] + 1, end["snapshot"] + 1):
-            snapshot = self.stream.next(number)
-            brought = None if snapshot is None else self.stream.brought(snapshot)
+            snapshot = self.stream.find_snapshot(number)
+            brought = None if snapshot is None else self.stream.read_batch(snapshot)
             if brought is not None:
                 batches.append((brought, brought.plan(NO_FILTER)))
-        return [InputPartition(parts) for parts in (*state_parts, *self._told_by(batches))]
+        return [InputPartition(parts) for parts in (*state_parts, *self._plan_batches(batches))]
 
-    def _state(self, number: int) -> list[StreamPartition]:
+    def _plan_state(self, number: int) -> list[StreamPartition]:
         ctx = self.stream.ctx
         snapshot = snapshots.read(ctx, number)
         created = (
             ctx.options.scan_file_creation_time_millis if ctx.options.scan_mode == "from-file-creation-time" else None
         )
-        state = self.stream.state(Position(snapshot=snapshot, created_since_ms=created), snapshot)
+        state = self.stream.read_state(Position(snapshot=snapshot, created_since_ms=created), snapshot)
         merged, lying = state.plans(NO_FILTER)
         parts = [
             StreamPartition(snapshot_id=number, schema_id=snapshot.schema_id, is_state=True, task=task)
-            for task in spark_tasks.plan_tasks(merged, merged.raw, session.SLOTS)
+            for task in spark_tasks.plan_tasks(merged, merged.raw_indices, session.DEFAULT_SLOTS)
         ]
         if lying is not None:
             parts += [
                 StreamPartition(snapshot_id=number, schema_id=snapshot.schema_id, is_state=False, task=task)
-                for task in spark_tasks.plan_tasks(lying, lying.raw, session.SLOTS)
+                for task in spark_tasks.plan_tasks(lying, lying.raw_indices, session.DEFAULT_SLOTS)
             ]
         return parts
 
-    def _told_by(self, batches: Sequence[tuple[StreamBatch, Plan | None]]) -> list[tuple[StreamPartition, ...]]:
+    def _plan_batches(self, batches: Sequence[tuple[StreamBatch, Plan | None]]) -> list[tuple[StreamPartition, ...]]:
         """Return the tasks of what snapshots brought.
 
         All rows that may be of one key are one task; an overwrite is of all keys, and so are keys that move between
@@ -215,7 +215,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 (part,)
                 for batch, plan in batches
                 if plan is not None
-                for part in _parts(batch, spark_tasks.plan_tasks(plan, plan.raw, session.SLOTS))
+                for part in _make_partitions(
+                    batch, spark_tasks.plan_tasks(plan, plan.raw_indices, session.DEFAULT_SLOTS)
+                )
             ]
         moves = self.stream.ctx.schema.cross_partition
         is_one = moves or any(plan is None for _, plan in batches)
@@ -224,7 +226,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             tasks: list[tuple[object, bytes | None]] = (
                 [((), None)] if plan is None else [*spark_tasks.tasks_by_bucket(plan).items()]
             )
-            parts = _parts(batch, [task for _, task in tasks])
+            parts = _make_partitions(batch, [task for _, task in tasks])
             if moves:  # a key leaves one partition before it comes into another
                 parts = [replace(part, takes=takes) for takes in (True, False) for part in parts]
             own = [()] * len(parts) if is_one else [bucket_id for bucket_id, _ in tasks]
@@ -236,7 +238,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Yield the rows of a task, in an executor."""
         parts: tuple[StreamPartition, ...] | None = partition.value
         for part in parts or ():
-            for batch in self._rows(part):
+            for batch in self._read_partition(part):
                 yield batch if part.takes is None else self._select_kinds(batch, takes=part.takes)
 
     def _select_kinds(self, batch: pa.RecordBatch, *, takes: bool) -> pa.RecordBatch:
@@ -246,7 +248,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         taken = pc.is_in(batch.column(self.kind_column), pa.array(["-U", "-D"]))
         return batch.filter(taken if takes else pc.invert(taken))
 
-    def _rows(self, part: StreamPartition) -> Iterator[pa.RecordBatch]:
+    def _read_partition(self, part: StreamPartition) -> Iterator[pa.RecordBatch]:
         ctx = self.stream.ctx
         if part.schema_id > ctx.newest_schema_id:
             ctx = table_scan.refresh_options(ctx, self.stream.fields, "follow()")
@@ -260,10 +262,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             what = spark_tasks.ReadJob(ctx=ctx, fields=fields, output_fields=plain, where=self.where)
             yield from (
                 batch if self.kind_column is None else _add_kind_column(batch, output_fields)
-                for batch in spark_tasks.rows(what, part.task)
+                for batch in spark_tasks.read_task_batches(what, part.task)
             )
         else:
-            yield from spark_tasks.rows(
+            yield from spark_tasks.read_task_batches(
                 spark_tasks.ReadJob(
                     ctx=ctx,
                     fields=fields,
@@ -280,7 +282,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> Iterator[pa.RecordBatch]:
         """Yield what an overwrite removed and added, which is one task."""
         stream: StreamCursor = replace(self.stream, ctx=ctx)
-        batch = stream.brought(snapshots.read(ctx, part.snapshot_id))
+        batch = stream.read_batch(snapshots.read(ctx, part.snapshot_id))
         if batch is None:
             return
         kind = pl.col(ROW_KIND)
@@ -306,7 +308,7 @@ def _snapshot_fingerprint(snapshot: Snapshot) -> str:
     return sha256(repr(following.snapshot_identity(snapshot)).encode()).hexdigest()[:16]
 
 
-def _parts(batch: StreamBatch, tasks: Sequence[bytes | None]) -> list[StreamPartition]:
+def _make_partitions(batch: StreamBatch, tasks: Sequence[bytes | None]) -> list[StreamPartition]:
     snapshot = batch.snapshot
     return [
         StreamPartition(snapshot_id=snapshot.id, schema_id=snapshot.schema_id, is_state=False, task=task)
@@ -314,7 +316,7 @@ def _parts(batch: StreamBatch, tasks: Sequence[bytes | None]) -> list[StreamPart
     ]
 
 
-def limit_of(options: Mapping[str, str]) -> ReadLimit:
+def parse_read_limit(options: Mapping[str, str]) -> ReadLimit:
     """Return the limit of a batch among the options of a source.
 
     Raises: `InvalidOption`.
@@ -324,9 +326,10 @@ def limit_of(options: Mapping[str, str]) -> ReadLimit:
         for key, value in options.items()
         if key.lower().startswith(data_source.STREAM)
     }
-    if unknown := [key for word, (key, _) in settings.items() if word not in LIMITS]:
+    if unknown := [key for word, (key, _) in settings.items() if word not in READ_LIMITS]:
         raise InvalidOption(
-            f"no option is called {unknown[0]!r}; there are {', '.join(data_source.STREAM + word for word in LIMITS)}",
+            f"no option is called {unknown[0]!r}; there are "
+            f"{', '.join(data_source.STREAM + word for word in READ_LIMITS)}",
             key=unknown[0],
         )
     if len(settings) > 1:
@@ -337,7 +340,7 @@ def limit_of(options: Mapping[str, str]) -> ReadLimit:
     for word, (key, value) in settings.items():
         if not value.isdecimal() or int(value) == 0:
             raise InvalidOption(f"{key}={value!r} is no whole number above 0", key=key, value=value)
-        return LIMITS[word](int(value))
+        return READ_LIMITS[word](int(value))
     return ReadAllAvailable()
 
 
@@ -354,12 +357,12 @@ def _limit_value(limit: ReadLimit) -> int:
 
 def _measure_batch(batch: StreamBatch, limit: ReadLimit) -> int:
     """Return how much a snapshot brings, in the unit of the limit."""
-    entries = batch.entries.filter(batch.entries.numbers("kind") == ADD)
+    entries = batch.entries.filter(batch.entries.integers("kind") == ADD)
     match limit:
         case ReadMaxRows():
-            return int(entries.numbers("row_count").sum())
+            return int(entries.integers("row_count").sum())
         case ReadMaxBytes():
-            return int(entries.numbers("file_size").sum())
+            return int(entries.integers("file_size").sum())
     return len(entries)
 
 
@@ -380,7 +383,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskResults:
         """Write the rows of a task."""
-        return data_source.answer(self.job, iterator)
+        return data_source.write_task_rows(self.job, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Commit a batch, and compact where readers need it.
@@ -388,7 +391,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         If the batch was committed before, what was written again is deleted.
         """
         ctx = self.job.ctx
-        collected = batch_write.collected(ctx, data_source.answers(messages))
+        collected = batch_write.collected(ctx, data_source.collect_answers(messages))
         if publishing.find_commit(ctx, commit_user=self.job.commit_user, identifier=batchId) is not None:
             abandoned.abort(ctx, collected)
             # its process may have ended between the commit and the compaction
@@ -398,10 +401,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, ARG002
         """Delete what tasks wrote that will not be committed."""
-        data_source.drop(self.job.ctx, messages)
+        data_source.delete_task_files(self.job.ctx, messages)
 
 
-def user_of(checkpoint: str | None) -> str:
+def commit_user_of(checkpoint: str | None) -> str:
     """Return the commit user of a query: the same one whenever it goes on from its checkpoint.
 
     A checkpoint on a disk holds the id of the query that began it: a query that is begun again at its path counts its
@@ -415,11 +418,11 @@ def user_of(checkpoint: str | None) -> str:
             ".option('checkpointLocation', …)"
         )
         raise InvalidOption(msg, key="checkpointLocation")
-    query = _query(checkpoint) or checkpoint.rstrip("/")
+    query = _read_query_id(checkpoint) or checkpoint.rstrip("/")
     return f"spark-{sha256(query.encode()).hexdigest()[:32]}"
 
 
-def _query(checkpoint: str) -> str | None:
+def _read_query_id(checkpoint: str) -> str | None:
     """Return the id that Spark gave the query of a checkpoint; None where it is on no local disk.
 
     Spark draws it before the first batch.

@@ -43,7 +43,7 @@ from lakekit.model.index_manifest import DELETION_VECTORS, DeletionRange, IndexM
 from lakekit.model.split import DeletionFile, Split
 from lakekit.options.option import FrozenDict
 from lakekit.read import lazy_frames, polars_pushdown, row_groups, sections, table_scan
-from lakekit.read.planner import Plan, rule_of
+from lakekit.read.planner import Plan, merge_spec_of
 from lakekit.read.polars_pushdown import ScanFilter
 from lakekit.read.sections import MergedBucket
 from lakekit.spark.types import to_batch
@@ -75,12 +75,13 @@ _LEAST_BYTES = 5
 class SplitPiece:
     """A split and the order of its files.
 
-    `in_order`: sequence numbers rise from file to file; `before`: of two states that are compared, the earlier one.
+    `is_in_sequence`: sequence numbers rise from file to file; `is_before_state`: of two states that are compared, the
+    earlier one.
     """
 
     split: Split
-    in_order: bool = False
-    before: bool = False
+    is_in_sequence: bool = False
+    is_before_state: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,12 +96,12 @@ class ReadTask:
     slices: int = 1
 
 
-def encode(task: ReadTask) -> bytes:
+def encode_task(task: ReadTask) -> bytes:
     """Return the bytes of a task."""
     out = [MAGIC, bytes([VERSION]), _i32(task.slice), _i32(task.slices), _i32(len(task.pieces))]
     for piece in task.pieces:
-        data = split_bytes.encode(piece.split)
-        out += [bytes([_IN_ORDER * piece.in_order | _BEFORE * piece.before]), _i32(len(data)), data]
+        data = split_bytes.encode_split(piece.split)
+        out += [bytes([_IN_ORDER * piece.is_in_sequence | _BEFORE * piece.is_before_state]), _i32(len(data)), data]
     body = b"".join(out)
     return body + crc32(body).to_bytes(4, "big")
 
@@ -109,7 +110,7 @@ def _i32(number: int) -> bytes:
     return number.to_bytes(4, "big", signed=True)
 
 
-def decode(data: bytes) -> ReadTask:
+def decode_task(data: bytes) -> ReadTask:
     """Return the task of some bytes.
 
     Raises: `Corrupt`; `Unsupported` for a later version.
@@ -130,17 +131,17 @@ def decode(data: bytes) -> ReadTask:
     count = cursor.count("splits", each=_LEAST_BYTES)
     if not 0 <= number < slices or (slices > 1 and count != 1):
         raise cursor.make_error(f"slice {number} of {slices} of {count} splits", "slice")
-    pieces = tuple(_piece(cursor) for _ in range(count))
+    pieces = tuple(_decode_piece(cursor) for _ in range(count))
     cursor.expect_end("task")
     return ReadTask(pieces=pieces, slice=number, slices=slices)
 
 
-def _piece(cursor: Cursor) -> SplitPiece:
+def _decode_piece(cursor: Cursor) -> SplitPiece:
     flags = cursor.u8("flags")
     if flags & ~(_IN_ORDER | _BEFORE):
         raise cursor.make_error(f"flags {flags}", "flags")
-    split = split_bytes.decode(cursor.raw(cursor.count("size", each=1), "split"))
-    return SplitPiece(split=split, in_order=bool(flags & _IN_ORDER), before=bool(flags & _BEFORE))
+    split = split_bytes.decode_split(cursor.raw(cursor.count("size", each=1), "split"))
+    return SplitPiece(split=split, is_in_sequence=bool(flags & _IN_ORDER), is_before_state=bool(flags & _BEFORE))
 
 
 # ---- job ------------------------------------------------------------
@@ -177,7 +178,7 @@ class ReadJob:
         return lazy_frames.KIND_AND_SEQUENCE if self.numbered else lazy_frames.KINDS
 
 
-def rows(job: ReadJob, data: bytes) -> Iterator[pa.RecordBatch]:
+def read_task_batches(job: ReadJob, data: bytes) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task, given as its bytes."""
     for frame in read_frames(job, data):
         for part in frame.iter_slices(BATCH_ROWS):
@@ -186,25 +187,25 @@ def rows(job: ReadJob, data: bytes) -> Iterator[pa.RecordBatch]:
 
 def read_frames(job: ReadJob, data: bytes) -> Iterator[pl.DataFrame]:
     """Yield the rows of a task as Polars frames."""
-    task = decode(data)
+    task = decode_task(data)
     if task.slices > 1:
-        yield _slice(job, task)
+        yield _read_slice(job, task)
     else:
-        with table_scan.translate_read_errors(lambda: [_plan(job, task.pieces)]):
-            yield from collect_batches(_frame(job, task), chunk_size=BATCH_ROWS)
+        with table_scan.translate_read_errors(lambda: [_rebuild_plan(job, task.pieces)]):
+            yield from collect_batches(_scan_task(job, task), chunk_size=BATCH_ROWS)
 
 
-def _frame(job: ReadJob, task: ReadTask) -> pl.LazyFrame:
+def _scan_task(job: ReadJob, task: ReadTask) -> pl.LazyFrame:
     """Return the rows of whole splits."""
-    plan = _plan(job, [piece for piece in task.pieces if not piece.before])
+    plan = _rebuild_plan(job, [piece for piece in task.pieces if not piece.is_before_state])
     match job.mode:
         case "state":
             frame = lazy_frames.scan_merged([plan], job.fields, system=job.system, keeps_deletes=job.keeps_deletes)
         case "written":
             frame = lazy_frames.scan_raw_rows(plan, job.fields, job.system)
         case "difference":
-            earlier = _plan(job, [piece for piece in task.pieces if piece.before])
-            frame = lazy_frames.difference(
+            earlier = _rebuild_plan(job, [piece for piece in task.pieces if piece.is_before_state])
+            frame = lazy_frames.scan_difference(
                 earlier, plan, job.fields, job.system, keeps_deletes=job.kind_column is not None
             )
     return _filter_and_project(job, frame)
@@ -218,10 +219,10 @@ def _filter_and_project(job: ReadJob, frame: pl.LazyFrame) -> pl.LazyFrame:
     return frame.select(col(field.name) for field in job.output_fields)
 
 
-def _slice(job: ReadJob, task: ReadTask) -> pl.DataFrame:
+def _read_slice(job: ReadJob, task: ReadTask) -> pl.DataFrame:
     """Return the rows of one slice of a merge."""
-    plan = _plan(job, task.pieces)
-    merges = lazy_frames.tasks(
+    plan = _rebuild_plan(job, task.pieces)
+    merges = lazy_frames.merge_tasks(
         plan, deletion_vector_reader.load_positions(plan.ctx, plan.vectors), keeps_deletes=job.keeps_deletes
     )
     pieces = split_merge(merges[0], task.slices) if merges else []
@@ -251,7 +252,7 @@ def split_merge(merge: MergeTask, count: int) -> list[MergeTask]:
 # ---- splits -> plan --------------------------------------------------------------------------------------------------
 
 
-def _plan(job: ReadJob, pieces: Sequence[SplitPiece]) -> Plan:
+def _rebuild_plan(job: ReadJob, pieces: Sequence[SplitPiece]) -> Plan:
     """Return the plan that consists of these pieces."""
     listed = [
         (
@@ -270,7 +271,10 @@ def _plan(job: ReadJob, pieces: Sequence[SplitPiece]) -> Plan:
     raw = [at for piece, indices in zip(pieces, file_ranges, strict=True) if piece.split.raw for at in indices]
     merged = [
         MergedBucket(
-            partition=piece.split.partition, bucket=piece.split.bucket, files=tuple(indices), in_order=piece.in_order
+            partition=piece.split.partition,
+            bucket=piece.split.bucket,
+            files=tuple(indices),
+            is_in_sequence=piece.is_in_sequence,
         )
         for piece, indices in zip(pieces, file_ranges, strict=True)
         if not piece.split.raw
@@ -278,16 +282,18 @@ def _plan(job: ReadJob, pieces: Sequence[SplitPiece]) -> Plan:
     return Plan(
         ctx=job.ctx,
         snapshot=None,
-        entries=manifest_entries.of_rows(listed),
-        raw=np.array(raw, np.int64),
+        entries=manifest_entries.entries_of_rows(listed),
+        raw_indices=np.array(raw, np.int64),
         merged_buckets=tuple(merged),
-        spec=rule_of(job.ctx),
+        spec=merge_spec_of(job.ctx),
         condition=ScanFilter(on_key=job.on_key),
-        vectors={name: entry for piece in pieces for name, entry in _vectors(job.ctx, piece.split).items()},
+        vectors={
+            name: entry for piece in pieces for name, entry in _deletion_vector_entries(job.ctx, piece.split).items()
+        },
     )
 
 
-def _vectors(ctx: TableContext, split: Split) -> dict[str, IndexManifestEntry]:
+def _deletion_vector_entries(ctx: TableContext, split: Split) -> dict[str, IndexManifestEntry]:
     """Return the location of each file's deletion vector, as an index manifest has it."""
     by_path: dict[str, list[tuple[str, DeletionFile]]] = {}
     for name, deletion in split.deletions.items():
@@ -343,34 +349,34 @@ def plan_tasks(plan: Plan, raw: Ints, slots: int) -> list[bytes]:
     files = _PlanFiles(plan)
     size_bytes = _task_bytes(plan, raw, slots)
     sized = [*_split_raw_files(plan, files, raw, size_bytes), *_size_merged_pieces(plan, files, size_bytes)]
-    return [encode(task) for task in _pack_pieces(sized, size_bytes)]
+    return [encode_task(task) for task in _pack_pieces(sized, size_bytes)]
 
 
-def differences(before: Plan, after: Plan) -> list[bytes]:
+def plan_difference_tasks(before: Plan, after: Plan) -> list[bytes]:
     """Return the tasks that compare two states: one for each bucket that has files on either side."""
     sides: dict[tuple[bytes, int], list[SplitPiece]] = {}
     for plan in (before, after):
         files = _PlanFiles(plan)
         for piece in (
-            *(sized.piece for sized in _split_raw_files(plan, files, plan.raw, 1 << 62)),
+            *(sized.piece for sized in _split_raw_files(plan, files, plan.raw_indices, 1 << 62)),
             *_split_merged_buckets(plan, files),
         ):
             bucket_id = (piece.split.partition, piece.split.bucket)
             sides.setdefault(bucket_id, []).append(
-                SplitPiece(split=piece.split, in_order=piece.in_order, before=plan is before)
+                SplitPiece(split=piece.split, is_in_sequence=piece.is_in_sequence, is_before_state=plan is before)
             )
-    return [encode(ReadTask(pieces=tuple(pieces))) for pieces in sides.values()]
+    return [encode_task(ReadTask(pieces=tuple(pieces))) for pieces in sides.values()]
 
 
 def tasks_by_bucket(plan: Plan) -> dict[tuple[bytes, int], bytes]:
     """Return a task for each (partition, bucket) of a plan's unmerged files, in their order."""
-    pieces = [sized.piece for sized in _split_raw_files(plan, _PlanFiles(plan), plan.raw, 1 << 62)]
-    return {(piece.split.partition, piece.split.bucket): encode(ReadTask(pieces=(piece,))) for piece in pieces}
+    pieces = [sized.piece for sized in _split_raw_files(plan, _PlanFiles(plan), plan.raw_indices, 1 << 62)]
+    return {(piece.split.partition, piece.split.bucket): encode_task(ReadTask(pieces=(piece,))) for piece in pieces}
 
 
 def _task_bytes(plan: Plan, raw: Ints, slots: int) -> int:
     """Return how much a task should weigh, as Spark itself weighs files."""
-    options, sizes = plan.ctx.options, plan.entries.numbers("file_size")
+    options, sizes = plan.ctx.options, plan.entries.integers("file_size")
     open_bytes = options.source_split_open_file_cost_bytes
     indices = np.concatenate([raw, *(np.asarray(bucket.files, np.int64) for bucket in plan.merged_buckets)])
     total = int(sizes[indices].sum()) + open_bytes * len(indices)
@@ -447,8 +453,8 @@ class _PlanFiles:
 
 def _split_raw_files(plan: Plan, files: _PlanFiles, raw: Ints, size_bytes: int) -> Iterator[SizedPiece]:
     """Yield files that need no merge: neighbours of a bucket in a split, up to a task's weight."""
-    weights = plan.entries.numbers("file_size") + plan.ctx.options.source_split_open_file_cost_bytes
-    raw = raw[np.argsort(sections.bucket_ids(plan.entries)[raw], kind="stable")]
+    weights = plan.entries.integers("file_size") + plan.ctx.options.source_split_open_file_cost_bytes
+    raw = raw[np.argsort(sections.bucket_codes(plan.entries)[raw], kind="stable")]
     places = list(zip(files.columns["partition"], files.columns["bucket"], strict=True))
     facts = files.facts(raw.tolist())
     indices: list[int] = []
@@ -468,7 +474,7 @@ def _split_merged_buckets(plan: Plan, files: _PlanFiles) -> Iterator[SplitPiece]
     """Yield the files of each bucket that are merged."""
     facts = files.facts(list(chain.from_iterable(bucket.files for bucket in plan.merged_buckets)))
     for bucket in plan.merged_buckets:
-        yield SplitPiece(split=files.split(bucket.files, facts, raw=False), in_order=bucket.in_order)
+        yield SplitPiece(split=files.split(bucket.files, facts, raw=False), is_in_sequence=bucket.is_in_sequence)
 
 
 def _size_merged_pieces(plan: Plan, files: _PlanFiles, size_bytes: int) -> Iterator[SizedPiece]:
@@ -477,7 +483,7 @@ def _size_merged_pieces(plan: Plan, files: _PlanFiles, size_bytes: int) -> Itera
     A slice has the weight of a task and fits its memory.
     """
     options = plan.ctx.options
-    for piece, merge in zip(_split_merged_buckets(plan, files), lazy_frames.tasks(plan, {}), strict=True):
+    for piece, merge in zip(_split_merged_buckets(plan, files), lazy_frames.merge_tasks(plan, {}), strict=True):
         weight = piece.split.size_bytes + options.source_split_open_file_cost_bytes * len(merge.files)
         wanted = max(
             -(-piece.split.size_bytes // size_bytes),

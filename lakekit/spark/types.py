@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-DIGITS = 6
+TIMESTAMP_DIGITS = 6
 """The digits of a second in Spark's timestamps."""
 _SPARK_TYPES: dict[str, spark.DataType] = {
     "BOOLEAN": spark.BooleanType(),
@@ -65,8 +65,8 @@ _PAIMON_TYPES: dict[type[spark.DataType], DataType] = {
     spark.StringType: DataType(root="VARCHAR", length=MAX_LENGTH),
     spark.BinaryType: DataType(root="VARBINARY", length=MAX_LENGTH),
     spark.DateType: DataType(root="DATE"),
-    spark.TimestampNTZType: DataType(root="TIMESTAMP", precision=DIGITS),
-    spark.TimestampType: DataType(root="TIMESTAMP_LTZ", precision=DIGITS),
+    spark.TimestampNTZType: DataType(root="TIMESTAMP", precision=TIMESTAMP_DIGITS),
+    spark.TimestampType: DataType(root="TIMESTAMP_LTZ", precision=TIMESTAMP_DIGITS),
     spark.VariantType: DataType(root="VARIANT"),
 }
 _ARROW_TARGET = ArrowTarget(format_name="Spark", count_times=True)
@@ -170,7 +170,7 @@ def read_fields(fields: Sequence[Field]) -> tuple[Field, ...]:
 
     That is so for any file that Spark reads.
     """
-    return tuple(replace_type(field, _open(field.type)) for field in fields)
+    return tuple(replace_type(field, _with_nulls(field.type)) for field in fields)
 
 
 def replace_type(field: Field, t: DataType) -> Field:
@@ -179,14 +179,17 @@ def replace_type(field: Field, t: DataType) -> Field:
 
 
 @lru_cache(maxsize=1024)
-def _open(t: DataType) -> DataType:
+def _with_nulls(t: DataType) -> DataType:
     """Return the type with nulls at every depth, but for the keys of maps."""
     if t.root in ("MAP", "MULTISET"):
         key, value = (part(t.key), part(t.value)) if t.root == "MAP" else (part(t.element), DataType(root="INT"))
-        return DataType(root="MAP", key=_open(key).not_null(), value=_open(value))
-    inside = None if t.element is None else _open(t.element)
+        return DataType(root="MAP", key=_with_nulls(key).not_null(), value=_with_nulls(value))
+    inside = None if t.element is None else _with_nulls(t.element)
     return replace(
-        t, nullable=True, element=inside, fields=tuple(replace_type(field, _open(field.type)) for field in t.fields)
+        t,
+        nullable=True,
+        element=inside,
+        fields=tuple(replace_type(field, _with_nulls(field.type)) for field in t.fields),
     )
 
 
@@ -247,7 +250,7 @@ def _relabel_type(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 def _with_spark_precision(t: DataType) -> DataType:
     """Return the type with timestamps of Spark's precision, at every depth."""
     if t.root in TIMESTAMPS:
-        return replace(t, precision=DIGITS)
+        return replace(t, precision=TIMESTAMP_DIGITS)
     element, key, value = (
         None if inside is None else _with_spark_precision(inside) for inside in (t.element, t.key, t.value)
     )

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 TASK: Final = internal("task")
 """The column that says which task a row belongs to."""
-GATHERED_BYTES = 32 << 20
+COMBINED_BATCH_BYTES = 32 << 20
 """The bytes up to which batches are combined."""
 RESULT_SCHEMA = spark.StructType(
     [spark.StructField("message", spark.BinaryType()), spark.StructField("wrong", spark.StringType())]
@@ -73,8 +73,8 @@ class WriteJob:
 
     ctx: TableContext
     commit_user: str
-    replaces: bool
-    batch: bool
+    ignores_existing: bool
+    is_batch: bool
     row_kind: str | None
     parallelism: WriteParallelism | None
     task_signs: tuple[int, ...] | None = None
@@ -86,7 +86,7 @@ class WriteJob:
     def tasks(self) -> TaskRouter:
         """The router of rows to tasks. Only for a write with a `parallelism`."""
         assert self.parallelism is not None
-        return TaskRouter.of(self.ctx, self.parallelism, replaces=self.replaces, batch=self.batch)
+        return TaskRouter.of(self.ctx, self.parallelism, replaces=self.ignores_existing, batch=self.is_batch)
 
     def __getstate__(self) -> dict[str, Any]:
         # without cached properties: each process computes its own
@@ -98,7 +98,7 @@ def positional_names(count: int) -> list[str]:
     return [internal(str(at)) for at in range(count)]
 
 
-def signs(count: int) -> tuple[int, ...]:
+def partition_signs(count: int) -> tuple[int, ...]:
     """Return a number for each partition 0, 1, 2, … that Spark's `repartition` sends to it.
 
     Spark goes by the Murmur hash of the number, which is Paimon's too.
@@ -174,16 +174,20 @@ def write_rows(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
     if first is None:
         return
     writers = BucketWriters(
-        job.ctx, commit_user=job.commit_user, replaces=job.replaces, batch=job.batch, shard=_find_shard(job, first)
+        job.ctx,
+        commit_user=job.commit_user,
+        replaces=job.ignores_existing,
+        batch=job.is_batch,
+        shard=_find_shard(job, first),
     )
     try:
-        for frame in _frames(job, chain([first], waiting)):
+        for frame in _to_frames(job, chain([first], waiting)):
             writers.write(frame)
         messages = writers.prepare(identifier=job.identifier)
     except REPORTED_ERRORS as wrong:
         answer = encode_failure(wrong)
     else:
-        answer = [_answer(message) for message in messages]
+        answer = [_encode_answer(message) for message in messages]
     finally:
         writers.drop()
     yield from yield_answers(job.ctx, answer)
@@ -195,7 +199,7 @@ def yield_answers(ctx: TableContext, answers: Sequence[pa.RecordBatch]) -> Itera
         yield from answers
     except BaseException:
         with suppress(LakekitError):
-            abort.abort(ctx, [message for batch in answers for message in _messages(batch)])
+            abort.abort(ctx, [message for batch in answers for message in _decode_messages(batch)])
         raise
 
 
@@ -206,7 +210,7 @@ def _find_shard(job: WriteJob, first: pa.RecordBatch) -> WriteShard | None:
     return WriteShard(parallelism=job.parallelism, task=sign if job.task_signs is None else job.task_signs.index(sign))
 
 
-def _frames(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
+def _to_frames(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
     rows = (
         _to_table_columns(job, batch)
         for batch in _combine_batches(batches if job.parallelism is None else _check_one_task(batches))
@@ -224,7 +228,7 @@ def _combine_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
     for batch in batches:
         waiting.append(batch)
         rows, size_bytes = rows + batch.num_rows, size_bytes + batch.nbytes
-        if rows >= row_conversion.BATCH_ROWS or size_bytes >= GATHERED_BYTES:
+        if rows >= row_conversion.BATCH_ROWS or size_bytes >= COMBINED_BATCH_BYTES:
             yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
             waiting, rows, size_bytes = [], 0, 0
     if waiting:
@@ -252,7 +256,7 @@ def _check_one_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 # ---- answers ---------------------------------------------------------------------------------------------------------
 
 
-def _answer(message: CommitMessage | None = None, *, wrong: LakekitError | None = None) -> pa.RecordBatch:
+def _encode_answer(message: CommitMessage | None = None, *, wrong: LakekitError | None = None) -> pa.RecordBatch:
     data = None if message is None else message.to_bytes()
     return pa.record_batch(
         [pa.array([data], pa.binary()), pa.array([None if wrong is None else _failure_to_json(wrong)], pa.string())],
@@ -262,15 +266,15 @@ def _answer(message: CommitMessage | None = None, *, wrong: LakekitError | None 
 
 def encode_messages(messages: Iterable[CommitMessage]) -> list[pa.RecordBatch]:
     """Return messages as answers of a task."""
-    return [_answer(message) for message in messages]
+    return [_encode_answer(message) for message in messages]
 
 
 def encode_failure(wrong: LakekitError) -> list[pa.RecordBatch]:
     """Return an error as the answer of a task."""
-    return [_answer(wrong=wrong)]
+    return [_encode_answer(wrong=wrong)]
 
 
-def _messages(batch: pa.RecordBatch) -> list[CommitMessage]:
+def _decode_messages(batch: pa.RecordBatch) -> list[CommitMessage]:
     return [
         CommitMessage.from_bytes(data) for data in batch.column("message").to_pylist() if data is not None
     ]  # scalar: one a bucket
@@ -292,11 +296,11 @@ def decode_answers(rows: Iterable[Any]) -> tuple[list[CommitMessage], LakekitErr
         if row["message"] is not None:
             messages.append(CommitMessage.from_bytes(bytes(row["message"])))
         else:
-            wrong = wrong or error(row["wrong"])
+            wrong = wrong or decode_failure(row["wrong"])
     return messages, wrong
 
 
-def error(text: str) -> LakekitError:
+def decode_failure(text: str) -> LakekitError:
     """Return the error that a task reported."""
     decoded = json.loads(text)
     failure: LakekitError = getattr(errors, decoded["error"])(decoded["message"], **decoded["fields"])

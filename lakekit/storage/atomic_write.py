@@ -28,7 +28,7 @@ from lakekit.errors import CommitStateUnknown, LakekitError, StorageFailed, Unsu
 from lakekit.parallel import map_io
 from lakekit.storage import confinement
 from lakekit.storage.local import LocalStorage, create_file
-from lakekit.storage.local_files import storage_failure, write_all
+from lakekit.storage.local_files import make_storage_failure, write_all
 from lakekit.storage.protocol import ClaimRefused, FileMissing, OutsideRoot
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class DeferredSync(LocalStorage):
                 with file:
                     write_all(file, data)
             except (OSError, ValueError) as wrong:
-                raise storage_failure(path, wrong) from wrong
+                raise make_storage_failure(path, wrong) from wrong
 
     def delete(self, paths: Iterable[str]) -> None:
         deleted = list(paths)
@@ -180,14 +180,14 @@ class DeferredSync(LocalStorage):
             except OSError as wrong:
                 if wrong.filename not in paths:
                     raise
-                raise storage_failure(wrong.filename, wrong) from wrong
+                raise make_storage_failure(wrong.filename, wrong) from wrong
 
     def _sync_names(self, directory: str) -> None:
         try:
             confinement.sync_directory(directory)
         except OSError as wrong:
             self._lost_paths.update(path for path in self._pending_paths if path.startswith(directory))
-            raise storage_failure(directory, wrong) from wrong
+            raise make_storage_failure(directory, wrong) from wrong
 
 
 # ---- together ------------------------------------------------------------

@@ -107,7 +107,7 @@ class LinkFreeRoot(str):
     __slots__ = ()
 
 
-def split(roots: tuple[str, ...], path: str) -> tuple[str, list[str]]:
+def split_below_root(roots: tuple[str, ...], path: str) -> tuple[str, list[str]]:
     """Return the innermost root above a path and the names between them; no names for the root itself.
 
     Raises `OutsideRoot`.
@@ -121,7 +121,7 @@ def split(roots: tuple[str, ...], path: str) -> tuple[str, list[str]]:
         ):
             innermost = root
     if innermost is None:
-        raise OutsideRoot(f'"{path}" is refused: it lies outside of {_list(roots)}', path=path)
+        raise OutsideRoot(f'"{path}" is refused: it lies outside of {_list_roots(roots)}', path=path)
     names = path[len(innermost) :].lstrip("/").split("/")
     if "" in names or "." in names:
         names = [name for name in names if name and name != "."]
@@ -142,14 +142,14 @@ def check_path(roots: tuple[str, ...], path: str, checked_dirs: set[str] | None 
         stat = os.lstat(path)
         if not modes.S_ISLNK(stat.st_mode):
             return stat
-    root, names = split(roots, path)
+    root, names = split_below_root(roots, path)
     current, last_stat = root.rstrip("/"), None
     for name in names:
         current = f"{current}/{name}"
         last_stat = os.lstat(current)
         if modes.S_ISLNK(last_stat.st_mode):
             if not is_inside(roots, path):
-                raise leaves(path, current, root, "read")
+                raise make_outside_error(path, current, root, "read")
             return None
     if checked_dirs is not None and names:
         checked_dirs.add(path.rpartition("/")[0])
@@ -164,10 +164,10 @@ def check_file(roots: tuple[str, ...], path: str, checked_dirs: set[str] | None 
     with suppress(FileNotFoundError, NotADirectoryError):
         stat = check_path(roots, path, checked_dirs) or os.stat(path)  # noqa: PTH116
         if not modes.S_ISREG(stat.st_mode) and not modes.S_ISDIR(stat.st_mode):
-            raise not_a_file(path)
+            raise make_not_a_file_error(path)
 
 
-def not_a_file(path: str) -> StorageFailed:
+def make_not_a_file_error(path: str) -> StorageFailed:
     """Return the error for a pipe or a device: whoever opens a pipe without a writer waits for ever."""
     return StorageFailed(f"{path} is no file", path=path)
 
@@ -179,11 +179,11 @@ def is_inside(roots: tuple[str, ...], path: str) -> bool:
     """
     if not roots:
         return True
-    root = split(roots, path)[0]
+    root = split_below_root(roots, path)[0]
     return not isinstance(root, LinkFreeRoot) and _is_below(os.path.realpath(path), os.path.realpath(root))
 
 
-def leaves(path: str, link: str, root: str, action: str) -> OutsideRoot:
+def make_outside_error(path: str, link: str, root: str, action: str) -> OutsideRoot:
     """Return the error for a path that goes through a link. `action`: what is refused, such as "read"."""
     refusal = f'"{path}" is refused: ' + ("it is a link" if link == path else f'"{link}" is a link')
     if isinstance(root, LinkFreeRoot):
@@ -197,7 +197,7 @@ def leaves(path: str, link: str, root: str, action: str) -> OutsideRoot:
     return OutsideRoot(f'{refusal}, and nothing outside of "{root}" is {action} through one. {remedy}', path=path)
 
 
-def _list(roots: tuple[str, ...]) -> str:
+def _list_roots(roots: tuple[str, ...]) -> str:
     return ", ".join(f'"{root}"' for root in roots)
 
 
@@ -224,7 +224,7 @@ class ParentDirectory:
             if self._is_made:
                 make_directory(self.path.rpartition("/")[0])
             return self
-        root, names = split(self._roots, self.path)
+        root, names = split_below_root(self._roots, self.path)
         if not names:  # the root itself, whose folder is no matter of its own
             above, _, name = root.rstrip("/").rpartition("/")
             names, root = [name], above or "/"
@@ -298,7 +298,7 @@ class ParentDirectory:
             if wrong.errno in _NO_DIRECTORY and modes.S_ISLNK(
                 os.stat(name, dir_fd=above, follow_symlinks=False).st_mode
             ):
-                raise leaves(self.path, at, root, "written or deleted") from wrong
+                raise make_outside_error(self.path, at, root, "written or deleted") from wrong
             raise
         with suppress(FileExistsError):
             os.mkdir(name, dir_fd=above)
@@ -312,7 +312,7 @@ class ParentDirectory:
         for name in names:
             above, real = f"{above}/{name}", os.path.join(real, name)  # noqa: PTH118 - text in, text out
             if os.path.normcase(os.path.realpath(above)) != os.path.normcase(real):
-                raise leaves(self.path, above, root, "written or deleted")
+                raise make_outside_error(self.path, above, root, "written or deleted")
         if self._is_made:
             make_directory(above)
 

@@ -26,7 +26,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import InvalidOption, StorageFailed, Unsupported
-from lakekit.runtime import lock, now_ms
+from lakekit.runtime import new_lock, now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ class _CachedCredentials:
 
     options: dict[str, str] | None = None
     valid_until: float = 0.0
-    guard: Any = field(default_factory=lock)
+    guard: Any = field(default_factory=new_lock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +66,14 @@ class CredentialSource:
         with cached.guard:
             now_s = now_ms() / 1000
             if cached.options is None or now_s >= cached.valid_until:
-                options, expiry = self._ask()
+                options, expiry = self._call_function()
                 cached.options = options
                 cached.valid_until = (
                     now_s + _KEPT_SECONDS if expiry is None else max(expiry - _EARLY_SECONDS, now_s + 1)
                 )
             return cached.options
 
-    def _ask(self) -> tuple[dict[str, str], float | None]:
+    def _call_function(self) -> tuple[dict[str, str], float | None]:
         failure: str | None = None
         try:
             answer = self.function()
@@ -95,7 +95,7 @@ class CredentialSource:
 
 
 @lru_cache(maxsize=64)
-def source_of(function: Callable[[], Any]) -> CredentialSource:
+def cached_source(function: Callable[[], Any]) -> CredentialSource:
     """Return the source of a function, one for all stores that use it."""
     return CredentialSource(function)
 

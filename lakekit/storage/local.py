@@ -19,15 +19,22 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar
 
 from lakekit.errors import CommitStateUnknown, StorageFailed, Unsupported
 from lakekit.storage import confinement
-from lakekit.storage.confinement import NOT_FOLLOWED, ParentDirectory, check_file, check_path, is_inside, not_a_file
+from lakekit.storage.confinement import (
+    NOT_FOLLOWED,
+    ParentDirectory,
+    check_file,
+    check_path,
+    is_inside,
+    make_not_a_file_error,
+)
 from lakekit.storage.local_files import (
     TemporaryFile,
-    early_file,
+    acquire_turn,
+    make_storage_failure,
+    open_early_file,
     read_all,
-    stat_of,
-    storage_failure,
     temporary_name,
-    turn_of,
+    to_stat,
     write_all,
 )
 from lakekit.storage.protocol import FileMissing, OutsideRoot
@@ -62,7 +69,7 @@ def absolute_path(path: str) -> str:
     try:
         return os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111 - text in, text out
     except (OSError, ValueError) as wrong:
-        raise storage_failure(path, wrong) from wrong
+        raise make_storage_failure(path, wrong) from wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +108,14 @@ class LocalStorage:
         try:
             stat = check_path(self.roots, path, self._checked_paths) or os.stat(path)  # noqa: PTH116
             if not modes.S_ISREG(stat.st_mode):
-                raise not_a_file(path)
+                raise make_not_a_file_error(path)
             # an object and no file number, which an interrupt before its `try` would leave open
             with io.FileIO(path) as file:
                 size_bytes = os.fstat(file.fileno()).st_size
                 byte_count = max(0, size_bytes - offset) if length is None else max(0, min(length, size_bytes - offset))
                 return read_all(file.fileno(), offset, byte_count)
         except (OSError, ValueError) as wrong:
-            raise storage_failure(path, wrong) from wrong
+            raise make_storage_failure(path, wrong) from wrong
 
     def stat(self, path: str) -> Stat | None:
         try:
@@ -116,8 +123,8 @@ class LocalStorage:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as wrong:
-            raise storage_failure(path, wrong) from wrong
-        return stat_of(path, os_stat)
+            raise make_storage_failure(path, wrong) from wrong
+        return to_stat(path, os_stat)
 
     def size(self, path: str) -> int:
         stat = self.stat(path)
@@ -137,11 +144,11 @@ class LocalStorage:
                     with suppress(FileNotFoundError):  # gone since the listing began, or a link to nothing
                         os_stat = entry.stat() if not entry.is_symlink() else self._linked_file(entry)
                         if os_stat is not None:
-                            entries_found.append(stat_of(f"{directory.rstrip('/')}/{entry.name}", os_stat))
+                            entries_found.append(to_stat(f"{directory.rstrip('/')}/{entry.name}", os_stat))
         except (FileNotFoundError, NotADirectoryError):
             return []
         except (OSError, ValueError) as wrong:
-            raise storage_failure(directory, wrong) from wrong
+            raise make_storage_failure(directory, wrong) from wrong
         return sorted(entries_found, key=lambda stat: stat.path)
 
     def _linked_file(self, entry: os.DirEntry[str]) -> os.stat_result | None:
@@ -176,7 +183,7 @@ class LocalStorage:
         except (FileNotFoundError, NotADirectoryError):
             return []
         except (OSError, ValueError) as wrong:
-            raise storage_failure(directory, wrong) from wrong
+            raise make_storage_failure(directory, wrong) from wrong
         return names
 
     def links(self, directory: str) -> Sequence[tuple[str, bool]]:
@@ -197,7 +204,7 @@ class LocalStorage:
         except (FileNotFoundError, NotADirectoryError, OutsideRoot):
             return []
         except (OSError, ValueError) as wrong:
-            raise storage_failure(directory, wrong) from wrong
+            raise make_storage_failure(directory, wrong) from wrong
 
     def entry_kind(self, path: str) -> Literal["folder", "link", "file"] | None:
         """Return the kind of the entry at a path; None: nothing is there, or a link is on the way."""
@@ -207,7 +214,7 @@ class LocalStorage:
         except (FileNotFoundError, NotADirectoryError, OutsideRoot):
             return None
         except (OSError, ValueError) as wrong:
-            raise storage_failure(path, wrong) from wrong
+            raise make_storage_failure(path, wrong) from wrong
         return "link" if modes.S_ISLNK(mode) else "folder" if modes.S_ISDIR(mode) else "file"
 
     def link_target(self, path: str) -> str | None:
@@ -218,7 +225,7 @@ class LocalStorage:
             with self._parent(path) as directory:
                 return os.readlink(directory.name, dir_fd=directory.handle)
         except (OSError, ValueError) as wrong:
-            raise storage_failure(path, wrong) from wrong
+            raise make_storage_failure(path, wrong) from wrong
 
     def put(self, path: str, data: bytes) -> None:
         with self._temporary(path, data) as temporary:
@@ -252,7 +259,7 @@ class LocalStorage:
                 feature="storage.hard-links",
             ) from why
         if why.errno in _CERTAIN_ERRNOS:
-            raise storage_failure(path, why) from why
+            raise make_storage_failure(path, why) from why
         try:
             return self.read(path) == data
         except OutsideRoot:
@@ -266,7 +273,7 @@ class LocalStorage:
     def open_write(self, path: str) -> Iterator[BinaryIO]:
         temporary, number, is_done = "", -1, False
         try:
-            directory, temporary, temporary_file = self._new(path, early_file)
+            directory, temporary, temporary_file = self._new(path, open_early_file)
             directory.close()  # a writer of many files would keep as many directories open
             with io.BufferedWriter(temporary_file) as file:
                 yield file
@@ -280,7 +287,7 @@ class LocalStorage:
                 self._gathered(path) if waits else directory.sync()
             is_done = True
         except (OSError, ValueError) as wrong:
-            raise storage_failure(path, wrong) from wrong
+            raise make_storage_failure(path, wrong) from wrong
         finally:
             if not is_done and temporary:
                 self._withdraw(path, temporary, number)
@@ -309,7 +316,7 @@ class LocalStorage:
                 }.values():
                     temporary.directory.sync()
             except OSError as wrong:
-                raise storage_failure(files[0][0], wrong) from wrong
+                raise make_storage_failure(files[0][0], wrong) from wrong
 
     def delete(self, paths: Iterable[str]) -> None:
         for _, group in groupby(paths, key=lambda path: path.rpartition("/")[0]):
@@ -323,14 +330,14 @@ class LocalStorage:
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except (OSError, ValueError) as wrong:
-                raise storage_failure(current, wrong) from wrong
+                raise make_storage_failure(current, wrong) from wrong
 
     def make_directory(self, path: str) -> None:
         try:
             with self._parent(f"{path}/-", is_made=True):
                 pass
         except (OSError, ValueError) as wrong:
-            raise storage_failure(path, wrong) from wrong
+            raise make_storage_failure(path, wrong) from wrong
 
     def move_directory(self, source: str, target: str) -> None:
         try:
@@ -340,7 +347,7 @@ class LocalStorage:
                 new.sync()
                 old.sync()
         except (OSError, ValueError) as wrong:
-            raise storage_failure(source, wrong) from wrong
+            raise make_storage_failure(source, wrong) from wrong
 
     def link(self, path: str, to: LocalStorage, target: str) -> bool:
         """Give a file a second name: see `storage.protocol`."""
@@ -356,7 +363,7 @@ class LocalStorage:
         except (OSError, ValueError) as wrong:
             if isinstance(wrong, OSError) and wrong.errno in _NO_LINKS | {errno.EMLINK}:
                 return False
-            raise storage_failure(path, wrong) from wrong
+            raise make_storage_failure(path, wrong) from wrong
         return True
 
     def remove_directories(self, paths: Iterable[str]) -> None:
@@ -369,14 +376,14 @@ class LocalStorage:
                 continue
             except (OSError, ValueError) as wrong:
                 if not (isinstance(wrong, OSError) and wrong.errno in _NOT_EMPTY):
-                    raise storage_failure(path, wrong) from wrong
+                    raise make_storage_failure(path, wrong) from wrong
 
     def polars(self, path: str) -> str | None:
         """Return the path itself, after a check that it stays below the roots and is no pipe. Raises `OutsideRoot`."""
         try:
             check_file(self.roots, path, self._checked_paths)
         except (OSError, ValueError) as wrong:
-            raise storage_failure(path, wrong) from wrong
+            raise make_storage_failure(path, wrong) from wrong
         return path
 
     @contextmanager
@@ -385,7 +392,7 @@ class LocalStorage:
 
         See `storage.protocol`.
         """
-        descriptor = turn_of(self.roots, directory, time.monotonic() + patience_ms / 1000)
+        descriptor = acquire_turn(self.roots, directory, time.monotonic() + patience_ms / 1000)
         try:
             yield descriptor is not None
         finally:
@@ -429,7 +436,7 @@ class LocalStorage:
                     if not temporary.is_taken:
                         temporary.drop()
         except (OSError, ValueError) as wrong:
-            raise storage_failure(path, wrong) from wrong
+            raise make_storage_failure(path, wrong) from wrong
 
     def _new(
         self, path: str, make: Callable[[str, Opener | None], F], *, is_temporary: bool = True

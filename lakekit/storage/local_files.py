@@ -96,7 +96,7 @@ def read_all(descriptor: int, offset: int, byte_count: int) -> bytes:
     return b"".join(parts)
 
 
-def stat_of(path: str, os_stat: os.stat_result) -> Stat:
+def to_stat(path: str, os_stat: os.stat_result) -> Stat:
     """Return the `Stat` of a path from the system's stat."""
     directory = modes.S_ISDIR(os_stat.st_mode)
     return Stat(
@@ -108,7 +108,7 @@ def stat_of(path: str, os_stat: os.stat_result) -> Stat:
     )
 
 
-def early_file(name: str, opener: Opener | None) -> EarlyFile:
+def open_early_file(name: str, opener: Opener | None) -> EarlyFile:
     """Open a new file of many bytes."""
     return EarlyFile(name, "xb", opener=opener)
 
@@ -119,7 +119,7 @@ def temporary_name(path: str) -> str:
     return f"{above}{slash}.{name}.{new_id()}.tmp"
 
 
-def turn_of(roots: tuple[str, ...], directory: str, deadline: float) -> int | None:
+def acquire_turn(roots: tuple[str, ...], directory: str, deadline: float) -> int | None:
     """Return a file descriptor that holds the directory's lock.
 
     None if it cannot be had in time, or at all.
@@ -153,7 +153,7 @@ def _try_lock(descriptor: int) -> bool:
     return True
 
 
-def storage_failure(path: str, wrong: OSError | ValueError) -> StorageFailed:
+def make_storage_failure(path: str, wrong: OSError | ValueError) -> StorageFailed:
     """Return the error for a failed system call; a `StorageFailed` is returned unchanged."""
     if isinstance(wrong, StorageFailed):
         return wrong

@@ -81,7 +81,7 @@ class MemoryStorage:
             self.files.pop(path, None)
 
     def remove_directories(self, paths: Iterable[str]) -> None:
-        """There are no directories here, only names."""
+        """Do nothing: a storage in memory has names only, and no directories."""
 
     def polars(self, path: str) -> str | None:  # noqa: ARG002 - nothing outside this process can open it
         return None

@@ -35,7 +35,7 @@ from obstore.store import S3Store, from_url
 from lakekit.errors import CommitStateUnknown, InvalidOption, StorageFailed, Unsupported
 from lakekit.options.option import FrozenDict
 from lakekit.parallel import parallel_map, start_together
-from lakekit.runtime import lock, new_id
+from lakekit.runtime import new_id, new_lock
 from lakekit.storage import object_store_options, object_store_requests
 from lakekit.storage.object_store_options import SCHEME_ALIASES, SCHEMES, StoreOptions
 from lakekit.storage.protocol import ClaimRefused, FileMissing, Stat
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 _WRITER_COUNT = 8
 _verdicts: dict[Hashable, str] = {}
 """What was found out of each store: "" of one that keeps its word, else what it did."""
-_guard = lock()
+_guard = new_lock()
 
 
 def check_conditional_put(
@@ -149,9 +149,13 @@ def open(location: str, options: Mapping[str, Any] | None = None) -> tuple[Objec
     """
     scheme, authority, key = _parts(location)
     user_options = FrozenDict(
-        {key: object_store_options.hold(key, value) for key, value in (options or {}).items() if value is not None}
+        {
+            key: object_store_options.wrap_value(key, value)
+            for key, value in (options or {}).items()
+            if value is not None
+        }
     )
-    parsed = object_store_options.read(scheme, user_options)
+    parsed = object_store_options.read_store_options(scheme, user_options)
     scheme_name = SCHEME_ALIASES.get(scheme, scheme)
     root = f"{scheme_name}://{authority}"
     _connect(root, parsed)
@@ -268,7 +272,7 @@ class ObjectStorage:
                 return True, None
             failed = self._failed(path, wrong, writes=True)
             if object_store_requests.retry_count(wrong) > 0 or (
-                object_store_requests.is_passing(wrong) and not isinstance(wrong, _EXISTS)
+                object_store_requests.is_transient(wrong) and not isinstance(wrong, _EXISTS)
             ):
                 lost = failed  # a try of which nobody knows the outcome
             if isinstance(wrong, _EXISTS) and (object_store_requests.status_of(wrong) != 409 or self._is_there(path)):
@@ -337,7 +341,7 @@ class ObjectStorage:
             )
 
     def remove_directories(self, paths: Iterable[str]) -> None:
-        """Nothing to do: a directory without files is none."""
+        """Do nothing: in a store a directory without files does not exist."""
 
     def polars(self, path: str) -> str | None:
         root = self._root_of(path)
@@ -381,11 +385,11 @@ class ObjectStorage:
     def _current_options(self) -> StoreOptions:
         """Return the options with current credentials."""
         return object_store_options.with_credentials(
-            self.options, object_store_options.read(self.scheme, self.user_options)
+            self.options, object_store_options.read_store_options(self.scheme, self.user_options)
         )
 
-    def _budget(self) -> object_store_requests.Budget:
-        return object_store_requests.Budget(
+    def _budget(self) -> object_store_requests.RetryBudget:
+        return object_store_requests.RetryBudget(
             attempts_left=self.options.max_retries,
             first_wait=FIRST_WAIT,
             longest_wait=LONGEST_WAIT,
@@ -424,7 +428,9 @@ class ObjectStorage:
     def _ask_again(self, path: str, request: Callable[[], T], *, writes: bool = False) -> T:
         """Send a request that may be repeated; it is repeated if it is lost."""
         return self._ask(
-            path, lambda: object_store_requests.repeat(request, self._budget(), _FOREIGN_FAILURES), writes=writes
+            path,
+            lambda: object_store_requests.repeat_request(request, self._budget(), _FOREIGN_FAILURES),
+            writes=writes,
         )
 
     def _failed(self, path: str, wrong: BaseException, *, writes: bool = False) -> StorageFailed:
@@ -436,7 +442,9 @@ class ObjectStorage:
             return FileMissing(f"{path} does not exist", path=path)
         path_text = path if path.isprintable() else ascii(path)
         return StorageFailed(
-            self.options.without_secrets(f"{path_text}: {object_store_requests.describe(text, self.options.kind)}"),
+            self.options.without_secrets(
+                f"{path_text}: {object_store_requests.describe_failure(text, self.options.kind)}"
+            ),
             path=path,
         )
 
@@ -467,7 +475,7 @@ def _may_be_range(failed: StorageFailed) -> bool:
 
 
 def _reopen(root: str, scheme: str, user_options: FrozenDict[str, Any]) -> ObjectStorage:
-    return ObjectStorage(root, object_store_options.read(scheme, user_options), scheme, user_options)
+    return ObjectStorage(root, object_store_options.read_store_options(scheme, user_options), scheme, user_options)
 
 
 def _check_foreign(wrong: BaseException) -> BaseException:

@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 from lakekit.errors import InvalidOption
 from lakekit.options.option import EMPTY, FrozenDict, is_secret
 from lakekit.storage import environment
-from lakekit.storage.environment import CredentialSource, source_of
+from lakekit.storage.environment import CredentialSource, cached_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -187,7 +187,7 @@ class StoreOptions:
     """Variables of the environment that are options here, and that the libraries would put over others."""
 
     def for_store(self, bucket: str) -> tuple[dict[str, str], dict[str, str]]:
-        """Plain text of `config` and `client` for a bucket: there its name may be part of the endpoint."""
+        """Return `config` and `client` of a bucket in plain text, an endpoint by host with the bucket's name."""
         config = {key: _reveal(value) for key, value in self.config.items()}
         client = {key: _reveal(value) for key, value in self.client.items()}
         endpoint = config.get("aws_endpoint_url")
@@ -241,10 +241,10 @@ class StoreOptions:
         return text
 
 
-def read(scheme: str, user_options: Mapping[str, Any]) -> StoreOptions:
+def read_store_options(scheme: str, user_options: Mapping[str, Any]) -> StoreOptions:
     """Return the current options of a store of that scheme: the user's, completed from the environment.
 
-    Raises as `parse` does.
+    Raises as `parse_store_options` does.
     """
     kind = SCHEMES[scheme]
     variables = environment.read_variables(kind)
@@ -252,7 +252,7 @@ def read(scheme: str, user_options: Mapping[str, Any]) -> StoreOptions:
     try:
         return _parse_again(scheme, FrozenDict(user_options), tuple(variables.items()), files)
     except TypeError:  # a value that is no key of a cache: no option either
-        return parse(scheme, user_options, variables, files)
+        return parse_store_options(scheme, user_options, variables, files)
 
 
 @lru_cache(maxsize=256)
@@ -262,11 +262,11 @@ def _parse_again(
     variables: tuple[tuple[str, str], ...],
     files: tuple[environment.FileVersion, ...],
 ) -> StoreOptions:
-    """Call `parse`, cached by all that its result depends on."""
-    return parse(scheme, user_options, dict(variables), files)
+    """Call `parse_store_options`, cached by all that its result depends on."""
+    return parse_store_options(scheme, user_options, dict(variables), files)
 
 
-def parse(
+def parse_store_options(
     scheme: str,
     user_options: Mapping[str, Any],
     variables: Mapping[str, str] = EMPTY,
@@ -397,7 +397,7 @@ def _source(function: Any) -> CredentialSource:
             value=None,
         )
     try:
-        return source_of(function)
+        return cached_source(function)
     except TypeError:  # no key of a cache
         return CredentialSource(function)
 
@@ -531,7 +531,7 @@ def _boolean(key: str, text: str | None) -> bool | None:
     raise InvalidOption(f"storage option {key} is true or false, found {text[:40]!r}", key=key, value=text)
 
 
-def hold(key: str, value: Any) -> Any:
+def wrap_value(key: str, value: Any) -> Any:
     """Return a user's value, wrapped in `Secret` if it may be secret."""
     return Secret(value) if isinstance(value, str) and is_secret(key) else value
 

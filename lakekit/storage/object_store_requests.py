@@ -53,7 +53,7 @@ def retry_count(wrong: BaseException) -> int:
     return int(matched.group(1)) if matched is not None else 0
 
 
-def is_passing(wrong: BaseException) -> bool:
+def is_transient(wrong: BaseException) -> bool:
     """Return whether another try may go well: the answer was lost, or says so itself."""
     status = status_of(wrong)
     return (
@@ -64,7 +64,7 @@ def is_passing(wrong: BaseException) -> bool:
 
 
 @dataclass(slots=True)
-class Budget:
+class RetryBudget:
     """The attempts that one request still has: `attempts_left` of them, within `max_duration` of the first."""
 
     attempts_left: int
@@ -83,7 +83,7 @@ class Budget:
         )
         if (
             self.attempts_left < 0
-            or not is_passing(wrong)
+            or not is_transient(wrong)
             or waited_ms + wait_ms > self.max_duration.total_seconds() * 1000
         ):
             return False
@@ -92,7 +92,7 @@ class Budget:
         return True
 
 
-def repeat(request: Callable[[], T], budget: Budget, foreign: tuple[type[BaseException], ...]) -> T:
+def repeat_request(request: Callable[[], T], budget: RetryBudget, foreign: tuple[type[BaseException], ...]) -> T:
     """Return the result of a request, repeated while `budget` lasts. Raises the last error."""
     while True:
         try:
@@ -135,7 +135,7 @@ _HINTS = (
 _POLARS_MESSAGE = re.compile(r"object-store error: .*\(path: ([^\n]+?)\)", re.DOTALL)
 
 
-def describe(text: str, kind: str) -> str:
+def describe_failure(text: str, kind: str) -> str:
     """Describe an error of the client of a store of that kind: one sentence and what to do."""
     if _MACHINE.search(text):
         return f"no credentials were given or found; {_CREDENTIALS[kind]}"
@@ -165,7 +165,7 @@ def failure_from_polars(wrong: OSError) -> StorageFailed | None:
     if isinstance(wrong, FileNotFoundError) and "NoSuchBucket" not in str(wrong):
         return FileMissing(f"{path} does not exist", path=path)
     kind = "gs" if scheme in ("gs", "gcs") else "s3" if scheme in ("s3", "s3a") else "azure"
-    return StorageFailed(f"{path}: {describe(str(wrong), kind)}", path=path)
+    return StorageFailed(f"{path}: {describe_failure(str(wrong), kind)}", path=path)
 
 
 @contextmanager

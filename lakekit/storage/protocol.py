@@ -156,7 +156,7 @@ class Storage(Protocol):
 # ---- folders ------------------------------------------------------------
 
 
-MARKER = ".folder"
+FOLDER_MARKER = ".folder"
 
 
 @runtime_checkable
@@ -187,15 +187,15 @@ class SupportsDirectories(Protocol):
         ...
 
 
-def make(storage: Storage, path: str) -> None:
+def make_folder(storage: Storage, path: str) -> None:
     """Create a folder."""
     if isinstance(storage, SupportsDirectories):
         storage.make_directory(path)
     else:
-        storage.put_if_absent(f"{path}/{MARKER}", b"")
+        storage.put_if_absent(f"{path}/{FOLDER_MARKER}", b"")
 
 
-def move(storage: Storage, source: str, target: str) -> None:
+def move_folder(storage: Storage, source: str, target: str) -> None:
     """Move a folder to a free path. Raises `Unsupported` if folders are only prefixes of names."""
     if not isinstance(storage, SupportsDirectories):
         raise Unsupported(
@@ -206,7 +206,7 @@ def move(storage: Storage, source: str, target: str) -> None:
     storage.move_directory(source, target)
 
 
-def remove(storage: Storage, path: str, *, first: Sequence[str] = (), last: Sequence[str] = ()) -> None:
+def remove_folder(storage: Storage, path: str, *, first: Sequence[str] = (), last: Sequence[str] = ()) -> None:
     """Delete a folder with its contents.
 
     Folders `first` inside it before all others, `last` after them, in order. Links are deleted, their targets stay; the
@@ -257,7 +257,7 @@ def link_names(storage: Storage, folder: str) -> Sequence[str]:
     return [name for name, _ in _links(storage, folder) if name not in listed]
 
 
-def is_there(storage: Storage, path: str) -> bool:
+def entry_exists(storage: Storage, path: str) -> bool:
     """Return whether something has that name, even a link to nothing."""
     return (
         storage.entry_kind(path) is not None

@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from lakekit.types import Field
 
 
-INSTANT = pl.Datetime("ms", "UTC")
-WALL_CLOCK_NS = pl.Datetime("ns")
+INSTANT_DTYPE = pl.Datetime("ms", "UTC")
+WALL_CLOCK_NS_DTYPE = pl.Datetime("ns")
 _PAIRS = pl.List(pl.Struct({"key": pl.String, "value": pl.String}))
 _FIELDS = pl.List(pl.Struct({"id": pl.Int32, "name": pl.String, "type": pl.String, "comment": pl.String}))
 _SNAPSHOT = {
     "snapshot_id": pl.Int64,
     "kind": pl.String,
-    "time": INSTANT,
+    "time": INSTANT_DTYPE,
     "schema_id": pl.Int64,
     "total_record_count": pl.Int64,
     "delta_record_count": pl.Int64,
@@ -61,7 +61,7 @@ _SNAPSHOT = {
 }
 
 
-def frame(rows: Iterable[tuple[Any, ...]], schema: dict[str, Any]) -> pl.DataFrame:
+def rows_to_frame(rows: Iterable[tuple[Any, ...]], schema: dict[str, Any]) -> pl.DataFrame:
     """Return rows of facts as a frame."""
     return pl.DataFrame(list(rows), schema=schema, orient="row")
 
@@ -94,9 +94,9 @@ def snapshots(ctx: TableContext) -> pl.DataFrame:
             s.statistics,
             _pairs(s.properties),
         )
-        for s in snapshot_files.all(ctx)
+        for s in snapshot_files.read_all(ctx)
     )
-    return frame(rows, _SNAPSHOT)
+    return rows_to_frame(rows, _SNAPSHOT)
 
 
 def schemas(ctx: TableContext) -> pl.DataFrame:
@@ -112,12 +112,12 @@ def schemas(ctx: TableContext) -> pl.DataFrame:
             s.comment,
             s.highest_field_id,
         )
-        for s in schema_files.all(ctx)
+        for s in schema_files.read_all(ctx)
     )
     texts = pl.List(pl.String)
     columns = {
         "schema_id": pl.Int64,
-        "time": INSTANT,
+        "time": INSTANT_DTYPE,
         "fields": _FIELDS,
         "partition_keys": texts,
         "primary_keys": texts,
@@ -125,7 +125,7 @@ def schemas(ctx: TableContext) -> pl.DataFrame:
         "comment": pl.String,
         "highest_field_id": pl.Int64,
     }
-    return frame(rows, columns)
+    return rows_to_frame(rows, columns)
 
 
 def tags(ctx: TableContext) -> pl.DataFrame:
@@ -146,25 +146,27 @@ def tags(ctx: TableContext) -> pl.DataFrame:
         "tag": pl.String,
         "snapshot_id": pl.Int64,
         "schema_id": pl.Int64,
-        "time": INSTANT,
+        "time": INSTANT_DTYPE,
         "record_count": pl.Int64,
         "created": pl.Int64,
         "retained": pl.Int64,
     }
-    return frame(rows, columns).with_columns(
-        pl.col("created").cast(WALL_CLOCK_NS), pl.col("retained").cast(pl.Duration("us"))
+    return rows_to_frame(rows, columns).with_columns(
+        pl.col("created").cast(WALL_CLOCK_NS_DTYPE), pl.col("retained").cast(pl.Duration("us"))
     )
 
 
 def branches(ctx: TableContext) -> pl.DataFrame:
     """Return every branch but main."""
-    return frame(((b.name, b.created_ms) for b in refs.list_branches(ctx)), {"branch": pl.String, "created": INSTANT})
+    return rows_to_frame(
+        ((b.name, b.created_ms) for b in refs.list_branches(ctx)), {"branch": pl.String, "created": INSTANT_DTYPE}
+    )
 
 
 def consumers(ctx: TableContext) -> pl.DataFrame:
     """Return every consumer and the snapshot it will read next."""
     by_id = refs.list_consumers(ctx)
-    return frame(
+    return rows_to_frame(
         ((name, by_id[name].next_snapshot) for name in sorted(by_id)),
         {"consumer": pl.String, "next_snapshot_id": pl.Int64},
     )
@@ -177,7 +179,7 @@ def _pairs(mapping: Any) -> list[dict[str, str]]:
 # ---- frames ------------------------------------------------------------
 
 
-WALL_CLOCK_MS = pl.Datetime("ms")
+WALL_CLOCK_MS_DTYPE = pl.Datetime("ms")
 _KINDS, _SOURCES = pa.array(["ADD", "DELETE"]), pa.array(["APPEND", "COMPACT"])
 """The names of codes, in their order."""
 _RANGES = pl.List(
@@ -197,8 +199,8 @@ def manifests(ctx: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
         if snapshot is not None
         else []
     )
-    low = structs(fields, pa.array([m.partition_stats.min_values for _, m in listed], pa.binary()))
-    high = structs(fields, pa.array([m.partition_stats.max_values for _, m in listed], pa.binary()))
+    low = decode_structs(fields, pa.array([m.partition_stats.min_values for _, m in listed], pa.binary()))
+    high = decode_structs(fields, pa.array([m.partition_stats.max_values for _, m in listed], pa.binary()))
     rows = (
         (
             w,
@@ -228,10 +230,10 @@ def manifests(ctx: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
         ),
         pl.Int64,
     )
-    return frame(rows, columns).with_columns(low.alias("partition_min"), high.alias("partition_max"))
+    return rows_to_frame(rows, columns).with_columns(low.alias("partition_min"), high.alias("partition_max"))
 
 
-FILE = (
+FILE_COLUMNS = (
     "partition",
     "bucket",
     "level",
@@ -262,15 +264,15 @@ def files(ctx: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
     its deletion vector hides.
     """
     entries = live_entries(ctx, snapshot)
-    listed = describe_entries(ctx, entries, [name for name in FILE if name != "deleted_row_count"])
+    listed = describe_entries(ctx, entries, [name for name in FILE_COLUMNS if name != "deleted_row_count"])
     return listed.insert_column(
-        FILE.index("deleted_row_count"),
+        FILE_COLUMNS.index("deleted_row_count"),
         _deleted_row_counts(ctx, snapshot, listed["file_name"]).alias("deleted_row_count"),
     )
 
 
 def describe_entries(ctx: TableContext, entries: ManifestEntries, columns: Sequence[str]) -> pl.DataFrame:
-    """Return manifest entries as a frame, with those columns of `FILE` and `kind`.
+    """Return manifest entries as a frame, with those columns of `FILE_COLUMNS` and `kind`.
 
     No entry has `deleted_row_count`.
     """
@@ -282,13 +284,13 @@ def _entry_column(ctx: TableContext, entries: ManifestEntries, name: str) -> pl.
         case "partition":
             return partition_texts(ctx, entries)
         case "min_key" | "max_key":
-            return structs(ctx.schema.key_fields, entries.column(name))
+            return decode_structs(ctx.schema.key_fields, entries.column(name))
         case "kind":
             return _words_of_codes(entries.column(name), _KINDS)
         case "source":
             return _words_of_codes(entries.column("file_source"), _SOURCES)
         case "creation_time":
-            return pl.Series(entries.column(name)).cast(WALL_CLOCK_MS)
+            return pl.Series(entries.column(name)).cast(WALL_CLOCK_MS_DTYPE)
         case "extra_files":
             return pl.Series(entries.column(name), dtype=pl.List(pl.String))
         case "embedded_index_bytes":
@@ -313,7 +315,7 @@ def partitions(ctx: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
     share one directory and stay partitions of their own.
     """
     entries = live_entries(ctx, snapshot)
-    values = structs(ctx.schema.partition_fields, entries.column("partition"))
+    values = decode_structs(ctx.schema.partition_fields, entries.column("partition"))
     return _sum_entries(
         ctx, entries, ["partition"], pl.col("bucket").n_unique().cast(pl.Int64).alias("bucket_count"), values
     )
@@ -359,13 +361,13 @@ def indexes(ctx: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
         "row_count": pl.Int64,
         "vectors": _RANGES,
     }
-    return frame(rows, columns)
+    return rows_to_frame(rows, columns)
 
 
 # ---- parts -----------------------------------------------------------------------------------------------------------
 
 
-def list_at(
+def list_at_position(
     listing: Callable[[TableContext, Snapshot | None], pl.DataFrame],
     ctx: TableContext,
     at: int | str | datetime | None,
@@ -381,10 +383,10 @@ def list_at(
 
 def live_entries(ctx: TableContext, snapshot: Snapshot | None) -> ManifestEntries:
     """Return all live entries of a snapshot, also those that are hidden from reads."""
-    return manifest_files.no_entries() if snapshot is None else manifest_files.read_live_entries(ctx, snapshot)
+    return manifest_files.empty_entries() if snapshot is None else manifest_files.read_live_entries(ctx, snapshot)
 
 
-def structs(fields: Sequence[Field], rows: pa.BinaryArray) -> pl.Series:
+def decode_structs(fields: Sequence[Field], rows: pa.BinaryArray) -> pl.Series:
     """Return serialized rows as a column of structs; null where there are no fields."""
     if not fields:
         return pl.Series([None] * len(rows), dtype=pl.Struct({}))
@@ -418,7 +420,7 @@ def _sum_entries(
         pl.col("row_count").sum(),
         pl.col("file_size").sum().alias("size_bytes"),
         extra,
-        pl.col("creation_time").max().cast(WALL_CLOCK_MS).alias("newest_file"),
+        pl.col("creation_time").max().cast(WALL_CLOCK_MS_DTYPE).alias("newest_file"),
     ]
     if values is not None:
         selected, sums = selected.with_columns(values.alias("values")), [pl.col("values").first(), *sums]

@@ -20,7 +20,7 @@ from lakekit.columns import ROW_KIND, SEQUENCE, col, cols
 from lakekit.metadata import refs, schemas as schema_files, snapshots as snapshot_files
 from lakekit.model import json_codec
 from lakekit.read import incremental, polars_pushdown, table_scan, time_travel
-from lakekit.system_tables.frames import frame
+from lakekit.system_tables.frames import rows_to_frame
 from lakekit.types import field_to_json
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def snapshots(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
             s.watermark,
             s.next_row_id,
         )
-        for s in snapshot_files.all(ctx)
+        for s in snapshot_files.read_all(ctx)
     )
     columns: dict[str, Any] = {
         "snapshot_id": pl.Int64,
@@ -78,7 +78,7 @@ def snapshots(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
         "changelog_manifest_list": pl.String,
     }
     numbers = ("total_record_count", "delta_record_count", "changelog_record_count", "watermark", "next_row_id")
-    return frame(rows, columns | dict.fromkeys(numbers, pl.Int64))
+    return rows_to_frame(rows, columns | dict.fromkeys(numbers, pl.Int64))
 
 
 def schemas(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
@@ -93,11 +93,11 @@ def schemas(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
             s.comment,
             to_local_wall_ms(s.time_millis),
         )
-        for s in schema_files.all(ctx)
+        for s in schema_files.read_all(ctx)
     )
     columns: dict[str, Any] = {"schema_id": pl.Int64}
     columns |= dict.fromkeys(("fields", "partition_keys", "primary_keys", "options", "comment"), pl.String)
-    return frame(rows, columns | {"update_time": TIME_DTYPE})
+    return rows_to_frame(rows, columns | {"update_time": TIME_DTYPE})
 
 
 def _to_json(value: Any) -> str:
@@ -106,7 +106,7 @@ def _to_json(value: Any) -> str:
 
 def options(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
     """Return the options of the newest schema."""
-    return frame(schema_files.latest(ctx).options.items(), {"key": pl.String, "value": pl.String})
+    return rows_to_frame(schema_files.latest(ctx).options.items(), {"key": pl.String, "value": pl.String})
 
 
 def tags(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
@@ -132,7 +132,7 @@ def tags(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
         "create_time": pl.Int64,
         "time_retained": pl.String,
     }
-    return frame(rows, columns).with_columns(pl.col("create_time").cast(pl.Datetime("ns")))
+    return rows_to_frame(rows, columns).with_columns(pl.col("create_time").cast(pl.Datetime("ns")))
 
 
 def iso_duration(nanos: int) -> str:
@@ -150,7 +150,7 @@ def iso_duration(nanos: int) -> str:
 
 def branches(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
     """Return every branch but main."""
-    return frame(
+    return rows_to_frame(
         ((b.name, to_local_wall_ms(b.created_ms)) for b in refs.list_branches(ctx)),
         {"branch_name": pl.String, "create_time": TIME_DTYPE},
     )
@@ -159,7 +159,7 @@ def branches(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
 def consumers(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
     """Return every consumer and the snapshot it reads next."""
     rows = ((name, consumer.next_snapshot) for name, consumer in refs.list_consumers(ctx).items())
-    return frame(rows, {"consumer_id": pl.String, "next_snapshot_id": pl.Int64})
+    return rows_to_frame(rows, {"consumer_id": pl.String, "next_snapshot_id": pl.Int64})
 
 
 def aggregation_fields(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
@@ -169,23 +169,23 @@ def aggregation_fields(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noq
     for field in schema.fields:
         own = {key: value for key, value in schema.options.items() if key.startswith(f"fields.{field.name}.")}
         rows.append((field.name, str(field.type), f"[{', '.join(own.values())}]", f"[{', '.join(own)}]", field.comment))
-    return frame(
+    return rows_to_frame(
         rows, dict.fromkeys(("field_name", "field_type", "function", "function_options", "comment"), pl.String)
     )
 
 
 def statistics(ctx: TableContext, at: At = None) -> pl.DataFrame:
     """Return the result of the last ANALYZE of a snapshot: one row, or none."""
-    snapshot = time_travel.locate(ctx, at).snapshot
+    snapshot = time_travel.resolve_position(ctx, at).snapshot
     stats = None if snapshot is None else refs.read_statistics(ctx, snapshot)
     columns = dict.fromkeys(("snapshot_id", "schema_id", "mergedRecordCount", "mergedRecordSize"), pl.Int64) | {
         "colstat": pl.String
     }
     if stats is None:
-        return frame([], columns)
-    members = json_codec.encode(stats)
-    text = json_codec.dumps(members.get("colStats") or {}).decode()
-    return frame(
+        return rows_to_frame([], columns)
+    members = json_codec.to_members(stats)
+    text = json_codec.print_object(members.get("colStats") or {}).decode()
+    return rows_to_frame(
         [(stats.snapshot_id, stats.schema_id, stats.merged_record_count, stats.merged_record_size_bytes, text)], columns
     )
 
@@ -205,15 +205,19 @@ def audit_log(ctx: TableContext, at: int | str | datetime | None = None) -> pl.L
     If the table's options select a range of changes, the rows are these changes. With
     `table-read.sequence-number.enabled` the sequence number of a key table's row follows its kind.
     """
-    return polars_pushdown.scan_lazily(audit_source(ctx, at))
+    return polars_pushdown.scan_lazily(audit_log_scan(ctx, at))
 
 
-def audit_source(ctx: TableContext, at: int | str | datetime | None = None) -> TableScan | IncrementalScan:
+def audit_log_scan(ctx: TableContext, at: int | str | datetime | None = None) -> TableScan | IncrementalScan:
     """Return the scan of the audit log."""
     numbered = bool(ctx.schema.primary_keys) and ctx.options.table_read_sequence_number_enabled
     if at is None and time_travel.means_changes(ctx):
-        return replace(incremental.changes_from_options(ctx, kind_column=ROW_KIND_COLUMN), numbered=numbered)
-    return replace(table_scan.scan(ctx, at), kind_column=ROW_KIND_COLUMN, numbered=numbered, keeps_deletes=True)
+        return replace(
+            incremental.changes_from_options(ctx, kind_column=ROW_KIND_COLUMN), with_sequence_number=numbered
+        )
+    return replace(
+        table_scan.scan(ctx, at), kind_column=ROW_KIND_COLUMN, with_sequence_number=numbered, keeps_deletes=True
+    )
 
 
 def binlog(ctx: TableContext, at: int | str | datetime | None = None) -> pl.LazyFrame:
@@ -222,7 +226,7 @@ def binlog(ctx: TableContext, at: int | str | datetime | None = None) -> pl.Lazy
     If the table's options select a range of changes, an update is one row: `[before, after]`, with the kind of the
     after row and the sequence number of the before row.
     """
-    source = audit_source(ctx, at)
+    source = audit_log_scan(ctx, at)
     audit = polars_pushdown.scan_lazily(source)
     columns = [
         (name, dtype) for name, dtype in audit.collect_schema().items() if name not in (ROW_KIND_COLUMN, SEQUENCE)
@@ -250,7 +254,7 @@ CHANGE_TABLES = ("audit_log", "binlog")
 def as_changelog_table(name: str, frame: pl.LazyFrame, ctx: TableContext) -> pl.LazyFrame:
     """Return one change of a stream in the shape of the system table `name`, which is one of `CHANGE_TABLES`.
 
-    `frame`: the rows of the change, with `_row_kind` as first column.
+    `rows_to_frame`: the rows of the change, with `_row_kind` as first column.
     """
     renamed = frame.rename({ROW_KIND: ROW_KIND_COLUMN})
     if name == "audit_log":
@@ -305,16 +309,16 @@ def _pack_updates(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     )
 
 
-def ro(ctx: TableContext, at: int | str | datetime | None = None) -> pl.LazyFrame:
+def read_optimized(ctx: TableContext, at: int | str | datetime | None = None) -> pl.LazyFrame:
     """Return the rows of the highest level: fast, and as old as the last full compaction.
 
     An append table is read in full.
     """
-    return polars_pushdown.scan_lazily(ro_source(ctx, at))
+    return polars_pushdown.scan_lazily(read_optimized_scan(ctx, at))
 
 
-def ro_source(ctx: TableContext, at: int | str | datetime | None = None) -> TableScan:
-    """Return the scan of `ro`."""
+def read_optimized_scan(ctx: TableContext, at: int | str | datetime | None = None) -> TableScan:
+    """Return the scan of `read_optimized`."""
     scan = table_scan.scan(ctx, at)
     return (
         replace(scan, levels=range(ctx.options.level_count - 1, ctx.options.level_count))

@@ -46,7 +46,7 @@ TABLES: dict[str, Function] = {
     "manifests": snapshot_tables.manifests,
     "options": metadata_tables.options,
     "partitions": snapshot_tables.partitions,
-    "ro": metadata_tables.ro,
+    "ro": metadata_tables.read_optimized,
     "schemas": metadata_tables.schemas,
     "snapshots": metadata_tables.snapshots,
     "statistics": metadata_tables.statistics,
@@ -64,7 +64,7 @@ def system_table(ctx: TableContext, name: str, at: int | str | datetime | None =
     Raises: `TableNotFound` for a name that Paimon does not have, `Unsupported` for a system table that lakekit refuses.
     """
     table = TABLES[normalize_name(name, ctx.name)]
-    with add_manifest_path(ctx, lambda: time_travel.locate(ctx, at).snapshot):
+    with add_manifest_path(ctx, lambda: time_travel.resolve_position(ctx, at).snapshot):
         return table(ctx, at).lazy()
 
 

@@ -31,11 +31,11 @@ from lakekit.format.polars_types import polars_type
 from lakekit.metadata import manifest_reader as manifest_files, schemas as schema_files, snapshots
 from lakekit.model import partition as partitions_of
 from lakekit.model.index_manifest import DELETION_VECTORS, DeletionRange
-from lakekit.model.manifest_entries import ADD, concat
+from lakekit.model.manifest_entries import ADD, concat_entries
 from lakekit.model.table_paths import POSTPONE_BUCKET
 from lakekit.read import planner, sections, table_scan, time_travel
 from lakekit.runtime import instant_ms
-from lakekit.system_tables.frames import frame, live_entries
+from lakekit.system_tables.frames import live_entries, rows_to_frame
 from lakekit.types import BINARIES, TIMESTAMPS, DataType, Field, Instant
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     At = int | str | datetime | None
 
 
-TIME = pl.Datetime("ms")
+TIME_DTYPE = pl.Datetime("ms")
 _SOURCES = {0: "APPEND", 1: "COMPACT"}
 _TRACKING_FIELDS = tuple(
     Field(id=-n, name=name, type=DataType(root="BIGINT")) for n, name in enumerate(("_ROW_ID", "_SEQUENCE_NUMBER"), 1)
@@ -70,7 +70,7 @@ _FILES: dict[str, Any] = {
     "max_value_stats": pl.String,
     "min_sequence_number": pl.Int64,
     "max_sequence_number": pl.Int64,
-    "creation_time": TIME,
+    "creation_time": TIME_DTYPE,
     "deleteRowCount": pl.Int64,
     "file_source": pl.String,
     "first_row_id": pl.Int64,
@@ -79,7 +79,7 @@ _FILES: dict[str, Any] = {
 
 
 def _live_at(ctx: TableContext, at: At) -> tuple[TableContext, ManifestEntries]:
-    position = time_travel.locate(ctx, at)
+    position = time_travel.resolve_position(ctx, at)
     return time_travel.schema_of(ctx, position), live_entries(ctx, position.snapshot)
 
 
@@ -95,12 +95,13 @@ def print_internal(value: Any, t: DataType) -> str:
         return str(value)
 
 
-def _row(data: bytes, fields: Sequence[Field]) -> tuple[Any, ...]:
+def _decode_row(data: bytes, fields: Sequence[Field]) -> tuple[Any, ...]:
     return binary_row.decode(binary_row.strip_arity(data)[1], [field.type for field in fields])
 
 
-def _key(data: bytes, fields: Sequence[Field]) -> str:
-    return f"[{', '.join(print_internal(value, f.type) for value, f in zip(_row(data, fields), fields, strict=True))}]"
+def _format_key(data: bytes, fields: Sequence[Field]) -> str:
+    values = zip(_decode_row(data, fields), fields, strict=True)
+    return f"[{', '.join(print_internal(value, field.type) for value, field in values)}]"
 
 
 def _partition(ctx: TableContext, partition: bytes) -> str:
@@ -108,7 +109,7 @@ def _partition(ctx: TableContext, partition: bytes) -> str:
     fields = ctx.schema.partition_fields
     texts = (
         "null" if value is None else partitions_of.print_value(value, f.type, legacy=False)
-        for value, f in zip(_row(partition, fields), fields, strict=True)
+        for value, f in zip(_decode_row(partition, fields), fields, strict=True)
     )
     return "{" + ", ".join(texts) + "}"
 
@@ -125,13 +126,13 @@ def files(ctx: TableContext, at: At = None) -> pl.DataFrame:
         np.asarray(pc.is_in(entries.column("partition"), live_entries(ctx, newest).column("partition")))
     )
     listed = zip(entries.files(), paths.data_file_paths(ctx, entries), range(len(entries)), strict=True)
-    return frame((_file(ctx, entries, file, path, i) for file, path, i in listed), _FILES)
+    return rows_to_frame((_file_row(ctx, entries, file, path, i) for file, path, i in listed), _FILES)
 
 
-def _file(ctx: TableContext, entries: ManifestEntries, file: DataFileMeta, path: str, i: int) -> tuple[Any, ...]:
+def _file_row(ctx: TableContext, entries: ManifestEntries, file: DataFileMeta, path: str, i: int) -> tuple[Any, ...]:
     partition, bucket = paths.bucket_id_at(entries, i)
     keys = ctx.schema.key_fields
-    nulls, low, high = _values(ctx, file)
+    nulls, low, high = _stats_texts(ctx, file)
     return (
         _partition(ctx, partition),
         bucket,
@@ -141,8 +142,8 @@ def _file(ctx: TableContext, entries: ManifestEntries, file: DataFileMeta, path:
         file.level,
         file.row_count,
         file.size_bytes,
-        _key(file.min_key, keys) if keys else None,
-        _key(file.max_key, keys) if keys else None,
+        _format_key(file.min_key, keys) if keys else None,
+        _format_key(file.max_key, keys) if keys else None,
         nulls,
         low,
         high,
@@ -156,7 +157,7 @@ def _file(ctx: TableContext, entries: ManifestEntries, file: DataFileMeta, path:
     )
 
 
-def _values(ctx: TableContext, file: DataFileMeta) -> tuple[str, str, str]:
+def _stats_texts(ctx: TableContext, file: DataFileMeta) -> tuple[str, str, str]:
     """Return null counts, minima and maxima of all columns of the schema, by name.
 
     A column that the file's schema does not have is null in every row. Where the statistics cover what the file holds
@@ -167,7 +168,7 @@ def _values(ctx: TableContext, file: DataFileMeta) -> tuple[str, str, str]:
     own = replace(written, fields=(*written.fields, *_TRACKING_FIELDS))
     names = file.value_stats_cols if file.value_stats_cols is not None else file.write_cols
     covered = written.fields if names is None else own.fields_of(names)
-    stats = _by_id(ctx, file.value_stats, covered)
+    stats = _stats_by_field_id(ctx, file.value_stats, covered)
     written_ids = {field.id for field in written.fields}
     left_out = (
         set()
@@ -180,17 +181,17 @@ def _values(ctx: TableContext, file: DataFileMeta) -> tuple[str, str, str]:
             continue
         absent = (str(file.row_count), "null", "null") if field.id not in written_ids else ("null", "null", "null")
         nulls[field.name], low[field.name], high[field.name] = stats.get(field.id, absent)
-    return _map(nulls), _map(low), _map(high)
+    return _format_map(nulls), _format_map(low), _format_map(high)
 
 
-def _by_id(ctx: TableContext, stats: Stats, fields: Sequence[Field]) -> dict[int, tuple[str, str, str]]:
+def _stats_by_field_id(ctx: TableContext, stats: Stats, fields: Sequence[Field]) -> dict[int, tuple[str, str, str]]:
     """Return the texts of each column's null count and bounds, by field id.
 
     Bounds of a column whose type changed are cast as its rows are.
     """
     if binary_row.strip_arity(stats.min_values)[0] != len(fields):
         return {}
-    low, high = _row(stats.min_values, fields), _row(stats.max_values, fields)
+    low, high = _decode_row(stats.min_values, fields), _decode_row(stats.max_values, fields)
     counts = stats.null_counts or ()
     nulls = ["null" if n is None else str(n) for n in counts] if len(counts) == len(fields) else ["null"] * len(fields)
     today = {field.id: field.type for field in ctx.schema.fields}
@@ -228,7 +229,7 @@ def to_internal(column: pl.Series, t: DataType) -> Any:
     return Instant(nanos // 1_000_000, nanos % 1_000_000)
 
 
-def _map(values: dict[str, str]) -> str:
+def _format_map(values: dict[str, str]) -> str:
     return "{" + ", ".join(f"{name}={values[name]}" for name in sorted(values)) + "}"
 
 
@@ -252,7 +253,7 @@ def file_key_ranges(ctx: TableContext, at: At = None) -> pl.DataFrame:
 
 def manifests(ctx: TableContext, at: At = None) -> pl.DataFrame:
     """Return the manifests of a snapshot, those of its changelog last."""
-    position = time_travel.locate(ctx, at)
+    position = time_travel.resolve_position(ctx, at)
     ctx = time_travel.schema_of(ctx, position)
     snapshot = position.snapshot
     lists: tuple[manifest_files.Which, ...] = ("all", "changelog")
@@ -281,7 +282,7 @@ def manifests(ctx: TableContext, at: At = None) -> pl.DataFrame:
         "min_row_id": pl.Int64,
         "max_row_id": pl.Int64,
     }
-    return frame(rows, columns)
+    return rows_to_frame(rows, columns)
 
 
 def partitions(ctx: TableContext, at: At = None) -> pl.DataFrame:
@@ -293,7 +294,7 @@ def partitions(ctx: TableContext, at: At = None) -> pl.DataFrame:
     unknown = pl.lit(None, pl.String)
     sums = _partitions(ctx, at, legacy=False)
     return sums.with_columns(
-        pl.lit(None, TIME).alias("created_at"),
+        pl.lit(None, TIME_DTYPE).alias("created_at"),
         unknown.alias("created_by"),
         unknown.alias("updated_by"),
         unknown.alias("options"),
@@ -319,22 +320,24 @@ def partition_sums(ctx: TableContext) -> pl.DataFrame:
 
 
 def _partitions(ctx: TableContext, at: At, *, legacy: bool) -> pl.DataFrame:
-    position = time_travel.locate(ctx, at)
+    position = time_travel.resolve_position(ctx, at)
     ctx = time_travel.schema_of(ctx, position)
     entries = planner.filter_created_since(_without_postponed(ctx, _read_all_entries(ctx, position)), position)
     # only with a fallback branch does the reference leave out what a read leaves out
     if (fallback := table_scan.fallback_position(ctx, position, at)) is not None:
         stood_in = planner.filter_created_since(_without_postponed(ctx, _read_all_entries(*fallback)), fallback[1])
         entries, other = (_above_hidden(ctx, listed) for listed in (entries, stood_in))
-        entries, other = (other, entries) if ctx.fallback_first else (entries, other)
+        entries, other = (other, entries) if ctx.is_fallback_primary else (entries, other)
         is_own = pc.is_in(other.column("partition"), entries.column("partition"))
-        entries = concat([entries, other.filter(~np.asarray(is_own))])
+        entries = concat_entries([entries, other.filter(~np.asarray(is_own))])
     types = [field.type for field in ctx.schema.partition_fields]
     default = ctx.options.partition_default_name
 
     def directory(data: bytes) -> str:
         """Return the name of the partition's directory, not escaped."""
-        texts = partitions_of.text(paths.partition_values(ctx, data), types, default_name=default, legacy=legacy)
+        texts = partitions_of.partition_texts(
+            paths.partition_values(ctx, data), types, default_name=default, legacy=legacy
+        )
         return "/".join(f"{name}={text}" for name, text in zip(ctx.schema.partition_keys, texts, strict=True))
 
     return _sum_entries(entries, ["partition"], directory)
@@ -342,7 +345,7 @@ def _partitions(ctx: TableContext, at: At, *, legacy: bool) -> pl.DataFrame:
 
 def buckets(ctx: TableContext, at: At = None) -> pl.DataFrame:
     """Return live data files summed by bucket, the postponed one too."""
-    position = time_travel.locate(ctx, at)
+    position = time_travel.resolve_position(ctx, at)
     ctx = time_travel.schema_of(ctx, position)
     return _sum_entries(_read_all_entries(ctx, position), ["partition", "bucket"], lambda data: _partition(ctx, data))
 
@@ -350,13 +353,13 @@ def buckets(ctx: TableContext, at: At = None) -> pl.DataFrame:
 def _read_all_entries(ctx: TableContext, position: time_travel.Position) -> ManifestEntries:
     """Return the entries of all manifests of a snapshot, of added and of deleted files."""
     if position.snapshot is None:
-        return manifest_files.no_entries()
+        return manifest_files.empty_entries()
     return manifest_files.read_entries(ctx, manifest_files.manifest_files(ctx, position.snapshot, "all"))
 
 
 def _above_hidden(ctx: TableContext, entries: ManifestEntries) -> ManifestEntries:
     hides = ctx.schema.primary_keys and sections.may_hide_level_zero(ctx)
-    return entries.filter(entries.numbers("level") > 0) if hides else entries
+    return entries.filter(entries.integers("level") > 0) if hides else entries
 
 
 def _without_postponed(ctx: TableContext, entries: ManifestEntries) -> ManifestEntries:
@@ -365,7 +368,7 @@ def _without_postponed(ctx: TableContext, entries: ManifestEntries) -> ManifestE
     A table with buckets of its own again shows what is left of them.
     """
     return (
-        entries.filter(entries.numbers("bucket") != POSTPONE_BUCKET)
+        entries.filter(entries.integers("bucket") != POSTPONE_BUCKET)
         if ctx.options.bucket == POSTPONE_BUCKET
         else entries
     )
@@ -386,7 +389,7 @@ def _sum_entries(entries: ManifestEntries, by: list[str], text: Callable[[bytes]
             (pl.col("row_count") * sign).sum().alias("record_count"),
             (pl.col("file_size") * sign).sum().alias("file_size_in_bytes"),
             sign.sum().alias("file_count"),
-            pl.col("creation_time").max().cast(TIME).alias("last_update_time"),
+            pl.col("creation_time").max().cast(TIME_DTYPE).alias("last_update_time"),
         )
         .filter(pl.col("file_count") > 0)
     )
@@ -396,7 +399,7 @@ def _sum_entries(entries: ManifestEntries, by: list[str], text: Callable[[bytes]
 
 def table_indexes(ctx: TableContext, at: At = None) -> pl.DataFrame:
     """Return the index files of a snapshot."""
-    position = time_travel.locate(ctx, at)
+    position = time_travel.resolve_position(ctx, at)
     ctx = time_travel.schema_of(ctx, position)
     index_entries = [] if position.snapshot is None else manifest_files.index_entries(ctx, position.snapshot)
     rows = (
@@ -407,7 +410,7 @@ def table_indexes(ctx: TableContext, at: At = None) -> pl.DataFrame:
             entry.file_name,
             entry.file_size_bytes,
             entry.row_count,
-            [_range(r) for r in entry.ranges or ()] if entry.index_type == DELETION_VECTORS else None,
+            [_range_struct(r) for r in entry.ranges or ()] if entry.index_type == DELETION_VECTORS else None,
         )
         for entry in index_entries
     )
@@ -420,10 +423,10 @@ def table_indexes(ctx: TableContext, at: At = None) -> pl.DataFrame:
         "row_count": pl.Int64,
         "dv_ranges": pl.List(pl.Struct({"f0": pl.String, "f1": pl.Int32, "f2": pl.Int32, "_CARDINALITY": pl.Int64})),
     }
-    return frame(rows, columns)
+    return rows_to_frame(rows, columns)
 
 
-def _range(deletion: DeletionRange) -> dict[str, Any]:
+def _range_struct(deletion: DeletionRange) -> dict[str, Any]:
     return {
         "f0": deletion.file_name,
         "f1": deletion.offset,
@@ -435,7 +438,7 @@ def _range(deletion: DeletionRange) -> dict[str, Any]:
 # ---- file indexes ------------------------------------------------------------
 
 
-FILE = ("partition", "bucket", "file_path", "file_size_in_bytes", "record_count", "schema_id")
+FILE_COLUMNS = ("partition", "bucket", "file_path", "file_size_in_bytes", "record_count", "schema_id")
 _INDEX: dict[str, Any] = {
     "file_path": pl.String,
     "column_name": pl.String,
@@ -453,33 +456,33 @@ def file_indexes(ctx: TableContext, at: int | str | datetime | None = None) -> p
 
     `storage_type` is EMBEDDED (in the manifest) or FILE; an empty index holds no value at all.
     """
-    position = time_travel.locate(ctx, at)
+    position = time_travel.resolve_position(ctx, at)
     entries = live_entries(ctx, position.snapshot)
     inner = pc.is_valid(entries.column("embedded_index"))
     outer = pc.greater(pc.list_value_length(entries.column("extra_files")), 0)
     entries = entries.filter(pc.or_(inner, pc.fill_null(outer, False)).to_numpy(zero_copy_only=False))
     by_file = parallel.parallel_map(
-        lambda i: list(_indexes(ctx, entries, i)), range(len(entries)), waiting=ctx.storage.is_remote
+        lambda i: list(_index_rows(ctx, entries, i)), range(len(entries)), waiting=ctx.storage.is_remote
     )
-    indexes = frame((row for rows in by_file for row in rows), _INDEX)
-    return files(ctx, at).select(cols(FILE)).join(indexes, on="file_path", maintain_order="left_right")
+    indexes = rows_to_frame((row for rows in by_file for row in rows), _INDEX)
+    return files(ctx, at).select(cols(FILE_COLUMNS)).join(indexes, on="file_path", maintain_order="left_right")
 
 
-def _indexes(ctx: TableContext, entries: ManifestEntries, i: int) -> Iterator[tuple[Any, ...]]:
+def _index_rows(ctx: TableContext, entries: ManifestEntries, i: int) -> Iterator[tuple[Any, ...]]:
     file = entries.file(i)
     path = paths.data_file_path(ctx, *paths.bucket_id_at(entries, i), file)
     if file.embedded_index is not None:
-        yield from _rows(path, file.embedded_index, None, len(file.embedded_index))
+        yield from _container_rows(path, file.embedded_index, None, len(file.embedded_index))
         return
     for name in file.extra_files:
         if name.endswith(".index"):
             outside = ctx.paths.extra_file(path, name)
             first = ctx.storage.read(outside, 0, index_container.FIXED_HEAD_BYTES)
             head = ctx.storage.read(outside, 0, index_container.head_length(first, path=outside))
-            yield from _rows(path, head, outside, ctx.storage.size(outside))
+            yield from _container_rows(path, head, outside, ctx.storage.size(outside))
 
 
-def _rows(path: str, container: bytes, outside: str | None, size: int) -> Iterator[tuple[Any, ...]]:
+def _container_rows(path: str, container: bytes, outside: str | None, size: int) -> Iterator[tuple[Any, ...]]:
     storage_type = "EMBEDDED" if outside is None else "FILE"
     for column, indexes in index_container.read_toc(container, path=outside or path).items():
         for kind, span in indexes.items():

@@ -29,7 +29,7 @@ from lakekit.read import polars_pushdown
 from lakekit.read.table_scan import context_of
 from lakekit.table.schema import Schema, create_statement
 from lakekit.table.table import Table
-from lakekit.text_format.options import KEYS as TEXT_KEYS, lines_of
+from lakekit.text_format.options import KEYS as TEXT_KEYS, text_options_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -98,7 +98,7 @@ class FormatTable(Table):
         """
         ctx = self.facts()
         listing.check_no_position(ctx, True if raw else at)
-        return polars_pushdown.scan_lazily(listing.source(ctx.with_options(options) if options else ctx))
+        return polars_pushdown.scan_lazily(listing.make_scan(ctx.with_options(options) if options else ctx))
 
     def append(self, frame: object, *, cast: bool = False, merge_schema: bool = False) -> Commit:
         """Add rows as new files, which appear when all are complete.
@@ -110,7 +110,7 @@ class FormatTable(Table):
                 f"{self.name} is a format table, whose columns stay as they are: leave merge_schema out",
                 feature=listing.FORMAT_TABLE,
             )
-        return writes.append(self.facts(), frame, cast=cast)
+        return writes.append_rows(self.facts(), frame, cast=cast)
 
     def overwrite(self, frame: object, *, partition: Mapping[str, Any] | None = None, cast: bool = False) -> Commit:
         """Replace everything; in a partitioned table the partitions that the frame has rows of.
@@ -121,11 +121,11 @@ class FormatTable(Table):
 
         Raises: what `append` raises.
         """
-        return writes.overwrite(self.facts(), frame, partition=partition, cast=cast)
+        return writes.overwrite_partitions(self.facts(), frame, partition=partition, cast=cast)
 
     def truncate(self) -> Commit:
         """Delete all data files."""
-        return writes.drop(self.facts(), [{}])
+        return writes.drop_partitions(self.facts(), [{}])
 
     def drop_partitions(self, partitions: Sequence[Mapping[str, Any]]) -> Commit:
         """Delete the files of every partition that matches one of `[{"dt": "2024-03-31"}, …]`.
@@ -137,7 +137,7 @@ class FormatTable(Table):
             raise InvalidOption(
                 "an empty partition spec matches everything: t.truncate() removes all rows", key="partitions"
             )
-        return writes.drop(self.facts(), specs)
+        return writes.drop_partitions(self.facts(), specs)
 
     # ---- what it says of itself
 
@@ -195,7 +195,9 @@ class FormatTable(Table):
         listing.check_no_position(ctx, at)
         level = listing.list_partitions(ctx)
         listed = zip(
-            self._texts(ctx, level), listing.list_files(ctx, [folder.directory for folder in level]), strict=True
+            self._partition_texts(ctx, level),
+            listing.list_files(ctx, [folder.directory for folder in level]),
+            strict=True,
         )
         rows = [(text, file.path, file.size_bytes, file.modified_ms) for text, files in listed for file in files]
         return pl.DataFrame(
@@ -213,21 +215,23 @@ class FormatTable(Table):
         listing.check_no_position(ctx, at)
         level = listing.list_partitions(ctx)
         listed = zip(
-            self._texts(ctx, level), listing.list_files(ctx, [folder.directory for folder in level]), strict=True
+            self._partition_texts(ctx, level),
+            listing.list_files(ctx, [folder.directory for folder in level]),
+            strict=True,
         )
         rows = [(text, len(files), sum(file.size_bytes for file in files)) for text, files in listed]
         return pl.DataFrame(
             rows, schema={"partition": pl.String, "file_count": pl.Int64, "size_bytes": pl.Int64}, orient="row"
         )
 
-    def _texts(self, ctx: TableContext, level: Sequence[listing.PartitionFolder]) -> list[str]:
+    def _partition_texts(self, ctx: TableContext, level: Sequence[listing.PartitionFolder]) -> list[str]:
         types, options = [field.type for field in ctx.schema.partition_fields], ctx.options
         legacy = options.partition_legacy_name
         values = [
-            partitions.text(folder.values, types, default_name=options.partition_default_name, legacy=legacy)
+            partitions.partition_texts(folder.values, types, default_name=options.partition_default_name, legacy=legacy)
             for folder in level
         ]
-        return [partitions.path(ctx.schema.partition_keys, texts).rstrip("/") for texts in values]
+        return [partitions.partition_path(ctx.schema.partition_keys, texts).rstrip("/") for texts in values]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -310,7 +314,7 @@ def define_format_table(
     table_schema = _schema(table_location, draft.fields, highest, draft.partition_keys, draft.options, comment)
     TableOptions.parse(table_schema.options)
     listing.check_new_format(all_options["file.format"], table_schema)
-    lines_of(table_schema.options, all_options["file.format"])
+    text_options_of(table_schema.options, all_options["file.format"])
     schemas.write_first_schema(_with_hidden_schema(table_location), table_schema)
     return table_schema
 
@@ -357,4 +361,4 @@ def _schema(
 
 
 def _with_hidden_schema(table_location: TableLocation) -> TableLocation:
-    return replace(table_location, paths=replace(table_location.paths, hidden=True))
+    return replace(table_location, paths=replace(table_location.paths, is_hidden=True))

@@ -63,7 +63,7 @@ class MaintenanceMethods(TableCore):
         ctx = self._context()
         idle_ms = None if idle is None else maintenance.arguments.duration_ms(idle, "idle")
         with translate_panics(ctx.name, where=where):
-            committed = maintenance.compact.compact(
+            committed = maintenance.compact.compact_table(
                 ctx, full=full, where=where, order_by=order_by, strategy=strategy, idle_ms=idle_ms
             )
         return maintenance.after_commit.maintain_after_commit(ctx.with_options({"write-only": "false"}), committed)
@@ -91,14 +91,14 @@ class MaintenanceMethods(TableCore):
         maintenance.rewrite.check_bucket_count(ctx, buckets)
         if maintenance.rewrite.needs_full_compaction(ctx):
             with translate_panics(ctx.name, where=where):
-                maintenance.compact.compact(ctx, full=True, where=where)
+                maintenance.compact.compact_table(ctx, full=True, where=where)
         before = ctx.options.bucket
         if before != buckets:
             schemas.alter_schema(ctx, [SetOption(key="bucket", value=str(buckets))])
         ctx = self._context()
         try:
             with translate_panics(ctx.name, where=where):
-                committed = maintenance.rewrite.rescale(ctx, where)
+                committed = maintenance.rewrite.rescale_buckets(ctx, where)
         except CommitStateUnknown:  # it may be there, and then its files have the new number
             raise
         except BaseException:
@@ -147,7 +147,7 @@ class MaintenanceMethods(TableCore):
         with translate_panics(ctx.name, where=where):
             if dry_run:
                 return maintenance.rewrite_file_index.preview_rewrite(ctx, where, rebuild=rebuild)
-            return maintenance.rewrite_file_index.rewrite(ctx, where, rebuild=rebuild)
+            return maintenance.rewrite_file_index.rewrite_indexes(ctx, where, rebuild=rebuild)
 
     def remove_orphans(
         self,
@@ -169,7 +169,7 @@ class MaintenanceMethods(TableCore):
         Raises: `Conflict` where so much would go that the metadata looks lost, unless `force`; `Corrupt`,
         `StorageFailed` where it cannot be decided what is needed: nothing was removed.
         """
-        return maintenance.orphan_files.remove(
+        return maintenance.orphan_files.remove_orphans(
             self._context(), older_than=older_than, dry_run=dry_run, force=force, external=external
         )
 
@@ -181,7 +181,7 @@ class MaintenanceMethods(TableCore):
 
         Raises: `StorageFailed`.
         """
-        return maintenance.branches.repair(self._context())
+        return maintenance.branches.repair_hints(self._context())
 
     def check(self, *, deep: bool = False) -> Report:
         """Check the newest snapshot, and return a report of problems and advice; no problem is raised.
@@ -196,7 +196,7 @@ class MaintenanceMethods(TableCore):
 
         Raises: `TableNotFound` and what else opening raises.
         """
-        report: Report = plugins.load("maintenance/check", "table-check").check(self._context(), deep=deep)
+        report: Report = plugins.load("maintenance/check", "table-check").check_table(self._context(), deep=deep)
         self._last_seen.checked_text = report.summary
         return report
 
@@ -279,7 +279,7 @@ class MaintenanceMethods(TableCore):
 
         Raises: `InvalidOption`, also where nothing says which.
         """
-        return maintenance.consumers.expire_old(
+        return maintenance.consumers.expire_old_consumers(
             self._context(),
             None if expiration is None else maintenance.arguments.duration_ms(expiration, "expiration"),
             including=including,
@@ -306,7 +306,7 @@ class MaintenanceMethods(TableCore):
 
         Raises: `InvalidOption`, `Conflict`.
         """
-        return maintenance.expire_partitions.expire(
+        return maintenance.expire_partitions.expire_partitions(
             self._context(),
             None if expiration is None else maintenance.arguments.duration_ms(expiration, "expiration"),
             strategy=strategy,

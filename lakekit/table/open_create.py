@@ -8,7 +8,7 @@ from lakekit import storage as storages
 from lakekit.ddl import schema_writer as schemas
 from lakekit.ddl.table_definition import to_fields
 from lakekit.errors import TableAlreadyExists
-from lakekit.metadata.table_context import TableLocation, name_of
+from lakekit.metadata.table_context import TableLocation, table_name_of
 from lakekit.model.table_paths import Locations, TablePaths
 from lakekit.options.option import FrozenDict, SecretOptions
 from lakekit.options.table_options import normalize_keys
@@ -47,7 +47,7 @@ def open(  # noqa: A001 - lk.open reads as meant, and is not exported by `*`
     return to_table_of_kind(
         Table(
             location=root,
-            name=name_of(root),
+            name=table_name_of(root),
             branch_name=branch,
             dynamic=FrozenDict(normalize_keys(options or {})),
             storage_options=secrets,
@@ -80,7 +80,7 @@ def create(
     the reference engine refuses too; `Unsupported` for what lakekit could not read back.
     """
     storage, root = storages.open(path, storage_options)
-    table_location = TableLocation(name=name_of(root), storage=storage, paths=TablePaths(root=root))
+    table_location = TableLocation(name=table_name_of(root), storage=storage, paths=TablePaths(root=root))
     secrets = None if storage_options is None else SecretOptions(storage_options)
     table = Table(
         location=root,
@@ -120,14 +120,14 @@ def define(
     return schemas.create_table_schema(
         table_location,
         to_fields(schema),
-        primary_keys=_names(primary_keys, "primary_keys"),
-        partition_keys=_names(partition_keys, "partition_keys"),
+        primary_keys=_to_names(primary_keys, "primary_keys"),
+        partition_keys=_to_names(partition_keys, "partition_keys"),
         options=options,
         comment=comment,
     )
 
 
-def _names(argument: Sequence[str] | None, what: str) -> tuple[str, ...]:
+def _to_names(argument: Sequence[str] | None, what: str) -> tuple[str, ...]:
     """Return names as a tuple: a single text is one name, None is no name."""
     names = (argument,) if isinstance(argument, str) else () if argument is None else tuple(argument)
     for name in names:

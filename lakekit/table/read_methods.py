@@ -86,7 +86,7 @@ class ReadMethods(TableCore):
         Raises: `SnapshotNotFound`, `InvalidOption`.
         """
         return polars_pushdown.scan_lazily(
-            incremental.changes(self._with(options), since, until, mode=mode, kind_column=kind_column)
+            incremental.plan_changes(self._with(options), since, until, mode=mode, kind_column=kind_column)
         )
 
     def follow(
@@ -118,7 +118,7 @@ class ReadMethods(TableCore):
         changelog); `SnapshotNotFound` when the next snapshot expired; `TableNotFound` when the table was dropped;
         `SchemaChanged` when a column is no more what it was, or another table stands in its place.
         """
-        return stream.follow(self._with(options), start, consumer=consumer, until=until, poll=poll)
+        return stream.follow_table(self._with(options), start, consumer=consumer, until=until, poll=poll)
 
     def aggregate(
         self, *aggregates: pl.Expr, where: pl.Expr | str | None = None, at: int | str | datetime | None = None

@@ -56,7 +56,7 @@ class RefMethods(TableCore):
         """
         keep = None if retain is None else maintenance.arguments.duration_ms(retain, "retain")
         start = None if since is None else maintenance.arguments.time_ms(since, "since")
-        maintenance.tags.create(
+        maintenance.tags.create_tag(
             self._context(),
             name,
             at=at,
@@ -97,14 +97,14 @@ class RefMethods(TableCore):
         Raises: as `create_tag`.
         """
         retain_ms = None if retain is None else maintenance.arguments.duration_ms(retain, "retain")
-        return maintenance.tags.replace(self._context(), name, at=at, retain_ms=retain_ms, dry_run=dry_run)
+        return maintenance.tags.replace_tag(self._context(), name, at=at, retain_ms=retain_ms, dry_run=dry_run)
 
     def rename_tag(self, name: str, new: str, /) -> None:
         """Rename a tag.
 
         Raises: `TagNotFound`, `TagAlreadyExists`, `InvalidOption`.
         """
-        maintenance.tags.rename(self._context(), name, new)
+        maintenance.tags.rename_tag(self._context(), name, new)
 
     def delete_tag(self, name: str, *, dry_run: bool = False) -> DeletionResult:
         """Remove a tag, and the files that no snapshot, tag or changelog of any branch needs any more.
@@ -114,7 +114,7 @@ class RefMethods(TableCore):
 
         Raises: `TagNotFound`, `Conflict`, `Corrupt`, `StorageFailed`.
         """
-        return maintenance.tags.delete(self._context(), [name], dry_run=dry_run)
+        return maintenance.tags.delete_tags(self._context(), [name], dry_run=dry_run)
 
     def create_branch(self, name: str, *, tag: str | None = None) -> None:
         """Create a branch, which has its own metadata and shares data files with the table.
@@ -124,7 +124,7 @@ class RefMethods(TableCore):
 
         Raises: `BranchAlreadyExists`, `TagNotFound`, `InvalidOption` for the name main, blank names and numbers.
         """
-        maintenance.branches.create(self._context(), name, tag=tag)
+        maintenance.branches.create_branch(self._context(), name, tag=tag)
 
     def delete_branch(self, name: str, *, dry_run: bool = False) -> DeletionResult:
         """Remove a branch with its snapshots and tags.
@@ -134,7 +134,7 @@ class RefMethods(TableCore):
         Raises: `BranchNotFound`; `InvalidOption` where `scan.fallback-branch` or `scan.primary-branch` of the table or
         of a branch names it.
         """
-        return maintenance.branches.delete(self._context(), name, dry_run=dry_run)
+        return maintenance.branches.delete_branch(self._context(), name, dry_run=dry_run)
 
     def rename_branch(self, name: str, new: str, /) -> None:
         """Rename a branch; nothing should write to it meanwhile.
@@ -142,7 +142,7 @@ class RefMethods(TableCore):
         Raises: `BranchNotFound`, `BranchAlreadyExists`; `InvalidOption` for a name that no branch can have, and where
         `delete_branch` raises it.
         """
-        maintenance.branches.rename(self._context(), name, new)
+        maintenance.branches.rename_branch(self._context(), name, new)
 
     def fast_forward(self, name: str, *, dry_run: bool = False) -> DeletionResult:
         """Bring the branch that this table is opened on to the state of the branch `name`.
@@ -167,11 +167,11 @@ class RefMethods(TableCore):
 
         Raises: `SnapshotNotFound`, `TagNotFound`, `InvalidOption`; `Conflict` where a writer committed meanwhile.
         """
-        return maintenance.branches.rollback(self._context(), to, watermark=watermark, dry_run=dry_run)
+        return maintenance.branches.rollback_to(self._context(), to, watermark=watermark, dry_run=dry_run)
 
     def reset_consumer(self, id: str, *, next_snapshot: int | None = None) -> None:  # noqa: A002 - the public name
         """Set the snapshot at which a streaming reader continues; None: delete the consumer.
 
         Raises: `ConsumerNotFound`, `InvalidOption`.
         """
-        maintenance.consumers.reset(self._context(), id, next_snapshot)
+        maintenance.consumers.reset_consumer(self._context(), id, next_snapshot)

@@ -39,7 +39,7 @@ import polars as pl
 import pyarrow as pa
 
 from lakekit.errors import InvalidOption
-from lakekit.testing.expectations import values_of
+from lakekit.testing.expectations import encode_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -311,7 +311,7 @@ def _encode_arrow(table: pa.Table, columns: Sequence[str], types: Sequence[DataT
     kind = next((name for name in (KIND, "rowkind") if name in table.column_names and name not in columns), None)
     kinds = ["+I"] * table.num_rows if kind is None else table[kind].to_pylist()
     try:
-        values = [values_of(table[name], t, name) for name, t in zip(columns, types, strict=True)]
+        values = [encode_values(table[name], t, name) for name, t in zip(columns, types, strict=True)]
     except TypeError as wrong:
         raise ImplementationFailure(str(wrong)) from wrong
     rows = zip(*values, strict=True) if values else ((),) * table.num_rows

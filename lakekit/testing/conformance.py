@@ -41,10 +41,10 @@ from lakekit.errors import InvalidOption, LakekitError, Unsupported
 from lakekit.table.open_create import open as open_table
 from lakekit.testing import adapters, fixtures as golden, scripts
 from lakekit.testing.adapters import FeatureNotSupported, ImplementationFailure, ReaderAdapter, Refusal, WriterAdapter
-from lakekit.testing.expectations import diff_rows, load
+from lakekit.testing.expectations import diff_rows, load_golden_table
 from lakekit.testing.fixtures import Mismatch, fixtures
 from lakekit.testing.golden import checks
-from lakekit.testing.recorded_reads import DIFFERENT_ANSWERS, INCREMENTAL, answer, is_difference
+from lakekit.testing.recorded_reads import DIFFERENT_ANSWERS, INCREMENTAL, describe_mismatch, is_difference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -130,17 +130,17 @@ KINDS = ("formats", "broken", "tables", "travel", "changes", "system", "damaged"
 """The first part of the names of areas."""
 ALL_KINDS, READERS, WRITERS = KINDS, ("tables", "travel", "changes", "damaged", "scripts", "drawn"), ("writes", "drawn")
 NAMES = ("area", "case", "outcome", "expected", "found")
-LAKEKIT_READER = ReaderAdapter(name="lakekit", answer=adapters.reader_of(scripts.read).answer)
-LAKEKIT_WRITER = WriterAdapter(name="lakekit", play=adapters.writer_of(scripts.play).play)
+LAKEKIT_READER = ReaderAdapter(name="lakekit", answer=adapters.reader_of(scripts.read_table).answer)
+LAKEKIT_WRITER = WriterAdapter(name="lakekit", play=adapters.writer_of(scripts.play_script).play)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConformanceCase:
-    """One test case: `ask` raises `Mismatch`, `FeatureNotSupported`, `Refusal` or `ImplementationFailure`."""
+    """One test case: `run` raises `Mismatch`, `FeatureNotSupported`, `Refusal` or `ImplementationFailure`."""
 
     area: str
     name: str
-    ask: Callable[[], None]
+    run: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,7 +318,7 @@ def _needs_hypothesis() -> None:
 
 def _outcome(case: ConformanceCase) -> Outcome:
     try:
-        case.ask()
+        case.run()
     except Mismatch as wrong:
         return Outcome(
             area=case.area,
@@ -354,10 +354,12 @@ def _format_cases() -> Iterator[ConformanceCase]:
                 yield ConformanceCase(
                     area=f"formats/{name}",
                     name=path.stem,
-                    ask=lambda name=name: _raise_not_there(checks.UNSUPPORTED_FORMATS[name]),  # type: ignore[misc]
+                    run=lambda name=name: _raise_not_there(checks.UNSUPPORTED_FORMATS[name]),  # type: ignore[misc]
                 )
             else:
-                yield ConformanceCase(area=f"formats/{name}", name=path.stem, ask=lambda path=path: checks.check(path))  # type: ignore[misc]
+                yield ConformanceCase(
+                    area=f"formats/{name}", name=path.stem, run=partial(checks.check_golden_file, path)
+                )
 
 
 def _raise_not_there(why: str) -> None:
@@ -369,14 +371,14 @@ def _broken_cases() -> Iterator[ConformanceCase]:
         yield ConformanceCase(
             area=f"broken/{path.parent.name}",
             name=path.stem,
-            ask=lambda path=path: checks.check_refusal(*golden.load_case(path)),  # type: ignore[misc]
+            run=lambda path=path: checks.check_refusal(*golden.load_case(path)),  # type: ignore[misc]
         )
 
 
 # ---- golden tables ---------------------------------------------------------------------------------------------------
 
 
-def kind_of(read: Read) -> str:
+def subject_of(read: Read) -> str:
     """Return the subject of a recorded read: system, changes, travel or tables."""
     if read.system is not None:
         return "system"
@@ -387,20 +389,22 @@ def kind_of(read: Read) -> str:
 
 def _recorded_cases(kind: str, reader: ReaderAdapter) -> Iterator[ConformanceCase]:
     for path in sorted((fixtures("tables") / "tables").glob("*.json")):
-        table = load(path.stem)
+        table = load_golden_table(path.stem)
         area = f"{kind}/{table.name.partition('_')[0]}"
         for read in table.reads:
-            if kind_of(read) == kind and (reader is LAKEKIT_READER or (table.name, read.name) not in DIFFERENT_ANSWERS):
+            if subject_of(read) == kind and (
+                reader is LAKEKIT_READER or (table.name, read.name) not in DIFFERENT_ANSWERS
+            ):
                 yield ConformanceCase(
                     area=area,
                     name=f"{table.name}: {read.name}",
-                    ask=lambda table=table, read=read: _read(reader, table, read),  # type: ignore[misc]
+                    run=lambda table=table, read=read: _read(reader, table, read),  # type: ignore[misc]
                 )
 
 
 def _read(reader: ReaderAdapter, table: Table, read: Read) -> None:
     if reader is LAKEKIT_READER:
-        wrong = answer(table, read)
+        wrong = describe_mismatch(table, read)
         own = DIFFERENT_ANSWERS.get((table.name, read.name))
         if wrong is None and own is not None and own.error is Unsupported:
             raise FeatureNotSupported(own.reason)
@@ -418,7 +422,7 @@ def _read(reader: ReaderAdapter, table: Table, read: Read) -> None:
         return
     if read.error is not None:
         raise Mismatch("a refusal", read.error, f"{len(rows[0])} rows")
-    changes = kind_of(read) == "changes" and not is_difference(
+    changes = subject_of(read) == "changes" and not is_difference(
         open_table(table.path, branch=read.branch), dict(read.options)
     )
     _compare(rows, read, kinds=changes)
@@ -450,7 +454,7 @@ def _damaged_cases(reader: ReaderAdapter) -> Iterator[ConformanceCase]:
                     return
             raise Mismatch("a refusal", "an error", f"{len(adapters.encode_answer(answered, (), ())[0])} rows")
 
-        yield ConformanceCase(area=f"damaged/{damage.area}", name=damage.name, ask=ask)
+        yield ConformanceCase(area=f"damaged/{damage.area}", name=damage.name, run=ask)
 
 
 # ---- tables made by scripts ------------------------------------------------------------------------------------------
@@ -461,7 +465,7 @@ def _script_cases(reader: ReaderAdapter) -> Iterator[ConformanceCase]:
         yield ConformanceCase(
             area=f"scripts/{script.area}",
             name=script.name,
-            ask=lambda script=script: read_one(reader, script),  # type: ignore[misc]
+            run=lambda script=script: check_reader_script(reader, script),  # type: ignore[misc]
         )
 
 
@@ -470,22 +474,22 @@ def _write_cases(writer: WriterAdapter) -> Iterator[ConformanceCase]:
         yield ConformanceCase(
             area=f"writes/{script.area}",
             name=script.name,
-            ask=lambda script=script: write_one(writer, script),  # type: ignore[misc]
+            run=lambda script=script: check_writer_script(writer, script),  # type: ignore[misc]
         )
 
 
-def read_one(reader: ReaderAdapter, script: Script) -> None:
+def check_reader_script(reader: ReaderAdapter, script: Script) -> None:
     """Check how a reader reads a table that lakekit makes by a script.
 
     Raises: as a case does.
     """
     with tempfile.TemporaryDirectory(prefix="lakekit-script-") as folder:
-        scripts.play(f"{folder}/t", script.as_json())
+        scripts.play_script(f"{folder}/t", script.as_json())
         read = script.wanted()
         _compare(_rows(reader, f"{folder}/t", read, {}), read)
 
 
-def write_one(writer: WriterAdapter, script: Script) -> None:
+def check_writer_script(writer: WriterAdapter, script: Script) -> None:
     """Check and read a table that a writer makes by a script.
 
     Raises: as a case does.
@@ -515,22 +519,22 @@ def _drawn_cases(
     if not count:
         return
     checks_of: list[tuple[str, Callable[[Script], None] | None]] = [
-        ("read", None if reader is None else partial(read_one, reader)),
-        ("written", None if writer is None else partial(write_one, writer)),
+        ("read", None if reader is None else partial(check_reader_script, reader)),
+        ("written", None if writer is None else partial(check_writer_script, writer)),
     ]
     for engine in scripts.ENGINES:
         for what, check in checks_of:
             if check is not None:
                 name = f"{count} tables {what}, seed {seed}"
                 ask = partial(_search, engine, count, seed, check)
-                yield ConformanceCase(area=f"drawn/{engine}", name=name, ask=ask)
+                yield ConformanceCase(area=f"drawn/{engine}", name=name, run=ask)
 
 
 def _search(engine: str, count: int, seed: int, ask: Callable[[Script], None]) -> None:
-    shrunk = plugins.load("testing", "strategies").shrunk
+    shrunk = plugins.load("testing", "strategies").find_smallest_difference
 
     def differs(script: Script) -> Outcome | None:
-        outcome = _outcome(ConformanceCase(area="", name="", ask=lambda: ask(script)))
+        outcome = _outcome(ConformanceCase(area="", name="", run=lambda: ask(script)))
         return outcome if outcome.outcome == "failed" else None
 
     wrong = shrunk(engine, count=count, seed=seed, differs=differs)

@@ -16,7 +16,8 @@ Values are those of the recording (plain JSON values), which is exact for every 
     ARRAY list · MAP and MULTISET list of [key, value] · ROW list · VARIANT [value hex, metadata hex]
 
 A name in place of the list of columns (and types), or of rows, is that of an earlier read of the case that has the
-same. `rows_of` turns a Polars frame into the same values, `canonical_value` removes what has no meaning: the order of
+same. `encode_rows` turns a Polars frame into the same values, `canonical_value` removes what has no meaning: the
+order of
 map entries, the digits of a float's text.
 """
 
@@ -85,7 +86,7 @@ class Case:
         raise LookupError(msg)
 
 
-def load(case: str, *, root: str | None = None) -> Case:
+def load_golden_table(case: str, *, root: str | None = None) -> Case:
     """Return the golden table `case` ("dedup_orc") of a folder of fixtures."""
     root = root or str(fixtures("tables"))
     facts = json.loads(Path(f"{root}/tables/{case}.json").read_bytes())
@@ -122,7 +123,7 @@ def _read(facts: dict[str, Any], earlier: dict[str, Read]) -> Read:
 # ---- Polars -> recorded values ---------------------------------------------------------------------------------------
 
 
-def rows_of(
+def encode_rows(
     frame: pl.DataFrame, types: Sequence[DataType], *, kind_column: str | None = None
 ) -> list[tuple[str, tuple[Any, ...]]]:
     """Return the rows of `frame` as (kind, values) in the recording's encoding.
@@ -137,13 +138,13 @@ def rows_of(
         msg = f"{values.width} columns and {len(types)} types"
         raise TypeError(msg)
     columns = [
-        values_of(column.to_arrow(), t, column.name) for column, t in zip(values.get_columns(), types, strict=True)
+        encode_values(column.to_arrow(), t, column.name) for column, t in zip(values.get_columns(), types, strict=True)
     ]
     rows = zip(*columns, strict=True) if columns else ((),) * frame.height
     return [(kind, tuple(row)) for kind, row in zip(kinds, rows, strict=True)]
 
 
-def values_of(array: pa.Array, t: DataType, where: str = "") -> list[Any]:
+def encode_values(array: pa.Array, t: DataType, where: str = "") -> list[Any]:
     """Return the values of an Arrow array in the recording's encoding.
 
     The array is as Polars exports it, or Arrow's own map.
@@ -159,7 +160,8 @@ def values_of(array: pa.Array, t: DataType, where: str = "") -> list[Any]:
         _expect(array, pa.types.is_struct(array.type), t, where)
         inner = [f.type for f in t.fields] if t.root == "ROW" else [DataType(root="VARBINARY")] * 2
         parts = [
-            values_of(child, u, f"{where}.{i}") for i, (child, u) in enumerate(zip(array.flatten(), inner, strict=True))
+            encode_values(child, u, f"{where}.{i}")
+            for i, (child, u) in enumerate(zip(array.flatten(), inner, strict=True))
         ]
         return [[p[i] for p in parts] if ok else None for i, ok in enumerate(valid)]
     scalars = _scalar_values(array, t, where)
@@ -172,13 +174,13 @@ def _lists(array: pa.Array, t: DataType, where: str, valid: list[bool]) -> list[
         array, checks.is_list(array.type) or checks.is_large_list(array.type) or checks.is_map(array.type), t, where
     )
     if t.root == "ARRAY":
-        inner = values_of(array.values, part(t.element), where + "[]")
+        inner = encode_values(array.values, part(t.element), where + "[]")
     else:
         key = part(t.key) if t.root == "MAP" else part(t.element)
         value = part(t.value) if t.root == "MAP" else DataType(root="INT")
         keys, items = (
-            values_of(array.values.field(0), key, where + ".key"),
-            values_of(array.values.field(1), value, where + ".value"),
+            encode_values(array.values.field(0), key, where + ".key"),
+            encode_values(array.values.field(1), value, where + ".value"),
         )
         inner = [list(pair) for pair in zip(keys, items, strict=True)]
     offsets = array.offsets.to_pylist()
@@ -243,7 +245,7 @@ def _expect(array: pa.Array, fits: bool, t: DataType, where: str) -> None:
 # ---- recorded values -> Polars ---------------------------------------------------------------------------------------
 
 
-def series_of(values: Sequence[Any], t: DataType, name: str = "") -> pl.Series:
+def decode_series(values: Sequence[Any], t: DataType, name: str = "") -> pl.Series:
     """Return recorded values of type `t` as a column of its Polars type.
 
     A timestamp must fit its unit: ms up to precision 3, us up to 6, else ns.
@@ -398,7 +400,7 @@ def _sorted_list(text: str | None) -> str | None:
     return None if text is None else f"[{', '.join(sorted(text.strip('[]').split(', ')))}]"
 
 
-def difference(
+def describe_difference(
     frame: pl.DataFrame, read: Read, *, kind_column: str | None = None, ordered: bool = False, limit: int = 3
 ) -> str | None:
     """Return None when `frame` holds the rows of `read`, else a text that shows the difference.
@@ -413,7 +415,7 @@ def difference(
     if names != list(read.columns):
         return f"columns {names}, recorded {list(read.columns)}"
     try:
-        rows = rows_of(frame, read.types, kind_column=kind_column)
+        rows = encode_rows(frame, read.types, kind_column=kind_column)
     except TypeError as wrong:
         return str(wrong)
     return diff_rows(rows, read, kinds=kind_column is not None, ordered=ordered, limit=limit)

@@ -44,7 +44,7 @@ def merge(rows: list[Row], rule: MergeSpec) -> list[Row]:
     """Return one row a key, deletes included, in no particular order."""
     keys: dict[Any, list[Row]] = {}
     for row in rows:
-        keys.setdefault(tuple(row[name] for name in rule.key), []).append(row)
+        keys.setdefault(tuple(row[name] for name in rule.key_columns), []).append(row)
     merged = [_merge_versions(sorted(versions, key=_age(rule)), rule) for versions in keys.values()]
     return [{name: value for name, value in row.items() if name != LEVEL} for row in merged if row is not None]
 
@@ -74,7 +74,7 @@ def _compare_versions(left: Row, right: Row, rule: MergeSpec) -> int:
     for name in rule.sequence_fields:
         mine, theirs = left[name], right[name]
         order = compare(mine, theirs, as_sequence=True)
-        if rule.descending and mine is not None and theirs is not None:
+        if rule.is_descending and mine is not None and theirs is not None:
             order = -order
         if order:
             return order
@@ -98,7 +98,7 @@ def _adds(row: Row) -> bool:
 def _merge_versions(versions: list[Row], rule: MergeSpec) -> Row | None:
     if len(versions) == 1:
         return versions[0]
-    if rule.lookup and LEVEL in versions[0]:
+    if rule.needs_lookup and LEVEL in versions[0]:
         above = [row for row in versions if row[LEVEL] > 0]
         lowest = min(above, key=lambda row: row[LEVEL]) if above else None
         versions = [row for row in versions if row[LEVEL] <= 0 or row is lowest]
@@ -112,12 +112,12 @@ def _merge_versions(versions: list[Row], rule: MergeSpec) -> Row | None:
 
 
 def _deduplicate(versions: list[Row], rule: MergeSpec) -> Row | None:
-    remaining = [row for row in versions if _adds(row) or not rule.ignore_delete]
+    remaining = [row for row in versions if _adds(row) or not rule.ignores_deletes]
     return remaining[-1] if remaining else None
 
 
 def _first_row(versions: list[Row], rule: MergeSpec) -> Row | None:
-    if not rule.ignore_delete and not all(_adds(row) for row in versions):
+    if not rule.ignores_deletes and not all(_adds(row) for row in versions):
         raise RefusedRows("By default, First row merge engine can not accept DELETE/UPDATE_BEFORE records")
     remaining = [row for row in versions if _adds(row)]
     return remaining[0] if remaining else None
@@ -140,7 +140,7 @@ def _aggregation(versions: list[Row], rule: MergeSpec) -> Row | None:
     merged: Row = dict.fromkeys(names)
     deleted = False
     for row in versions:
-        deleted = rule.remove_on_delete and row["_VALUE_KIND"] == DELETE
+        deleted = rule.removes_on_delete and row["_VALUE_KIND"] == DELETE
         if deleted:
             merged = _copy(row, names, rule)
             continue
@@ -161,21 +161,21 @@ def _partial_update(versions: list[Row], rule: MergeSpec) -> Row | None:
         if not _adds(row):
             if not filled:
                 merged, filled = _copy(row, names, rule), True
-            if rule.ignore_delete:
+            if rule.ignores_deletes:
                 continue
             sequence = row["_SEQUENCE_NUMBER"]
-            if rule.groups:
+            if rule.sequence_groups:
                 deleted = _retract_groups(row, merged, names, rule, state)
                 if deleted:
                     merged = _copy(row, names, rule)
-            elif rule.remove_on_delete:
+            elif rule.removes_on_delete:
                 if row["_VALUE_KIND"] == DELETE:
                     deleted, merged = True, _copy(row, names, rule)
             else:
                 raise RefusedRows("By default, Partial update can not accept delete records")
             continue
         sequence = row["_SEQUENCE_NUMBER"]
-        if rule.groups:
+        if rule.sequence_groups:
             _update_groups(row, merged, names, rule, state)
         else:
             merged.update({name: value for name, value in _copy(row, names, rule).items() if value is not None})
@@ -217,7 +217,7 @@ def _retract_groups(row: Row, merged: Row, names: list[str], rule: MergeSpec, st
         function = state.get(name)
         if _compare_group(row, merged, group) >= 0:
             if name in group.columns:
-                if row["_VALUE_KIND"] == DELETE and group.removes:
+                if row["_VALUE_KIND"] == DELETE and group.removes_record:
                     return True
                 merged.update({column: row[column] for column in group.columns})
             else:

@@ -17,9 +17,9 @@ import lakekit as lk
 from lakekit.columns import cols
 from lakekit.errors import LakekitError, Unsupported, ValueOutOfRange
 from lakekit.model.table_paths import allowed_locations_option
-from lakekit.testing.expectations import Case, Read, beyond_polars, difference, drop_read_columns
+from lakekit.testing.expectations import Case, Read, beyond_polars, describe_difference, drop_read_columns
 
-KIND: Final = "rowkind"
+KIND_COLUMN: Final = "rowkind"
 INCREMENTAL = "incremental-"
 _DAY_MS = 86_400_000
 
@@ -48,42 +48,46 @@ class DifferentAnswer:
     error: type[LakekitError] | None = None
 
 
-def rows(reason: str, columns: str, *values: tuple[Any, ...]) -> DifferentAnswer:
+def different_rows(reason: str, columns: str, *values: tuple[Any, ...]) -> DifferentAnswer:
     """Return a different answer of these columns of these rows."""
     return DifferentAnswer(reason=reason, columns=tuple(columns.split()), rows=values)
 
 
 DIFFERENT_ANSWERS = {
     ("append_row_tracking", "row_tracking"): DifferentAnswer(reason="row ids are refused by name", error=Unsupported),
-    ("changelog_aggregation_full_compaction", "audit_log-changes-0-6-diff"): rows(
+    ("changelog_aggregation_full_compaction", "audit_log-changes-0-6-diff"): different_rows(
         FROM_NOTHING, "rowkind k s m", ("+I", 1, 12, "z"), ("+I", 2, 1, "b"), ("+I", 3, 3, None)
     ),
-    ("changelog_aggregation_lookup", "audit_log-changes-0-6-diff"): rows(
+    ("changelog_aggregation_lookup", "audit_log-changes-0-6-diff"): different_rows(
         FROM_NOTHING, "rowkind k s m", ("+I", 1, 12, "z"), ("+I", 2, 1, "b"), ("+I", 3, 3, None)
     ),
-    ("dedup_update_kinds", "changes-0-2-diff"): rows(FROM_NOTHING, "k v", (2, "bb")),
-    ("dedup_update_kinds", "audit_log-changes-0-2-diff"): rows(
+    ("dedup_update_kinds", "changes-0-2-diff"): different_rows(FROM_NOTHING, "k v", (2, "bb")),
+    ("dedup_update_kinds", "audit_log-changes-0-2-diff"): different_rows(
         FROM_NOTHING, "rowkind k v", ("-U", 1, "a"), ("+U", 2, "bb"), ("-U", 3, "c")
     ),
-    ("evolve_bucket_key_time_travel", "snapshot-1"): rows(BY_OLD_NAMES, "k v", (1, "a"), (2, "b")),
-    ("evolve_key_renamed", "snapshot-1"): rows(BY_OLD_NAMES, "k v", (1, "a"), (2, "b")),
-    ("evolve_partial_update", "snapshot-1"): rows(BY_OLD_GROUPS, "k g a", (1, 5, "a1"), (2, 1, "x")),
-    ("history_branches", "branch-from_tag-tag-of_branch"): rows(
+    ("evolve_bucket_key_time_travel", "snapshot-1"): different_rows(BY_OLD_NAMES, "k v", (1, "a"), (2, "b")),
+    ("evolve_key_renamed", "snapshot-1"): different_rows(BY_OLD_NAMES, "k v", (1, "a"), (2, "b")),
+    ("evolve_partial_update", "snapshot-1"): different_rows(BY_OLD_GROUPS, "k g a", (1, 5, "a1"), (2, 1, "x")),
+    ("history_branches", "branch-from_tag-tag-of_branch"): different_rows(
         "the tag is the branch's own; the engine looks for it in the main branch",
         "k v w",
         (1, "a", None),
         (2, "branched", None),
         (4, "d", 44),
     ),
-    ("history_long_lived_changelog_input", "changes-1-5-auto"): rows(LONG_LIVED_CHANGELOGS, "rowkind k v", *CHANGELOG),
-    ("history_long_lived_changelog_input", "changes-1-5-changelog"): rows(
+    ("history_long_lived_changelog_input", "changes-1-5-auto"): different_rows(
         LONG_LIVED_CHANGELOGS, "rowkind k v", *CHANGELOG
     ),
-    ("history_long_lived_changelog_none", "changes-1-5-auto"): rows(LONG_LIVED_CHANGELOGS, "rowkind k v", *CHANGELOG),
-    ("history_long_lived_changelog_none", "changes-1-5-changelog"): rows(
+    ("history_long_lived_changelog_input", "changes-1-5-changelog"): different_rows(
+        LONG_LIVED_CHANGELOGS, "rowkind k v", *CHANGELOG
+    ),
+    ("history_long_lived_changelog_none", "changes-1-5-auto"): different_rows(
+        LONG_LIVED_CHANGELOGS, "rowkind k v", *CHANGELOG
+    ),
+    ("history_long_lived_changelog_none", "changes-1-5-changelog"): different_rows(
         "without a producer there is no changelog to read", "rowkind k v"
     ),
-    ("partition_times_legacy", "partitions"): rows(
+    ("partition_times_legacy", "partitions"): different_rows(
         "partitions of times are listed; the engine cannot parse the text of TIMESTAMP that it wrote",
         "partition record_count",
         *(
@@ -122,7 +126,7 @@ class FrameComparison(Protocol):
     def __call__(self, frame: pl.DataFrame, read: Read, *, kind_column: str | None) -> str | None: ...
 
 
-def answer(case: Case, read: Read, *, differs: FrameComparison = difference) -> str | None:
+def describe_mismatch(case: Case, read: Read, *, differs: FrameComparison = describe_difference) -> str | None:
     """Return None when lakekit answers a recorded read as the engine, else what is different.
 
     `DIFFERENT_ANSWERS` counts as the engine's answer.
@@ -144,10 +148,10 @@ def answer(case: Case, read: Read, *, differs: FrameComparison = difference) -> 
         return None if read.error is not None else f"{type(refused).__name__}: {refused}"
     if read.error is not None:
         return f"{frame.height} rows, where the engine refuses: {read.error}"
-    kinds = read.system is None and KIND in frame.columns
+    kinds = read.system is None and KIND_COLUMN in frame.columns
     if not kinds:
         read = replace(read, rows=tuple(("+I", values) for _, values in read.rows))
-    return differs(frame, read, kind_column=KIND if kinds else None)
+    return differs(frame, read, kind_column=KIND_COLUMN if kinds else None)
 
 
 def check_different_answer(case: Case, read: Read, own: DifferentAnswer) -> str | None:
@@ -180,12 +184,12 @@ def check_out_of_range(case: Case, read: Read) -> str | None:
     if t.root == "TIME":
         return None
     frame = run_read(case, replace(read, options={**read.options, "lakekit.timestamp-unit": "us"}))
-    kind_column = KIND if read.system is None and KIND in frame.columns else None
+    kind_column = KIND_COLUMN if read.system is None and KIND_COLUMN in frame.columns else None
     cuts = (
         [(kind, tuple(_truncate_to_micros(value, parquet=parquet) for value in row)) for kind, row in read.rows]
         for parquet in (False, True)
     )
-    wrong = [difference(frame, replace(read, rows=tuple(rows)), kind_column=kind_column) for rows in cuts]
+    wrong = [describe_difference(frame, replace(read, rows=tuple(rows)), kind_column=kind_column) for rows in cuts]
     return None if None in wrong else " · ".join(map(str, wrong))
 
 
@@ -220,7 +224,7 @@ def run_read(case: Case, read: Read) -> pl.DataFrame:
         if is_difference(table, options):  # of states without deletes: the audit log compares states with them
             return table.scan(options=options).select(columns).collect()
         changed = table.system("audit_log", options=options)
-        return changed.select(KIND, *columns).collect() if read.columns else changed.collect()
+        return changed.select(KIND_COLUMN, *columns).collect() if read.columns else changed.collect()
     return table.scan(options=options).select(columns).collect()
 
 

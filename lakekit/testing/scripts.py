@@ -34,7 +34,7 @@ from lakekit.model.table_schema import TableSchema
 from lakekit.table.open_create import create, open as open_table
 from lakekit.testing import oracle
 from lakekit.testing.adapters import KIND
-from lakekit.testing.expectations import Read, rows_of, series_of
+from lakekit.testing.expectations import Read, decode_series, encode_rows
 from lakekit.types import Field, parse
 
 if TYPE_CHECKING:
@@ -106,7 +106,9 @@ class Script:
 
     def wanted(self) -> Read:
         """Return the rows that a reader of the table must return, by the oracle."""
-        rows = rows_of(self._merged() if self.primary_keys else self._appended(), [field.type for field in self.fields])
+        rows = encode_rows(
+            self._merged() if self.primary_keys else self._appended(), [field.type for field in self.fields]
+        )
         names, types = tuple(self.columns), tuple(field.type for field in self.fields)
         return Read(
             name="latest",
@@ -152,10 +154,12 @@ class Script:
 
 def frame_of(fields: Sequence[Field], rows: Sequence[Row]) -> pl.DataFrame:
     """Return encoded rows as a frame of the columns; a missing value is null."""
-    return pl.DataFrame([series_of([row.get(field.name) for row in rows], field.type, field.name) for field in fields])
+    return pl.DataFrame(
+        [decode_series([row.get(field.name) for row in rows], field.type, field.name) for field in fields]
+    )
 
 
-def play(path: str, script: dict[str, Any]) -> None:
+def play_script(path: str, script: dict[str, Any]) -> None:
     """Make the table of a script (as JSON) at a path with lakekit.
 
     Raises: what `lk.create` and the writes raise.
@@ -185,13 +189,13 @@ def _any_of(fields: Sequence[Field], rows: Sequence[Row]) -> pl.Expr:
     def one(row: Row) -> pl.Expr:
         named = [field for field in fields if field.name in row]
         return reduce(
-            lambda a, b: a & b, (col(field.name) == series_of([row[field.name]], field.type)[0] for field in named)
+            lambda a, b: a & b, (col(field.name) == decode_series([row[field.name]], field.type)[0] for field in named)
         )
 
     return reduce(lambda a, b: a | b, map(one, rows))
 
 
-def read(path: str, options: dict[str, str]) -> pl.DataFrame:
+def read_table(path: str, options: dict[str, str]) -> pl.DataFrame:
     """Return the rows of a table under dynamic options, `branch` among them."""
     options = dict(options)
     return open_table(path, branch=options.pop("branch", None)).scan(options=options or None).collect()
@@ -233,7 +237,7 @@ EVERY_TYPE: dict[str, tuple[str, list[Any]]] = {
 """A column of each type: its lowest or an unusual value, another, and null."""
 
 
-def write(*rows: Any) -> ScriptStep:
+def write_step(*rows: Any) -> ScriptStep:
     """Return a step that writes dicts, +I where they have no kind."""
     return ScriptStep(do="write", rows=tuple({KIND: "+I", **row} for row in rows))
 
@@ -287,47 +291,49 @@ def _append() -> Iterable[Script]:
     parts = {"k": "INT", "p": "STRING"}
     for form in ("parquet", "orc", "avro"):
         yield _build_script(
-            "append", f"every type, {form}", columns, write(*rows), write(rows[2], rows[0]), file__format=form
+            "append", f"every type, {form}", columns, write_step(*rows), write_step(rows[2], rows[0]), file__format=form
         )
     yield _build_script(
         "append",
         "the same row twice",
         {"k": "INT", "v": "STRING"},
-        write(*_kv((1, "a"), (1, "a"))),
-        write(*_kv((1, "a"))),
+        write_step(*_kv((1, "a"), (1, "a"))),
+        write_step(*_kv((1, "a"))),
     )
     yield _build_script(
         "append",
         "nulls alone",
         {"k": "INT", "v": "STRING"},
-        write({"k": None, "v": None}),
-        write({"k": None, "v": None}),
+        write_step({"k": None, "v": None}),
+        write_step({"k": None, "v": None}),
     )
     special = ["plain", "a/b=c%", "with blank", "湖", None]
     yield _build_script(
-        "append", "partitions", parts, write(*({"k": n, "p": p} for n, p in enumerate(special))), partitions="p"
+        "append", "partitions", parts, write_step(*({"k": n, "p": p} for n, p in enumerate(special))), partitions="p"
     )
     texts = [{"k": n, "v": f"{_LONG_TEXT}{n}"} for n in range(40)]
     yield _build_script(
-        "append", "buckets of a text", {"k": "INT", "v": "STRING"}, write(*texts), bucket="4", bucket_key="v"
+        "append", "buckets of a text", {"k": "INT", "v": "STRING"}, write_step(*texts), bucket="4", bucket_key="v"
     )
     yield _build_script(
         "append",
         "buckets of numbers",
         {"k": "INT", "v": "STRING"},
-        write(*texts),
-        write(*texts[:9]),
+        write_step(*texts),
+        write_step(*texts[:9]),
         bucket="3",
         bucket_key="k",
     )
-    many = [write(*texts[at : at + 5]) for at in range(0, 30, 5)]
+    many = [write_step(*texts[at : at + 5]) for at in range(0, 30, 5)]
     yield _build_script("append", "compacted", {"k": "INT", "v": "STRING"}, *many, _FULL_COMPACTION)
-    yield _build_script("append", "deleted", {"k": "INT", "v": "STRING"}, write(*texts), _delete({"k": 3}, {"k": 7}))
+    yield _build_script(
+        "append", "deleted", {"k": "INT", "v": "STRING"}, write_step(*texts), _delete({"k": 3}, {"k": 7})
+    )
     yield _build_script(
         "append",
         "deleted, with vectors",
         {"k": "INT", "v": "STRING"},
-        write(*texts),
+        write_step(*texts),
         _delete({"k": 3}),
         deletion_vectors__enabled="true",
     )
@@ -335,36 +341,36 @@ def _append() -> Iterable[Script]:
 
 def _deduplicate() -> Iterable[Script]:
     columns, rows = _types(keyed=True)
-    first = write(*_kv((1, "a"), (2, "b"), (3, None)))
-    second = write(*_kv((2, "bb"), (3, "c")), *_kv((1, None), kind="-D"))
+    first = write_step(*_kv((1, "a"), (2, "b"), (3, None)))
+    second = write_step(*_kv((2, "bb"), (3, "c")), *_kv((1, None), kind="-D"))
     for form in ("parquet", "orc", "avro"):
         yield _build_script(
             "deduplicate",
             f"every type, {form}",
             columns,
-            write(*rows),
-            write(rows[0]),
+            write_step(*rows),
+            write_step(rows[0]),
             _FULL_COMPACTION,
             keys="k",
             file__format=form,
         )
-    yield _build_script("deduplicate", "written again", _KV, first, write(*_kv((2, "bb"), (4, "d"))), keys="k")
+    yield _build_script("deduplicate", "written again", _KV, first, write_step(*_kv((2, "bb"), (4, "d"))), keys="k")
     yield _build_script("deduplicate", "deleted", _KV, first, second, keys="k")
     yield _build_script("deduplicate", "deleted by key", _KV, first, _delete({"k": 2}, {"k": 9}), keys="k")
-    yield _build_script("deduplicate", "deleted and back", _KV, first, second, write(*_kv((1, "back"))), keys="k")
+    yield _build_script("deduplicate", "deleted and back", _KV, first, second, write_step(*_kv((1, "back"))), keys="k")
     yield _build_script("deduplicate", "deleted, compacted", _KV, first, second, _FULL_COMPACTION, keys="k")
     changes = [*_kv((1, "a"), kind="-U"), *_kv((1, "aa"), kind="+U"), *_kv((2, "b"), kind="-U")]
-    yield _build_script("deduplicate", "updates", _KV, first, write(*changes), keys="k")
-    yield _build_script("deduplicate", "null over a value", _KV, first, write(*_kv((1, None))), keys="k")
+    yield _build_script("deduplicate", "updates", _KV, first, write_step(*changes), keys="k")
+    yield _build_script("deduplicate", "null over a value", _KV, first, write_step(*_kv((1, None))), keys="k")
     yield _build_script(
         "deduplicate",
         "twice in one commit",
         _KV,
-        write(*_kv((1, "a"), (1, "b"), (2, "x"))),
-        write(*_kv((1, "c"), (1, "d"))),
+        write_step(*_kv((1, "a"), (1, "b"), (2, "x"))),
+        write_step(*_kv((1, "c"), (1, "d"))),
         keys="k",
     )
-    runs = [write(*_kv((n, f"{n}"), (n + 1, f"{n}"), (9 - n, f"{n}"))) for n in range(7)]
+    runs = [write_step(*_kv((n, f"{n}"), (n + 1, f"{n}"), (9 - n, f"{n}"))) for n in range(7)]
     yield _build_script("deduplicate", "many runs", _KV, *runs, keys="k")
     yield _build_script(
         "deduplicate", "many runs, compacted", _KV, *runs, ScriptStep(do="compact"), _FULL_COMPACTION, keys="k"
@@ -378,26 +384,40 @@ def _deduplicate() -> Iterable[Script]:
 def _deduplicate_buckets() -> Iterable[Script]:
     text = {"k": "STRING NOT NULL", "v": "INT"}
     rows_of_texts = [{"k": f"{_LONG_TEXT}{n}", "v": n} for n in range(40)]
-    deletes = write({KIND: "-D", **rows_of_texts[0]}, rows_of_texts[1] | {"v": -1})
-    yield _build_script("deduplicate", "buckets of texts", text, write(*rows_of_texts), deletes, keys="k", bucket="4")
+    deletes = write_step({KIND: "-D", **rows_of_texts[0]}, rows_of_texts[1] | {"v": -1})
+    yield _build_script(
+        "deduplicate", "buckets of texts", text, write_step(*rows_of_texts), deletes, keys="k", bucket="4"
+    )
     yield _build_script(
         "deduplicate",
         "buckets of numbers",
         _KV,
-        write(*_kv(*((n, "a") for n in range(40)))),
-        write(*_kv((7, "b"))),
+        write_step(*_kv(*((n, "a") for n in range(40)))),
+        write_step(*_kv((7, "b"))),
         keys="k",
         bucket="4",
     )
     two = {"a": "DECIMAL(20, 3) NOT NULL", "d": "DATE NOT NULL", "v": "INT"}
     pairs = [{"a": f"{n}.500", "d": 19_000 + n % 3, "v": n} for n in range(12)]
     yield _build_script(
-        "deduplicate", "keys of two columns", two, write(*pairs), write(pairs[3] | {"v": -3}), keys="a d", bucket="2"
+        "deduplicate",
+        "keys of two columns",
+        two,
+        write_step(*pairs),
+        write_step(pairs[3] | {"v": -3}),
+        keys="a d",
+        bucket="2",
     )
     parts = {"p": "STRING NOT NULL", **_KV}
     sample = [{"p": p, "k": k, "v": p} for p in ("x", "y") for k in (1, 2)]
     yield _build_script(
-        "deduplicate", "partitions", parts, write(*sample), write({KIND: "-D", **sample[0]}), keys="p k", partitions="p"
+        "deduplicate",
+        "partitions",
+        parts,
+        write_step(*sample),
+        write_step({KIND: "-D", **sample[0]}),
+        keys="p k",
+        partitions="p",
     )
 
 
@@ -405,7 +425,7 @@ def _sequences() -> Iterable[Script]:
     columns = {**_K, "s": "BIGINT", "v": "STRING"}
 
     def rows(*found: tuple[int, int | None, str]) -> ScriptStep:
-        return write(*({"k": k, "s": s, "v": v} for k, s, v in found))
+        return write_step(*({"k": k, "s": s, "v": v} for k, s, v in found))
 
     steps = (
         rows((1, 5, "new"), (2, 5, "old")),
@@ -432,7 +452,7 @@ def _folds() -> Iterable[Script]:
     columns = {**_K, "a": "INT", "b": "STRING", "c": "BIGINT"}
 
     def rows(*found: tuple[int, int | None, str | None, int | None]) -> ScriptStep:
-        return write(*({"k": k, "a": a, "b": b, "c": c} for k, a, b, c in found))
+        return write_step(*({"k": k, "a": a, "b": b, "c": c} for k, a, b, c in found))
 
     steps = (
         rows((1, 1, "a", None), (2, None, None, 7)),

@@ -25,7 +25,7 @@ from lakekit.format.polars_types import polars_schema, polars_type
 from lakekit.lsm import merge
 from lakekit.model.table_schema import TableSchema
 from lakekit.testing.adapters import KIND
-from lakekit.testing.expectations import rows_of
+from lakekit.testing.expectations import encode_rows
 from lakekit.testing.scripts import ENGINES, Script, ScriptStep
 from lakekit.types import Field, parse, part
 
@@ -123,7 +123,7 @@ _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _TEXTS = ("", "a", "b", "a,b", "b,c", ",a", "a,,b", "é", "\U0001f600", "\uffee", "a;b")
 
 
-def values(t: DataType) -> st.SearchStrategy[Any]:
+def type_values(t: DataType) -> st.SearchStrategy[Any]:
     """Draw values of a type, edges first; null where the type takes it."""
     non_null = _values(t)
     return st.one_of(st.none(), non_null, non_null) if t.nullable else non_null
@@ -155,11 +155,11 @@ def _values(t: DataType) -> st.SearchStrategy[Any]:
 
 def _nested_values(t: DataType) -> st.SearchStrategy[Any]:
     if t.root == "ARRAY":
-        return st.lists(values(part(t.element)), max_size=3)
+        return st.lists(type_values(part(t.element)), max_size=3)
     if t.root == "MAP":
-        entry = st.fixed_dictionaries({"key": _values(part(t.key)), "value": values(part(t.value))})
+        entry = st.fixed_dictionaries({"key": _values(part(t.key)), "value": type_values(part(t.value))})
         return st.lists(entry, max_size=3, unique_by=lambda item: item["key"])
-    return st.fixed_dictionaries({item.name: values(item.type) for item in t.fields})
+    return st.fixed_dictionaries({item.name: type_values(item.type) for item in t.fields})
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------------
@@ -211,11 +211,11 @@ def field_of(name: str, text: str) -> Field:
 
 def sequence_values(t: DataType) -> st.SearchStrategy[Any]:
     """Draw values of sequence fields: NaN has no place in an order."""
-    return values(t).filter(lambda one: one == one)  # noqa: PLR0124 - what NaN is not
+    return type_values(t).filter(lambda one: one == one)  # noqa: PLR0124 - what NaN is not
 
 
 @st.composite
-def functions(
+def aggregate_columns(
     draw: st.DrawFn, name: str, options: dict[str, str], *, column: str, ignores_retract: bool = True
 ) -> Field:
     """Draw a column that uses an aggregate function, and set its options."""
@@ -278,7 +278,7 @@ def _versions(draw: st.DrawFn, fields: tuple[Field, ...], keys: int, takes: bool
             level = 0
         seen.add((which, level))
         other_values = [
-            draw(sequence_values(field.type) if field.name[0] in "su" else values(field.type))
+            draw(sequence_values(field.type) if field.name[0] in "su" else type_values(field.type))
             for field in fields[keys:]
         ]
         versions.append((draw(kinds), number, level, (*keys_drawn[which], *other_values)))
@@ -301,7 +301,7 @@ def _aggregation(draw: st.DrawFn, options: dict[str, str]) -> list[Field]:
         options["fields.default-aggregate-function"] = "last_value"
     names = draw(st.lists(st.sampled_from(FUNCTIONS), min_size=1, max_size=3))
     columns = [
-        draw(functions(name, options, column=f"f{number}", ignores_retract=not removes))
+        draw(aggregate_columns(name, options, column=f"f{number}", ignores_retract=not removes))
         for number, name in enumerate(names)
     ]
     return [*columns, field_of("d", "INT")]
@@ -330,7 +330,7 @@ def _groups(draw: st.DrawFn, options: dict[str, str]) -> list[Field]:
         ]
         names = draw(st.lists(st.sampled_from(("", *FUNCTIONS)), min_size=1, max_size=3))
         protected = [
-            draw(functions(name, options, column=f"p{number}{at}"))
+            draw(aggregate_columns(name, options, column=f"p{number}{at}"))
             if name
             else field_of(f"p{number}{at}", draw(st.sampled_from(VALUE_TYPES)))
             for at, name in enumerate(names)
@@ -375,7 +375,7 @@ def encode_values(t: DataType, drawn: st.SearchStrategy[Any]) -> st.SearchStrate
 
 
 def _encode_value(t: DataType, value: Any) -> Any:
-    [(_, (encoded,))] = rows_of(pl.DataFrame({"c": [value]}, schema={"c": polars_type(t)}), [t])
+    [(_, (encoded,))] = encode_rows(pl.DataFrame({"c": [value]}, schema={"c": polars_type(t)}), [t])
     return encoded
 
 
@@ -434,12 +434,14 @@ def _steps(
 ) -> list[ScriptStep]:
     identity = [field for field in fields if field.name in primary]
     key_values = st.fixed_dictionaries(
-        {field.name: encode_values(field.type, values(field.type)) for field in identity}
+        {field.name: encode_values(field.type, type_values(field.type)) for field in identity}
     )
     drawn_keys = draw(st.lists(key_values, min_size=1, max_size=4))
     kinds = ("+I", "+I", "+U", "-U", "-D") if area == "deduplicate" else ("+I",)
     other_values = {
-        field.name: encode_values(field.type, sequence_values(field.type) if field.name == "u" else values(field.type))
+        field.name: encode_values(
+            field.type, sequence_values(field.type) if field.name == "u" else type_values(field.type)
+        )
         for field in fields
         if field.name not in primary
     }
@@ -463,7 +465,7 @@ def _steps(
     return steps
 
 
-def shrunk(
+def find_smallest_difference(
     engine: str, *, count: int, seed: int, differs: Callable[[Script], object | None]
 ) -> tuple[Script, object] | None:
     """Return the smallest of `count` scripts that differs, and the difference; None where none does.

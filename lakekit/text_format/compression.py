@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lakekit.storage.protocol import Storage
 
 
-PIECE_BYTES = 8 << 20
+READ_PIECE_BYTES = 8 << 20
 """The most bytes of one decompressed piece of a gzip, zlib, bzip2 or Zstandard file."""
 _BLOCK_BYTES = 256 << 10
 _MOST_BLOCK_BYTES = 64 << 20
@@ -164,11 +164,11 @@ def read_decompressed(storage: Storage, path: str, size_bytes: int) -> Iterator[
     try:
         match ending:
             case "gz":
-                yield from _members(raw, lambda: zlib.decompressobj(wbits=_GZIP))
+                yield from _inflate_members(raw, lambda: zlib.decompressobj(wbits=_GZIP))
             case "deflate":
-                yield from _members(raw, zlib.decompressobj)
+                yield from _inflate_members(raw, zlib.decompressobj)
             case "bz2":
-                yield from _members(raw, bz2.BZ2Decompressor)
+                yield from _inflate_members(raw, bz2.BZ2Decompressor)
             case "zst":
                 yield from _zstandard(storage.read(path))
             case "snappy" | "lz4":
@@ -186,19 +186,19 @@ def read_decompressed(storage: Storage, path: str, size_bytes: int) -> Iterator[
 
 
 def _read_raw(storage: Storage, path: str, size_bytes: int) -> Iterator[bytes]:
-    for start in range(0, size_bytes, PIECE_BYTES):
-        yield storage.read(path, start, min(PIECE_BYTES, size_bytes - start))
+    for start in range(0, size_bytes, READ_PIECE_BYTES):
+        yield storage.read(path, start, min(READ_PIECE_BYTES, size_bytes - start))
 
 
-def _members(raw: Iterator[bytes], begin: Any) -> Iterator[bytes]:
-    """Yield the decompressed bytes of one compressed stream after another, in pieces of at most `PIECE_BYTES`."""
+def _inflate_members(raw: Iterator[bytes], begin: Any) -> Iterator[bytes]:
+    """Yield the decompressed bytes of one compressed stream after another, in pieces of at most `READ_PIECE_BYTES`."""
     stream, fed = begin(), False
     for data in raw:
         unread = data
-        while unread or _waits(stream):
+        while unread or _has_pending_output(stream):
             if stream.eof:
                 stream, fed = begin(), False
-            out = stream.decompress(unread, PIECE_BYTES)
+            out = stream.decompress(unread, READ_PIECE_BYTES)
             fed = fed or bool(unread)
             unread = stream.unused_data if stream.eof else getattr(stream, "unconsumed_tail", b"")
             if out:
@@ -208,14 +208,14 @@ def _members(raw: Iterator[bytes], begin: Any) -> Iterator[bytes]:
         raise EOFError(msg)
 
 
-def _waits(stream: Any) -> bool:
+def _has_pending_output(stream: Any) -> bool:
     """Return whether bzip2 has more text to return before it needs input; zlib returns unread input instead."""
     return isinstance(stream, bz2.BZ2Decompressor) and not stream.eof and not stream.needs_input
 
 
 def _zstandard(data: bytes) -> Iterator[bytes]:
     with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
-        while piece := stream.read(PIECE_BYTES):
+        while piece := stream.read(READ_PIECE_BYTES):
             yield piece
 
 
@@ -253,7 +253,7 @@ def _length(data: bytes, offset: int) -> int:
 # ---- split ------------------------------------------------------------
 
 
-_MARK = b"\xef\xbb\xbf"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 MAX_LINE_BYTES = 32 << 20
 """The most bytes of a line; decoding a line needs several times as much memory.
 
@@ -273,8 +273,8 @@ def line_batches(pieces: Iterable[bytes], line_end: str, *, any_line_end: bool, 
     unfinished, at_start = b"", any_line_end
     for piece in pieces:
         data = unfinished + piece
-        if at_start and len(data) >= len(_MARK):
-            data, at_start = data.removeprefix(_MARK), False
+        if at_start and len(data) >= len(_BYTE_ORDER_MARK):
+            data, at_start = data.removeprefix(_BYTE_ORDER_MARK), False
         carried = b""
         if any_line_end and b"\r" in data:
             if data.endswith(b"\r"):  # the line feed that belongs to it may come next

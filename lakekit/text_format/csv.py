@@ -185,7 +185,7 @@ def printed(frame: pl.DataFrame, fields: Sequence[Field], options: TextOptions) 
     texts = frame.select(
         values.print_values(col(field.name), field.type, options).alias(field.name) for field in fields
     )
-    ends = ["\n", "\r"] if options.ends_anyhow else [options.line_end]
+    ends = ["\n", "\r"] if options.accepts_any_line_end else [options.line_end]
     blanks = len(fields) == 1 or options.delimiter in BLANK
     for column in texts:
         broken = column.str.contains_any(ends).fill_null(value=False)

@@ -170,7 +170,7 @@ def printed(frame: pl.DataFrame, fields: Sequence[Field], options: TextOptions) 
         if keys and frame.select(pl.any_horizontal(keys).any()).item():
             raise refuse_null_key(field.name, "json")
     lines = frame.select(_object(((field.name, col(field.name), field.type) for field in fields), options)).to_series()
-    if not options.ends_anyhow and lines.str.contains(options.line_end, literal=True).any():
+    if not options.accepts_any_line_end and lines.str.contains(options.line_end, literal=True).any():
         msg = f"a row holds the line end {options.line_end!r}, which ends a row of the file"
         raise ValueOutOfRange(f"{msg}; leave json.line-delimiter as it is")
     return lines

@@ -43,7 +43,7 @@ _ENDS = ("\n", "\r\n", "\r")
 class TextOptions:
     """How a table's text files are written.
 
-    `delimiter`, `quote`, `escape`, `null_literal`, `header` and `mode` belong to CSV, `ignores_errors` to JSON,
+    `delimiter`, `quote`, `escape`, `null_literal`, `has_header` and `mode` belong to CSV, `ignores_errors` to JSON,
     `line_end` to all formats. `zone` is the time zone of the Java processes that print instants.
     """
 
@@ -52,19 +52,19 @@ class TextOptions:
     quote: str = '"'
     escape: str = "\\"
     null_literal: str = ""
-    header: bool = False
+    has_header: bool = False
     mode: str = "permissive"
     ignores_errors: bool = False
     zone: str = "UTC"
     timestamp_unit: str | None = None
 
     @property
-    def ends_anyhow(self) -> bool:
+    def accepts_any_line_end(self) -> bool:
         """Whether LF, CR and CRLF all end a line, as they do where the option names one of them."""
         return self.line_end in _ENDS
 
 
-def lines_of(
+def text_options_of(
     table_options: Mapping[str, str], format_name: str, *, zone: str = "UTC", timestamp_unit: str | None = None
 ) -> TextOptions:
     """Return the options of a table's text files.
@@ -105,7 +105,7 @@ def _lines_of(
         quote=_character(options, ("csv.quote-character", "quote"), '"'),
         escape=_character(options, ("csv.escape-character", "escape"), "\\"),
         null_literal=_find_option(options, ("csv.null-literal", "nullvalue"), "")[1],
-        header=_flag(options, ("csv.include-header", "header")),
+        has_header=_flag(options, ("csv.include-header", "header")),
         mode=_one_of(options, ("csv.mode", "mode"), "permissive", _MODES),
         zone=zone,
         timestamp_unit=timestamp_unit,
@@ -213,16 +213,16 @@ def parse_values(texts: pl.Series, t: DataType, options: TextOptions, column: st
         return texts.str.to_lowercase() == "true", _false_mask(texts)
     elif t.root in ("FLOAT", "DOUBLE"):
         plain = texts.str.contains(_PLAIN_NUMBER).all()  # most files hold nothing else, and need no closer look
-        parsed = texts.cast(dtype, strict=False) if plain else text_casts.floats(texts, result_type=t)
+        parsed = texts.cast(dtype, strict=False) if plain else text_casts.parse_floats(texts, result_type=t)
     elif t.root in BINARIES:
         parsed = _bytes(texts)
     elif t.root == "DECIMAL":
-        parsed = text_casts.tolerant_parser(t, column=column)(texts)
+        parsed = text_casts.make_tolerant_parser(t, column=column)(texts)
         return parsed.cast(dtype), (~text_casts.is_decimal(texts)).fill_null(value=False)
     else:
-        parsed = text_casts.tolerant_parser(t, column=column, timestamp_unit=options.timestamp_unit, zone=options.zone)(
-            texts
-        )
+        parsed = text_casts.make_tolerant_parser(
+            t, column=column, timestamp_unit=options.timestamp_unit, zone=options.zone
+        )(texts)
     return parsed.cast(dtype), parsed.is_null() & texts.is_not_null()
 
 

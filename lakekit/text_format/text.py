@@ -41,7 +41,9 @@ def printed(frame: pl.DataFrame, fields: Sequence[Field], options: TextOptions) 
         ValueOutOfRange: a value holds a line end.
     """
     column = frame[fields[0].name]
-    broken = column.str.contains_any(["\n", "\r"] if options.ends_anyhow else [options.line_end]).fill_null(value=False)
+    broken = column.str.contains_any(["\n", "\r"] if options.accepts_any_line_end else [options.line_end]).fill_null(
+        value=False
+    )
     if broken.any():
         excerpt = column.filter(broken)[0][:80]
         msg = f"column {column.name} holds a line end in {excerpt!r}, which ends a row of a text file"

@@ -188,7 +188,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def quote(name: str) -> str:
-    """Return a field name as SQL text: bare where it is a plain word, else between backquotes."""
+    """Return a field name as SQL text: a plain word as it is, any other name between backquotes."""
     return name if _PLAIN_NAME.fullmatch(name) else quote_identifier(name)
 
 
@@ -406,7 +406,7 @@ def _row_fields(tokens: _Tokens, depth: int) -> tuple[Field, ...]:
 
 
 def type_from_json(node: object, depth: int = 0) -> DataType:
-    """Return the type of a type node of a schema file (FORMAT 2.2): text, or an object for nested types."""
+    """Return the type of a type node of a schema file (FORMAT 2.2), which is a text or, if nested, an object."""
     if depth > MAX_DEPTH:
         msg = f"a type nested deeper than {MAX_DEPTH} levels"
         raise LimitExceeded(msg, field="type")
@@ -453,7 +453,7 @@ def field_from_json(node: object, depth: int = 0) -> Field:
 
 
 def type_to_json(t: DataType) -> Any:
-    """Return the JSON of a type in schema files: text for simple types, an object for nested ones."""
+    """Return the JSON of a type in schema files, which is a text or, if nested, an object."""
     word = t.root if t.nullable else t.root + " NOT NULL"
     match t.root:
         case "ARRAY" | "MULTISET":

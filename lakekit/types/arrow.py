@@ -176,7 +176,7 @@ def instant_count(value: Instant, unit: str) -> int:
     return value.millis * per + value.nanos * per // 1_000_000
 
 
-def instant(count: int, unit: str) -> Instant:
+def instant_of_count(count: int, unit: str) -> Instant:
     """Return the timestamp of a count of Arrow units."""
     if unit == "s":
         return Instant(count * 1000, 0)
@@ -185,7 +185,7 @@ def instant(count: int, unit: str) -> Instant:
     return Instant(millis, remainder * (1_000_000 // per))
 
 
-def array_of(values: Sequence[Any], t: DataType) -> pa.Array:
+def to_arrow_array(values: Sequence[Any], t: DataType) -> pa.Array:
     """Return internal values as an Arrow array of `to_arrow(t)`.
 
     A ns timestamp outside int64 nanoseconds becomes null.
@@ -213,7 +213,7 @@ def _arrow_value(value: Any, t: DataType) -> Any:
     return value
 
 
-def values_of(column: pa.Array, t: DataType) -> list[Any]:
+def to_internal_values(column: pa.Array, t: DataType) -> list[Any]:
     """Return the values of an Arrow array as internal values.
 
     For keys, partitions, statistics and nested cells, never for whole columns of user rows.
@@ -223,14 +223,14 @@ def values_of(column: pa.Array, t: DataType) -> list[Any]:
     if t.root in TIMESTAMPS:
         unit = column.type.unit
         counts = column.cast(_INT).to_pylist()
-        return [None if count is None else instant(count, unit) for count in counts]
+        return [None if count is None else instant_of_count(count, unit) for count in counts]
     match t.root:
         case "DATE" | "TIME":
             return list(column.cast(pa.int32()).to_pylist())
         case "ARRAY" | "MULTISET" | "MAP":
             return _lists(column, t)
         case "ROW":
-            parts = [values_of(column.field(i), f.type) for i, f in enumerate(t.fields)]
+            parts = [to_internal_values(column.field(i), f.type) for i, f in enumerate(t.fields)]
             return _rows(column, parts)
         case "VARIANT":
             return _rows(column, [column.field(0).to_pylist(), column.field(1).to_pylist()])
@@ -248,11 +248,11 @@ def _lists(column: pa.Array, t: DataType) -> list[Any]:
     starts = column.offsets.to_pylist()
     valid = column.is_valid().to_pylist()
     if t.root == "ARRAY":
-        items = values_of(column.values, part(t.element))
+        items = to_internal_values(column.values, part(t.element))
     else:
         key, value = (t.element, None) if t.root == "MULTISET" else (t.key, t.value)
-        keys = values_of(column.keys, part(key))
-        counts = column.items.to_pylist() if value is None else values_of(column.items, value)
+        keys = to_internal_values(column.keys, part(key))
+        counts = column.items.to_pylist() if value is None else to_internal_values(column.items, value)
         items = list(zip(keys, counts, strict=True))
     return [items[starts[i] : starts[i + 1]] if ok else None for i, ok in enumerate(valid)]
 

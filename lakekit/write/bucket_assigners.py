@@ -29,7 +29,7 @@ from lakekit.codec import binary_row, hashing
 from lakekit.columns import CODE, ROW, col, cols
 from lakekit.data_file.paths import partition_values
 from lakekit.errors import ColumnNotFound, InvalidOption, ValueOutOfRange
-from lakekit.model.partition import text, time_ms
+from lakekit.model.partition import partition_texts, partition_time_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -98,7 +98,7 @@ def _to_comparable(column: pl.Series) -> pl.Series:
     )
 
 
-def check_times(ctx: TableContext, rows: Iterable[bytes]) -> None:
+def check_partition_times(ctx: TableContext, rows: Iterable[bytes]) -> None:
     """Raise `ValueOutOfRange` for a partition without a time, under `partition.timestamp-format.strict`."""
     options = ctx.options
     pattern, formatter = options.partition_timestamp_pattern, options.partition_timestamp_formatter
@@ -110,8 +110,8 @@ def check_times(ctx: TableContext, rows: Iterable[bytes]) -> None:
         return
     names, types = ctx.schema.partition_keys, [field.type for field in ctx.schema.partition_fields]
     for row in rows:
-        texts = text(partition_values(ctx, row), types, default_name=options.partition_default_name)
-        if time_ms(names, texts, pattern=pattern, formatter=formatter) is None:
+        texts = partition_texts(partition_values(ctx, row), types, default_name=options.partition_default_name)
+        if partition_time_ms(names, texts, pattern=pattern, formatter=formatter) is None:
             partition_text = ", ".join(f"{name}={value}" for name, value in zip(names, texts, strict=True))
             raise ValueOutOfRange(
                 f"partition {partition_text} of {ctx.name} says no time by partition.timestamp-pattern={pattern!r} "
@@ -122,7 +122,7 @@ def check_times(ctx: TableContext, rows: Iterable[bytes]) -> None:
 
 
 def serialize_rows(distinct: pl.DataFrame, fields: Sequence[Field]) -> tuple[bytes, ...]:
-    """Rows as manifests hold them."""
+    """Return rows as the bytes that manifests hold."""
     rows = binary_row.encode_columns(
         [distinct[field.name].to_arrow() for field in fields], [field.type for field in fields]
     )
@@ -160,7 +160,7 @@ class FixedBuckets:
         # one bucket needs no hash; the other functions also check types, so they run
         if options.bucket == 1 and options.bucket_function_type == "default":
             return RoutedRows(frame, encode_partitions(frame, self.ctx), np.zeros(frame.height, np.int32))
-        columns, types = key_columns(frame, fields)
+        columns, types = columns_to_arrow(frame, fields)
         buckets = hashing.assign_buckets(options.bucket_function_type, columns, types, options.bucket)
         return RoutedRows(frame, encode_partitions(frame, self.ctx), buckets)
 
@@ -189,7 +189,7 @@ class PostponedFixedBuckets:
 
     def assign(self, frame: pl.DataFrame) -> RoutedRows:
         """Put each row into the bucket of its key among those of its partition."""
-        columns, types = key_columns(frame, bucket_fields(self.ctx))
+        columns, types = columns_to_arrow(frame, bucket_fields(self.ctx))
         row_partitions = encode_partitions(frame, self.ctx)
         totals = np.array([self.count(partition) for partition in row_partitions.rows], np.int64)[row_partitions.codes]
         buckets = np.zeros(frame.height, np.int32)
@@ -211,7 +211,7 @@ def postponed_count(ctx: TableContext, snapshot_buckets: SnapshotBuckets, partit
 
 
 def bucket_fields(ctx: TableContext) -> tuple[Field, ...]:
-    """Return the bucket key columns: `bucket-key`, else the trimmed primary key, else all columns."""
+    """Return the bucket key columns, by default the trimmed primary key, or all columns without one."""
     names = ctx.schema.bucket_keys or ctx.schema.names
     try:
         return ctx.schema.fields_of(names)
@@ -221,8 +221,8 @@ def bucket_fields(ctx: TableContext) -> tuple[Field, ...]:
         ) from None
 
 
-def key_columns(frame: pl.DataFrame, fields: Sequence[Field]) -> tuple[list[pa.Array], list[DataType]]:
-    """Columns of a frame as Arrow arrays, and their types."""
+def columns_to_arrow(frame: pl.DataFrame, fields: Sequence[Field]) -> tuple[list[pa.Array], list[DataType]]:
+    """Return columns of a frame as Arrow arrays, and their types."""
     return [frame[field.name].to_arrow() for field in fields], [field.type for field in fields]
 
 
@@ -265,7 +265,7 @@ class WriteShard:
         """
         return None if self.task is None else (self.task - self.parallelism.first(partition)) % self.parallelism.tasks
 
-    def meets(self, partition: bytes, bucket: int) -> bool:
+    def contains(self, partition: bytes, bucket: int) -> bool:
         """Return whether the bucket is one of this task's."""
         residue = self.residue(partition)
         return residue is None or bucket % self.parallelism.assigners == residue
@@ -352,7 +352,7 @@ class KeyHashes:
         return buckets
 
     def add(self, hashes: Hashes, buckets: Buckets) -> None:
-        """Hashes that are not there yet."""
+        """Add hashes that the map does not have yet."""
         self._count(buckets)
         settled = sum(len(piece.hashes) for piece in self._pieces)
         most = max(_MIN_RECENT_HASHES, settled >> 4)
@@ -439,7 +439,7 @@ def _look_up(piece: HashRun, hashes: Hashes, buckets: Buckets) -> None:
 
 
 def _merge_runs(piece: HashRun, new: HashRun) -> HashRun:
-    """Two ascending pieces as one. `new` has no hash of `piece`."""
+    """Return two ascending pieces as one; `new` has no hash of `piece`."""
     if not len(piece.hashes):
         return new
     at = np.searchsorted(piece.hashes, new.hashes) + np.arange(len(new.hashes))
@@ -461,7 +461,7 @@ def _sort_hashes(hashes: Hashes) -> Hashes:
 
 
 def _merge_files(parts: list[tuple[int, Hashes]], of_file: Buckets) -> HashRun:
-    """Hashes of several files, each with its file's number, as one piece."""
+    """Return the hashes of several files as one piece, each hash with its file's number."""
     both = np.concatenate([(hashes.astype(np.int64) << 32) | number for number, hashes in parts])
     both.sort(kind="stable" if len(parts) <= _MAX_MERGE_RUNS else None)  # a stable sort merges runs, each file is one
     hashes = (both >> 32).astype(np.int32)

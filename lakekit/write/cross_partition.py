@@ -41,7 +41,7 @@ from lakekit.model.data_file import RowKind
 from lakekit.model.index_manifest import DELETION_VECTORS
 from lakekit.write import bucket_assigners
 from lakekit.write.bucket_assigners import Partitions, RoutedRows
-from lakekit.write.dynamic_bucket import MOST_BUCKETS, AssignmentRule
+from lakekit.write.dynamic_bucket import MAX_BUCKET_COUNT, AssignmentRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +81,7 @@ class KeyLocationIndex:
     since_ms: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     counts: dict[int, dict[int, int]] = field(default_factory=dict)
 
-    def numbered(self, row_partitions: Partitions, columns: pl.DataFrame) -> Ints:
+    def number_partitions(self, row_partitions: Partitions, columns: pl.DataFrame) -> Ints:
         """Return the number of each row's partition; `columns` are the partition columns of those rows."""
         first = np.unique(row_partitions.codes, return_index=True)[1]
         new = [i for i, row in enumerate(row_partitions.rows) if row not in self.numbers]
@@ -101,7 +101,7 @@ class KeyLocationIndex:
             positions[joined[KEY].to_numpy()] = joined[POSITION].to_numpy()
         return positions
 
-    def put(self, positions: Ints, keys: pl.DataFrame, partition: Ints, bucket: Ints, now_ms: int) -> None:
+    def store(self, positions: Ints, keys: pl.DataFrame, partition: Ints, bucket: Ints, now_ms: int) -> None:
         """Store locations: keys with a position >= 0 are moved, the others added."""
         is_indexed = positions >= 0
         (
@@ -122,7 +122,7 @@ class KeyLocationIndex:
         self.bucket = np.append(self.bucket, bucket[~is_indexed])
         self.since_ms = np.append(self.since_ms, np.full(int((~is_indexed).sum()), now_ms))
 
-    def enter(self, numbers: Ints, target: int) -> Ints:
+    def assign_buckets(self, numbers: Ints, target: int) -> Ints:
         """Assign to each key that enters its partition the lowest bucket with room."""
         buckets = np.empty(len(numbers), np.int64)
         for number in np.unique(numbers):
@@ -133,7 +133,7 @@ class KeyLocationIndex:
                 start += count
         return buckets
 
-    def leave(self, numbers: Ints, buckets: Ints) -> None:
+    def remove_keys(self, numbers: Ints, buckets: Ints) -> None:
         """Count keys out of the buckets they leave."""
         for code, count in zip(
             *np.unique(numbers << 16 | buckets, return_counts=True), strict=True
@@ -143,7 +143,7 @@ class KeyLocationIndex:
 
 def _allocate_buckets(counts: dict[int, int], key_count: int, target: int) -> Iterator[tuple[int, int]]:
     """Yield buckets from the lowest on, with how many keys go into each."""
-    for bucket in range(MOST_BUCKETS):
+    for bucket in range(MAX_BUCKET_COUNT):
         if not key_count:
             return
         count = min(key_count, target - counts.get(bucket, 0))
@@ -153,7 +153,7 @@ def _allocate_buckets(counts: dict[int, int], key_count: int, target: int) -> It
             yield bucket, count
     if key_count:
         raise ValueOutOfRange(
-            f"a partition has {MOST_BUCKETS} buckets of {target} keys each, and no more are possible: raise "
+            f"a partition has {MAX_BUCKET_COUNT} buckets of {target} keys each, and no more are possible: raise "
             "dynamic-bucket.target-row-num"
         )
 
@@ -176,10 +176,13 @@ class CrossPartition:
     """
 
     @staticmethod
-    def of(ctx: TableContext, *, overwrite: bool = False) -> CrossPartition:
-        """For a table; an overwrite starts without a map."""
+    def for_table(ctx: TableContext, *, overwrite: bool = False) -> CrossPartition:
+        """Return the assigner of a table; an overwrite starts without a map of keys."""
         return CrossPartition(
-            ctx=ctx, engine=ctx.options.merge_engine, target=AssignmentRule.of(ctx).target_rows, loads=not overwrite
+            ctx=ctx,
+            engine=ctx.options.merge_engine,
+            target=AssignmentRule.from_options(ctx).target_rows,
+            loads=not overwrite,
         )
 
     def assign(self, frame: pl.DataFrame) -> RoutedRows:
@@ -189,7 +192,7 @@ class CrossPartition:
             self.key_locations = bootstrap_index(self.ctx, newest)
             self.snapshot_id = (0 if newest is None else newest.id) if self.loads else None
         schema = self.ctx.schema
-        number = self.key_locations.numbered(
+        number = self.key_locations.number_partitions(
             bucket_assigners.encode_partitions(frame, self.ctx), frame.select(cols(schema.partition_keys))
         )
         distinct, codes = bucket_assigners.number_distinct_rows(frame.select(cols(schema.primary_keys)))
@@ -197,10 +200,10 @@ class CrossPartition:
         positions = self.key_locations.find(keys)
         now_ms = self.ctx.runtime.now_ms()
         if self.engine == "deduplicate":
-            return self._moving(frame, number, codes, keys, positions, now_ms)
-        return self._staying(frame, number, codes, keys, positions, now_ms)
+            return self._move_keys(frame, number, codes, keys, positions, now_ms)
+        return self._keep_keys(frame, number, codes, keys, positions, now_ms)
 
-    def _before(self, positions: Ints, now_ms: int) -> tuple[Ints, Ints]:
+    def _previous_locations(self, positions: Ints, now_ms: int) -> tuple[Ints, Ints]:
         """Return partition number and bucket of keys before these rows.
 
         `NOT_FOUND` for new keys, and for those last written longer ago than `cross-partition-upsert.index-ttl`.
@@ -217,12 +220,12 @@ class CrossPartition:
         )
         return partition, bucket
 
-    def _moving(
+    def _move_keys(
         self, frame: pl.DataFrame, number: Ints, codes: Ints, keys: pl.DataFrame, positions: Ints, now_ms: int
     ) -> RoutedRows:
-        """Deduplicate: move a key to the partition of its newest row, with a -D in the old one."""
+        """Move each key to the partition of its newest row, with a -D in the old one (deduplicate)."""
         assert self.key_locations is not None
-        partition, bucket = self._before(positions, now_ms)
+        partition, bucket = self._previous_locations(positions, now_ms)
         order = np.argsort(codes, kind="stable")  # the rows of a key, one after the other
         code, target = codes[order], number[order]
         opens = np.append(True, code[1:] != code[:-1])
@@ -231,19 +234,19 @@ class CrossPartition:
         moves = enters & (came_from != NOT_FOUND)
         new_bucket = np.full(len(order), NOT_FOUND, np.int64)
         arriving = np.flatnonzero(enters)[np.argsort(order[enters], kind="stable")]
-        new_bucket[arriving] = self.key_locations.enter(target[arriving], self.target)
+        new_bucket[arriving] = self.key_locations.assign_buckets(target[arriving], self.target)
         # a row that stays is where the last one that entered went, or where the key was
         entered = np.maximum.accumulate(np.where(enters, np.arange(len(order)), -1))
         start = np.maximum.accumulate(np.where(opens, np.arange(len(order)), 0))
         new_bucket = np.where(entered >= start, new_bucket[np.maximum(entered, 0)], bucket[code])
         left = np.where(opens, bucket[code], np.append(NOT_FOUND, new_bucket[:-1]))
-        self.key_locations.leave(came_from[moves], left[moves])
+        self.key_locations.remove_keys(came_from[moves], left[moves])
         last = np.append(opens[1:], True)
-        self.key_locations.put(positions, keys, target[last], new_bucket[last], now_ms)
+        self.key_locations.store(positions, keys, target[last], new_bucket[last], now_ms)
         buckets = np.empty(len(order), np.int64)
         buckets[order] = new_bucket
         if not moves.any():
-            return self._placed(frame, number, buckets)
+            return self._route(frame, number, buckets)
         rows = order[moves]
         deletes = self._in_partition(frame[pl.Series(rows)], came_from[moves]).with_columns(
             pl.lit(int(RowKind.DELETE), pl.Int8).alias(KIND)
@@ -251,11 +254,11 @@ class CrossPartition:
         # a delete comes before the row that makes it
         row_order = np.argsort(np.append(2 * rows, 2 * np.arange(frame.height) + 1), kind="stable")
         rows_and_deletes = deletes.select(cols(frame.columns)).vstack(frame)[pl.Series(row_order)]
-        return self._placed(
+        return self._route(
             rows_and_deletes, np.append(came_from[moves], number)[row_order], np.append(left[moves], buckets)[row_order]
         )
 
-    def _staying(
+    def _keep_keys(
         self, frame: pl.DataFrame, number: Ints, codes: Ints, keys: pl.DataFrame, positions: Ints, now_ms: int
     ) -> RoutedRows:
         """Keep each key where its first row went: first-row drops rows of other partitions.
@@ -264,32 +267,32 @@ class CrossPartition:
         their kind), a -D too, which then brings back what it was to delete; lakekit keeps the -D.
         """
         assert self.key_locations is not None
-        partition, bucket = self._before(positions, now_ms)
+        partition, bucket = self._previous_locations(positions, now_ms)
         new = np.flatnonzero(partition == NOT_FOUND)
         first = np.unique(codes, return_index=True)[1]
         partition[new] = number[first[new]]
-        bucket[new] = self.key_locations.enter(partition[new], self.target)
-        self.key_locations.put(positions[new], keys[pl.Series(new)], partition[new], bucket[new], now_ms)
+        bucket[new] = self.key_locations.assign_buckets(partition[new], self.target)
+        self.key_locations.store(positions[new], keys[pl.Series(new)], partition[new], bucket[new], now_ms)
         home, buckets = partition[codes], bucket[codes]
         away = home != number
         if not away.any():
-            return self._placed(frame, number, buckets)
+            return self._route(frame, number, buckets)
         if self.engine == "first-row":
             stays = ~away
-            return self._placed(frame.filter(pl.Series(stays)), number[stays], buckets[stays])
+            return self._route(frame.filter(pl.Series(stays)), number[stays], buckets[stays])
         inserted = (
             pl.when(pl.Series(away) & (pl.col(KIND) == int(RowKind.UPDATE_AFTER)))
             .then(pl.lit(int(RowKind.INSERT), pl.Int8))
             .otherwise(pl.col(KIND))
         )
-        return self._placed(self._in_partition(frame.with_columns(inserted.alias(KIND)), home), home, buckets)
+        return self._route(self._in_partition(frame.with_columns(inserted.alias(KIND)), home), home, buckets)
 
     def _in_partition(self, frame: pl.DataFrame, number: Ints) -> pl.DataFrame:
         """Return the rows with the partition columns of the numbered partitions."""
         assert self.key_locations is not None
         return frame.with_columns(self.key_locations.columns[pl.Series(number)].get_columns())
 
-    def _placed(self, frame: pl.DataFrame, number: Ints, buckets: Ints) -> RoutedRows:
+    def _route(self, frame: pl.DataFrame, number: Ints, buckets: Ints) -> RoutedRows:
         assert self.key_locations is not None
         used, codes = np.unique(number, return_inverse=True)
         return RoutedRows(
@@ -326,13 +329,13 @@ def bootstrap_index(ctx: TableContext, snapshot: Snapshot | None) -> KeyLocation
         number = index.numbers.get(partition)
         if number is None:
             number = int(
-                index.numbered(Partitions((partition,), np.zeros(1, np.int64)), _values(ctx, partition, index.columns))[
-                    0
-                ]
+                index.number_partitions(
+                    Partitions((partition,), np.zeros(1, np.int64)), _values(ctx, partition, index.columns)
+                )[0]
             )
         count = frame.height
         positions = np.full(count, NOT_FOUND, np.int64)
-        index.put(
+        index.store(
             positions,
             bucket_assigners.to_comparable_columns(frame.cast(polars_schema(fields))),
             np.full(count, number, np.int64),
@@ -346,7 +349,7 @@ def bootstrap_index(ctx: TableContext, snapshot: Snapshot | None) -> KeyLocation
 def _buckets(ctx: TableContext, snapshot: Snapshot, now_ms: int) -> Iterator[tuple[bytes, int, MergeTask]]:
     """Yield the merge task of every bucket that may hold keys young enough for the index."""
     entries = manifest_reader.read_live_entries(
-        ctx, snapshot, keep_entries=lambda candidates: candidates.numbers("bucket") >= 0
+        ctx, snapshot, keep_entries=lambda candidates: candidates.integers("bucket") >= 0
     )
     vectors: dict[str, IndexManifestEntry] = {}
     for entry in manifest_reader.index_entries(ctx, snapshot):

@@ -30,7 +30,7 @@ from lakekit.errors import Corrupt, ValueOutOfRange
 from lakekit.metadata import manifest_reader, snapshots
 from lakekit.model.index_manifest import HASH, IndexFileMeta
 from lakekit.write import bucket_assigners
-from lakekit.write.bucket_assigners import UNKNOWN_BUCKET, KeyHashes, RoutedRows, key_columns
+from lakekit.write.bucket_assigners import UNKNOWN_BUCKET, KeyHashes, RoutedRows, columns_to_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int32]
 
-MOST_BUCKETS = 32767
+MAX_BUCKET_COUNT = 32767
 """No bucket has this number or a greater one: an index holds buckets as two bytes."""
 NO_IDENTIFIER = -(2**63)
 _HASH_BYTES = 4
@@ -64,43 +64,43 @@ class AssignmentRule:
     Attributes:
         target_rows: rows of a full bucket.
         max_buckets: most buckets of a partition.
-        bounded: whether `dynamic-bucket.max-buckets` limits them.
-        channels: number of write channels.
-        assigners: how many assigners share the keys of a partition.
+        is_limited: whether `dynamic-bucket.max-buckets` limits them.
+        channel_count: number of write channels.
+        assigner_count: how many assigners share the keys of a partition.
     """
 
     target_rows: int
     max_buckets: int
-    bounded: bool
-    channels: int
-    assigners: int
+    is_limited: bool
+    channel_count: int
+    assigner_count: int
 
     @staticmethod
-    def of(ctx: TableContext) -> AssignmentRule:
+    def from_options(ctx: TableContext) -> AssignmentRule:
         """Return the rule of a table. `dynamic-bucket.max-buckets` 0 means no limit, as -1 does."""
         options = ctx.options
         bounded = options.dynamic_bucket_max_buckets > 0
-        most = min(options.dynamic_bucket_max_buckets, MOST_BUCKETS) if bounded else MOST_BUCKETS
+        most = min(options.dynamic_bucket_max_buckets, MAX_BUCKET_COUNT) if bounded else MAX_BUCKET_COUNT
         initial = options.dynamic_bucket_initial_buckets
         channels = min(max(1, options.dynamic_bucket_assigner_parallelism or initial or 1), most)
         return AssignmentRule(
             target_rows=max(1, options.dynamic_bucket_target_row_num),
             max_buckets=most,
-            bounded=bounded,
-            channels=channels,
-            assigners=min(max(1, initial or channels), channels),
+            is_limited=bounded,
+            channel_count=channels,
+            assigner_count=min(max(1, initial or channels), channels),
         )
 
-    def owners(self, partition: bytes, hashes: Ints) -> Ints:
+    def assigners_of(self, partition: bytes, hashes: Ints) -> Ints:
         """Return the assigner of each key."""
-        if self.channels == 1:
+        if self.channel_count == 1:
             return np.zeros(len(hashes), np.int32)
-        start = abs(_remainder(hashing.row_hash_code(binary_row.strip_arity(partition)[1]), self.channels))
-        return (start + hashing.default_bucket(hashes, self.assigners)) % self.channels
+        start = abs(_remainder(hashing.row_hash_code(binary_row.strip_arity(partition)[1]), self.channel_count))
+        return (start + hashing.default_bucket(hashes, self.assigner_count)) % self.channel_count
 
 
 def _remainder(number: int, by: int) -> int:
-    """Java's %: the sign is the number's."""
+    """Return Java's remainder, which has the sign of the number."""
     return -(-number % by) if number < 0 else number % by
 
 
@@ -108,32 +108,32 @@ def _remainder(number: int, by: int) -> int:
 class AssignerBuckets:
     """The buckets into which one assigner may put new keys.
 
-    `counts`: keys of each bucket. `open`: the buckets that may have room, ascending.
+    `counts`: keys of each bucket. `open_buckets`: the buckets that may have room, ascending.
     """
 
     number: int
     counts: dict[int, int]
-    open: list[int]
+    open_buckets: list[int]
 
-    def take(self, key_count: int, rule: AssignmentRule) -> Iterator[tuple[int, int]]:
+    def fill_buckets(self, key_count: int, rule: AssignmentRule) -> Iterator[tuple[int, int]]:
         """Yield buckets and how many keys go into each, until all are placed or no bucket is left."""
-        while key_count and self.open:
-            room = rule.target_rows - self.counts[self.open[0]]
+        while key_count and self.open_buckets:
+            room = rule.target_rows - self.counts[self.open_buckets[0]]
             if room <= 0:
-                self.open.pop(0)
+                self.open_buckets.pop(0)
                 continue
-            yield self.open[0], min(room, key_count)
-            self.counts[self.open[0]] += min(room, key_count)
+            yield self.open_buckets[0], min(room, key_count)
+            self.counts[self.open_buckets[0]] += min(room, key_count)
             key_count -= min(room, key_count)
-        fresh = self.number % rule.assigners
+        fresh = self.number % rule.assigner_count
         while key_count and fresh < rule.max_buckets:
             if fresh not in self.counts:
                 count = min(rule.target_rows, key_count)
                 yield fresh, count
                 self.counts[fresh] = count
-                self.open.append(fresh)
+                self.open_buckets.append(fresh)
                 key_count -= count
-            fresh += rule.assigners
+            fresh += rule.assigner_count
 
 
 @dataclass(slots=True, kw_only=True)
@@ -142,8 +142,8 @@ class PartitionHashIndex:
 
     Attributes:
         key_hashes: the bucket of each hash.
-        names: the index file of each bucket.
-        rows: rows in the index file of each bucket.
+        file_names: the index file of each bucket.
+        row_counts: rows in the index file of each bucket.
         changed: buckets with new keys.
         is_used: whether rows were assigned since the last commit.
         owner: the one assigner that all keys here belong to; None: the rule decides.
@@ -151,8 +151,8 @@ class PartitionHashIndex:
 
     partition: bytes
     key_hashes: KeyHashes = field(default_factory=KeyHashes)
-    names: dict[int, str] = field(default_factory=dict)
-    rows: dict[int, int] = field(default_factory=dict)
+    file_names: dict[int, str] = field(default_factory=dict)
+    row_counts: dict[int, int] = field(default_factory=dict)
     assigners: dict[int, AssignerBuckets] = field(default_factory=dict)
     changed: set[int] = field(default_factory=set)
     is_used: bool = True
@@ -178,18 +178,20 @@ class PartitionHashIndex:
     def _assign_new_keys(self, hashes: Ints, rule: AssignmentRule) -> NDArray[np.int16]:
         """Return buckets for new keys, given in order of arrival."""
         owners = (
-            rule.owners(self.partition, hashes) if self.owner is None else np.full(len(hashes), self.owner, np.int32)
+            rule.assigners_of(self.partition, hashes)
+            if self.owner is None
+            else np.full(len(hashes), self.owner, np.int32)
         )
         buckets = np.full(len(hashes), UNKNOWN_BUCKET, np.int16)
         for number in np.unique(owners):
             rows = np.flatnonzero(owners == number)
             assigner = self._assigner(int(number), rule)
             start = 0
-            for bucket, count in assigner.take(len(rows), rule):
+            for bucket, count in assigner.fill_buckets(len(rows), rule):
                 buckets[rows[start : start + count]] = bucket
                 start += count
             if start < len(rows):
-                buckets[rows[start:]] = self._beyond(hashes[rows[start:]], assigner, rule)
+                buckets[rows[start:]] = self._assign_beyond_limit(hashes[rows[start:]], assigner, rule)
         return buckets
 
     def _assigner(self, number: int, rule: AssignmentRule) -> AssignerBuckets:
@@ -197,23 +199,23 @@ class PartitionHashIndex:
         if assigner is None:
             own = {
                 bucket: count
-                for bucket, count in sorted(self.rows.items())
-                if bucket % rule.assigners == number % rule.assigners
+                for bucket, count in sorted(self.row_counts.items())
+                if bucket % rule.assigner_count == number % rule.assigner_count
             }
-            assigner = self.assigners[number] = AssignerBuckets(number=number, counts=own, open=list(own))
+            assigner = self.assigners[number] = AssignerBuckets(number=number, counts=own, open_buckets=list(own))
         return assigner
 
-    def _beyond(self, hashes: Ints, assigner: AssignerBuckets, rule: AssignmentRule) -> NDArray[np.int16]:
+    def _assign_beyond_limit(self, hashes: Ints, assigner: AssignerBuckets, rule: AssignmentRule) -> NDArray[np.int16]:
         """Return buckets for keys when every bucket is full: by hash, if the number of buckets is limited.
 
         Raises `ValueOutOfRange` if it is not.
         """
-        if not rule.bounded:
+        if not rule.is_limited:
             raise ValueOutOfRange(
                 f"a partition has {len(assigner.counts)} buckets of {rule.target_rows} keys each, and no more than "
                 f"{rule.max_buckets} are possible: raise dynamic-bucket.target-row-num"
             )
-        full_buckets = np.array(sorted(assigner.counts) or sorted(self.rows), np.int16)
+        full_buckets = np.array(sorted(assigner.counts) or sorted(self.row_counts), np.int16)
         return full_buckets[(hashes.view(np.uint32) >> np.uint32(7)) % np.uint32(len(full_buckets))]
 
 
@@ -221,7 +223,8 @@ class PartitionHashIndex:
 class DynamicBuckets:
     """Assigner by the hash index of the newest snapshot, and owner of that index.
 
-    `prepare` writes the index files of buckets with new keys; `settle` evicts partitions that were not touched lately.
+    `prepare` writes the index files of buckets with new keys; `evict_committed` evicts partitions that were not
+    touched lately.
     """
 
     ctx: TableContext
@@ -231,54 +234,54 @@ class DynamicBuckets:
     shard: WriteShard | None = None
 
     @staticmethod
-    def of(ctx: TableContext, *, overwrite: bool = False, shard: WriteShard | None = None) -> DynamicBuckets:
+    def for_table(ctx: TableContext, *, overwrite: bool = False, shard: WriteShard | None = None) -> DynamicBuckets:
         """Return the assigner of a table; an overwrite starts without the index.
 
         `shard`: in a write divided into tasks, the buckets that this task handles.
         """
-        rule = AssignmentRule.of(ctx)
+        rule = AssignmentRule.from_options(ctx)
         if shard is not None:
-            rule = replace(rule, channels=shard.parallelism.assigners, assigners=shard.parallelism.assigners)
+            rule = replace(rule, channel_count=shard.parallelism.assigners, assigner_count=shard.parallelism.assigners)
         return DynamicBuckets(ctx=ctx, rule=rule, loads=not overwrite, shard=shard)
 
     def assign(self, frame: pl.DataFrame) -> RoutedRows:
         """Put each row into the bucket of its key."""
-        row_partitions, hashes = self._hashed(frame)
+        row_partitions, hashes = self._hash_keys(frame)
         buckets = np.empty(len(hashes), np.int32)
         for partition, rows in _by_partition(row_partitions):
             buckets[rows] = self.indexes[partition].assign(hashes[rows], self.rule)
         return RoutedRows(frame, row_partitions, buckets)
 
-    def find(self, frame: pl.DataFrame) -> tuple[Partitions, Ints, Ints]:
+    def look_up(self, frame: pl.DataFrame) -> tuple[Partitions, Ints, Ints]:
         """Return the partition, key hash and bucket of each row; -1 for a new key, which is not assigned."""
-        row_partitions, hashes = self._hashed(frame)
+        row_partitions, hashes = self._hash_keys(frame)
         buckets = np.empty(len(hashes), np.int32)
         for partition, rows in _by_partition(row_partitions):
             distinct, inverse = np.unique(hashes[rows], return_inverse=True)
             buckets[rows] = self.indexes[partition].key_hashes.find(distinct)[inverse]
         return row_partitions, hashes, buckets
 
-    def _hashed(self, frame: pl.DataFrame) -> tuple[Partitions, Ints]:
+    def _hash_keys(self, frame: pl.DataFrame) -> tuple[Partitions, Ints]:
         """Return the partition and key hash of each row, and load the indexes of those partitions."""
-        columns, types = key_columns(frame, self.ctx.schema.key_fields)
+        columns, types = columns_to_arrow(frame, self.ctx.schema.key_fields)
         row_partitions = bucket_assigners.encode_partitions(frame, self.ctx)
-        self._load([partition for partition in row_partitions.rows if partition not in self.indexes])
+        self._load_indexes([partition for partition in row_partitions.rows if partition not in self.indexes])
         return row_partitions, hashing.hash_columns(columns, types)
 
-    def _load(self, missing: list[bytes]) -> None:
+    def _load_indexes(self, missing: list[bytes]) -> None:
         """Load the indexes of partitions met for the first time.
 
         They are read from the newest snapshot; with a shard, from the snapshot of the whole write.
         """
         if not missing or not self.loads:
-            self._take(missing, None)
+            self._load_from_snapshot(missing, None)
         elif self.shard is None:
-            snapshots.with_latest(self.ctx, lambda newest: self._take(missing, newest))
+            snapshots.with_latest(self.ctx, lambda newest: self._load_from_snapshot(missing, newest))
         else:
             snapshot_id = self.shard.parallelism.snapshot_id
-            self._take(missing, None if snapshot_id is None else snapshots.read(self.ctx, snapshot_id))
+            self._load_from_snapshot(missing, None if snapshot_id is None else snapshots.read(self.ctx, snapshot_id))
 
-    def _take(self, partitions_to_load: list[bytes], snapshot: Snapshot | None) -> None:
+    def _load_from_snapshot(self, partitions_to_load: list[bytes], snapshot: Snapshot | None) -> None:
         """Load the indexes of partitions from a snapshot: with a shard its own buckets, and the names of all."""
         entries: dict[bytes, list[IndexManifestEntry]] = {partition: [] for partition in partitions_to_load}
         for entry in () if snapshot is None else manifest_reader.index_entries(self.ctx, snapshot):
@@ -288,20 +291,20 @@ class DynamicBuckets:
             own_entries = (
                 index_entries
                 if self.shard is None
-                else [entry for entry in index_entries if self.shard.meets(partition, entry.bucket)]
+                else [entry for entry in index_entries if self.shard.contains(partition, entry.bucket)]
             )
             rows: dict[int, int] = {}
             for entry in own_entries:
                 rows[entry.bucket] = rows.get(entry.bucket, 0) + entry.row_count
             key_hashes = (
-                KeyHashes.of_files((entry.bucket, read(self.ctx, entry)) for entry in own_entries)
+                KeyHashes.of_files((entry.bucket, read_hash_index(self.ctx, entry)) for entry in own_entries)
                 if own_entries
                 else KeyHashes()
             )
             owner = None if self.shard is None else self.shard.residue(partition)
             names = {entry.bucket: entry.file_name for entry in index_entries}
             self.indexes[partition] = PartitionHashIndex(
-                partition=partition, key_hashes=key_hashes, rows=rows, names=names, owner=owner
+                partition=partition, key_hashes=key_hashes, row_counts=rows, file_names=names, owner=owner
             )
 
     def prepare(self, new_name: Callable[[], str]) -> PreparedIndexes:
@@ -315,25 +318,25 @@ class DynamicBuckets:
         try:
             for partition, index in self.indexes.items():
                 if index.is_used and self.loads:
-                    bases[partition] = tuple(sorted(index.names.values()))
+                    bases[partition] = tuple(sorted(index.file_names.values()))
                 for bucket, hashes in index.key_hashes.of_buckets(index.changed):
                     name = new_name()
-                    written.append(path(self.ctx, partition, bucket, name))
-                    files[partition, bucket] = write(self.ctx, partition, bucket, name, hashes)
+                    written.append(hash_index_path(self.ctx, partition, bucket, name))
+                    files[partition, bucket] = write_hash_index(self.ctx, partition, bucket, name, hashes)
         except BaseException:
             self.ctx.storage.delete(written)
             raise
         for (partition, bucket), file in files.items():
-            self.indexes[partition].names[bucket] = file.file_name
+            self.indexes[partition].file_names[bucket] = file.file_name
         for index in self.indexes.values():
             index.changed.clear()
         return PreparedIndexes(files, bases)
 
-    def keep(self, partitions: Collection[bytes]) -> None:
+    def retain_partitions(self, partitions: Collection[bytes]) -> None:
         """Evict the indexes of all other partitions; they are committed and read again when needed."""
         self.indexes = {partition: index for partition, index in self.indexes.items() if partition in partitions}
 
-    def settle(self, identifier: int, committed: int | None) -> None:
+    def evict_committed(self, identifier: int, committed: int | None) -> None:
         """Evict indexes that were not touched since commit `committed`; called with each commit's identifier."""
         for partition, index in list(self.indexes.items()):
             if index.is_used:
@@ -371,15 +374,15 @@ def _by_partition(row_partitions: Partitions) -> Iterator[tuple[bytes, NDArray[n
 # ---- files -----------------------------------------------------------------------------------------------------------
 
 
-def read(ctx: TableContext, entry: IndexManifestEntry) -> Ints:
+def read_hash_index(ctx: TableContext, entry: IndexManifestEntry) -> Ints:
     """Return the hashes of an index file.
 
     Raises `Corrupt` if its length is not as the index manifest says, `FileMissing`.
     """
-    if not 0 <= entry.bucket < MOST_BUCKETS:
+    if not 0 <= entry.bucket < MAX_BUCKET_COUNT:
         raise Corrupt(
             f"the index manifest of {ctx.name} lists a hash index of bucket {entry.bucket}: there are 0 to "
-            f"{MOST_BUCKETS - 1}",
+            f"{MAX_BUCKET_COUNT - 1}",
             field="_BUCKET",
         )
     file_path = index_path(ctx, entry)
@@ -394,15 +397,15 @@ def read(ctx: TableContext, entry: IndexManifestEntry) -> Ints:
     return index_files.decode_hash_index(data, path=file_path)
 
 
-def path(ctx: TableContext, partition: bytes, bucket: int, name: str) -> str:
+def hash_index_path(ctx: TableContext, partition: bytes, bucket: int, name: str) -> str:
     """Return the path of a bucket's index file."""
     return ctx.paths.index(name, partition_path=partition_path(ctx, partition), bucket=bucket)
 
 
-def write(ctx: TableContext, partition: bytes, bucket: int, name: str, hashes: Ints) -> IndexFileMeta:
+def write_hash_index(ctx: TableContext, partition: bytes, bucket: int, name: str, hashes: Ints) -> IndexFileMeta:
     """Write the hashes of a bucket as its index file, below the table even if data files are elsewhere."""
     data = index_files.encode_hash_index(hashes)
     # synced, as what a snapshot refers to must be
-    with ctx.storage.open_write(path(ctx, partition, bucket, name)) as file:
+    with ctx.storage.open_write(hash_index_path(ctx, partition, bucket, name)) as file:
         file.write(data)
     return IndexFileMeta(index_type=HASH, file_name=name, file_size_bytes=len(data), row_count=len(hashes))

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 _BYTES = DataType(root="VARBINARY", length=MAX_LENGTH)
 _VARIANT = (Field("value", _BYTES), Field("metadata", _BYTES))
-_DIGITS = 38
+_MAX_DIGITS = 38
 
 
 def row_names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -52,7 +52,7 @@ def row_names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys(chain.from_iterable(rows)))
 
 
-def frame(rows: Sequence[Mapping[str, Any]], ctx: TableContext) -> pl.DataFrame:
+def dicts_to_frame(rows: Sequence[Mapping[str, Any]], ctx: TableContext) -> pl.DataFrame:
     """Return the rows as a frame; a key that a row lacks is null.
 
     Columns that the table lacks get the type Polars infers; the caller refuses or adds them.
@@ -66,22 +66,22 @@ def frame(rows: Sequence[Mapping[str, Any]], ctx: TableContext) -> pl.DataFrame:
         values = [row.get(name) for row in rows]
         if name in fields:
             location = ValueLocation(column=name, path=name, table=ctx.name, row_of=lambda i: i)
-            columns.append(pl.Series(array(values, fields[name].type, location)).alias(name))
+            columns.append(pl.Series(to_arrow_array(values, fields[name].type, location)).alias(name))
         else:
             columns.append(pl.Series(name, values, strict=False))
     return pl.DataFrame(columns, height=len(rows))
 
 
-def array(values: Sequence[Any], t: DataType, location: ValueLocation) -> pa.Array:
+def to_arrow_array(values: Sequence[Any], t: DataType, location: ValueLocation) -> pa.Array:
     """Convert Python values to an Arrow array without loss.
 
     Times in ns or µs, decimals with the scale of the values; `value_casting.fit` then checks them against the type.
     """
     match t.root:
         case "ARRAY":
-            _check(values, t, location, (list, tuple, np.ndarray, pl.Series), "a list")
+            _check_classes(values, t, location, (list, tuple, np.ndarray, pl.Series), "a list")
             return _list_array(
-                values, lambda flat, row_of: array(flat, part(t.element), location.inner("element", row_of))
+                values, lambda flat, row_of: to_arrow_array(flat, part(t.element), location.inner("element", row_of))
             )
         case "MAP" | "MULTISET":
             return _map_array(values, t, location)
@@ -93,35 +93,36 @@ def array(values: Sequence[Any], t: DataType, location: ValueLocation) -> pa.Arr
 def _scalar_array(values: Sequence[Any], t: DataType, location: ValueLocation) -> pa.Array:
     match t.root:
         case "BOOLEAN":
-            _check(values, t, location, (bool, np.bool_), "a bool")
+            _check_classes(values, t, location, (bool, np.bool_), "a bool")
             arrow = pa.bool_()
         case root if root in INTEGERS:
-            _check(values, t, location, Integral, "an int", (bool,))
+            _check_classes(values, t, location, Integral, "an int", (bool,))
             arrow = pa.int64()
         case "FLOAT" | "DOUBLE":
-            _check(values, t, location, Real, "a number", (bool,))
+            _check_classes(values, t, location, Real, "a number", (bool,))
             arrow = pa.float32() if t.root == "FLOAT" else pa.float64()
         case "DECIMAL":
-            _check(values, t, location, (Decimal, Integral), "a Decimal or an int", (bool,))
+            _check_classes(values, t, location, (Decimal, Integral), "a Decimal or an int", (bool,))
             values = [
                 None if value is None else value if isinstance(value, Decimal) else Decimal(int(value))
                 for value in values
             ]
             scales = {value.as_tuple().exponent for value in values if value is not None}
             arrow = pa.decimal128(
-                _DIGITS, min(_DIGITS, max([t.scale or 0, *(-scale for scale in scales if isinstance(scale, int))]))
+                _MAX_DIGITS,
+                min(_MAX_DIGITS, max([t.scale or 0, *(-scale for scale in scales if isinstance(scale, int))])),
             )
         case root if root in STRINGS:
-            _check(values, t, location, str, "a str")
+            _check_classes(values, t, location, str, "a str")
             arrow = pa.large_string()
         case root if root in BINARIES:
-            _check(values, t, location, (bytes, bytearray, memoryview), "bytes")
+            _check_classes(values, t, location, (bytes, bytearray, memoryview), "bytes")
             arrow = pa.large_binary()
         case "DATE":
-            _check(values, t, location, date, "a date", (datetime,))
+            _check_classes(values, t, location, date, "a date", (datetime,))
             arrow = pa.date32()
         case "TIME":
-            _check(values, t, location, time, "a time")
+            _check_classes(values, t, location, time, "a time")
             arrow = pa.time64("ns")
         case _:
             assert t.root in TIMESTAMPS
@@ -132,7 +133,7 @@ def _scalar_array(values: Sequence[Any], t: DataType, location: ValueLocation) -
 def _instants(values: Sequence[Any], t: DataType, location: ValueLocation) -> pa.Array:
     """Convert datetimes: with a zone for LTZ, without one for TIMESTAMP; the other kind is refused."""
     zoned = t.root == "TIMESTAMP_LTZ"
-    _check(values, t, location, datetime, "a datetime")
+    _check_classes(values, t, location, datetime, "a datetime")
     for i, value in enumerate(values):
         if value is not None and (value.tzinfo is not None) != zoned:
             expected = (
@@ -145,7 +146,7 @@ def _instants(values: Sequence[Any], t: DataType, location: ValueLocation) -> pa
     return _arrow(values, pa.timestamp("ns" if fine else "us", "UTC" if zoned else None), t, location)
 
 
-def _check(
+def _check_classes(
     values: Sequence[Any],
     t: DataType,
     location: ValueLocation,
@@ -211,7 +212,7 @@ def _list_array(values: Sequence[Any], inner: Any) -> pa.Array:
 
 def _map_array(values: Sequence[Any], t: DataType, location: ValueLocation) -> pa.Array:
     """Convert dicts, pairs, or {"key": …, "value": …} items as Polars gives them."""
-    _check(values, t, location, (Mapping, list, tuple), "a dict, or a list of pairs")
+    _check_classes(values, t, location, (Mapping, list, tuple), "a dict, or a list of pairs")
     pairs = [None if value is None else _pairs(value) for value in values]
     bad_index = next(
         (
@@ -226,8 +227,8 @@ def _map_array(values: Sequence[Any], t: DataType, location: ValueLocation) -> p
     key, value = (part(t.element), DataType(root="INT")) if t.root == "MULTISET" else (part(t.key), part(t.value))
 
     def entries(flat: list[tuple[Any, Any]], row_of: Any) -> pa.Array:
-        keys = array([pair[0] for pair in flat], key, location.inner("key", row_of))
-        value_array = array([pair[1] for pair in flat], value, location.inner("value", row_of))
+        keys = to_arrow_array([pair[0] for pair in flat], key, location.inner("key", row_of))
+        value_array = to_arrow_array([pair[1] for pair in flat], value, location.inner("value", row_of))
         return pa.StructArray.from_arrays([keys, value_array], ["key", "value"])
 
     return _list_array(pairs, entries)
@@ -243,7 +244,7 @@ def _pairs(value: Any) -> list[Any]:
 
 
 def _structs(values: Sequence[Any], fields: Sequence[Field], t: DataType, location: ValueLocation) -> pa.Array:
-    _check(values, t, location, Mapping, "a dict")
+    _check_classes(values, t, location, Mapping, "a dict")
     field_names = {field.name for field in fields}
     bad_index = next(
         (i for i, value in enumerate(values) if value is not None and not field_names.issuperset(value)), None
@@ -251,7 +252,7 @@ def _structs(values: Sequence[Any], fields: Sequence[Field], t: DataType, locati
     if bad_index is not None:
         raise _make_mismatch(values, bad_index, t, location, f"a dict of {', '.join(field.name for field in fields)}")
     columns = [
-        array(
+        to_arrow_array(
             [None if value is None else value.get(field.name) for value in values],
             field.type,
             location.inner(field.name),
@@ -363,7 +364,7 @@ def _open_dicts(rows: list[Mapping[str, Any]], ctx: TableContext) -> InputFrames
     )
     return InputFrames(
         schema=schema if rows else None,
-        pieces=lambda table_ctx: iter([frame(rows, table_ctx)] if rows else []),
+        pieces=lambda table_ctx: iter([dicts_to_frame(rows, table_ctx)] if rows else []),
         is_whole=True,
     )
 

@@ -43,11 +43,11 @@ from lakekit.write.bucket_assigners import (
     WriteParallelism,
     WriteShard,
     bucket_fields,
-    check_times,
+    check_partition_times,
     postponed_count,
 )
 from lakekit.write.cross_partition import CrossPartition
-from lakekit.write.dynamic_bucket import MOST_BUCKETS, DynamicBuckets
+from lakekit.write.dynamic_bucket import MAX_BUCKET_COUNT, DynamicBuckets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from lakekit.write.bucket_assigners import BucketAssigner
 
 
-def assigner(
+def make_assigner(
     ctx: TableContext, *, bucket: int | None = None, overwrite: bool = False, shard: WriteShard | None = None
 ) -> BucketAssigner:
     """Return the bucket assigner of a table.
@@ -78,9 +78,9 @@ def assigner(
     if count == -1 and ctx.kind == "append":
         return OneBucket(ctx=ctx)
     if count == -1 and ctx.schema.cross_partition:
-        return CrossPartition.of(ctx, overwrite=overwrite)
+        return CrossPartition.for_table(ctx, overwrite=overwrite)
     if count == -1:
-        return DynamicBuckets.of(ctx, overwrite=overwrite, shard=shard)
+        return DynamicBuckets.for_table(ctx, overwrite=overwrite, shard=shard)
     raise InvalidOption(
         f"{ctx.name} has the option bucket={count}; there are numbers above 0, -1 and, with a primary key, -2 "
         "(postponed)",
@@ -88,7 +88,7 @@ def assigner(
     )
 
 
-def places_postponed(ctx: TableContext) -> bool:
+def assigns_postponed_rows(ctx: TableContext) -> bool:
     """Return whether a batch puts postponed rows into buckets at once.
 
     The default of the engines is true; their core, whose writers get no option, postpones, as here.
@@ -112,7 +112,7 @@ def _check_bucket(ctx: TableContext, bucket: int) -> int:
         if count > 0
         else bucket == 0
         if count == -1
-        else bucket == POSTPONE_BUCKET or 0 <= bucket < MOST_BUCKETS
+        else bucket == POSTPONE_BUCKET or 0 <= bucket < MAX_BUCKET_COUNT
     )
     if not exists:
         raise InvalidOption(
@@ -123,7 +123,7 @@ def _check_bucket(ctx: TableContext, bucket: int) -> int:
     return bucket
 
 
-def split(
+def split_by_bucket(
     frame: pl.DataFrame, ctx: TableContext, assigner: BucketAssigner
 ) -> Iterator[tuple[bytes, int, pl.DataFrame]]:
     """Yield the rows of each (partition, bucket) in order; the partition serialized with its arity.
@@ -137,7 +137,7 @@ def split(
         return
     routed = assigner.assign(frame)
     rows, (partitions, codes), buckets = routed
-    check_times(ctx, partitions)
+    check_partition_times(ctx, partitions)
     if not rows.height:
         return
     low, high = int(buckets.min()), int(buckets.max())
@@ -189,9 +189,9 @@ def divide_write(ctx: TableContext, *, parallelism: int, max_tasks: int, batch: 
     """
     count, newest = ctx.options.bucket, snapshots.latest(ctx)
     snapshot_id = None if newest is None else newest.id
-    if batch and places_postponed(ctx):
+    if batch and assigns_postponed_rows(ctx):
         return WriteParallelism(tasks=parallelism, assigners=parallelism, snapshot_id=snapshot_id)
-    match assigner(ctx):
+    match make_assigner(ctx):
         case CrossPartition():
             return WriteParallelism(tasks=1, assigners=1, snapshot_id=snapshot_id)
         case DynamicBuckets(rule=rule):
@@ -224,7 +224,7 @@ class TaskRouter:
         """Return the router for the writers of a divided write."""
         assigner: FixedBuckets | PostponedFixedBuckets | DynamicBuckets | None = None
         fields = ctx.schema.key_fields
-        if batch and places_postponed(ctx):
+        if batch and assigns_postponed_rows(ctx):
             snapshot = None if cut.snapshot_id is None else snapshots.read(ctx, cut.snapshot_id)
             snapshot_buckets = SnapshotBuckets.at_snapshot(ctx, snapshot)
             assigner = PostponedFixedBuckets(
@@ -234,7 +234,7 @@ class TaskRouter:
         elif cut.tasks > 1 and ctx.options.bucket > 0:
             assigner, fields = FixedBuckets(ctx=ctx), bucket_fields(ctx)
         elif cut.tasks > 1:
-            assigner = DynamicBuckets.of(ctx, overwrite=replaces, shard=WriteShard(parallelism=cut))
+            assigner = DynamicBuckets.for_table(ctx, overwrite=replaces, shard=WriteShard(parallelism=cut))
         column_names = {field.name for field in (*fields, *ctx.schema.partition_fields)}
         return TaskRouter(
             ctx=ctx,
@@ -248,7 +248,7 @@ class TaskRouter:
         if self._buckets is None:
             return np.zeros(frame.height, np.int32)
         if isinstance(self._buckets, DynamicBuckets):
-            row_partitions, hashes, known_buckets = self._buckets.find(frame)
+            row_partitions, hashes, known_buckets = self._buckets.look_up(frame)
             residues = np.where(
                 known_buckets == UNKNOWN_BUCKET,
                 hashing.default_bucket(hashes, self.parallelism.assigners),

@@ -80,7 +80,7 @@ def check_retractions(rows: pl.DataFrame, kinds: pl.Series, ctx: TableContext, f
         return
     merge_rule = _merge_rule(ctx.schema, ctx.all_options, ctx.name)
     if merge_rule.engine == "first-row":
-        if merge_rule.ignore_delete:
+        if merge_rule.ignores_deletes:
             return
         row = int(np.flatnonzero(retracts)[0])
         raise InvalidOption(
@@ -93,7 +93,7 @@ def check_retractions(rows: pl.DataFrame, kinds: pl.Series, ctx: TableContext, f
     if merge_rule.engine == "partial-update":
         _check_partial_update(rows, kind_bytes, retracts, merge_rule, first_row)
         return
-    judged = kind_bytes == RowKind.UPDATE_BEFORE if merge_rule.remove_on_delete else retracts
+    judged = kind_bytes == RowKind.UPDATE_BEFORE if merge_rule.removes_on_delete else retracts
     for function in merge_rule.functions.values():
         if judged.any() and not _takes_retractions(function, merge_rule):
             raise _refuse_function(function, kind_bytes, judged, merge_rule, first_row)
@@ -105,9 +105,9 @@ def _merge_rule(schema: TableSchema, options: FrozenDict[str, str], table: str) 
 
 
 def _check_partial_update(rows: pl.DataFrame, kinds: Array, retracts: Bools, rule: MergeSpec, first_row: int) -> None:
-    if rule.ignore_delete or rule.remove_on_delete:
+    if rule.ignores_deletes or rule.removes_on_delete:
         return
-    if not rule.groups:
+    if not rule.sequence_groups:
         row = int(np.flatnonzero(retracts)[0])
         raise InvalidOption(
             f"row {first_row + row} is {KIND_TEXTS[kinds[row]]}: by default, Partial update can not accept delete "
@@ -117,19 +117,19 @@ def _check_partial_update(rows: pl.DataFrame, kinds: Array, retracts: Bools, rul
             "columns",
             key="ignore-delete",
         )
-    removes = any(group.removes for group in rule.groups)
+    removes = any(group.removes_record for group in rule.sequence_groups)
     checked = kinds == RowKind.UPDATE_BEFORE if removes else retracts
-    for group in rule.groups:
+    for group in rule.sequence_groups:
         has_value = np.zeros(len(kinds), bool)
         for column in group.columns:
             has_value |= rows[column].is_not_null().to_numpy()
-        for function in (rule.functions[name] for name in group.protected if name in rule.functions):
+        for function in (rule.functions[name] for name in group.protected_columns if name in rule.functions):
             if (checked & has_value).any() and not _takes_retractions(function, rule):
                 raise _refuse_function(function, kinds, checked & has_value, rule, first_row)
 
 
 def _takes_retractions(function: FieldFunction, rule: MergeSpec) -> bool:
-    return function.ignore_retract or aggregates.find(function, rule).retracts
+    return function.ignore_retract or aggregates.find_aggregate(function, rule).can_retract
 
 
 def _refuse_function(
@@ -404,7 +404,7 @@ def _check_columns(names: list[str], conversion: ConversionContext) -> None:
 
 
 def _keys_without_null(ctx: TableContext) -> frozenset[str]:
-    """Columns of the primary key, which must have values unless `primary-key.nullable` says otherwise."""
+    """Return the primary key columns that must have values: all, or none under `primary-key.nullable`."""
     return frozenset() if ctx.options.primary_key_nullable else frozenset(ctx.schema.primary_keys)
 
 
@@ -543,7 +543,7 @@ def _drop_ignored_rows(
 
 
 def empty_frame(ctx: TableContext) -> pl.DataFrame:
-    """No rows, with the columns that `batches` gives."""
+    """Return a frame without rows, with the columns that `batches` gives."""
     schema = dict(polars_schema(ctx.schema.fields))
     return pl.DataFrame(schema={**schema, KIND: pl.Int8()} if ctx.kind == "key" else schema)
 

@@ -29,7 +29,7 @@ from lakekit.metadata import snapshots, table_context
 from lakekit.model.table_paths import POSTPONE_BUCKET
 from lakekit.options.option import EMPTY
 from lakekit.parallel import parallel_map
-from lakekit.progress import work
+from lakekit.progress import begin_work
 from lakekit.write import router
 from lakekit.write.bucket_assigners import PostponedFixedBuckets, postponed_count
 from lakekit.write.cross_partition import CrossPartition
@@ -79,7 +79,7 @@ class BucketWriters:
         table_context.check_writable(ctx)
         if ctx.kind == "key":
             record_expiration(ctx, ctx.runtime.now_ms())  # rows that no compaction could judge are not taken
-        fixes_buckets = batch and router.places_postponed(ctx)
+        fixes_buckets = batch and router.assigns_postponed_rows(ctx)
         self._shard = shard
         self.ctx, self.commit_user, self.replaces = (
             ctx.with_options({"write-only": "true"}) if fixes_buckets else ctx,
@@ -89,7 +89,7 @@ class BucketWriters:
         self._assigner: BucketAssigner = (
             PostponedFixedBuckets(ctx=ctx, count=self._bucket_count)
             if fixes_buckets
-            else router.assigner(ctx, overwrite=replaces, shard=shard)
+            else router.make_assigner(ctx, overwrite=replaces, shard=shard)
         )
         self._counts: dict[bytes, int] = {}
         self._dynamic = self._assigner if isinstance(self._assigner, DynamicBuckets) else None
@@ -146,13 +146,14 @@ class BucketWriters:
             self._merge_locally()
 
     def _merge_locally(self) -> None:
-        """One row a key of those that wait, before any is sent to its bucket (ENGINE 1.2, local merge)."""
+        """Merge the waiting rows to one row a key before any is sent to its bucket (ENGINE 1.2, local merge)."""
         if not self._local:
             return
         ctx, rows = self.ctx, pl.concat(self._local)
         self._local, self._local_bytes = [], 0
         rule = replace(
-            merge.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name), key=ctx.schema.primary_keys
+            merge.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name),
+            key_columns=ctx.schema.primary_keys,
         )
         numbered = rows.with_columns(pl.int_range(rows.height, dtype=pl.Int64).alias(SEQUENCE)).select(
             *cols(ctx.schema.names), SEQUENCE, KIND
@@ -160,8 +161,8 @@ class BucketWriters:
         self._send(flushing.merge_for_flush(numbered, rule).drop(SEQUENCE), None)
 
     def _send(self, frame: pl.DataFrame, bucket: int | None) -> None:
-        assigner = self._assigner if bucket is None else router.assigner(self.ctx, bucket=bucket)
-        parts = list(router.split(frame, self.ctx, assigner))
+        assigner = self._assigner if bucket is None else router.make_assigner(self.ctx, bucket=bucket)
+        parts = list(router.split_by_bucket(frame, self.ctx, assigner))
         self._restore([(partition, number) for partition, number, _ in parts])
         for partition, number, rows in parts:
             self._open[partition, number].write(rows)
@@ -200,7 +201,7 @@ class BucketWriters:
             else self._looked(lambda snapshot_buckets: self._restore_buckets(snapshot_buckets, missing))
         )
         for bucket_id in missing:
-            if self._shard is not None and not self._shard.meets(*bucket_id):
+            if self._shard is not None and not self._shard.contains(*bucket_id):
                 msg = (
                     f"a row of bucket {bucket_id[1]} came to task {self._shard.task}, and belongs to another: nothing "
                     "is written, as a key could lie twice"
@@ -283,7 +284,7 @@ class BucketWriters:
     def compact_places(self, bucket_ids: list[BucketId], *, full: bool = False) -> None:
         """Compact the buckets, one after another."""
         self._restore(bucket_ids)
-        with work(self.ctx.runtime, "compacting", "buckets", len(bucket_ids)) as under_way:
+        with begin_work(self.ctx.runtime, "compacting", "buckets", len(bucket_ids)) as under_way:
             for bucket_id in sorted(bucket_ids):
                 self._open[bucket_id].compact(full=full)
                 under_way.advance()
@@ -308,7 +309,7 @@ class BucketWriters:
         if identifier is not None and interval > 1 and not self._is_compacted:
             bucket_ids = self._looked(_places_with_new_files)
             self._written_buckets |= {
-                bucket_id for bucket_id in bucket_ids if self._shard is None or self._shard.meets(*bucket_id)
+                bucket_id for bucket_id in bucket_ids if self._shard is None or self._shard.contains(*bucket_id)
             }
         self._is_compacted = True
         self.compact_places(list(self._written_buckets), full=True)
@@ -325,7 +326,7 @@ class BucketWriters:
         self._merge_locally()
         self._prepared += 1
         self._compact_fully(wait=wait_compaction, identifier=identifier)
-        with work(self.ctx.runtime, "writing", "buckets", len(self._open)) as under_way:
+        with begin_work(self.ctx.runtime, "writing", "buckets", len(self._open)) as under_way:
             parallel_map(
                 lambda writer: writer.flush_and_compact(wait=wait_compaction),
                 self._open.values(),
@@ -373,7 +374,7 @@ class BucketWriters:
             if bucket_id not in self._uncommitted:
                 del self._open[bucket_id]
         if self._dynamic is not None:
-            self._dynamic.keep({partition for partition, _ in (*self._open, *self._uncommitted)})
+            self._dynamic.retain_partitions({partition for partition, _ in (*self._open, *self._uncommitted)})
 
     def committed(self, identifier: int, snapshot_id: int | None = None) -> None:
         """Note that all messages so far are committed.
@@ -382,7 +383,7 @@ class BucketWriters:
         """
         self._uncommitted.clear()
         if self._dynamic is not None:
-            self._dynamic.settle(identifier, identifier)
+            self._dynamic.evict_committed(identifier, identifier)
         if self._moving is not None and self._moving.snapshot_id is not None and snapshot_id is not None:
             self._moving.snapshot_id = snapshot_id
 

@@ -153,7 +153,7 @@ class Bench:
                 table.append(row)
 
         handle = replace(table._context(), runtime=Runtime(wait=wait))
-        stream = following.follow(handle, start="latest", consumer=None, until=None, poll=None)
+        stream = following.follow_table(handle, start="latest", consumer=None, until=None, poll=None)
         for _ in range(100):
             waits.clear()
             assert next(stream).frame.collect().height == 1
@@ -168,7 +168,7 @@ def unlinked(paths: list[str]) -> None:
 
 
 def dry(handle: TableContext) -> pl.DataFrame:
-    return orphan_files.remove(handle, older_than=timedelta(0), dry_run=True, force=False)
+    return orphan_files.remove_orphans(handle, older_than=timedelta(0), dry_run=True, force=False)
 
 
 def walked(directory: str) -> float:

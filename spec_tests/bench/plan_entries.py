@@ -81,14 +81,14 @@ def some_entries(luck: random.Random, number: int, count: int) -> ManifestEntrie
         kind = DELETE if i % 10 == 9 else ADD
         file = file if kind == DELETE else data_file(luck)
         bucket = (i - (kind == DELETE)) % 16
-        found.append(manifest_entries.of_files([file], kind=kind, partition=partition, bucket=bucket, total_buckets=16))
-    return manifest_entries.concat(found)
+        found.append(manifest_entries.entries_of_files([file], kind=kind, partition=partition, bucket=bucket, total_buckets=16))
+    return manifest_entries.concat_entries(found)
 
 
 def put_manifest(root: Path, name: str, found: ManifestEntries) -> ManifestFileMeta:
     data = entry_files.encode_entries(found)
     (root / "manifest" / name).write_bytes(data)
-    deleted = int(found.numbers("kind").sum())
+    deleted = int(found.integers("kind").sum())
     empty = Stats(min_values=bytes(12), max_values=bytes(12), null_counts=())
     return ManifestFileMeta(
         name=name, size_bytes=len(data), num_added_files=len(found) - deleted, num_deleted_files=deleted, partition_stats=empty, schema_id=0

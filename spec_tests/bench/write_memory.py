@@ -32,7 +32,7 @@ def keys(folder: Path, count: int) -> None:
     """Buckets for ascending keys, in batches."""
     table = lk.create(folder / "keys", pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.int64())]), primary_keys=["id"])
     handle = table._context()
-    buckets = DynamicBuckets.of(handle)
+    buckets = DynamicBuckets.for_table(handle)
     for start in range(0, count, _BATCH):
         buckets.place(pl.DataFrame({"id": np.arange(start, min(count, start + _BATCH))}))
     made = buckets.prepare(lambda: f"index-{uuid.uuid4()}-0")

@@ -127,7 +127,7 @@ class Written:
         for kind, file in changed:
             together.setdefault((kind, file.day), []).append(file.fact())
         parts = [_entries(kind, day, files) for (kind, day), files in together.items()]
-        data = entry_files.encode_entries(manifest_entries.concat(parts))
+        data = entry_files.encode_entries(manifest_entries.concat_entries(parts))
         name, days = f"manifest-{self.snapshot_id:02d}", sorted({file.day for _, file in changed})
         (self.root / "manifest" / name).write_bytes(data)
         return ManifestFileMeta(
@@ -146,7 +146,7 @@ class Written:
 
 
 def _entries(kind: int, day: str, files: Sequence[DataFileMeta]) -> ManifestEntries:
-    return manifest_entries.of_files(files, kind=kind, partition=row([day], DAY), bucket=0, total_buckets=1)
+    return manifest_entries.entries_of_files(files, kind=kind, partition=row([day], DAY), bucket=0, total_buckets=1)
 
 
 def story(root: Path) -> None:

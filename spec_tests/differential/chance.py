@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 import lakekit as lk
 from lakekit.errors import LakekitError
-from lakekit.testing.expectations import Case, Read, beyond_polars, canonical_value, difference, drop_read_columns, load, rows_of
-from lakekit.testing.recorded_reads import INCREMENTAL, answer
+from lakekit.testing.expectations import Case, Read, beyond_polars, canonical_value, describe_difference, drop_read_columns, encode_rows, load_golden_table
+from lakekit.testing.recorded_reads import INCREMENTAL, describe_mismatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -68,7 +68,7 @@ def make(here: Path, *, seed: int, count: int, number: int | None = None) -> Pat
 def cases(folder: Path) -> Iterator[Case]:
     """The tables in the order of their numbers."""
     for path in sorted(folder.glob("tables/*.json"), key=lambda path: int(path.stem.rpartition("_")[2])):
-        yield replace(load(path.stem, root=str(folder)), allowed=(f"{folder}/external",))
+        yield replace(load_golden_table(path.stem, root=str(folder)), allowed=(f"{folder}/external",))
 
 
 def opened(case: Case, *, branch: str | None = None, options: Mapping[str, str] | None = None) -> lk.Table:
@@ -82,7 +82,7 @@ def apart(case: Case, read: Read) -> str | None:
         return _answers_at_all(case, read)
     if read.system is None and not _is_change(read) and _has_unplaced(case):
         read = replace(read, rows=tuple(row for row in read.rows if row[0] not in ("-U", "-D")))
-    found = answer(case, read, differs=partial(_differs, case))
+    found = describe_mismatch(case, read, differs=partial(_differs, case))
     if found is None and read.error is None and read.system is None and _is_change(read):
         return _scanned(case, read)
     return found
@@ -136,10 +136,10 @@ def _scanned(case: Case, read: Read) -> str | None:
 
 
 def _differs(case: Case, frame: pl.DataFrame, read: Read, *, kind_column: str | None) -> str | None:
-    found = difference(frame, read, kind_column=kind_column)
+    found = describe_difference(frame, read, kind_column=kind_column)
     if found is None or [name for name in frame.columns if name != kind_column] != list(read.columns):
         return found
-    mine = Counter(_forgiving(case, read, row) for row in rows_of(frame, read.types, kind_column=kind_column))
+    mine = Counter(_forgiving(case, read, row) for row in encode_rows(frame, read.types, kind_column=kind_column))
     java = Counter(_forgiving(case, read, row if kind_column is not None else ("+I", row[1])) for row in read.rows)
     if mine == java:
         return None

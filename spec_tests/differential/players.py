@@ -8,7 +8,7 @@ import polars as pl
 
 import lakekit as lk
 from lakekit.errors import LakekitError
-from lakekit.testing.expectations import rows_of, series_of
+from lakekit.testing.expectations import decode_series, encode_rows
 from spec_tests.differential.judge import Refused
 from spec_tests.differential.scripts import Alter, Compact, Overwrite, Reopen, Write
 
@@ -129,7 +129,7 @@ def kind_of(table: lk.Table) -> str | None:
 def frame(table: lk.Table, rows: tuple[Row, ...], *, plain: bool = False) -> pl.DataFrame:
     """Rows spelt as in recorded reads, in the order of the table's columns, as a frame; with their kinds unless `plain`."""
     fields = table.schema.fields
-    columns = [series_of([values[i] for _, values in rows], field.type, field.name) for i, field in enumerate(fields)]
+    columns = [decode_series([values[i] for _, values in rows], field.type, field.name) for i, field in enumerate(fields)]
     kinds = [] if plain or kind_of(table) is None else [pl.Series(KIND, [kind for kind, _ in rows], pl.String)]
     return pl.DataFrame([*columns, *kinds])
 
@@ -138,7 +138,7 @@ def rows_read(path: str, **scan: Any) -> list[tuple[str, tuple[Any, ...]]]:
     """What lakekit reads."""
     with refusals():
         table = lk.open(path)
-        return rows_of(table.scan(**scan).collect(), [field.type for field in table.schema.fields])
+        return encode_rows(table.scan(**scan).collect(), [field.type for field in table.schema.fields])
     return []
 
 
@@ -146,5 +146,5 @@ def changes_read(path: str) -> list[tuple[str, tuple[Any, ...]]]:
     """All changes that lakekit reads, with their kinds."""
     with refusals():
         table = lk.open(path)
-        return rows_of(table.changes(0).collect(), [field.type for field in table.schema.fields], kind_column=KIND)
+        return encode_rows(table.changes(0).collect(), [field.type for field in table.schema.fields], kind_column=KIND)
     return []

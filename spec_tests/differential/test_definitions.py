@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import lakekit as lk
-from lakekit.testing.expectations import difference
+from lakekit.testing.expectations import describe_difference
 from spec_tests.differential.judge import Judge
 from spec_tests.golden.definition_answers import RECORDED, facts, packed, wire
 from spec_tests.golden.definitions import CASES, matrices
@@ -56,10 +56,10 @@ def test_the_reference_takes_tables_that_lakekit_changes(judge, tmp_path):
     for step, row in zip(steps, rows, strict=True):
         t.alter(*step)
         judge.write(path, [row])
-        assert difference(t.scan().collect(), judge.read(path)) is None
+        assert describe_difference(t.scan().collect(), judge.read(path)) is None
     assert t.schema.id == judge.alter(path, ("add_column", "last", "INT")) - 1 == 4
     assert t.schema.fields[-1].id == t.schema.highest_field_id
-    assert difference(t.scan().collect(), judge.read(path)) is None
+    assert describe_difference(t.scan().collect(), judge.read(path)) is None
     assert t.options["sequence.field"] == "w"
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.errors import SchemaMismatch
-from lakekit.testing.expectations import difference
+from lakekit.testing.expectations import describe_difference
 from spec_tests.differential.judge import Refused
 from spec_tests.laws.test_fallback_columns import APART, CASES, KINDS, apart, made
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.reference
 def test_both_pair_the_same_columns(judge, tmp_path, case):
     for kind in KINDS if case in ("nothing", "renamed", "exchanged") else ("append",):
         _, table = made(tmp_path / kind, *CASES[case], kind)
-        assert difference(table.scan().collect(), judge.read(tmp_path / kind)) is None, kind
+        assert describe_difference(table.scan().collect(), judge.read(tmp_path / kind)) is None, kind
 
 
 @pytest.mark.parametrize("case", APART)

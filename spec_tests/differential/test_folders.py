@@ -16,7 +16,7 @@ from lakekit.metadata.table_context import TableLocation
 from lakekit.model.table_paths import TablePaths
 from lakekit.storage.local import LocalStorage
 from lakekit.table.format_tables import define_object_table
-from lakekit.testing.expectations import canonical_value, rows_of
+from lakekit.testing.expectations import canonical_value, encode_rows
 from lakekit.types import parse
 from spec_tests.differential.judge import Folder, Refused
 from spec_tests.laws.folders import made
@@ -85,13 +85,13 @@ def told(rows, schema):
 def spelt(table, rows):
     """Rows as the judge takes them."""
     frame = pl.DataFrame(rows, schema=table.schema.to_polars())
-    return [values for _, values in rows_of(frame, [field.type for field in table.schema.fields])]
+    return [values for _, values in encode_rows(frame, [field.type for field in table.schema.fields])]
 
 
 def both(judge, table):
     """The rows that both see in a table."""
     schema = {field.name: str(field.type) for field in table.schema.fields}
-    mine = told([values for _, values in rows_of(table.scan().collect(), types(schema))], schema)
+    mine = told([values for _, values in encode_rows(table.scan().collect(), types(schema))], schema)
     assert told(judge.folder_read(folder(table)), schema) == mine
     return mine
 

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from lakekit.testing.expectations import canonical_value, load
+from lakekit.testing.expectations import canonical_value, load_golden_table
 from spec_tests.differential.judge import Refused
 
 pytestmark = pytest.mark.reference
@@ -40,7 +40,7 @@ def told(rows, types, path=""):
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_recorded_reads(judge, name):
-    case = load(name)
+    case = load_golden_table(name)
     for recorded in case.reads:
         asked = {"options": recorded.options, "system": recorded.system, "branch": recorded.branch}
         if recorded.error is not None:
@@ -55,7 +55,7 @@ def test_recorded_reads(judge, name):
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_places_and_counts(judge, name):
-    case = load(name)
+    case = load_golden_table(name)
     facts, files = judge.snapshots(case.path), judge.files(case.path)
     assert sum(file.rows for file in files) == facts[-1].total
     try:
@@ -69,7 +69,7 @@ def test_places_and_counts(judge, name):
 
 @pytest.mark.parametrize("name", ["changelog_lookup", "changelog_partitioned", "changelog_full_compaction", "changelog_input"])
 def test_a_streamed_changelog_is_the_recorded_one(judge, name):
-    case = load(name)
+    case = load_golden_table(name)
     recorded = next(read for read in case.reads if read.system == "audit_log" and read.options.get("incremental-between-scan-mode") == "changelog")
     since, until = map(int, recorded.options["incremental-between"].split(","))
     streamed = judge.changelog(case.path, since=since + 1, until=until)

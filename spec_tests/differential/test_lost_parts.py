@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import lakekit as lk
-from lakekit.testing.expectations import difference
+from lakekit.testing.expectations import describe_difference
 
 pytestmark = pytest.mark.reference
 ROW = {"a": 5}
@@ -42,7 +42,7 @@ def test_both_read_the_same(judge, tmp_path, format_name, keyed):
             if written:
                 table.append([{"k": 3, "r": None}])
                 table.compact(full=True)
-            found = difference(table.scan().collect(), judge.read(str(tmp_path / name)))
+            found = describe_difference(table.scan().collect(), judge.read(str(tmp_path / name)))
             if found is not None:
                 wrong.append(f"{name}, compacted {written}: {found}")
     assert not wrong, "\n".join(wrong)

@@ -16,7 +16,7 @@ import pytest
 from pyarrow import orc
 
 import lakekit as lk
-from lakekit.testing.expectations import difference
+from lakekit.testing.expectations import describe_difference
 from spec_tests.laws.test_unheld_partitions import taken
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def cat(tmp_path):
 
 def agreed(judge, table: lk.Table) -> None:
     """Both engines read the same rows, and nothing that the table says of its files is wrong."""
-    assert difference(table.scan().collect(), judge.read(table.location)) is None
+    assert describe_difference(table.scan().collect(), judge.read(table.location)) is None
     assert sum(file.rows for file in judge.files(table.location)) == table.files()["row_count"].sum()
     assert judge.read(table.location, system="files").rows
     assert table.check(deep=True).ok

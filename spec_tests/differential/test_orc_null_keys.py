@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import lakekit as lk
-from lakekit.testing.expectations import difference
+from lakekit.testing.expectations import describe_difference
 
 pytestmark = pytest.mark.reference
 COLUMNS = {
@@ -28,12 +28,12 @@ def test_rows(judge, tmp_path, codec):
     path = tmp_path / "d.db" / "t"
     table = lk.create(path, COLUMNS, primary_keys=["k"], options={"bucket": "1", "file.format": "orc", "file.compression": codec})
     table.upsert(ROWS)
-    assert difference(table.scan().collect(), judge.read(path)) is None
-    assert difference(table.scan().select("z", "k").collect(), judge.read(path, columns=["z", "k"])) is None
+    assert describe_difference(table.scan().collect(), judge.read(path)) is None
+    assert describe_difference(table.scan().select("z", "k").collect(), judge.read(path, columns=["z", "k"])) is None
     many = [{**ROWS[n % 3], "k": n} for n in range(4, 30_000)]
     table.upsert(many)
-    assert difference(table.scan().collect(), judge.read(path)) is None
+    assert describe_difference(table.scan().collect(), judge.read(path)) is None
     judge.compact(path, full=True)
-    assert difference(table.scan().collect(), judge.read(path)) is None
+    assert describe_difference(table.scan().collect(), judge.read(path)) is None
     assert table.scan().collect().height == 29_999
     assert table.check(deep=True).ok

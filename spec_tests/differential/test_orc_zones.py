@@ -113,7 +113,7 @@ def compare_rows(judge, folder, zone, count):
         judge.write(path, [("+I", row) for row in told])
     expected = judge.read(path)
     table = lk.open(path)
-    assert expectations.difference(table.scan().collect(), expected) is None
+    assert expectations.describe_difference(table.scan().collect(), expected) is None
     rows_read = table.scan().collect()
     for name in ("t3", "t6"):
         asked = rows_read[name].drop_nulls().unique().sort()
@@ -138,8 +138,8 @@ def test_rows_of_lakekit_are_read_alike_wherever_the_engine_runs(judge, tmp_path
     )
     table.append(frame)
     in_utc = judge.read(path)
-    assert expectations.difference(frame, in_utc) is None
-    assert expectations.difference(table.scan().collect(), in_utc) is None
+    assert expectations.describe_difference(frame, in_utc) is None
+    assert expectations.describe_difference(table.scan().collect(), in_utc) is None
     for zone in ZONES:
         with judge.in_zone(zone):
             elsewhere = judge.read(path)

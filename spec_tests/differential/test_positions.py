@@ -16,7 +16,7 @@ import pytest
 import lakekit as lk
 from lakekit.errors import LakekitError
 from lakekit.read.stream_start import STREAM_MODES
-from lakekit.testing.expectations import difference
+from lakekit.testing.expectations import describe_difference
 from spec_tests.differential.chance import FAULTS
 from spec_tests.differential.judge import Refused
 
@@ -93,7 +93,7 @@ def apart(found: pl.DataFrame | str, wanted: Read | str) -> Any:
         return None if isinstance(found, pl.DataFrame) else found
     if isinstance(found, str) or isinstance(wanted, str):
         return None if isinstance(found, str) and isinstance(wanted, str) else (found, wanted)
-    return difference(found, wanted)
+    return describe_difference(found, wanted)
 
 
 @pytest.mark.parametrize("keyed", [True, False])

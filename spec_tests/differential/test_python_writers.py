@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.testing.expectations import diff_rows, load, rows_of
-from lakekit.testing.recorded_reads import answer
+from lakekit.testing.expectations import diff_rows, encode_rows, load_golden_table
+from lakekit.testing.recorded_reads import describe_mismatch
 from spec_tests.differential.judge import Refused
 from spec_tests.places import FIXTURES
 
@@ -47,13 +47,13 @@ def ordered(rows):
 
 @pytest.mark.parametrize("name", CASES)
 def test_lakekit_reads_what_python_reads(unpacked, name):
-    case = load(name, root=unpacked)
-    wrong = {read.name: found for read in case.reads if (found := answer(case, read)) is not None}
+    case = load_golden_table(name, root=unpacked)
+    wrong = {read.name: found for read in case.reads if (found := describe_mismatch(case, read)) is not None}
     assert not wrong
 
 
 def test_a_map_whose_keys_share_columns_is_refused_by_name(unpacked):
-    table = lk.open(load(SHREDDED, root=unpacked).path)
+    table = lk.open(load_golden_table(SHREDDED, root=unpacked).path)
     for change in (lambda: table.scan().collect(), lambda: table.append([{"k": 1}]), lambda: table.compact(full=True)):
         with pytest.raises(lk.Unsupported) as refusal:
             change()
@@ -61,14 +61,14 @@ def test_a_map_whose_keys_share_columns_is_refused_by_name(unpacked):
 
 
 def test_paths_outside_the_table_are_refused_by_name(unpacked):
-    table = lk.open(load(EXTERNAL, root=unpacked).path)
+    table = lk.open(load_golden_table(EXTERNAL, root=unpacked).path)
     for change in (lambda: table.scan().collect(), lambda: table.append([{"k": 2, "v": "b"}]), lambda: table.remove_orphans(older_than="0 s", external=True)):
         with pytest.raises(lk.LocationNotAllowed, match="paimon-fixtures/external"):
             change()
 
 
 def test_a_bucket_whose_function_does_not_take_the_key_is_read_whole_and_not_written(unpacked):
-    table = lk.open(load("rust_hive_times", root=unpacked).path)
+    table = lk.open(load_golden_table("rust_hive_times", root=unpacked).path)
     rows = table.scan().collect()
     assert rows.height == 8
     assert rows["n"].n_unique() == 8
@@ -81,7 +81,7 @@ def test_a_bucket_whose_function_does_not_take_the_key_is_read_whole_and_not_wri
 
 @pytest.mark.parametrize("name", [name for name in CASES if name.endswith(("_hive_booleans", "_mod_numbers", "_null_times", "_buckets"))])
 def test_every_row_is_found_by_its_bucket_key(unpacked, name):
-    table = lk.open(load(name, root=unpacked).path)
+    table = lk.open(load_golden_table(name, root=unpacked).path)
     rows = table.scan().collect()
     for key in rows["k"]:
         condition = pl.col("k").is_null() if key is None else pl.col("k") == pl.lit(key, rows.schema["k"])
@@ -98,7 +98,7 @@ def owners(names):
 
 @pytest.mark.parametrize("way", ["rollback", "expire"])
 def test_sidecars_live_and_go_with_their_manifests(unpacked, tmp_path, way):
-    case = load(SIDECARS, root=unpacked)
+    case = load_golden_table(SIDECARS, root=unpacked)
     shutil.copytree(case.path, tmp_path / SIDECARS)
     table, made = lk.open(tmp_path / SIDECARS), names_of(case.path, BESIDE)
     assert len(made) == 3
@@ -122,7 +122,7 @@ def test_sidecars_live_and_go_with_their_manifests(unpacked, tmp_path, way):
 @pytest.mark.reference
 @pytest.mark.parametrize("name", [name for name in CASES if name != EXTERNAL and not name.endswith("_nanoseconds")])
 def test_the_engine_reads_what_python_reads(judge, unpacked, tmp_path, name):
-    case = load(name, root=unpacked)
+    case = load_golden_table(name, root=unpacked)
     shutil.copytree(case.path, tmp_path / name)
     if name == SHREDDED:
         with pytest.raises(Refused):
@@ -133,10 +133,10 @@ def test_the_engine_reads_what_python_reads(judge, unpacked, tmp_path, name):
 
 @pytest.mark.parametrize("name", [name for name in CASES if FACTS[name]["primary_keys"] and not any(word in name for word in HIDDEN)])
 def test_a_compaction_leaves_the_rows(unpacked, tmp_path, name):
-    case = load(name, root=unpacked)
+    case = load_golden_table(name, root=unpacked)
     shutil.copytree(case.path, tmp_path / name)
     table, read = lk.open(tmp_path / name), case.read("latest")
     table.compact(full=True)
-    assert ordered(rows_of(lk.open(tmp_path / name).scan().collect(), read.types)) == ordered(read.rows)
+    assert ordered(encode_rows(lk.open(tmp_path / name).scan().collect(), read.types)) == ordered(read.rows)
     wrong = {one.check for one in lk.open(tmp_path / name).check(deep=True).problems}
     assert wrong == ({"rows are in another bucket"} if name == MISPLACED else set())

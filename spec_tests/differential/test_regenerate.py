@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lakekit.testing.expectations import load
+from lakekit.testing.expectations import load_golden_table
 from spec_tests.differential.regenerated import meaning, of_format
 from spec_tests.places import FIXTURES
 
@@ -44,7 +44,7 @@ def test_the_same_tables_are_made(again):
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_tells_the_same(again, name):
-    assert meaning(load(name, root=str(again))) == meaning(load(name))
+    assert meaning(load_golden_table(name, root=str(again))) == meaning(load_golden_table(name))
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def old_again(again):
 @pytest.mark.deep  # three engines are made for them, and none of those changes any more
 @pytest.mark.parametrize("name", OLD_TABLES)
 def test_a_table_of_an_older_engine_tells_the_same(old_again, name):
-    assert meaning(load(name, root=str(old_again))) == meaning(load(name))
+    assert meaning(load_golden_table(name, root=str(old_again))) == meaning(load_golden_table(name))
 
 
 def formats(root, folder):

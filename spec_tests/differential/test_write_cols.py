@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 import lakekit as lk
-from lakekit.testing.expectations import difference
+from lakekit.testing.expectations import describe_difference
 
 NAMES = ["null_value_counts", "min_value_stats", "max_value_stats"]
 
@@ -40,4 +40,4 @@ def test_columns_that_a_file_has_not_are_not_listed(tmp_path, after):
 @pytest.mark.parametrize("facts", [{}, {"value_stats_cols": ("id", "s")}], ids=["all", "listed"])
 def test_the_engine_shows_the_same(judge, tmp_path, facts):
     found = written(tmp_path / "t", facts, "s").system("files").select(NAMES).collect()
-    assert difference(found, judge.read(str(tmp_path / "t"), system="files", columns=NAMES)) is None
+    assert describe_difference(found, judge.read(str(tmp_path / "t"), system="files", columns=NAMES)) is None

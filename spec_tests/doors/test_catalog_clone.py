@@ -234,9 +234,9 @@ def test_from_a_disk_into_a_store_without_folders(cat):
     source = made(cat, {"bucket": "1", "deletion-vectors.enabled": "true"})
     store = MemoryStorage()
     ground = TableLocation(name="u", storage=store, paths=TablePaths(root="bucket/u"))
-    assert cloning.clone(source._context(), ground).id == 1
+    assert cloning.clone_table_files(source._context(), ground).id == 1
     copy = lk.Table(location="bucket/u", name="u", storage=store)
     assert rows(copy) == rows(source)
     assert copy.check(deep=True).ok
     with pytest.raises(StorageFailed, match=r"holds schema-0, schema-1, .*snapshot-1 already"):
-        cloning.clone(source._context(), ground)
+        cloning.clone_table_files(source._context(), ground)

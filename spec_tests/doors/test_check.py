@@ -55,7 +55,7 @@ class Copy:
     def path(self, i=0):
         partition = self.live.column("partition")[i].as_py()
         assert len(partition) == 12, "plants are made in tables without partitions"
-        return self.ctx.paths.data_file("", int(self.live.numbers("bucket")[i]), self.live.column("file_name")[i].as_py())
+        return self.ctx.paths.data_file("", int(self.live.integers("bucket")[i]), self.live.column("file_name")[i].as_py())
 
     def say(self, i, **values):
         """Other values in the entry of a file."""
@@ -84,14 +84,14 @@ class Copy:
             data = manifests.encode_list(files)
             self.storage.put(layout.manifest(f"manifest-list-planted-{name}"), data)
             members |= {f"{name}_manifest_list": f"manifest-list-planted-{name}", f"{name}_manifest_list_size": len(data)}
-        rows = int(self.live.numbers("row_count").sum())
+        rows = int(self.live.integers("row_count").sum())
         told = replace(self.snapshot, **{"total_record_count": rows, "delta_record_count": 0, **members})
         self.storage.put(layout.snapshot(self.snapshot.id), told.to_json())
 
     def index(self, change):
         """The index manifest changed."""
         entries = change(manifest_reader.index_entries(self.ctx, self.snapshot))
-        self.storage.put(self.ctx.paths.manifest("index-manifest-planted-0"), index_manifest.encode(entries))
+        self.storage.put(self.ctx.paths.manifest("index-manifest-planted-0"), index_manifest.encode_index_manifest(entries))
         self.commit(index_manifest="index-manifest-planted-0")
         return entries
 
@@ -147,7 +147,7 @@ def snapshot_miscounts(copy):
 
 
 def rows_miscounted(copy):
-    copy.say(0, row_count=int(copy.live.numbers("row_count")[0]) + 1)
+    copy.say(0, row_count=int(copy.live.integers("row_count")[0]) + 1)
     copy.commit()
     return copy.path()
 
@@ -250,14 +250,14 @@ def unsorted(copy):
 
 def repeated(copy):
     copy.rewrite(0, lambda rows: pa.concat_tables([rows.slice(0, 1), rows]))
-    copy.say(0, row_count=int(copy.live.numbers("row_count")[0]) + 1)
+    copy.say(0, row_count=int(copy.live.integers("row_count")[0]) + 1)
     copy.commit()
     return copy.path()
 
 
 def misplaced(copy):
     data = copy.storage.read(copy.path())
-    copy.say(0, bucket=(int(copy.live.numbers("bucket")[0]) + 1) % 3)
+    copy.say(0, bucket=(int(copy.live.integers("bucket")[0]) + 1) % 3)
     copy.storage.put(copy.path(), data)
     copy.commit()
     return copy.path()
@@ -298,19 +298,19 @@ def hashes_unlisted(copy):
 def hashes_lacking(copy):
     path, entry = copy.index_path()
     copy.storage.put(path, bytes(entry.file_size_bytes))
-    return {copy.path(i) for i in range(len(copy.live)) if copy.live.numbers("bucket")[i] == entry.bucket}
+    return {copy.path(i) for i in range(len(copy.live)) if copy.live.integers("bucket")[i] == entry.bucket}
 
 
 def newest_snapshot_gone(copy):
     newest = copy.snapshot.id
     copy.storage.delete([copy.ctx.paths.snapshot(newest)])
-    assert snapshot.decode(copy.storage.read(copy.ctx.paths.latest_hint)) == newest > 2
+    assert snapshot.decode_hint(copy.storage.read(copy.ctx.paths.latest_hint)) == newest > 2
     return copy.ctx.paths.latest_hint
 
 
 def hint_before_a_gap(copy):
     copy.storage.delete([copy.ctx.paths.snapshot(copy.snapshot.id - 1)])
-    copy.storage.put(copy.ctx.paths.latest_hint, snapshot.encode(copy.snapshot.id - 2))
+    copy.storage.put(copy.ctx.paths.latest_hint, snapshot.encode_hint(copy.snapshot.id - 2))
     return copy.ctx.paths.latest_hint
 
 

@@ -110,7 +110,7 @@ def test_a_text_beside_a_date_is_a_date(tmp_path, where, left):
         return
     gone = set(table.scan().select("v").collect()["v"]) - set(left)
     assert table.aggregate(pl.len(), where=where).item() == len(gone)
-    assert table.explain(timeline.condition(table, where)).files_total == 3
+    assert table.explain(timeline.parse_condition_text(table, where)).files_total == 3
     table.delete(where)
     assert sorted(table.scan().collect()["v"]) == left
 

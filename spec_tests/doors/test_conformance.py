@@ -22,7 +22,7 @@ from lakekit.errors import InvalidOption
 from lakekit.testing import conformance, scripts
 from lakekit.testing.adapters import KIND, ImplementationFailure, encode_answer
 from lakekit.testing.conformance import damages
-from lakekit.testing.expectations import load
+from lakekit.testing.expectations import load_golden_table
 from lakekit.testing.scripts import EVERY_TYPE
 from lakekit.types import parse
 
@@ -85,7 +85,7 @@ def test_values_are_told_in_one_encoding_by_arrow_and_by_dicts():
     assert len(fields) == len(EVERY_TYPE)
     for name, (text, values) in EVERY_TYPE.items():
         t = parse(text)
-        series = scripts.series_of(values, t, name)
+        series = scripts.decode_series(values, t, name)
         found, tells = encode_answer(series.to_frame().to_arrow(), [name], [t])
         again, _ = encode_answer([{name: value} for value in values], [name], [t])
         assert not tells
@@ -215,7 +215,7 @@ def test_a_writer_that_puts_keys_in_wrong_buckets_fails_by_name():
     def write(path, script):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(hashing, "assign_buckets", turned)
-            scripts.play(path, script)
+            scripts.play_script(path, script)
 
     found = conformance.run(writer=write, areas=["writes"])
     assert failed(found) == {
@@ -235,7 +235,7 @@ def test_a_writer_that_tells_false_bounds_fails_by_name():
     def write(path, script):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(StatsCollector, "stats", lying)
-            scripts.play(path, script)
+            scripts.play_script(path, script)
 
     found = failed(conformance.run(writer=write, areas=["writes/append"]))
     assert "writes/append: buckets of numbers" in found
@@ -244,7 +244,7 @@ def test_a_writer_that_tells_false_bounds_fails_by_name():
 
 def test_a_writer_that_loses_a_step_fails_by_name():
     def write(path, script):
-        scripts.play(path, {**script, "steps": script["steps"][:1]})
+        scripts.play_script(path, {**script, "steps": script["steps"][:1]})
 
     found = failed(conformance.run(writer=write, areas=["writes/deduplicate"]))
     assert "writes/deduplicate: written again" in found
@@ -256,7 +256,7 @@ def test_a_writer_that_makes_no_table_or_another_one_fails():
         return None
 
     def keyless(path, script):
-        scripts.play(path, {**script, "primary_keys": [], "options": {}, "steps": []})
+        scripts.play_script(path, {**script, "primary_keys": [], "options": {}, "steps": []})
 
     for write, words in ((nothing, "TableNotFound"), (keyless, "()")):
         [one, *_] = conformance.run(writer=write, areas=["writes/first-row"]).outcomes
@@ -268,7 +268,7 @@ def test_what_is_not_supported_is_no_failure():
     def write(path, script):
         if "delete" in {step["do"] for step in script["steps"]}:
             raise NotImplementedError("no deletes yet")
-        scripts.play(path, script)
+        scripts.play_script(path, script)
 
     found = conformance.run(writer=write, areas=["writes/append"])
     assert found.ok
@@ -280,13 +280,13 @@ def test_what_is_not_supported_is_no_failure():
 READS = """
 import json, sys
 import lakekit as lk
-from lakekit.testing.expectations import rows_of
+from lakekit.testing.expectations import encode_rows
 table = lk.open(sys.argv[1])
 frame = table.scan().collect()
-for _, values in rows_of(frame, [field.type for field in table.schema.fields]):
+for _, values in encode_rows(frame, [field.type for field in table.schema.fields]):
     print(json.dumps(dict(zip(frame.columns, values))))
 """
-WRITES = "import json, sys; from lakekit.testing import scripts; scripts.play(sys.argv[1], json.load(open(sys.argv[2], encoding='utf-8')))"
+WRITES = "import json, sys; from lakekit.testing import scripts; scripts.play_script(sys.argv[1], json.load(open(sys.argv[2], encoding='utf-8')))"
 
 
 def program(tmp_path, text):
@@ -417,5 +417,5 @@ def test_what_is_found_is_shown():
 def test_every_golden_table_has_its_area():
     found = {case.area for case in conformance.list_cases(areas=["tables"])}
     assert "tables/vectors" in found
-    assert load("vectors_keyed_64_avro").reads
+    assert load_golden_table("vectors_keyed_64_avro").reads
     assert np.all([area.startswith("tables/") for area in found])

@@ -14,7 +14,7 @@ from lakekit.predicate import And, Leaf
 from lakekit.read import explain
 from lakekit.read.planner import plan_read
 from lakekit.read.polars_pushdown import ScanFilter
-from lakekit.read.time_travel import locate
+from lakekit.read.time_travel import resolve_position
 
 ROWS = 10_000
 COLUMNS = {"k": "BIGINT NOT NULL", "text": "STRING", "day": "DATE", "made": "TIMESTAMP(6)", "cents": "INT", "paid": "BOOLEAN", "raw": "BYTES"}
@@ -36,7 +36,7 @@ def drawn(first: int = 0) -> pl.DataFrame:
 
 def planned(table: lk.Table):
     handle = table._context()
-    return plan_read(handle, locate(handle, None))
+    return plan_read(handle, resolve_position(handle, None))
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +173,7 @@ def test_renamed_and_widened_columns_are_the_same(tmp_path):
     table = lk.create(tmp_path, {"a": "INT", "b": "STRING"})
     table.append(pl.DataFrame({"a": pl.Series(range(100), dtype=pl.Int32), "b": [f"{n % 4}" for n in range(100)]}))
     table.analyze()
-    position = locate(table._context(), None)
+    position = resolve_position(table._context(), None)
     table.alter(lk.rename_column("b", "text"), lk.update_type("a", "BIGINT"))
     handle = table._context()
     wanted = ScanFilter(And((Leaf("text", "=", ("3",)), Leaf("a", "<", (40,)))))

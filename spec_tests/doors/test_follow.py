@@ -170,7 +170,7 @@ def test_a_table_that_is_dropped_under_a_stream(tmp_path):
     for path, made in ((tmp_path / "grown", grown), (tmp_path / "empty", lambda path: lk.create(path, COLUMNS, **KEY, options={"bucket": "1"}))):
         table = made(path)
         drop = lambda: shutil.rmtree(path)  # noqa: B023, E731 - dropped in this turn
-        stream = following.follow(replace(table._context(), runtime=Clock(drop, lambda: None).runtime()), "latest")
+        stream = following.follow_table(replace(table._context(), runtime=Clock(drop, lambda: None).runtime()), "latest")
         with pytest.raises(lk.TableNotFound, match="there is no such folder"):
             next(stream)
 
@@ -192,7 +192,7 @@ def test_a_table_that_is_made_anew_under_a_stream(tmp_path, columns):
 def test_an_end_that_no_snapshot_reaches(tmp_path):
     empty = lk.create(tmp_path / "empty", COLUMNS, **KEY, options={"bucket": "1"})
     for until in (0, -1):
-        assert told(following.follow(replace(empty._context(), runtime=Clock().runtime()), 1, until=until)) == []
+        assert told(following.follow_table(replace(empty._context(), runtime=Clock().runtime()), 1, until=until)) == []
         assert told(grown(tmp_path / str(until)).follow(1, until=until)) == []
 
 
@@ -422,10 +422,10 @@ def test_it_waits_and_looks_again(tmp_path):
     table = lk.create(tmp_path, COLUMNS, **KEY, options={"bucket": "1", "continuous.discovery-interval": "3 s"})
     clock = Clock(lambda: None, lambda: table.upsert([{"k": 1, "v": "a"}]), lambda: None, lambda: table.upsert([{"k": 2, "v": "b"}]))
     handle = replace(table._context(), runtime=clock.runtime())
-    stream = following.follow(handle, None, until=2)
+    stream = following.follow_table(handle, None, until=2)
     assert told(stream) == [(1, "FULL", [("+I", 1, "a")]), (2, "APPEND", [("+I", 2, "b")])]
     assert clock.waited == [3000] * 4
-    assert told(following.follow(replace(handle, runtime=Clock().runtime()), 1, until=2, poll=timedelta(seconds=1))) != []
+    assert told(following.follow_table(replace(handle, runtime=Clock().runtime()), 1, until=2, poll=timedelta(seconds=1))) != []
 
 
 def test_an_empty_table_is_followed_from_its_first_snapshot(tmp_path):
@@ -443,7 +443,7 @@ def test_young_snapshots_are_waited_for(tmp_path):
     late = table.snapshots()["time"].max() + timedelta(hours=2)
     clock = Clock(*[lambda: None] * 2)
     runtime = replace(clock.runtime(), now_ms=lambda: int(late.timestamp() * 1000) if clock.waited else int(late.timestamp() * 1000) - 3 * 3_600_000)
-    assert told(following.follow(replace(handle, runtime=runtime), 3, until=3)) == [(3, "APPEND", [("-D", 2, None)])]
+    assert told(following.follow_table(replace(handle, runtime=runtime), 3, until=3)) == [(3, "APPEND", [("-D", 2, None)])]
     assert clock.waited == [10_000]
 
 

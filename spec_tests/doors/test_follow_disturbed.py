@@ -38,7 +38,7 @@ def test_a_rollback_below_a_stream_that_waits_for_its_first_change(tmp_path, beg
     handle = replace(table._context(), runtime=clock.runtime())
     consumer, start = ("me", None) if begins == "a consumer" else (None, begins)
     with pytest.raises(lk.SnapshotNotFound, match=r"begins behind snapshot 3, and another one has its number now: .*Begin anew"):
-        next(stream.follow(handle, start, consumer=consumer))
+        next(stream.follow_table(handle, start, consumer=consumer))
 
 
 @pytest.mark.parametrize("who", ["another stream of the consumer", "nobody, for it never acknowledged"])

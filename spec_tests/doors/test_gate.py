@@ -95,7 +95,7 @@ def refused_features():
 
 def stops_removals(feature):
     """Whether lakekit may not know all files of a table that carries it."""
-    return feature != SHREDDED and (feature == f"option.{table_context.ICEBERG}" or FEATURES[feature].read == "refused")
+    return feature != SHREDDED and (feature == f"option.{table_context.ICEBERG_OPTION}" or FEATURES[feature].read == "refused")
 
 
 def carry(root, feature):
@@ -163,23 +163,23 @@ def test_options_that_are_switched_off_are_no_feature(tables, tmp_path):
         shutil.copytree(tables / "key", root)
         for path in root.rglob("schema-*"):
             schema = json.loads(path.read_text())
-            schema["options"] |= {table_context.ICEBERG: text}
+            schema["options"] |= {table_context.ICEBERG_OPTION: text}
             path.write_text(json.dumps(schema))
         lk.open(root).append([{"k": 5, "p": "y", "v": 5}])
 
 
 def test_iceberg_metadata_is_refused_by_name_and_the_way_out_is_said(tables, tmp_path):
-    options = {table_context.ICEBERG: "table-location"}
+    options = {table_context.ICEBERG_OPTION: "table-location"}
     with pytest.raises(lk.Unsupported, match=r"metadata\.iceberg\.storage"):
         lk.create(tmp_path / "new", SCHEMA, options=options)
     root = tmp_path / "t"
     shutil.copytree(tables / "key", root)
     with pytest.raises(lk.Unsupported, match=r"metadata\.iceberg\.storage"):
-        lk.open(root).alter(lk.set_option(table_context.ICEBERG, "table-location"))
-    carry(root, f"option.{table_context.ICEBERG}")
+        lk.open(root).alter(lk.set_option(table_context.ICEBERG_OPTION, "table-location"))
+    carry(root, f"option.{table_context.ICEBERG_OPTION}")
     table = lk.open(root)
     assert table.scan().collect().height == 3
     with pytest.raises(lk.Unsupported, match=r"lk\.reset_option\('metadata\.iceberg\.storage'\)"):
         table.append([{"k": 9, "p": "x", "v": 9}])
-    table.alter(lk.reset_option(table_context.ICEBERG))
+    table.alter(lk.reset_option(table_context.ICEBERG_OPTION))
     table.append([{"k": 9, "p": "x", "v": 9}])

@@ -15,7 +15,7 @@ import lakekit as lk
 from lakekit.catalog import identifier as catalog_names
 from lakekit.draw import cards, level_layout, levels, manifests, timeline
 from lakekit.draw.shapes import Drawing, Marker, Rect, TextShape, svg
-from lakekit.inspection.html_page import page_of
+from lakekit.inspection.html_page import build_page
 from lakekit.notebook.hexdump import Bytes
 from spec_tests.doors import hostile
 from spec_tests.doors.hostile import MARK, PAYLOADS
@@ -88,7 +88,7 @@ def values(widget: ipywidgets.Widget) -> Iterator[str]:
 @cache
 def page(place):
     """The page of a table that nothing writes to, drawn once."""
-    return page_of(lk.open(place))
+    return build_page(lk.open(place))
 
 
 def of_table(place, warehouse, asked):
@@ -108,7 +108,7 @@ def of_table(place, warehouse, asked):
     yield "widgets", "".join(values(browser))
     for snapshot_id in table.snapshots()["snapshot_id"].to_list():
         browser.at = snapshot_id
-        browser.levels.partition = browser.levels._places()[snapshot_id - 1].partition
+        browser.levels.partition = browser.levels._bucket_locations()[snapshot_id - 1].partition
         browser.levels.selected = table.files(at=snapshot_id)["file_name"][-1]
         browser.filter = f"day = '{asked}'" if "'" not in asked else f'day = "{asked}"'
         yield "widgets, chosen", "".join(values(browser))

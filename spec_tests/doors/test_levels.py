@@ -183,7 +183,7 @@ TYPED = {
 @pytest.mark.parametrize("kind", TYPED)
 def test_keys_are_read_by_their_types(kind):
     text, value = TYPED[kind]
-    assert [picture._parse_literal(parse(kind), part) for part in picture._parts(text)] == [value]
+    assert [picture._parse_literal(parse(kind), part) for part in picture._split_key_text(text)] == [value]
     wrong = ["maybe", "1e", "2024-02-30", "0x0", "2024-01-01T00:00:00.0000001"]
     if kind == "STRING":
         assert [picture._parse_literal(parse(kind), one) for one in wrong] == wrong
@@ -197,7 +197,7 @@ def test_keys_are_read_by_their_types(kind):
 def test_values_in_quotes_hold_anything(values, data):
     quotes = [data.draw(st.sampled_from("'\"")) for _ in values]
     text = " , ".join(quote + value.replace(quote, quote * 2) + quote for quote, value in zip(quotes, values, strict=True))
-    assert picture._parts(text) == values
+    assert picture._split_key_text(text) == values
 
 
 # ---- what it shows --------------------------------------------------------------------------------------------------------------------------
@@ -471,7 +471,7 @@ def spent(number: int, turns: int) -> float:
     files, took = many(number), []
     for _ in range(turns):
         start = time.process_time()
-        state = picture.state_of(1, files, None, picture.BucketLocation(partition="", bucket=0), is_append=False)
+        state = picture.bucket_state(1, files, None, picture.BucketLocation(partition="", bucket=0), is_append=False)
         found = levels.build_picture("many", [state])
         took.append(time.process_time() - start)
         assert sum(len(box.files) for box in found.boxes) == number

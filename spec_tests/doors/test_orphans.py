@@ -126,15 +126,15 @@ def test_what_a_commit_adds_meanwhile_is_no_orphan(tmp_path, monkeypatch):
 
 def test_a_snapshot_that_expires_meanwhile_changes_nothing(tmp_path, monkeypatch):
     table = filled(tmp_path)
-    read = orphan_files._names
+    read = orphan_files._referenced_names
 
     def late(handle, *some):
-        monkeypatch.setattr(orphan_files, "_names", read)
+        monkeypatch.setattr(orphan_files, "_referenced_names", read)
         forget()
         table.expire_snapshots(retain_max=1, retain_min=1)
         return read(handle, *some)
 
-    monkeypatch.setattr(orphan_files, "_names", late)
+    monkeypatch.setattr(orphan_files, "_referenced_names", late)
     assert table.remove_orphans(dry_run=False, older_than=NOW).is_empty()
     assert table.check(deep=True).ok
 

@@ -22,7 +22,7 @@ from nbclient import NotebookClient
 import lakekit as lk
 from lakekit.errors import Unsupported
 from lakekit.metadata.table_context import open_context
-from lakekit.progress import BETWEEN_MS, QUIET_MS, _Process, work
+from lakekit.progress import DELAY_MS, INTERVAL_MS, _Process, begin_work
 from lakekit.read import planner, time_travel
 from lakekit.runtime import Runtime
 from lakekit.storage.memory import MemoryStorage
@@ -68,15 +68,15 @@ def drawn(line):
 
 
 def test_nothing_is_shown_for_half_a_second_and_nothing_is_left(clock, terminal, capfd):
-    with work(clock.runtime, "planning", "manifests", 41, extra_unit="files") as under_way:
+    with begin_work(clock.runtime, "planning", "manifests", 41, extra_unit="files") as under_way:
         under_way.advance(30, 9000)
-        clock.now_ms = QUIET_MS - 1
+        clock.now_ms = DELAY_MS - 1
         under_way.advance()
         assert terminal.getvalue() == ""
-        clock.now_ms = QUIET_MS
+        clock.now_ms = DELAY_MS
         under_way.advance(7, 3340)
         assert terminal.getvalue() == drawn("planning 38/41 manifests · 12 340 files")
-        clock.now_ms += BETWEEN_MS - 1
+        clock.now_ms += INTERVAL_MS - 1
         under_way.advance()
         assert terminal.getvalue().count("\r") == 1, "drawn again only when the line has stood for a while"
         clock.now_ms += 1
@@ -86,7 +86,7 @@ def test_nothing_is_shown_for_half_a_second_and_nothing_is_left(clock, terminal,
 
 
 def test_short_work_shows_nothing_at_all(clock, terminal):
-    with work(clock.runtime, "planning", "manifests", 2) as under_way:
+    with begin_work(clock.runtime, "planning", "manifests", 2) as under_way:
         under_way.advance(2)
     assert terminal.getvalue() == ""
 
@@ -100,7 +100,7 @@ def test_short_work_shows_nothing_at_all(clock, terminal):
     ],
 )
 def test_what_a_line_says(clock, total, beside, steps, line):
-    with work(clock.runtime, "writing", "files", total, extra_unit=beside) as under_way:
+    with begin_work(clock.runtime, "writing", "files", total, extra_unit=beside) as under_way:
         under_way.advance(*steps)
         assert under_way.line == line
 
@@ -108,8 +108,8 @@ def test_what_a_line_says(clock, total, beside, steps, line):
 def test_a_narrow_terminal_gets_a_cut_line_and_one_of_few_letters_gets_question_marks(clock, terminal, monkeypatch):
     monkeypatch.setattr("lakekit.runtime.terminal_columns", lambda: 20)
     terminal.encoding = "ascii"
-    with work(clock.runtime, "planning", "manifests", 41, extra_unit="files") as under_way:
-        clock.now_ms = QUIET_MS
+    with begin_work(clock.runtime, "planning", "manifests", 41, extra_unit="files") as under_way:
+        clock.now_ms = DELAY_MS
         under_way.advance(1, 300)
     assert terminal.getvalue() == drawn("planning 1/41 mani?") + GONE
 
@@ -119,16 +119,16 @@ def test_without_a_terminal_there_is_silence(clock, monkeypatch, where):
     stream = {"a pipe": io.StringIO(), "nowhere": None, "a terminal that cannot rewrite": Terminal()}[where]
     monkeypatch.setattr("lakekit.runtime.sys", SimpleNamespace(stderr=stream, platform=sys.platform))
     monkeypatch.setenv("TERM", "dumb")
-    with work(clock.runtime, "planning", "manifests", 2) as under_way:
-        clock.now_ms = QUIET_MS
+    with begin_work(clock.runtime, "planning", "manifests", 2) as under_way:
+        clock.now_ms = DELAY_MS
         under_way.advance()
     assert stream is None or stream.getvalue() == ""
 
 
 def test_a_line_that_cannot_be_written_does_not_end_the_work(clock, terminal):
     terminal.close()
-    with work(clock.runtime, "planning", "manifests", 2) as under_way:
-        clock.now_ms = QUIET_MS
+    with begin_work(clock.runtime, "planning", "manifests", 2) as under_way:
+        clock.now_ms = DELAY_MS
         under_way.advance()
         under_way.advance()
     assert under_way.step_count == 2
@@ -142,8 +142,8 @@ def test_ipython_in_a_terminal_has_a_line_and_a_kernel_without_widgets_nothing(c
 
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=kernel)))
     monkeypatch.setattr("lakekit.plugins.load", missing)
-    with work(clock.runtime, "planning", "manifests", 2) as under_way:
-        clock.now_ms = QUIET_MS
+    with begin_work(clock.runtime, "planning", "manifests", 2) as under_way:
+        clock.now_ms = DELAY_MS
         under_way.advance()
     assert terminal.getvalue() == (drawn("planning 1/2 manifests") + GONE if kernel is None else "")
 
@@ -153,12 +153,12 @@ def test_ipython_in_a_terminal_has_a_line_and_a_kernel_without_widgets_nothing(c
 
 def test_a_callback_is_told_every_step_and_the_terminal_nothing(clock, terminal):
     said = []
-    with lk.progress(lambda *step: said.append(step)), work(clock.runtime, "planning", "manifests", 2, extra_unit="files") as under_way:
-        clock.now_ms = QUIET_MS
+    with lk.progress(lambda *step: said.append(step)), begin_work(clock.runtime, "planning", "manifests", 2, extra_unit="files") as under_way:
+        clock.now_ms = DELAY_MS
         under_way.advance(1, 7)
         under_way.advance()
     assert said == [(1, 2, "planning 1/2 manifests · 7 files"), (2, 2, "planning 2/2 manifests · 7 files")]
-    with work(clock.runtime, "planning", "manifests", 2) as under_way:
+    with begin_work(clock.runtime, "planning", "manifests", 2) as under_way:
         under_way.advance()
     assert len(said) == 2, "the block is over"
     assert terminal.getvalue() == ""
@@ -168,7 +168,7 @@ def test_what_a_callback_raises_ends_the_work(clock):
     def enough(done, total, line):
         raise InterruptedError(line)
 
-    with lk.progress(enough), pytest.raises(InterruptedError, match="planning 1/2"), work(clock.runtime, "planning", "manifests", 2) as under_way:
+    with lk.progress(enough), pytest.raises(InterruptedError, match="planning 1/2"), begin_work(clock.runtime, "planning", "manifests", 2) as under_way:
         under_way.advance()
 
 
@@ -176,10 +176,10 @@ def test_false_is_silence_for_the_process_and_a_callback_is_still_told(clock, te
     said = []
     try:
         lk.progress(False)
-        with work(clock.runtime, "planning", "manifests", 2) as under_way:
-            clock.now_ms = QUIET_MS
+        with begin_work(clock.runtime, "planning", "manifests", 2) as under_way:
+            clock.now_ms = DELAY_MS
             under_way.advance()
-        with lk.progress(lambda *step: said.append(step)), work(clock.runtime, "planning", "manifests", 2) as under_way:
+        with lk.progress(lambda *step: said.append(step)), begin_work(clock.runtime, "planning", "manifests", 2) as under_way:
             under_way.advance()
     finally:
         lk.progress(True)
@@ -199,7 +199,7 @@ def test_threads_do_not_meet(clock):
     said = []
 
     def elsewhere():
-        with work(clock.runtime, "planning", "manifests", 1) as under_way:
+        with begin_work(clock.runtime, "planning", "manifests", 1) as under_way:
             under_way.advance()
 
     with lk.progress(lambda *step: said.append(step)):
@@ -215,7 +215,7 @@ def test_tasks_do_not_meet(clock):
     async def task(name):
         with lk.progress(lambda done, total, line: said[name].append(line)):
             for _ in range(3):
-                with work(clock.runtime, name, "steps", 1) as under_way:
+                with begin_work(clock.runtime, name, "steps", 1) as under_way:
                     await asyncio.sleep(0)
                     under_way.advance()
 
@@ -230,7 +230,7 @@ def test_one_work_at_a_time_has_the_line(clock, terminal):
     begun, may_end = threading.Event(), threading.Event()
 
     def elsewhere():
-        with work(clock.runtime, "planning", "manifests", 3) as under_way:
+        with begin_work(clock.runtime, "planning", "manifests", 3) as under_way:
             begun.set()
             may_end.wait(10)
             under_way.advance(2)
@@ -238,8 +238,8 @@ def test_one_work_at_a_time_has_the_line(clock, terminal):
     other = threading.Thread(target=elsewhere)
     other.start()
     assert begun.wait(10)
-    with work(clock.runtime, "checking", "files", 3) as under_way:
-        clock.now_ms = QUIET_MS
+    with begin_work(clock.runtime, "checking", "files", 3) as under_way:
+        clock.now_ms = DELAY_MS
         under_way.advance()
         may_end.set()
         other.join()
@@ -250,13 +250,13 @@ def test_one_work_at_a_time_has_the_line(clock, terminal):
 
 def test_work_inside_other_work_is_part_of_it(clock, terminal):
     said = []
-    with lk.progress(lambda *step: said.append(step)), work(clock.runtime, "compacting", "buckets", 2) as outer:
-        with work(clock.runtime, "planning", "manifests", 9) as inner:
+    with lk.progress(lambda *step: said.append(step)), begin_work(clock.runtime, "compacting", "buckets", 2) as outer:
+        with begin_work(clock.runtime, "planning", "manifests", 9) as inner:
             inner.advance(9)
         outer.advance()
     assert said == [(1, 2, "compacting 1/2 buckets")]
-    with work(clock.runtime, "compacting", "buckets", 2), work(clock.runtime, "planning", "manifests", 9) as inner:
-        clock.now_ms = 2 * QUIET_MS
+    with begin_work(clock.runtime, "compacting", "buckets", 2), begin_work(clock.runtime, "planning", "manifests", 9) as inner:
+        clock.now_ms = 2 * DELAY_MS
         inner.advance()
     assert terminal.getvalue() == ""
 
@@ -264,8 +264,8 @@ def test_work_inside_other_work_is_part_of_it(clock, terminal):
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
 def test_an_interrupt_removes_the_line_and_goes_on(clock, terminal, error):
     def breaks():
-        with work(clock.runtime, "planning", "manifests", 3) as under_way:
-            clock.now_ms = QUIET_MS
+        with begin_work(clock.runtime, "planning", "manifests", 3) as under_way:
+            clock.now_ms = DELAY_MS
             under_way.advance()
             raise error
 
@@ -280,7 +280,7 @@ def test_an_interrupt_removes_the_line_and_goes_on(clock, terminal, error):
 
 def opened(tables_path, runtime, case="dedup_levels"):
     found = open_context(str(tables_path / case), runtime=runtime)
-    return found, time_travel.locate(found, None)
+    return found, time_travel.resolve_position(found, None)
 
 
 def test_planning_counts_manifests_and_files(tables_path, clock):
@@ -338,7 +338,7 @@ def test_planning_imports_no_widgets_where_no_kernel_is(tables_path):
     code = f"""
     import sys, lakekit as lk
     from lakekit import runtime
-    from lakekit.progress import work, _screen
+    from lakekit.progress import begin_work, _screen
     with lk.progress(lambda *_: None):
         lk.open({str(tables_path / "dedup_levels")!r}).scan().collect()
     assert _screen() is None
@@ -352,13 +352,13 @@ def test_planning_imports_no_widgets_where_no_kernel_is(tables_path):
 LONG = """
 import signal, sys
 from lakekit import runtime
-from lakekit.progress import work
+from lakekit.progress import begin_work
 signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
-    with work(runtime.REAL_RUNTIME, "planning", "manifests", 1000, extra_unit="files") as under_way:
+    with begin_work(runtime.REAL_RUNTIME, "planning", "manifests", 1000, extra_unit="files") as under_way:
         for step in range(1000):
             under_way.advance(1, 300)
-            runtime.wait(10)
+            runtime.wait_ms(10)
 except KeyboardInterrupt:
     print("interrupted")
 """
@@ -391,11 +391,11 @@ def test_in_a_terminal_the_line_is_removed_by_an_interrupt(monkeypatch):
 
 CELL = """
 from lakekit import runtime
-from lakekit.progress import work
+from lakekit.progress import begin_work
 now = [0.0]
 clocked = runtime.Runtime(elapsed_ms=lambda: now[0])
 def go(interrupt=False):
-    with work(clocked, "planning", "manifests", 3, extra_unit="<b>files") as under_way:
+    with begin_work(clocked, "planning", "manifests", 3, extra_unit="<b>files") as under_way:
         now[0] += 600
         under_way.advance(2, 700)
         if interrupt:

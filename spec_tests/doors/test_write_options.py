@@ -125,7 +125,7 @@ def test_statistics_of_files_that_go_may_be_left_out(tmp_path, dropped):
     table.overwrite(rows(3))
     handle = table._context()
     entries = manifest_reader.read_entries(handle, manifest_reader.manifest_files(handle, snapshots.latest(handle), "delta"))
-    [gone] = [file for kind, file in zip(entries.numbers("kind"), entries.files(), strict=True) if kind == DELETE]
+    [gone] = [file for kind, file in zip(entries.integers("kind"), entries.files(), strict=True) if kind == DELETE]
     assert (gone.value_stats_cols == ()) == dropped
     assert (gone.value_stats.null_counts in ((), None)) == dropped
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import lakekit as lk
 from lakekit.read import polars_pushdown, table_scan
 from lakekit.storage.memory import MemoryStorage
-from lakekit.testing.expectations import load
+from lakekit.testing.expectations import load_golden_table
 from spec_tests.places import FIXTURES
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def planned_names(table: lk.Table, condition: pl.Expr, at: int | None = None) ->
 @cache
 def facts(case: str) -> Case:
     """What is recorded of a golden table."""
-    return load(case)
+    return load_golden_table(case)
 
 
 @cache

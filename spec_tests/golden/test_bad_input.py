@@ -178,7 +178,7 @@ def test_torn_and_missing_manifests(tmp_path):
     place = tmp_path / KEYED / "manifest" / name
     data = place.read_bytes()
     place.write_bytes(data[:-38])
-    runtime.REAL_RUNTIME.metadata_cache.__init__(runtime.DECODED_BYTES)  # what was decoded before would be believed
+    runtime.REAL_RUNTIME.metadata_cache.__init__(runtime.METADATA_CACHE_BYTES)  # what was decoded before would be believed
     said = told(lk.Corrupt, lambda: found.scan().collect())
     sizes = [f"{size:,}".replace(",", " ") for size in (len(data) - 38, len(data))]
     assert said == f"{name} is {sizes[0]} bytes, the manifest list says {sizes[1]}. Nothing was read"
@@ -189,7 +189,7 @@ def test_torn_and_missing_manifests(tmp_path):
     lists = tmp_path / KEYED / "manifest" / snapshots.latest(found._context()).delta_manifest_list
     data = lists.read_bytes()
     lists.write_bytes(data[: len(data) // 2])
-    runtime.REAL_RUNTIME.metadata_cache.__init__(runtime.DECODED_BYTES)
+    runtime.REAL_RUNTIME.metadata_cache.__init__(runtime.METADATA_CACHE_BYTES)
     assert lists.name in told(lk.Corrupt, lambda: found.scan().collect())
     lists.unlink()
     assert lists.name in told(lk.StorageFailed, lambda: found.scan().collect())
@@ -373,8 +373,8 @@ def test_names_of_deletion_vectors_stay_inside():
     found = in_memory(VECTORS)
     handle = found._context()
     path = handle.paths.manifest(snapshots.latest(handle).index_manifest)
-    entries = index_manifest.decode(found.storage.read(path), path=path)
-    found.storage.put(path, index_manifest.encode([replace(entry, file_name="../../secret") for entry in entries]))
+    entries = index_manifest.decode_index_manifest(found.storage.read(path), path=path)
+    found.storage.put(path, index_manifest.encode_index_manifest([replace(entry, file_name="../../secret") for entry in entries]))
     again = lk.Table(location="memory", name=VECTORS, storage=type(found.storage)(files=found.storage.files))
     told(lk.Corrupt, lambda: again.scan().collect())
     inside(again)

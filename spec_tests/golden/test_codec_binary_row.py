@@ -100,13 +100,13 @@ def test_a_row_is_these_bytes(type_texts: list[str], values: list[Any], text: st
 def test_a_column_of_rows_is_these_bytes(type_texts: list[str], values: list[Any], text: str, code: int) -> None:
     types = [parse(t) for t in type_texts]
     row = bytes.fromhex(text)
-    columns = [arrow.array_of([value, value], t) for value, t in zip(values, types, strict=True)]
+    columns = [arrow.to_arrow_array([value, value], t) for value, t in zip(values, types, strict=True)]
     encoded = binary_row.encode_columns(columns, types)
     assert encoded.to_pylist() == [row, row]
     assert hashing.row_hash_codes(encoded).tolist() == [code, code]
     assert hashing.hash_columns(columns, types).tolist() == [code, code]
     decoded = binary_row.decode_columns(pa.array([binary_row.with_arity(row, len(types)), None]), types)
-    assert [arrow.values_of(column, t) for column, t in zip(decoded, types, strict=True)] == [[value, None] for value in values]
+    assert [arrow.to_internal_values(column, t) for column, t in zip(decoded, types, strict=True)] == [[value, None] for value in values]
 
 
 @pytest.mark.parametrize(("element", "values", "text"), ARRAYS)

@@ -8,7 +8,7 @@ import pytest
 
 from lakekit.testing import fixtures as golden
 from lakekit.testing.fixtures import golden_formats
-from lakekit.testing.golden.checks import CHECKS, UNSUPPORTED_FORMATS, check
+from lakekit.testing.golden.checks import CHECKS, UNSUPPORTED_FORMATS, check_golden_file
 from spec_tests.longer import some
 
 if TYPE_CHECKING:
@@ -27,36 +27,36 @@ def test_every_format_is_held_or_refused() -> None:
 
 @pytest.mark.parametrize("path", cases("binary_row", "serialized_row", "simple_stats"))
 def test_rows(path: Path) -> None:
-    check(path)
+    check_golden_file(path)
 
 
 @pytest.mark.parametrize("path", cases("binary_array", "binary_map"))
 def test_arrays_and_maps(path: Path) -> None:
-    check(path)
+    check_golden_file(path)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("path", cases("bucket"))
 def test_buckets(path: Path) -> None:
-    check(path)
+    check_golden_file(path)
 
 
 @pytest.mark.parametrize("path", cases("deletion_vectors"))
 def test_deletion_vectors(path: Path) -> None:
-    check(path)
+    check_golden_file(path)
 
 
 @pytest.mark.parametrize("path", cases("hash_index"))
 def test_hash_indexes(path: Path) -> None:
-    check(path)
+    check_golden_file(path)
 
 
 @pytest.mark.parametrize("path", cases("file_index_container"))
 def test_index_containers(path: Path) -> None:
-    check(path)
+    check_golden_file(path)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("path", some(cases("file_index_bitmap", "file_index_bloom_filter", "file_index_bsi", "file_index_range_bitmap"), 3))
 def test_indexes(path: Path) -> None:
-    check(path)
+    check_golden_file(path)

@@ -116,7 +116,7 @@ def test_buckets_of_text_and_of_many_columns() -> None:
     assert [hashing.assign_buckets("default", *user, n)[0] for n in (3, 4, 7)] == [1, 0, 2]
     types = [parse(t) for t in ("STRING", "BIGINT", "DECIMAL(10, 2)", "DOUBLE")]
     values: list[Any] = ["北京ab", -5000000000, Decimal("100.50"), -0.0]
-    columns = [arrow.array_of([value], t) for value, t in zip(values, types, strict=True)]
+    columns = [arrow.to_arrow_array([value], t) for value, t in zip(values, types, strict=True)]
     assert hashing.hash_columns(columns, types)[0] == -1505625080
     assert (hashing.assign_buckets("hive", columns, types, 16)[0], hashing.assign_buckets("default", columns, types, 16)[0]) == (3, 8)
 

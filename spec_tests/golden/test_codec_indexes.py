@@ -101,14 +101,14 @@ OTHERS: list[tuple[str, str, dict[str, str], list[Any], str]] = [
 def test_a_bloom_filter_is_these_bytes(text: str, shape: tuple[int, float], values: list[Any], payload: str) -> None:
     part, t = plugins.load("file_index", "bloom-filter"), parse(text)
     options = {"items": str(shape[0]), "fpp": str(shape[1])}
-    assert part.build(arrow.array_of(values, t), t, options).hex() == payload
+    assert part.build(arrow.to_arrow_array(values, t), t, options).hex() == payload
     for value in values:
         assert value is None or part.probe(bytes.fromhex(payload), t, Leaf("c", "=", (value,)), len(values))
 
 
 def test_a_default_bloom_filter_has_its_size() -> None:
     part, t = plugins.load("file_index", "bloom-filter"), parse("INT")
-    payload = part.build(arrow.array_of(list(range(100)), t), t, {})
+    payload = part.build(arrow.to_arrow_array(list(range(100)), t), t, {})
     assert (len(payload), payload[:4]) == (4 + 599067, bytes([0, 0, 0, 3]))
     assert sum(part.probe(payload, t, Leaf("c", "=", (n,)), 100) for n in range(100, 1100)) <= 2
     assert part.probe(payload, t, Leaf("c", "in", (10**6, 7)), 100)
@@ -120,7 +120,7 @@ def test_a_default_bloom_filter_has_its_size() -> None:
 def test_an_index_is_these_bytes(name: str, text: str, options: dict[str, str], values: list[Any], payload: str) -> None:
     part, t = plugins.load("file_index", name), parse(text)
     data = bytes.fromhex(payload)
-    assert part.build(arrow.array_of(values, t), t, options).hex() == payload
+    assert part.build(arrow.to_arrow_array(values, t), t, options).hex() == payload
     for value in {v for v in values if v is not None}:
         found = part.probe(data, t, Leaf("c", "=", (value,)), len(values))
         wanted = [i for i, v in enumerate(values) if v == value]
@@ -132,7 +132,7 @@ def test_an_index_is_these_bytes(name: str, text: str, options: dict[str, str], 
 
 def test_answers_of_the_bitmap_family() -> None:
     t = parse("INT")
-    column = arrow.array_of([30, 10, 20, None, 10], t)
+    column = arrow.to_arrow_array([30, 10, 20, None, 10], t)
     leaves = {
         ("=", 10): {1, 4},
         ("!=", 10): {0, 2},
@@ -160,7 +160,7 @@ def test_answers_of_the_bitmap_family() -> None:
 
 def test_evaluation_of_a_container() -> None:
     t = parse("INT")
-    columns = {"a": arrow.array_of([1, 2, 3, None], t), "b": arrow.array_of([5, 5, 6, 6], t)}
+    columns = {"a": arrow.to_arrow_array([1, 2, 3, None], t), "b": arrow.to_arrow_array([5, 5, 6, 6], t)}
     indexes: dict[str, dict[str, bytes | None]] = {
         "a": {name: plugins.load("file_index", name).build(columns["a"], t, {}) for name in ("bitmap", "bloom-filter")},
         "b": {"bsi": plugins.load("file_index", "bsi").build(columns["b"], t, {}), "tomorrow": b"?"},

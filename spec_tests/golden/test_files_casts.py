@@ -8,16 +8,16 @@ import pytest
 from lakekit.data_file.schema_evolution import evolve_column
 from lakekit.errors import Unsupported
 from lakekit.format.casts import CastTarget
-from lakekit.testing.expectations import series_of, values_of
+from lakekit.testing.expectations import decode_series, encode_values
 from lakekit.testing.fixtures import golden_cases
-from lakekit.testing.golden.checks import check
+from lakekit.testing.golden.checks import check_golden_file
 from lakekit.types import parse
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("path", golden_cases("cast"), ids=lambda path: path.stem)
 def test_casts_are_java_s(path):
-    check(path)
+    check_golden_file(path)
 
 
 @pytest.mark.parametrize("held", ["MULTISET<INT>", "VARIANT", "ARRAY<MULTISET<INT>>", "MAP<INT, MULTISET<STRING>>", "ROW<a INT, b ARRAY<VARIANT>>"])
@@ -43,10 +43,10 @@ IN_NEW_YORK = [  # the reference's casts with -Duser.timezone=America/New_York
 def test_casts_to_and_from_instants_use_the_zone_of_the_java_processes(held, value, want, java):
     here = CastTarget(column="c", timestamp_unit="us", zone="America/New_York")
     held, want = parse(held), parse(want)
-    found = series_of([value], held, "c").to_frame().select(evolve_column(pl.col("c"), held, want, here)).to_series()
+    found = decode_series([value], held, "c").to_frame().select(evolve_column(pl.col("c"), held, want, here)).to_series()
     shift = 5 * 3_600_000  # winter there
     start = value * 86_400_000 if held.root == "DATE" else value[0] if java is None else 0
-    assert values_of(found.to_arrow(), want) == [java if java is not None else [start + shift, 0]]
+    assert encode_values(found.to_arrow(), want) == [java if java is not None else [start + shift, 0]]
 
 
 @pytest.mark.parametrize(
@@ -61,5 +61,5 @@ def test_casts_to_and_from_instants_use_the_zone_of_the_java_processes(held, val
 )
 def test_times_finer_than_their_type_show_all_of_its_digits(held, millis, java):
     held, want = parse(held), parse("STRING")
-    found = series_of([millis], held, "c").to_frame().select(evolve_column(pl.col("c"), held, want, CastTarget(column="c"))).to_series()
+    found = decode_series([millis], held, "c").to_frame().select(evolve_column(pl.col("c"), held, want, CastTarget(column="c"))).to_series()
     assert found.to_list() == [java]

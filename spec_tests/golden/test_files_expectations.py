@@ -9,7 +9,7 @@ from decimal import Decimal
 import polars as pl
 import pytest
 
-from lakekit.testing.expectations import Read, canonical_value, difference, load, rows_of
+from lakekit.testing.expectations import Read, canonical_value, describe_difference, encode_rows, load_golden_table
 from lakekit.types import parse
 
 WALL = datetime.fromisoformat("1969-12-31T23:59:59.999999")
@@ -40,10 +40,10 @@ def test_every_type_meets_its_recording() -> None:
     values = (
         True, -5, "0.1", "-0.0", "-1.50", "é", "00ff", -1, 3723004, [-1, 999000], [1, None], [["b", 2]], [None, [1]],
     )  # fmt: skip
-    assert difference(frame, read_of(types, values), ordered=True) is None
+    assert describe_difference(frame, read_of(types, values), ordered=True) is None
     for i in range(len(values)):
         other = (*values[:i], None, *values[i + 1 :])
-        assert difference(frame, read_of(types, other)) is not None, types[frame.columns[i]]
+        assert describe_difference(frame, read_of(types, other)) is not None, types[frame.columns[i]]
 
 
 @pytest.mark.parametrize(
@@ -65,14 +65,14 @@ def test_equal_values_have_equal_canonical_forms(kind: str, a: object, b: object
 
 
 def test_a_golden_case_loads_and_its_rows_count_as_often_as_they_come() -> None:
-    case = load("append_plain")
+    case = load_golden_table("append_plain")
     read = case.read("latest")
     assert read.rows
     assert case.path.endswith("tables/append_plain")
     doubled = replace(read, columns=("n",), types=(parse("INT"),), rows=(("+I", (1,)), ("+I", (1,))))
     once, twice = (pl.DataFrame({"n": n}, schema={"n": pl.Int32}) for n in ([1], [1, 1]))
-    assert difference(twice, doubled) is None
-    assert "1 missing" in str(difference(once, doubled))
+    assert describe_difference(twice, doubled) is None
+    assert "1 missing" in str(describe_difference(once, doubled))
     with pytest.raises(LookupError, match="it has latest"):
         case.read("nothing")
 
@@ -80,6 +80,6 @@ def test_a_golden_case_loads_and_its_rows_count_as_often_as_they_come() -> None:
 def test_kinds_are_compared_and_order_only_when_asked() -> None:
     read = replace(read_of({"n": "INT"}), rows=(("+I", (1,)), ("-D", (2,))))
     frame = pl.DataFrame({"_row_kind": ["-D", "+I"], "n": [2, 1]}, schema={"_row_kind": pl.String, "n": pl.Int32})
-    assert rows_of(frame, read.types, kind_column="_row_kind") == [("-D", (2,)), ("+I", (1,))]
-    assert difference(frame, read, kind_column="_row_kind") is None
-    assert difference(frame, read, kind_column="_row_kind", ordered=True) is not None
+    assert encode_rows(frame, read.types, kind_column="_row_kind") == [("-D", (2,)), ("+I", (1,))]
+    assert describe_difference(frame, read, kind_column="_row_kind") is None
+    assert describe_difference(frame, read, kind_column="_row_kind", ordered=True) is not None

@@ -10,21 +10,21 @@ import pytest
 
 from lakekit.errors import Corrupt, LakekitError, LimitExceeded, Unsupported, ValueOutOfRange
 from lakekit.testing.fixtures import broken_cases, golden_cases
-from lakekit.testing.golden.checks import check, projected_fields, scan
+from lakekit.testing.golden.checks import check_golden_file, projected_fields, scan_golden_file
 from lakekit.types import Field, parse
 from spec_tests.places import FIXTURES
 
 
 @pytest.mark.parametrize("path", golden_cases("data_file_avro", "data_file_orc", "data_file_parquet"), ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_a_file_reads_as_the_reference_wrote_it(path):
-    check(path)
+    check_golden_file(path)
 
 
 def test_a_time_that_nanoseconds_cannot_hold_is_refused_with_column_and_file():
     case = Path(FIXTURES) / "formats/data_file_parquet/all_types.json"
     facts = json.loads(case.read_text(encoding="utf-8"))
     path = str(case.with_suffix(".bin"))
-    frame = scan("parquet", path, projected_fields(facts))
+    frame = scan_golden_file("parquet", path, projected_fields(facts))
     for wanted in (frame, frame.select("c26"), frame.select("c01", "c26").filter(pl.col("c26").is_not_null())):
         with pytest.raises(ValueOutOfRange, match="1677") as refusal:
             wanted.collect()
@@ -42,7 +42,7 @@ def test_a_damaged_file_is_named(case):
     kind = {one.__name__: one for one in (Corrupt, LimitExceeded, Unsupported)}[facts["error"].split(":")[0]]
     path = case.with_suffix(".bin")
     with pytest.raises(kind) as refusal:
-        scan(case.parent.name.removeprefix("data_file_"), str(path), projected_fields(facts), data=path.read_bytes()).collect()
+        scan_golden_file(case.parent.name.removeprefix("data_file_"), str(path), projected_fields(facts), data=path.read_bytes()).collect()
     assert refusal.value.path == str(path)
 
 
@@ -54,16 +54,17 @@ def test_a_cut_file_is_corrupt(format_name, share, tmp_path):
     cut = tmp_path / "cut"
     cut.write_bytes(data[: int(len(data) * share)])
     with pytest.raises(LakekitError) as refusal:
-        scan(format_name, str(cut), [Field("i", parse("INT"), id=0), Field("s", parse("STRING"), id=1)], data=cut.read_bytes()).collect()
+        scan_golden_file(format_name, str(cut), [Field("i", parse("INT"), id=0), Field("s", parse("STRING"), id=1)], data=cut.read_bytes()).collect()
     assert refusal.value.path == str(cut)
 
 
 def test_a_missing_column_is_null_and_another_type_is_refused(tmp_path):
     for format_name in ("parquet", "orc", "avro"):
         path = str(Path(FIXTURES) / f"formats/data_file_{format_name}/compression_snappy.bin")
-        frame = scan(format_name, path, [Field("gone", parse("ARRAY<INT>"), id=7), Field("s", parse("STRING"), id=1)], data=Path(path).read_bytes()).collect()
+        fields = [Field("gone", parse("ARRAY<INT>"), id=7), Field("s", parse("STRING"), id=1)]
+        frame = scan_golden_file(format_name, path, fields, data=Path(path).read_bytes()).collect()
         assert frame["gone"].null_count() == frame.height > 0
         assert frame.schema["gone"] == pl.List(pl.Int32)
-        assert scan(format_name, path, [Field("gone", parse("INT"), id=7)], data=Path(path).read_bytes()).collect().height == frame.height
+        assert scan_golden_file(format_name, path, [Field("gone", parse("INT"), id=7)], data=Path(path).read_bytes()).collect().height == frame.height
         with pytest.raises(Corrupt):
-            scan(format_name, path, [Field("s", parse("ARRAY<INT>"), id=1)], data=Path(path).read_bytes()).collect()
+            scan_golden_file(format_name, path, [Field("s", parse("ARRAY<INT>"), id=1)], data=Path(path).read_bytes()).collect()

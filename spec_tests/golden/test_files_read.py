@@ -187,7 +187,7 @@ def test_a_missing_file_is_named_with_its_size_and_what_to_read_instead(case, ta
     assert refusal.value.path == paths[1]
     assert refusal.value.message.startswith(f"snapshot 1 of {case} lists bucket-0/{files[1].name} (")
     assert refusal.value.message.endswith(f"which is not there. Was it expired by another writer? t.scan(at={newest})")
-    kept = replace(handle, options=handle.options.changed({"scan.ignore-lost-files": "true"}))
+    kept = replace(handle, options=handle.options.with_options({"scan.ignore-lost-files": "true"}))
     assert scan_files(kept, files, paths, fields).collect().height == sum(file.row_count for file in files) - files[1].row_count
 
 
@@ -200,7 +200,7 @@ def test_a_file_of_another_size_is_torn(case, bytes_more, table):
     with pytest.raises(Corrupt, match=rf"{len(data) + bytes_more} bytes, the manifest says {len(data)}") as refusal:
         scan_files(handle, files, paths, handle.schema.fields)
     assert refusal.value.path == paths[0]
-    kept = replace(handle, options=handle.options.changed({"scan.ignore-corrupt-files": "true"}))
+    kept = replace(handle, options=handle.options.with_options({"scan.ignore-corrupt-files": "true"}))
     assert scan_files(kept, files, paths, handle.schema.fields).collect().height == sum(file.row_count for file in files[1:])
 
 

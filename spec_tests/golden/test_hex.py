@@ -205,7 +205,7 @@ def test_records_say_what_was_decoded(path: Path) -> None:
 def test_json_says_what_was_decoded(path: Path) -> None:
     data, marks = path.with_suffix(".bin").read_bytes(), SpanRecorder()
     wanted = json_codec.loads(data)
-    assert json_codec.walk(Cursor(data, spans=marks)) == wanted
+    assert json_codec.record_json_spans(Cursor(data, spans=marks)) == wanted
     found = values(lk.hex(data, format=path.parent.name))
     for name, value in wanted.items():
         if not isinstance(value, (dict, list)):
@@ -216,18 +216,18 @@ def test_json_says_what_was_decoded(path: Path) -> None:
 def test_json_numbers_and_texts_of_every_form() -> None:
     text = '{"a" : [1, -2.50, 1e3, true, false, null, "é\\n\\u00e9\\"", {}, []], "b": {"c": "😀"}}'
     marks = SpanRecorder()
-    assert json_codec.walk(Cursor(text.encode(), spans=marks)) == json_codec.loads(text.encode())
+    assert json_codec.record_json_spans(Cursor(text.encode(), spans=marks)) == json_codec.loads(text.encode())
     assert {mark.field: mark.value for mark in marks}["a[1]"] == Decimal("-2.50")
     for wrong in ("", "{", '{"a"}', "[1 2]", "[1,]", "{} x", '{"a": tru}', "{1: 2}", '"', "[[[", "\x00"):
         with pytest.raises(errors.Corrupt):
-            json_codec.walk(Cursor(wrong.encode()))
+            json_codec.record_json_spans(Cursor(wrong.encode()))
 
 
 @pytest.mark.parametrize("path", [case for case in cases() if case.values[0].parent.name == "data_file_parquet"])
 def test_parquet_says_what_arrow_says(path: Path) -> None:
     data = path.with_suffix(".bin").read_bytes()
     facts = pq.ParquetFile(io.BytesIO(data)).metadata
-    footer = parquet_pages.walk_footer(Cursor(data))
+    footer = parquet_pages.record_footer(Cursor(data))
     assert footer["num_rows"] == facts.num_rows
     assert footer["created_by"].decode() == facts.created_by
     assert len(footer["row_groups"]) == facts.num_row_groups
@@ -264,7 +264,7 @@ def test_manifests_decode_to_what_is_marked() -> None:
         assert (found[f"[{i}]._FILE_NAME"], found[f"[{i}]._FILE_SIZE"], found[f"[{i}]._SCHEMA_ID"]) == (one.name, one.size_bytes, one.schema_id)
     data = (fixtures() / "formats/index_manifest/avro_null.bin").read_bytes()
     found = values(lk.hex(data))
-    for i, entry in enumerate(index_manifest.decode(data)):
+    for i, entry in enumerate(index_manifest.decode_index_manifest(data)):
         assert (found[f"[{i}]._FILE_NAME"], found[f"[{i}]._ROW_COUNT"]) == (entry.file_name, entry.row_count)
         for j, part in enumerate(entry.ranges):
             assert (found[f"[{i}]._DELETIONS_VECTORS_RANGES[{j}].f0"], found[f"[{i}]._DELETIONS_VECTORS_RANGES[{j}].f1"]) == (part.file_name, part.offset)

@@ -29,7 +29,7 @@ def bitmap(numbers):
 
 
 def numbers(data):
-    parsed = roaring.parse(data, "v")
+    parsed = roaring.decode_bitmap(data, "v")
     return {int.from_bytes(leaf.key, "big") << 16 | low for leaf in roaring._leaves(parsed.root) for low in parsed.containers[leaf.number][0]}
 
 
@@ -51,7 +51,7 @@ def test_bytes_of_the_reference(case):
     data = bitmap(values)
     assert (len(data), sha256(data).hexdigest()[:32]) == (size, digest)
     assert numbers(data) == set(values)
-    assert roaring.serialize(roaring.parse(data, "v")) == data
+    assert roaring.serialize(roaring.decode_bitmap(data, "v")) == data
 
 
 some = st.sets(st.one_of(st.integers(0, 50), st.integers(0, 2**20), st.integers(0, 2**64 - 1), st.integers(0, 60).map(lambda n: n << 16)), max_size=60)
@@ -82,7 +82,7 @@ def function(name, kind="BYTES"):
     return FieldFunction(column="v", name=name, type=parse(kind))
 
 
-RULE = MergeSpec(engine="aggregation", key=("k",), fields=(), table="shop.visits")
+RULE = MergeSpec(engine="aggregation", key_columns=("k",), fields=(), table="shop.visits")
 
 
 @pytest.mark.parametrize("name", ["rbm32", "rbm64", "hll_sketch", "theta_sketch"])
@@ -90,14 +90,14 @@ def test_other_types_are_refused(name):
     if name in aggregates.SKETCHES:
         pytest.importorskip("datasketches", reason="the extra `sketches`")
     with pytest.raises(InvalidOption, match=r"must be 'VarBinaryType' but was 'STRING'.*shop\.visits, column v"):
-        aggregates.find(function(name, "STRING"), RULE)
+        aggregates.find_aggregate(function(name, "STRING"), RULE)
 
 
 def test_a_missing_extra_is_named(monkeypatch):
     monkeypatch.setattr(aggregates.plugins, "load", _missing)
     monkeypatch.delitem(aggregates.AGGREGATES, "hll_sketch", raising=False)
     with pytest.raises(Unsupported, match=r"column v of shop\.visits uses aggregate function hll_sketch: pip install 'lakekit\[sketches\]'") as refused:
-        aggregates.find(function("hll_sketch"), RULE)
+        aggregates.find_aggregate(function("hll_sketch"), RULE)
     assert refused.value.feature == "aggregate.hll_sketch"
 
 
@@ -109,9 +109,9 @@ def test_sketches_have_the_bytes_of_java():
     """Where C++ and Java serialize the same sketch differently: no hash, one hash, several."""
     sketches = pytest.importorskip("lakekit.lsm.aggregates.sketches", reason="the extra `sketches`")
     empty, one, other = (bytes.fromhex(text) for text in ("01030300001e0000", "01030300003acc93e30075f7e023bf7f", "01030300003acc930fcce3df23629e0d"))
-    assert sketches._theta(empty, empty) == empty
-    assert sketches._theta(empty, one) == sketches._theta(one, empty) == one
-    assert sketches._theta(one, other).hex() == "02030300001acc93020000000000803f0fcce3df23629e0de30075f7e023bf7f"
+    assert sketches._unite_theta(empty, empty) == empty
+    assert sketches._unite_theta(empty, one) == sketches._unite_theta(one, empty) == one
+    assert sketches._unite_theta(one, other).hex() == "02030300001acc93020000000000803f0fcce3df23629e0de30075f7e023bf7f"
 
 
 @pytest.mark.parametrize("name", ["rbm32", "rbm64", "hll_sketch", "theta_sketch"])
@@ -121,4 +121,4 @@ def test_bytes_that_are_neither(name):
     versions = version_rounds(np.arange(2), np.array([0]))
     for wrong in (b"", b"\x02\x01\x07", bytes(range(1, 40))):
         with pytest.raises(Corrupt, match="column v"):
-            aggregates.fold(function(name), RULE, versions, pl.Series("v", [wrong, wrong]), None)
+            aggregates.fold_column(function(name), RULE, versions, pl.Series("v", [wrong, wrong]), None)

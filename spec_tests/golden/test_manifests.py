@@ -22,7 +22,7 @@ from lakekit.model.index_manifest import DeletionRange, GlobalIndex, IndexManife
 from lakekit.model.manifests import ManifestFileMeta
 from lakekit.testing import fixtures as golden
 from lakekit.testing.fixtures import fixtures
-from lakekit.testing.golden.checks import check
+from lakekit.testing.golden.checks import check_golden_file
 from lakekit.testing.golden.metadata import read_container
 from spec_tests.longer import some
 
@@ -95,7 +95,7 @@ def test_worked_manifest() -> None:
         delete_row_count=0,
         source=0,
     )
-    found = manifest_entries.of_files([file], partition=NO_COLUMNS, bucket=0, total_buckets=1)
+    found = manifest_entries.entries_of_files([file], partition=NO_COLUMNS, bucket=0, total_buckets=1)
     data = entry_files.encode_entries(found)
     text = (
         "0400 18000000000000000000000000 0002 20646174612d612d302e70617271756574 d00f 04"
@@ -123,9 +123,9 @@ def test_worked_index_manifest() -> None:
         "0200 18000000000000000000000000 00 2044454c4554494f4e5f564543544f5253 12696e6465782d612d30 3e02"
         "020202 20646174612d612d302e70617271756574 022c0202 000000"
     )
-    data = index_manifest.encode([entry])
+    data = index_manifest.encode_index_manifest([entry])
     assert body(data) == text.replace(" ", "")
-    assert index_manifest.decode(data) == [entry]
+    assert index_manifest.decode_index_manifest(data) == [entry]
 
 
 # ---- byte formats with recorded meaning ---------------------------------------------------------------------------------------------------------------------
@@ -137,17 +137,17 @@ def cases(name: str) -> list[Any]:
 
 @pytest.mark.parametrize("path", cases("manifest_list"))
 def test_recorded_manifest_list(path: Path) -> None:
-    check(path)
+    check_golden_file(path)
 
 
 @pytest.mark.parametrize("path", cases("manifest"))
 def test_recorded_manifest(path: Path) -> None:
-    check(path)
+    check_golden_file(path)
 
 
 @pytest.mark.parametrize("path", cases("index_manifest"))
 def test_recorded_index_manifest(path: Path) -> None:
-    check(path)
+    check_golden_file(path)
 
 
 # ---- whole tables -------------------------------------------------------------------------------------------------------------------------------------------
@@ -181,12 +181,12 @@ def test_live_rows_are_those_the_snapshot_counts(table: Path) -> None:
     if snapshot is None:
         return
     found = manifest_reader.read_live_entries(handle, snapshot)
-    rows = int(found.numbers("row_count").sum())
+    rows = int(found.integers("row_count").sum())
     assert snapshot.total_record_count in {None, rows}  # snapshots of version 2 count nothing
     assert all(entry.kind == 0 for entry in manifest_reader.index_entries(handle, snapshot))
     delta = manifest_reader.read_entries(handle, manifest_reader.manifest_files(handle, snapshot, "delta"))
-    signs = 1 - 2 * delta.numbers("kind").astype(int)
-    assert snapshot.delta_record_count in {None, int((signs * delta.numbers("row_count")).sum())}
+    signs = 1 - 2 * delta.integers("kind").astype(int)
+    assert snapshot.delta_record_count in {None, int((signs * delta.integers("row_count")).sum())}
 
 
 def test_schemas_are_the_references_own_text() -> None:
@@ -196,9 +196,9 @@ def test_schemas_are_the_references_own_text() -> None:
         kind = next(name for name in found if path.name.startswith(name + "-"))
         found[kind].add(avro_container.open_container(path.read_bytes()).metadata["avro.schema"])
     assert found["manifest-list"] == {metadata_records.schema_text(metadata_records.LIST)}
-    assert found["manifest"] == {metadata_records.schema_text(metadata_records.entry())}
+    assert found["manifest"] == {metadata_records.schema_text(metadata_records.entry_fields())}
     text = avro_container.open_container((fixtures() / "formats/index_manifest/avro_null.bin").read_bytes()).metadata["avro.schema"]
-    assert text == metadata_records.schema_text(metadata_records.index_entry())
+    assert text == metadata_records.schema_text(metadata_records.index_entry_fields())
 
 
 def test_many_blocks_in_one_pass() -> None:
@@ -209,8 +209,8 @@ def test_many_blocks_in_one_pass() -> None:
     alone = decoded(data)
     twice, counts = entry_files.decode_entries([ManifestBytes("a", data), ManifestBytes("b", data)])
     assert counts == [len(alone), len(alone)]
-    assert twice.table.equals(manifest_entries.concat([alone, alone]).table)
-    guessed = avro_columns.decode_columns([container], guess=entry_files._guess)
+    assert twice.table.equals(manifest_entries.concat_entries([alone, alone]).table)
+    guessed = avro_columns.decode_columns([container], guess=entry_files._guess_record_starts)
     skipped = avro_columns.decode_columns([container])
     assert all(guessed[name].equals(skipped[name]) for name in skipped)
     digest = hashlib.sha256(b"".join(block.data for block in container.blocks)).hexdigest()
@@ -225,7 +225,7 @@ def test_records_in_a_union_are_guessed_as_well() -> None:
     fastavro.writer(out, ["null", schema], fastavro.reader(io.BytesIO(data)), codec="null", sync_interval=4000)
     wrapped = avro_container.open_container(out.getvalue())
     assert len(wrapped.blocks) > 1
-    guessed = entry_files._guess(VectorReader(block.data for block in wrapped.blocks), branch=1)
+    guessed = entry_files._guess_record_starts(VectorReader(block.data for block in wrapped.blocks), branch=1)
     assert len(guessed) == container.count
     assert decoded(out.getvalue()).table.equals(decoded(data).table)
 
@@ -256,23 +256,23 @@ def test_fields_of_newer_writers_are_kept() -> None:
     assert {row["_FILE_NAME"]: row["_TOTAL_BUCKETS"] for row in kept} == {"manifest-a-0": None, "manifest-a-1": 4, "manifest-a-2": None}
 
     data = (fixtures() / "formats/manifest/many_blocks.bin").read_bytes()
-    newer = metadata_records.entry((("_WRITE_COLS_SEQUENCES", ("null", ("array", "long"))),))
+    newer = metadata_records.entry_fields((("_WRITE_COLS_SEQUENCES", ("null", ("array", "long"))),))
     sequences = rewritten(data, newer, lambda row: row | {"_FILE": row["_FILE"] | {"_WRITE_COLS_SEQUENCES": [row["_FILE"]["_FILE_SIZE"]]}})
     found_entries = decoded(sequences)
     assert read_container(entry_files.encode_entries(found_entries)) == read_container(sequences)
-    assert manifest_entries.concat([decoded(data), found_entries]).table.column("_WRITE_COLS_SEQUENCES").null_count == len(decoded(data))
+    assert manifest_entries.concat_entries([decoded(data), found_entries]).table.column("_WRITE_COLS_SEQUENCES").null_count == len(decoded(data))
 
 
 def test_global_index_of_engine_2_is_kept() -> None:
     covers = GlobalIndex(row_range_start=0, row_range_end=9, index_field_id=2, source_meta=b"s")
     entry = IndexManifestEntry(partition=NO_COLUMNS, bucket=0, index_type="btree", file_name="i", file_size_bytes=1, row_count=1, global_index=covers)
-    assert index_manifest.decode(index_manifest.encode([entry])) == [entry]
+    assert index_manifest.decode_index_manifest(index_manifest.encode_index_manifest([entry])) == [entry]
 
 
 def test_fields_of_old_writers_read_as_null() -> None:
     """An engine of 0.4 ends `_FILE` with `_EXTRA_FILES` and wraps every record in `["null", record]`."""
     data = (fixtures() / "formats/manifest/avro_null.bin").read_bytes()
-    short = (*metadata_records.entry()[:-1], ("_FILE", metadata_records.FILE[:12]))
+    short = (*metadata_records.entry_fields()[:-1], ("_FILE", metadata_records.FILE[:12]))
     old = decoded(rewritten(data, short, lambda row: row))
     new = decoded(data)
     for name in manifest_entries.SCHEMA.names:
@@ -280,7 +280,7 @@ def test_fields_of_old_writers_read_as_null() -> None:
             assert old.column(name).null_count == len(old), name
         else:
             assert old.column(name).equals(new.column(name)), name
-    text = b'["null",' + metadata_records.schema_text(metadata_records.entry()) + b"]"
+    text = b'["null",' + metadata_records.schema_text(metadata_records.entry_fields()) + b"]"
     wrapped = avro_container.write_container(text, [b"\x02" + one for one in one_by_one(data)])
     assert decoded(wrapped).table.equals(new.table)
 

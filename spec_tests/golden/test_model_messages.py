@@ -9,7 +9,7 @@ import pytest
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.model import commit_message, split
 from lakekit.testing import fixtures as golden
-from lakekit.testing.golden.checks import check
+from lakekit.testing.golden.checks import check_golden_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,31 +27,31 @@ def test_the_fixtures_are_there() -> None:
 
 @pytest.mark.parametrize("path", cases("data_split"))
 def test_splits(path: Path) -> None:
-    check(path)
+    check_golden_file(path)
 
 
 @pytest.mark.parametrize("path", cases("commit_message"))
 def test_commit_messages(path: Path) -> None:
-    check(path)
+    check_golden_file(path)
 
 
 @pytest.mark.parametrize("path", cases("manifest_committable"))
 def test_committables(path: Path) -> None:
-    check(path)
+    check_golden_file(path)
 
 
 def test_later_versions_are_refused_by_name() -> None:
     with pytest.raises(Unsupported, match="version 9: lakekit reads versions 1 to 8"):
-        split.decode(bytes.fromhex("dec3d2302c19ec66") + (9).to_bytes(4, "big") + bytes(40))
+        split.decode_split(bytes.fromhex("dec3d2302c19ec66") + (9).to_bytes(4, "big") + bytes(40))
     with pytest.raises(Unsupported, match="version 12: lakekit reads versions 1 to 11"):
         commit_message.decode_message(bytes(100), 12)
     with pytest.raises(Unsupported, match="version 6"):
-        commit_message.decode(bytes(100), 6)
+        commit_message.decode_committable(bytes(100), 6)
 
 
 def test_a_split_with_files_before_a_change_is_refused() -> None:
     head = bytes.fromhex("dec3d2302c19ec66") + (8).to_bytes(4, "big") + bytes(8) + (12).to_bytes(4, "big") + bytes(12) + bytes(4) + bytes(2) + b"\0"
     with pytest.raises(Unsupported, match="before a change"):
-        split.decode(head + (1).to_bytes(4, "big") + bytes(20))
+        split.decode_split(head + (1).to_bytes(4, "big") + bytes(20))
     with pytest.raises(Corrupt, match="deletions at offset"):
-        split.decode(head + bytes(4) + b"\0" + bytes(4) + b"\1" + b"\0\0\0\5" + bytes(10))
+        split.decode_split(head + bytes(4) + b"\0" + bytes(4) + b"\1" + b"\0\0\0\5" + bytes(10))

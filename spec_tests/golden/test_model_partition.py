@@ -11,8 +11,8 @@ import pytest
 
 from lakekit.errors import Corrupt, LocationNotAllowed, Unsupported
 from lakekit.model import partition
-from lakekit.model.data_file import DataFileMeta, format_of
-from lakekit.model.table_paths import Locations, TablePaths, checked_name, is_plain
+from lakekit.model.data_file import DataFileMeta, format_of_name
+from lakekit.model.table_paths import Locations, TablePaths, checked_name, is_plain_name
 from lakekit.model.table_schema import TableSchema
 from lakekit.testing.fixtures import fixtures
 from lakekit.types import Instant, parse
@@ -61,32 +61,32 @@ TEXTS: list[tuple[str, Any, str, str]] = [  # type, value, legacy text, SQL text
 @pytest.mark.parametrize(("type_text", "value", "legacy", "sql"), TEXTS, ids=[f"{t}-{legacy}" for t, _, legacy, _ in TEXTS])
 def test_texts(type_text: str, value: Any, legacy: str, sql: str) -> None:
     t = parse(type_text)
-    assert partition.text([value], [t]) == (legacy,)
-    assert partition.text([value], [t], legacy=False) == (sql,)
+    assert partition.partition_texts([value], [t]) == (legacy,)
+    assert partition.partition_texts([value], [t], legacy=False) == (sql,)
     for text in (legacy, sql):
-        (found,) = partition.parse([text], [t])
+        (found,) = partition.parse_partition([text], [t])
         assert found == value
         assert math.copysign(1, found) == math.copysign(1, value) if isinstance(value, float) else True
 
 
 def test_a_time_finer_than_its_type_shows_all_digits_of_the_type() -> None:
-    assert partition.text([3723001], [parse("TIME(2)")], legacy=False) == ("01:02:03.00",)
+    assert partition.partition_texts([3723001], [parse("TIME(2)")], legacy=False) == ("01:02:03.00",)
 
 
 def test_bytes_have_a_text_only_in_sql() -> None:
-    assert partition.text(["é".encode()], [parse("BYTES")], legacy=False) == ("é",)
+    assert partition.partition_texts(["é".encode()], [parse("BYTES")], legacy=False) == ("é",)
     with pytest.raises(Unsupported, match="legacy-name=false"):
-        partition.text([b"a"], [parse("BYTES")])
+        partition.partition_texts([b"a"], [parse("BYTES")])
     with pytest.raises(Unsupported):
-        partition.text([[1]], [parse("ARRAY<INT>")])
+        partition.partition_texts([[1]], [parse("ARRAY<INT>")])
 
 
 @pytest.mark.parametrize("value", [None, "", " ", "\t\n", "\u3000"])
 def test_null_and_blank_are_the_default_partition(value: str | None) -> None:
     string = parse("STRING")
-    assert partition.text([value], [string]) == ("__DEFAULT_PARTITION__",)
-    assert partition.text([value], [string], default_name="none") == ("none",)
-    assert partition.parse(["none"], [string], default_name="none") == (None,)
+    assert partition.partition_texts([value], [string]) == ("__DEFAULT_PARTITION__",)
+    assert partition.partition_texts([value], [string], default_name="none") == ("none",)
+    assert partition.parse_partition(["none"], [string], default_name="none") == (None,)
 
 
 @pytest.mark.parametrize(
@@ -101,16 +101,16 @@ def test_null_and_blank_are_the_default_partition(value: str | None) -> None:
     ],
 )
 def test_directories(name: str, text: str, directory: str) -> None:
-    assert partition.path([name], [text]) == directory
-    assert partition.spec(directory) == ((name, text),)
+    assert partition.partition_path([name], [text]) == directory
+    assert partition.parse_partition_path(directory) == ((name, text),)
 
 
 def test_percent_signs_that_escape_nothing_are_themselves() -> None:
-    assert partition.unescape("%zz%4%41%") == "%zz%4A%"
-    assert partition.path([], []) == ""
-    assert partition.spec("") == ()
+    assert partition.unescape_name("%zz%4%41%") == "%zz%4A%"
+    assert partition.partition_path([], []) == ""
+    assert partition.parse_partition_path("") == ()
     with pytest.raises(Corrupt):
-        partition.spec("dt=1/loose/")
+        partition.parse_partition_path("dt=1/loose/")
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_percent_signs_that_escape_nothing_are_themselves() -> None:
 )
 def test_texts_that_are_no_values(type_text: str, text: str) -> None:
     with pytest.raises(Corrupt, match="is no "):
-        partition.parse([text], [parse(type_text)])
+        partition.parse_partition([text], [parse(type_text)])
 
 
 PARTITIONED = [
@@ -155,10 +155,10 @@ def test_directories_of_golden_tables(table: Path) -> None:
     found = {str(bucket.parent.relative_to(start)) for bucket in start.rglob("bucket-*")}
     assert found
     for directory in found:
-        said = partition.spec(directory)
+        said = partition.parse_partition_path(directory)
         assert tuple(name for name, _ in said) == schema.partition_keys
-        values = partition.parse([text for _, text in said], types, default_name=default)
-        assert partition.path(schema.partition_keys, partition.text(values, types, default_name=default, legacy=legacy)) == directory + "/"
+        values = partition.parse_partition([text for _, text in said], types, default_name=default)
+        assert partition.partition_path(schema.partition_keys, partition.partition_texts(values, types, default_name=default, legacy=legacy)) == directory + "/"
 
 
 # ---- layout ------------------------------------------------------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ HOSTILE = ["", ".", "..", "../../etc/passwd", "/etc/passwd", "a/b", "a\\b", "a\0
 @pytest.mark.parametrize("name", HOSTILE, ids=ascii)
 def test_hostile_names_open_nothing(name: str) -> None:
     layout = TablePaths(root="/t")
-    assert not is_plain(name)
+    assert not is_plain_name(name)
     for ask in (layout.manifest, layout.statistics, layout.index, layout.tag, layout.branch_dir, lambda name: layout.data_file("", 0, name)):
         with pytest.raises(Corrupt, match="is not a plain file name") as raised:
             ask(name)
@@ -245,4 +245,4 @@ def test_external_paths_lie_below_the_roots_that_the_table_names() -> None:
     ],
 )
 def test_formats_of_names(name: str, format_name: str) -> None:
-    assert format_of(name) == DataFileMeta(name=name, size_bytes=0, row_count=0).format_name == format_name
+    assert format_of_name(name) == DataFileMeta(name=name, size_bytes=0, row_count=0).format_name == format_name

@@ -39,7 +39,7 @@ def test_options_are_those_of_the_engine(key: str, type_name: str, default: str,
     name, option = BY_KEY[key]
     assert option.type in TYPES.get(type_name, ("choice", "text")) or key == UNTYPED
     assert list(option.old_keys) == [old for old in older.split(",") if old]
-    declared = option.read("" if type_name == "Map" else default) if default != "null" else option.read("") if option.type == "names" else None
+    declared = option.parse("" if type_name == "Map" else default) if default != "null" else option.parse("") if option.type == "names" else None
     assert getattr(TableOptions.parse({}), name) == declared
     for old in option.old_keys:
         if old not in CONFLICTS and default != "null" and type_name != "Map":
@@ -118,7 +118,7 @@ def test_texts_that_mean_nothing_raise_when_the_option_is_asked_for(key: str, te
     assert (raised.value.key, raised.value.value) == (key, text)
     assert "allowed: " in str(raised.value)
     with pytest.raises(InvalidOption):
-        TableOptions.parse({}).changed({key: text})
+        TableOptions.parse({}).with_options({key: text})
 
 
 def test_the_message_says_what_is_allowed() -> None:
@@ -151,7 +151,7 @@ def test_what_is_said_of_columns() -> None:
     assert (options.field("a.b").ignore_retract, options.field("none").ignore_retract) == (True, False)
     assert (options.field("n").nested_key, options.field("n").count_limit) == (("x", "y"), 5)
     assert options.sequence_groups == {("g1", "g2"): ("a", "b")}
-    assert options.unknown == {"fields.loose": "x"}
+    assert options.unknown_options == {"fields.loose": "x"}
 
 
 def test_what_means_nothing_of_a_column_raises_when_columns_are_asked_for() -> None:
@@ -176,16 +176,16 @@ def test_file_indexes() -> None:
     )
     assert options.file_indexes == {"bloom-filter": {"a": {}, "b.c": {"fpp": "0.1"}, "m[k]": {}}, "bitmap": {"a": {"version": "1"}}}
     assert (options.file_index_read_enabled, options.file_index_in_manifest_threshold_bytes) == (False, 1024)
-    assert not options.unknown
+    assert not options.unknown_options
 
 
 def test_what_follows_from_others() -> None:
     key, append = TableOptions.parse({}, kind="key"), TableOptions.parse({})
     assert (key.rolling_size_bytes, append.rolling_size_bytes) == (128 << 20, 256 << 20)
     assert TableOptions.parse({"target-file-size": "1 mb"}).rolling_size_bytes == 1 << 20
-    assert (key.level_count, key.stop_trigger, key.spill_threshold, key.gentle_interval) == (6, 8, 9, 10)
+    assert (key.level_count, key.stop_trigger, key.spill_threshold, key.gentle_lookup_interval) == (6, 8, 9, 10)
     lazy = TableOptions.parse({"num-sorted-run.compaction-trigger": "10", "num-sorted-run.stop-trigger": "3", "num-levels": "4"})
-    assert (lazy.level_count, lazy.stop_trigger, lazy.spill_threshold, lazy.gentle_interval) == (4, 10, 11, 20)
+    assert (lazy.level_count, lazy.stop_trigger, lazy.spill_threshold, lazy.gentle_lookup_interval) == (4, 10, 11, 20)
     assert key.changelog_retained == (10, 2**31 - 1, 3_600_000)
     assert not key.changelog_outlives_snapshots
     assert TableOptions.parse({"changelog.num-retained.min": "20"}).changelog_outlives_snapshots
@@ -204,17 +204,17 @@ LOOKUP = [
 def test_older_keys_give_way_to_the_option_itself() -> None:
     assert TableOptions.parse({"partial-update.ignore-delete": "true"}).ignore_delete
     assert not TableOptions.parse({"partial-update.ignore-delete": "true", "ignore-delete": "false"}).ignore_delete
-    assert TableOptions.parse({"write-only": "false"}).changed({"write.compaction-skip": True}).write_only
-    assert TableOptions.parse({"write.compaction-skip": "true"}).changed({"write-only": False}).texts == {"write-only": "false"}
-    assert TableOptions.parse({"write.compaction-skip": "true"}).changed({"write-only": None}).texts == {}
+    assert TableOptions.parse({"write-only": "false"}).with_options({"write.compaction-skip": True}).write_only
+    assert TableOptions.parse({"write.compaction-skip": "true"}).with_options({"write-only": False}).texts == {"write-only": "false"}
+    assert TableOptions.parse({"write.compaction-skip": "true"}).with_options({"write-only": None}).texts == {}
 
 
 def test_a_caller_changes_options() -> None:
     options = TableOptions.parse({"bucket": "4", "other": "kept"}, kind="key")
-    changed = options.changed({"scan.snapshot-id": 3, "scan.mode": "latest", "lakekit.timestamp-unit": "us", "global-index.thread-num": "4"})
-    assert (changed.scan_snapshot_id, changed.bucket, changed.texts["scan.snapshot-id"], changed.unknown) == (3, 4, "3", {"other": "kept"})
-    assert changed.changed({"scan.snapshot-id": None, "scan.mode": None}).scan_snapshot_id is None
-    assert options.changed({"merge-engine": "DEDUPLICATE"}).merge_engine == "deduplicate"
+    changed = options.with_options({"scan.snapshot-id": 3, "scan.mode": "latest", "lakekit.timestamp-unit": "us", "global-index.thread-num": "4"})
+    assert (changed.scan_snapshot_id, changed.bucket, changed.texts["scan.snapshot-id"], changed.unknown_options) == (3, 4, "3", {"other": "kept"})
+    assert changed.with_options({"scan.snapshot-id": None, "scan.mode": None}).scan_snapshot_id is None
+    assert options.with_options({"merge-engine": "DEDUPLICATE"}).merge_engine == "deduplicate"
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_a_caller_changes_options() -> None:
 )
 def test_a_caller_is_told_what_is_wrong(change: dict[str, Any], why: str) -> None:
     with pytest.raises(InvalidOption, match=why) as raised:
-        TableOptions.parse({"bucket": "4"}).changed(change)
+        TableOptions.parse({"bucket": "4"}).with_options(change)
     assert raised.value.key == next(iter(change))
 
 

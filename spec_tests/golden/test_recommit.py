@@ -55,7 +55,7 @@ def test_the_same_messages_give_the_same_snapshots(case: str):
     golden = open_context(TABLES / case)
     storage = MemoryStorage()
     before: Snapshot | None = None
-    for pair in commits(snapshots.all(golden)):
+    for pair in commits(snapshots.read_all(golden)):
         if is_manifest_compaction(golden, pair[0]):
             break
         for number in range(pair[0].schema_id + 1):
@@ -140,13 +140,13 @@ def index_changes(golden: TableContext, snapshot: Snapshot, before: Snapshot | N
 def overwrite_of(golden: TableContext, snapshot: Snapshot, before: Snapshot | None) -> Overwrite | None:
     """Which overwrite deletes just that: of everything, or of the partitions that were written; None: rows were deleted one by one."""
     entries = manifest_reader.read_entries(golden, manifest_reader.manifest_files(golden, snapshot, "delta"))
-    gone = entries.filter(entries.numbers("kind") == DELETE)
-    live = manifest_reader.no_entries() if before is None else manifest_reader.read_live_entries(golden, before)
+    gone = entries.filter(entries.integers("kind") == DELETE)
+    live = manifest_reader.empty_entries() if before is None else manifest_reader.read_live_entries(golden, before)
     if golden.options.bucket != -2:  # then rows that wait for a bucket stay
-        live = live.filter(live.numbers("bucket") != -2)
+        live = live.filter(live.integers("bucket") != -2)
     if sorted(names(gone)) == sorted(names(live)):
         return Overwrite.entire_table()
-    written = set(entries.filter(entries.numbers("kind") == ADD).column("partition").to_pylist())
+    written = set(entries.filter(entries.integers("kind") == ADD).column("partition").to_pylist())
     in_those = [name for name, partition in zip(names(live), live.column("partition").to_pylist(), strict=True) if partition in written]
     if written and sorted(names(gone)) == sorted(in_those):
         return Overwrite.dynamic()

@@ -13,8 +13,8 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.testing.expectations import beyond_polars, load, rows_of
-from lakekit.testing.recorded_reads import DIFFERENT_ANSWERS, KIND, answer
+from lakekit.testing.expectations import beyond_polars, encode_rows, load_golden_table
+from lakekit.testing.recorded_reads import DIFFERENT_ANSWERS, KIND_COLUMN, describe_mismatch
 from lakekit.types import parse
 from spec_tests.longer import some
 from spec_tests.places import FIXTURES
@@ -26,16 +26,16 @@ DAY_STATUS = "day_status_count"
 
 @pytest.mark.parametrize("name", some(CASES, 2))
 def test_the_newest_state(name: str) -> None:
-    case = load(name)
-    wrong = {read.name: found for read in case.reads if read.name == "latest" and (found := answer(case, read)) is not None}
+    case = load_golden_table(name)
+    wrong = {read.name: found for read in case.reads if read.name == "latest" and (found := describe_mismatch(case, read)) is not None}
     assert not wrong
 
 
 @pytest.mark.reference
 @pytest.mark.parametrize("name", CASES)
 def test_every_recorded_read(name: str, record_property: pytest.RecordProperty) -> None:
-    case = load(name)
-    wrong = {read.name: found for read in case.reads if (found := answer(case, read)) is not None}
+    case = load_golden_table(name)
+    wrong = {read.name: found for read in case.reads if (found := describe_mismatch(case, read)) is not None}
     record_property("reads", len(case.reads))
     record_property("equal", len(case.reads) - len(wrong))
     record_property("otherwise", sum((case.name, read.name) in DIFFERENT_ANSWERS for read in case.reads))
@@ -44,7 +44,7 @@ def test_every_recorded_read(name: str, record_property: pytest.RecordProperty) 
 
 
 def test_what_is_answered_otherwise_was_recorded() -> None:
-    recorded = {(name, read.name) for name in sorted({case for case, _ in DIFFERENT_ANSWERS}) for read in load(name).reads}
+    recorded = {(name, read.name) for name in sorted({case for case, _ in DIFFERENT_ANSWERS}) for read in load_golden_table(name).reads}
     assert set(DIFFERENT_ANSWERS) <= recorded
 
 
@@ -60,7 +60,7 @@ def test_flights(read: dict) -> None:
     # a batch read of an increment shows each row's kind; of a state, how the row was last written, which a frame does not know
     frame = (table.system("audit_log", options=read["options"]) if changes else table.scan(options=read["options"])).collect()
     types = [parse(text) for text in read["types"]]
-    rows = rows_of(frame, types, kind_column=KIND if changes else None)
+    rows = encode_rows(frame, types, kind_column=KIND_COLUMN if changes else None)
     lines = sorted(json.dumps([kind, list(values)], ensure_ascii=False, separators=(",", ":")).encode() for kind, values in rows)
     assert frame.height == read["row_count"]
     assert hashlib.sha256(b"".join(line + b"\n" for line in lines)).hexdigest() == read["sha256"]

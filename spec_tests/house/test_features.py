@@ -10,7 +10,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.errors import TableNotFound, Unsupported
-from lakekit.options.features import FEATURES, STATES, Feature, find, find_read_refusal, refuse
+from lakekit.options.features import FEATURES, SUPPORT_STATES, Feature, find, find_read_refusal, refuse
 from spec_tests.house import written
 from spec_tests.house.evidence import NAMED, claimed, golden
 from spec_tests.house.source import PACKAGE, modules, name, tree
@@ -33,7 +33,7 @@ REFUSED_AREAS = {
 
 
 def test_the_list_is_well_formed():
-    assert all(feature.read in STATES and feature.write in STATES for feature in FEATURES.values())
+    assert all(feature.read in SUPPORT_STATES and feature.write in SUPPORT_STATES for feature in FEATURES.values())
     assert all(key == feature.name for key, feature in FEATURES.items())
     assert {key for key in REFUSED_AREAS if FEATURES[key].read != "refused"} == set()
 
@@ -121,7 +121,7 @@ def test_tests_that_show_a_feature_are_there(root, place):
 
 
 def test_everything_is_there_or_refused():
-    assert set(lk.features().select(pl.concat_list("read", "write").explode()).to_series()) == set(STATES)
+    assert set(lk.features().select(pl.concat_list("read", "write").explode()).to_series()) == set(SUPPORT_STATES)
 
 
 def test_system_tables_are_those_that_are_claimed(fixtures_path):

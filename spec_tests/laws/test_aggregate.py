@@ -167,7 +167,7 @@ SAID = [one for one in map(parse, TYPES) if one.root in bsi.TYPES]
 def test_figures_are_those_of_the_column(data):
     t = data.draw(st.sampled_from([one for one in SAID if evaluator.is_exact_type(one)]))
     column = data.draw(st.lists(st.none() | values(t), max_size=12))
-    payload = bsi.build(arrow.array_of(column, t), t, {})
+    payload = bsi.build(arrow.to_arrow_array(column, t), t, {})
     rows = data.draw(st.none() | st.sets(st.integers(0, len(column))).map(BitMap))
     keys = [container.equal_keys(literal(value, t), t)[0] for i, value in enumerate(column) if value is not None and (rows is None or i in rows)]
     wanted = ColumnTotals(len(keys), sum(keys), min(keys, default=None), max(keys, default=None))
@@ -186,7 +186,7 @@ def test_rows_that_are_certain_are_those_that_match(data):
         for kind in data.draw(st.sets(st.sampled_from(sorted(OPTIONS)))):
             index: Any = plugins.load("file_index", kind)
             if t.root in index.TYPES and not (kind == "range-bitmap" and (t.precision or 0) > 6 and t.root in TIMESTAMPS):
-                indexes.setdefault(name, {})[kind] = index.build(arrow.array_of(columns[name], t), t, {"items": "9"})
+                indexes.setdefault(name, {})[kind] = index.build(arrow.to_arrow_array(columns[name], t), t, {"items": "9"})
     file = IndexedFile(container.encode_container(indexes), types, count, None)
     leaf, literals = data.draw(leaves(types["a"], "a"))
     other, others = data.draw(leaves(types["b"], "b"))

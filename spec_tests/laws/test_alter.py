@@ -247,7 +247,7 @@ EVOLVED = [name for name in CASES if len(files.ids(table(name)._context())) > 1 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_schemas_of_the_reference(case):
     """Every schema that the reference wrote comes out of the one before it, but for its time."""
-    known = files.all(table(case)._context())
+    known = files.read_all(table(case)._context())
     branches = {path: data for path, (data, _) in copied(TABLES / case, "/t").files.items() if path.startswith("/t/branch/")}
     for old, new in pairwise(known):
         storage = MemoryStorage()

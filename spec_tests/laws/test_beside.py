@@ -36,7 +36,7 @@ def made(folder: Path, **options: str) -> lk.Table:
 
 
 def live(handle: TableContext) -> ManifestEntries:
-    snapshot = time_travel.locate(handle, None).snapshot
+    snapshot = time_travel.resolve_position(handle, None).snapshot
     assert snapshot is not None
     return planner.load_live_entries(handle, snapshot)
 
@@ -100,7 +100,7 @@ def test_what_does_not_fit_is_asked_one_by_one(tmp_path: Path, indexes_read: lis
         small = replace(handle, runtime=runtime)
         entries = live(small)
         for number in (707, 303, 720):
-            said = file_index_pruning.evaluate(small, entries, np.arange(len(entries)), Leaf("k", "=", (number,)))
+            said = file_index_pruning.evaluate_file_indexes(small, entries, np.arange(len(entries)), Leaf("k", "=", (number,)))
             assert len(said.no_match) == FILES - (number != 720)
             assert all(list(hit) == [number // 100 + 1, number // 100 + 23] for hit in said.matching_rows.values())
         assert runtime.index_cache.size_bytes <= budget
@@ -119,7 +119,7 @@ def test_a_damaged_index_is_named(tmp_path: Path) -> None:
     fresh = replace(table._context(), runtime=replace(table._context().runtime, index_cache=LRUCache(1 << 20), metadata_cache=LRUCache(1 << 20)))
     entries = live(fresh)
     with pytest.raises(LakekitError, match=path.name):
-        file_index_pruning.evaluate(fresh, entries, np.arange(len(entries)), Leaf("k", "=", (707,)))
+        file_index_pruning.evaluate_file_indexes(fresh, entries, np.arange(len(entries)), Leaf("k", "=", (707,)))
 
 
 def test_sums_with_a_condition_read_each_index_file_once(tmp_path: Path, indexes_read: list[str]) -> None:

@@ -93,10 +93,10 @@ def test_a_type_that_never_changed_chooses_its_bucket(tmp_path):
 
 
 def test_schemas_are_read_once_for_many_filters(tmp_path, monkeypatch):
-    t, reads, read_all = made(tmp_path, "INT"), [], schemas.all
+    t, reads, read_all = made(tmp_path, "INT"), [], schemas.read_all
     t.alter(lk.add_column("c", "INT"))
     t.alter(lk.add_column("d", "INT"))
-    monkeypatch.setattr(schemas, "all", lambda place: reads.append(place) or read_all(place))
+    monkeypatch.setattr(schemas, "read_all", lambda place: reads.append(place) or read_all(place))
     for number in (1, 2, 3):
         assert lk.open(t.location).scan().filter(b=number).collect()["v"].to_list() == [number]
     assert len(reads) == 1

@@ -288,7 +288,7 @@ def test_a_table_is_a_dict_whatever_its_mode(mode):
             writers = None
     if options.get("changelog_producer") in ("lookup", "full-compaction"):
         told = {}
-        for kind, k, p, v in polars_pushdown.scan_lazily(incremental.changes(handle, 0, None, mode="changelog", kind_column="_row_kind")).collect().rows():
+        for kind, k, p, v in polars_pushdown.scan_lazily(incremental.plan_changes(handle, 0, None, mode="changelog", kind_column="_row_kind")).collect().rows():
             if kind in ("-U", "-D"):
                 assert told.pop((p, k)) == v
             else:

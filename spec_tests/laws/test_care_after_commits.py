@@ -251,7 +251,7 @@ def test_tags_live_as_long_as_they_are_told(tmp_path):
     table.create_tag("two days")
     table.create_tag("one hour", retain="1 h")
     handle = table._context()
-    tags.create(handle.with_options({"tag.default-time-retained": None}), "for ever")
+    tags.create_tag(handle.with_options({"tag.default-time-retained": None}), "for ever")
     now = handle.runtime.now_ms()
     for hours, gone in ((0, ()), (2, ("one hour",)), (49, ("one hour", "two days"))):
         later = replace(handle, runtime=Runtime(now_ms=lambda hours=hours: now + hours * 3_600_000))
@@ -456,7 +456,7 @@ def test_nothing_is_given_up_for_a_snapshot_that_cannot_be_read(tmp_path):
         path.write_bytes(sound[: len(sound) // 2])
         before = files_of(tmp_path / "t")
         with pytest.raises(Corrupt, match=name):
-            branches.rollback(replace(table._context(), runtime=Runtime()), 2)
+            branches.rollback_to(replace(table._context(), runtime=Runtime()), 2)
         assert files_of(tmp_path / "t") == before
         path.write_bytes(sound)
     table.rollback(2)
@@ -484,14 +484,15 @@ def test_a_commit_to_a_table_of_many_young_snapshots_lists_none_of_them(tmp_path
     ids = expire.snapshots.ids
     monkeypatch.setattr(expire.snapshots, "ids", lambda handle: listed.append("snapshots") or ids(handle))
     retained = expire.snapshot_limits(table._context())
-    assert expire.nothing_is_old(table._context(), retained, 3)
+    assert expire.is_nothing_expired(table._context(), retained, 3)
     assert listed == []
     for most, since_ms in ((2, retained.since_ms), (retained.max_count, 2**62)):
         asked = expire.override_limits(retained, retain_max=most, retain_min=1, older_than_ms=since_ms, max_deletes=None)
-        assert not expire.nothing_is_old(table._context(), asked, 3)
-    assert expire.nothing_is_old(table._context(), expire.override_limits(retained, retain_max=None, retain_min=3, older_than_ms=2**62, max_deletes=None), 3)
+        assert not expire.is_nothing_expired(table._context(), asked, 3)
+    limits = expire.override_limits(retained, retain_max=None, retain_min=3, older_than_ms=2**62, max_deletes=None)
+    assert expire.is_nothing_expired(table._context(), limits, 3)
     for wrong in ("2", "nine", "7"):
         (tmp_path / "snapshot" / "EARLIEST").write_text(wrong)
-        assert not expire.nothing_is_old(table._context(), retained, 3)
+        assert not expire.is_nothing_expired(table._context(), retained, 3)
     (tmp_path / "snapshot" / "EARLIEST").unlink()
-    assert not expire.nothing_is_old(table._context(), retained, 3)
+    assert not expire.is_nothing_expired(table._context(), retained, 3)

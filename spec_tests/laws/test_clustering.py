@@ -160,14 +160,14 @@ def test_deleted_rows_go_with_their_vectors(tmp_path):
 def test_rows_appended_meanwhile_stay(tmp_path, monkeypatch):
     t = made(tmp_path, CLUSTERED)
     t.append(some_rows(0))
-    real = compact.message
+    real = compact.compaction_message
 
     def late(*given):
-        monkeypatch.setattr(compact, "message", real)
+        monkeypatch.setattr(compact, "compaction_message", real)
         t.append(some_rows(9, 10))
         return real(*given)
 
-    monkeypatch.setattr(compact, "message", late)
+    monkeypatch.setattr(compact, "compaction_message", late)
     t.compact(full=True)
     assert rows(t).height == 310
     assert levels(t) == [0, 5]

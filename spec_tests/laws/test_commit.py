@@ -48,7 +48,7 @@ def test_rows_and_their_compaction_are_two_snapshots():
     assert told.kinds == ("APPEND", "COMPACT")
     assert (told.snapshot_ids, told.snapshot_id, told.retry_count) == ((1, 2), 2, 0)
     assert (told.added_file_count, told.removed_file_count, told.row_count, told.size_bytes) == (3, 2, 20, 3000)
-    first, second = snapshots.all(t)
+    first, second = snapshots.read_all(t)
     assert (first.total_record_count, second.total_record_count, second.delta_record_count) == (20, 15, -5)
     assert [one.watermark for one in (first, second)] == [9, 9]
     assert [one.properties for one in (first, second)] == [{"k": "v"}] * 2
@@ -62,7 +62,7 @@ def test_watermarks_never_fall_and_time_never_goes_back():
     late = replace(t, runtime=Runtime(now_ms=lambda: next(clock), metadata_cache=LRUCache(1 << 20)))
     for identifier, watermark in enumerate((7, 3, None)):
         commit(late, [message(new=[f"f{identifier}"])], identifier, watermark=watermark)
-    assert [(one.watermark, one.time_millis) for one in snapshots.all(opened(store))] == [(7, 5000)] * 3
+    assert [(one.watermark, one.time_millis) for one in snapshots.read_all(opened(store))] == [(7, 5000)] * 3
 
 
 def test_nothing_is_no_snapshot_unless_a_stream_counts_it():
@@ -225,7 +225,7 @@ def test_the_same_commit_made_twice_at_once_is_one():
 
     told = commit(opened(Twin(files=store.files)), [message(new=["f"])], 7)
     assert told.snapshot_ids == (1,)
-    assert len(snapshots.all(t)) == 1
+    assert len(snapshots.read_all(t)) == 1
     assert unreferenced(store) == []
 
 
@@ -262,7 +262,7 @@ def test_two_writers_of_one_dynamic_partition_do_not_both_choose_buckets():
         commit(t, [message(total=-1, new=["late"], hash_index_base=("h0",))], 2, user="a")
     commit(t, [message("b", total=-1, new=["elsewhere"], new_index_files=(hashes("k0"),), hash_index_base=())], 3, user="a")
     assert names(t) == ["elsewhere", "f", "g"]
-    assert sorted(one.file_name for one in manifest_reader.index_entries(t, snapshots.all(t)[-1])) == ["h0", "h1", "k0"]
+    assert sorted(one.file_name for one in manifest_reader.index_entries(t, snapshots.read_all(t)[-1])) == ["h0", "h1", "k0"]
 
 
 def test_vectors_of_a_bucket_say_what_they_replace():
@@ -331,7 +331,7 @@ def test_an_overwrite_replaces_what_it_says(overwrite: Overwrite, written: str |
     assert names(t) == left
     nothing = overwrite.is_dynamic and written is None
     assert told.kinds == (() if nothing else ("OVERWRITE",))
-    assert snapshots.all(t)[-1].changelog_manifest_list is None
+    assert snapshots.read_all(t)[-1].changelog_manifest_list is None
     check_table(store)
 
 
@@ -339,7 +339,7 @@ def test_an_overwrite_takes_index_files_along_and_raises_what_shares_no_keys():
     _, t = table()
     commit(t, [message(new=["f"], new_index_files=(hashes("h"),)), message("b", new=["g"], new_index_files=(hashes("k"),))], 1)
     commit(t, [message(new=[file("m", 0, 4), file("n", 5, 9)]), message("b", new=[file("o", 0, 5), file("q", 5, 9)])], 2, overwrite=Overwrite.dynamic())
-    assert manifest_reader.index_entries(t, snapshots.all(t)[-1]) == []
+    assert manifest_reader.index_entries(t, snapshots.read_all(t)[-1]) == []
     assert [(level, name) for _, _, level, name in live(t)] == [(5, "m"), (5, "n"), (0, "o"), (0, "q")]
     _, low = table(options={"overwrite-upgrade": "false"})
     commit(low, [message(new=["m"])], 2, overwrite=Overwrite.entire_table())
@@ -419,7 +419,7 @@ def test_a_manifest_holds_no_file_twice_and_merging_keeps_the_live_ones():
             wanted.discard(name)
         assert set(names(opened(store) if identifier % 8 == 0 else t)) == wanted
     check_table(store)
-    listed = manifest_reader.manifest_files(t, snapshots.all(t)[-1])
+    listed = manifest_reader.manifest_files(t, snapshots.read_all(t)[-1])
     assert len(listed) < 20
 
 

@@ -30,7 +30,7 @@ CHANGES = [(kind, name) for kind in (ADD, DELETE) for name in FILES]
 
 
 def entries(changes: Any, total: int = 2) -> columns_of.ManifestEntries:
-    return columns_of.concat([columns_of.empty(), columns_of.of_rows([(kind, A, 0, total, FILES[name]) for kind, name in changes])])
+    return columns_of.concat_entries([columns_of.empty_entries(), columns_of.entries_of_rows([(kind, A, 0, total, FILES[name]) for kind, name in changes])])
 
 
 def fits(base: frozenset[str], changes: tuple[tuple[int, str], ...]) -> bool:

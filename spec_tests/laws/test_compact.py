@@ -70,7 +70,7 @@ class Bucket:
             return pl.DataFrame(schema=dict.fromkeys(names, pl.Null))
         low = merge_read.decode_keys(self.ctx, [file.min_key for file in files])
         high = merge_read.decode_keys(self.ctx, [file.max_key for file in files])
-        found = sorted_runs.sections(
+        found = sorted_runs.build_sections(
             low.get_columns(),
             high.get_columns(),
             levels=np.array([file.level for file in files]),
@@ -83,10 +83,10 @@ class Bucket:
             files=tuple(placed),
             paths=tuple(data_file_path(self.ctx, self.partition, self.number, file) for file in placed),
             spec=self.rule,
-            is_in_sequence=bool(found.in_order.all()),
+            is_in_sequence=bool(found.is_in_sequence.all()),
             deletions=dict(self.vectors.positions),
         )
-        return merge_read.read_merged_rows(task, names, None).sort(self.rule.key)
+        return merge_read.read_merged_rows(task, names, None).sort(self.rule.key_columns)
 
     def compact(self, unit: CompactionUnit, *, tells: bool = True) -> CompactResult:
         """Compacts some of its files, and is then what that leaves."""
@@ -114,7 +114,7 @@ class Bucket:
             writes_changelog=tells,
         )
         done = compact(job, unit)
-        self.levels = self.levels.changed(done.before, done.after)
+        self.levels = self.levels.with_changes(done.before, done.after)
         if self.ctx.options.deletion_vectors_enabled:
             for name, parts in looking.deleted_positions.items():
                 self.vectors.mark({name: np.concatenate(parts)})
@@ -122,7 +122,7 @@ class Bucket:
         return done
 
     def full(self) -> CompactionUnit | None:
-        return compaction_picker.pick_full(self.levels, self.ctx.options)
+        return compaction_picker.pick_full_compaction(self.levels, self.ctx.options)
 
 
 def buckets(handle: TableContext, snapshot_id: int | None = None) -> Iterator[Bucket]:
@@ -142,7 +142,7 @@ def buckets(handle: TableContext, snapshot_id: int | None = None) -> Iterator[Bu
             rule=rule,
             partition=partition,
             number=number,
-            levels=LsmLevels.of(restored.files, handle.options),
+            levels=LsmLevels.from_files(restored.files, handle.options),
             vectors=BucketDeletionVectors.restore(handle, partition, number, restored.vectors),
         )
 
@@ -199,7 +199,7 @@ def stored(bucket: Bucket, files: Sequence[DataFileMeta]) -> list[str]:
 def at(entries: ManifestEntries, bucket: Bucket) -> dict[int, list[DataFileMeta]]:
     """The files that a manifest adds (0) to a bucket and takes from it (1)."""
     found: dict[int, list[DataFileMeta]] = {0: [], 1: []}
-    kinds, numbers, partitions = entries.numbers("kind"), entries.numbers("bucket"), entries.column("partition").to_pylist()
+    kinds, numbers, partitions = entries.integers("kind"), entries.integers("bucket"), entries.column("partition").to_pylist()
     for row, file in enumerate(entries.files()):
         if (partitions[row], numbers[row]) == (bucket.partition, bucket.number):
             found[int(kinds[row])].append(file)

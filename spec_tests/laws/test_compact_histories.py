@@ -86,7 +86,7 @@ def created(path: Path, options: dict[str, str]) -> Bucket:
         rule=merge.merge_spec_from_options(handle.schema, handle.all_options),
         partition=UNPARTITIONED,
         number=0,
-        levels=LsmLevels.of([], handle.options),
+        levels=LsmLevels.from_files([], handle.options),
         vectors=BucketDeletionVectors.restore(handle, UNPARTITIONED, 0, ()),
     )
 
@@ -115,7 +115,7 @@ def drawn(rng: random.Random, sequence: int, name: str, known: set[tuple[int, st
 
 def flush(bucket: Bucket, rows: pl.DataFrame) -> None:
     target = WriteTarget(ctx=bucket.ctx, partition=UNPARTITIONED, bucket=0, level=0, source=APPEND_SOURCE, names=make_file_names(bucket.ctx), keyed=True)
-    bucket.levels = bucket.levels.changed([], write_run(target, [rows]))
+    bucket.levels = bucket.levels.with_changes([], write_run(target, [rows]))
 
 
 def changes(bucket: Bucket, done: CompactResult) -> list[tuple]:
@@ -143,7 +143,7 @@ def replay(state: dict, told: list[tuple]) -> None:
 
 def only(bucket: Bucket, levels: set[int]) -> set[tuple]:
     """The rows of some levels."""
-    part = LsmLevels.of([file for file in bucket.levels.files if file.level in levels], bucket.ctx.options)
+    part = LsmLevels.from_files([file for file in bucket.levels.files if file.level in levels], bucket.ctx.options)
     held, bucket.levels = bucket.levels, part
     rows = set(bucket.rows().rows())
     bucket.levels = held
@@ -189,7 +189,7 @@ def test_histories(name: str, seed: int, tmp_path: Path) -> None:
             (
                 lambda: None,
                 lambda: compaction_picker.pick_or_force_level0(bucket.levels, options, now_ms=NOW_MS)[0],
-                lambda: compaction_picker.force_up_level_0(bucket.levels, options, now_ms=NOW_MS),
+                lambda: compaction_picker.pick_level_0(bucket.levels, options, now_ms=NOW_MS),
                 lambda: anything(rng, bucket.levels),
                 lambda: anything(rng, bucket.levels),
                 bucket.full,

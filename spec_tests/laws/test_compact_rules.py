@@ -38,7 +38,7 @@ def put(bucket: Bucket, *rows: tuple, level: int = 0, first: int | None = None) 
     )
     target = WriteTarget(ctx=bucket.ctx, partition=UNPARTITIONED, bucket=0, level=level, source=APPEND_SOURCE, names=make_file_names(bucket.ctx), keyed=True)
     [file] = write_run(target, [frame])
-    bucket.levels = bucket.levels.changed([], [file])
+    bucket.levels = bucket.levels.with_changes([], [file])
     return file
 
 
@@ -180,7 +180,7 @@ def test_files_of_the_last_level_that_hold_deleted_rows_are_rewritten_each_by_it
     bucket = table(**{"deletion-vectors.enabled": "true"})
     a, b = put(bucket, (1, 1, 0), (2, 1, 0), level=3), put(bucket, (5, 1, 0), (6, 1, 0), level=3)
     bucket.vectors.mark({a.name: np.array([1])})
-    unit = compaction_picker.pick_full(bucket.levels, bucket.ctx.options, has_vector=lambda file: file.name in bucket.vectors.positions)
+    unit = compaction_picker.pick_full_compaction(bucket.levels, bucket.ctx.options, has_vector=lambda file: file.name in bucket.vectors.positions)
     done = bucket.compact(unit)
     assert (done.before, done.rewritten_names) == ((a,), {a.name})
     assert [file.row_count for file in bucket.levels.files if file.name != b.name] == [1]
@@ -238,10 +238,10 @@ def test_the_worked_example_of_lookup(table) -> None:
 
     def commit(*rows: tuple) -> list[tuple]:
         put(bucket, *rows)
-        return told(bucket, bucket.compact(compaction_picker.force_up_level_0(bucket.levels, bucket.ctx.options, now_ms=0)))
+        return told(bucket, bucket.compact(compaction_picker.pick_level_0(bucket.levels, bucket.ctx.options, now_ms=0)))
 
     assert commit((1, 10, 0), (2, 20, 0)) == [("+I", 1, 10), ("+I", 2, 20)]
-    assert bucket.levels.highest == 5
+    assert bucket.levels.highest_used_level == 5
     assert commit((1, 30, 2), (2, None, 3)) == [("-U", 1, 10), ("+U", 1, 30), ("-D", 2, 20)]
     assert kept(bucket) == [(1, 30)]
     assert commit((3, None, 3)) == []
@@ -333,7 +333,7 @@ def test_a_first_key_column_of_few_values_does_not_keep_slices_big(table, option
         keys = [(k, f"{s:04}") for k in range(2) for s in range(at, 1000, at + 1)]
         frame = pl.DataFrame([(*key, at, "x", None, 10_000 * at + number, 0) for number, key in enumerate(keys)], schema=schema, orient="row")
         target = WriteTarget(ctx=bucket.ctx, partition=UNPARTITIONED, bucket=0, level=0, source=APPEND_SOURCE, names=make_file_names(bucket.ctx), keyed=True)
-        bucket.levels = bucket.levels.changed([], write_run(target, [frame]))
+        bucket.levels = bucket.levels.with_changes([], write_run(target, [frame]))
         before.append(frame)
     expected, read = bucket.rows(), []
     versions = compacting._CompactionRun._read_versions

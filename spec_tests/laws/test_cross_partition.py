@@ -45,11 +45,11 @@ def placed(assigner: CrossPartition, frame: pl.DataFrame) -> list[tuple]:
 
 
 def test_the_worked_example():
-    found = CrossPartition.of(keyed())
+    found = CrossPartition.for_table(keyed())
     assert placed(found, rows((1, "p1", 1), (1, "p2", 2))) == [(1, "p1", 1, 0, 0), (1, "p1", 2, 3, 0), (1, "p2", 2, 0, 0)]
     for engine in ("partial-update", "aggregation"):
-        assert placed(CrossPartition.of(keyed(engine)), rows((1, "p1", 1), (1, "p2", 2))) == [(1, "p1", 1, 0, 0), (1, "p1", 2, 0, 0)]
-    assert placed(CrossPartition.of(keyed("first-row")), rows((1, "p1", 1), (1, "p2", 2))) == [(1, "p1", 1, 0, 0)]
+        assert placed(CrossPartition.for_table(keyed(engine)), rows((1, "p1", 1), (1, "p2", 2))) == [(1, "p1", 1, 0, 0), (1, "p1", 2, 0, 0)]
+    assert placed(CrossPartition.for_table(keyed("first-row")), rows((1, "p1", 1), (1, "p2", 2))) == [(1, "p1", 1, 0, 0)]
 
 
 class Told:
@@ -76,7 +76,7 @@ ROW = st.tuples(st.integers(0, 6), st.sampled_from(["a", "b", None]), st.integer
 @settings(max_examples=35)
 @given(engine=st.sampled_from(ENGINES), batches=st.lists(st.lists(ROW, min_size=1, max_size=12), min_size=1, max_size=4), target=st.integers(1, 3))
 def test_every_row_goes_where_the_rule_says(engine, batches, target):
-    found, told = CrossPartition.of(keyed(engine, dynamic_bucket__target_row_num=str(target))), Told(engine)
+    found, told = CrossPartition.for_table(keyed(engine, dynamic_bucket__target_row_num=str(target))), Told(engine)
     where: dict[int, tuple] = {}
     for batch in batches:
         written = placed(found, rows(*batch))
@@ -100,15 +100,15 @@ def test_every_row_goes_where_the_rule_says(engine, batches, target):
 
 
 def test_a_key_that_lacks_no_partition_column_is_not_asked_about():
-    assert isinstance(router.assigner(keyed()), CrossPartition)
+    assert isinstance(router.make_assigner(keyed()), CrossPartition)
     inside = table({"k": "INT NOT NULL", "pt": "STRING NOT NULL"}, keys=("k", "pt"), partitions=("pt",))
-    assert isinstance(router.assigner(inside), dynamic_bucket.DynamicBuckets)
+    assert isinstance(router.make_assigner(inside), dynamic_bucket.DynamicBuckets)
 
 
 def test_a_partition_that_is_full():
-    found = CrossPartition.of(keyed(dynamic_bucket__target_row_num="1"))
+    found = CrossPartition.for_table(keyed(dynamic_bucket__target_row_num="1"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cross_partition, "MOST_BUCKETS", 2)
+        patch.setattr(cross_partition, "MAX_BUCKET_COUNT", 2)
         with pytest.raises(ValueOutOfRange, match=r"raise dynamic-bucket\.target-row-num"):
             found.assign(rows((1, "a", 0), (2, "a", 0), (3, "a", 0)))
 
@@ -116,7 +116,7 @@ def test_a_partition_that_is_full():
 def test_keys_are_forgotten_after_their_time():
     clock = [1_000]
     handle = keyed(cross_partition_upsert__index_ttl="1 s")
-    found = CrossPartition.of(replace(handle, runtime=replace(handle.runtime, now_ms=lambda: clock[0])))
+    found = CrossPartition.for_table(replace(handle, runtime=replace(handle.runtime, now_ms=lambda: clock[0])))
     placed(found, rows((1, "a", 0), (2, "a", 0)))
     clock[0] += 1_000
     assert placed(found, rows((1, "b", 1))) == [(1, "a", 1, 3, 0), (1, "b", 1, 0, 0)]
@@ -136,7 +136,7 @@ def standing(handle):
         path = data_file_path(handle, partition, bucket, file)
         scanned = scan_files(handle, [file], [path], handle.schema.fields, system=["_SEQUENCE_NUMBER", "_VALUE_KIND"]).collect()
         found.setdefault((partition, bucket), []).append(scanned)
-    rule = replace(merge.merge_spec_from_options(handle.schema, handle.all_options), lookup=False)
+    rule = replace(merge.merge_spec_from_options(handle.schema, handle.all_options), needs_lookup=False)
     for place, frames in found.items():
         yield place, merge.merge(pl.concat(frames), rule)
 
@@ -165,7 +165,7 @@ def test_files_older_than_the_index_lives_are_not_read():
 
 def test_keys_that_are_floats_are_told_apart_by_their_bits():
     handle = table({"k": "DOUBLE NOT NULL", "pt": "STRING"}, keys=("k",), partitions=("pt",))
-    found = CrossPartition.of(handle)
+    found = CrossPartition.for_table(handle)
     frame = pl.DataFrame({"k": [0.0, -0.0, float("nan"), 0.0], "pt": ["a", "b", "c", "d"], "_VALUE_KIND": pl.Series([0] * 4, dtype=pl.Int8)})
     assert found.assign(frame).frame["_VALUE_KIND"].to_list() == [0, 0, 0, 3, 0]
     assert np.isnan(found.assign(frame[2:3]).frame["k"][0])

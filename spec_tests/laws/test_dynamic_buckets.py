@@ -38,11 +38,11 @@ class Told:
     def assign(self, one: int) -> int | None:
         if one in self.where:
             return self.where[one]
-        rule, start = self.rule, abs(java_remainder(hashing.row_hash_code(EMPTY[4:]), self.rule.channels))
-        number = (start + abs(java_remainder(one, rule.assigners))) % rule.channels
+        rule, start = self.rule, abs(java_remainder(hashing.row_hash_code(EMPTY[4:]), self.rule.channel_count))
+        number = (start + abs(java_remainder(one, rule.assigner_count))) % rule.channel_count
         if number not in self.assigners:
             own = {bucket: len(hashes) for bucket, hashes in sorted(self.loaded.items())}
-            self.assigners[number] = {bucket: count for bucket, count in own.items() if bucket % rule.assigners == number % rule.assigners}
+            self.assigners[number] = {bucket: count for bucket, count in own.items() if bucket % rule.assigner_count == number % rule.assigner_count}
         counts = self.assigners[number]
         for bucket in counts:
             if (number, bucket) not in self.full:
@@ -52,7 +52,7 @@ class Told:
                     return bucket
                 self.full.add((number, bucket))
         for bucket in range(rule.max_buckets):
-            if bucket not in counts and bucket % rule.assigners == number % rule.assigners:
+            if bucket not in counts and bucket % rule.assigner_count == number % rule.assigner_count:
                 counts[bucket] = 1
                 self.where[one] = bucket
                 return bucket
@@ -60,14 +60,15 @@ class Told:
 
 
 def rules(**given: int) -> AssignmentRule:
-    return replace(AssignmentRule(target_rows=3, max_buckets=bucket_assigners._MOST_BUCKETS - 1, bounded=False, channels=1, assigners=1), **given)
+    return replace(AssignmentRule(target_rows=3, max_buckets=bucket_assigners._MOST_BUCKETS - 1, is_limited=False, channel_count=1, assigner_count=1), **given)
 
 
 @st.composite
 def some_rules(draw):
-    most = draw(st.sampled_from([2, 5, dynamic_bucket.MOST_BUCKETS]))
+    most = draw(st.sampled_from([2, 5, dynamic_bucket.MAX_BUCKET_COUNT]))
     channels = draw(st.integers(1, min(4, most)))
-    return AssignmentRule(target_rows=draw(st.integers(1, 6)), max_buckets=most, bounded=most < 10, channels=channels, assigners=draw(st.integers(1, channels)))
+    target, assigners = draw(st.integers(1, 6)), draw(st.integers(1, channels))
+    return AssignmentRule(target_rows=target, max_buckets=most, is_limited=most < 10, channel_count=channels, assigner_count=assigners)
 
 
 @pytest.mark.long
@@ -78,7 +79,7 @@ def test_every_key_goes_where_the_rule_says(rule, batches, loaded):
     files = {bucket: [one for one in hashes if not (one in seen or seen.add(one))] for bucket, hashes in enumerate(loaded[: rule.max_buckets])}
     told = Told(rule, files)
     known = KeyHashes.of_files((bucket, np.array(hashes, np.int32)) for bucket, hashes in files.items())
-    index = PartitionHashIndex(partition=EMPTY, key_hashes=known, rows={bucket: len(hashes) for bucket, hashes in files.items()})
+    index = PartitionHashIndex(partition=EMPTY, key_hashes=known, row_counts={bucket: len(hashes) for bucket, hashes in files.items()})
     for batch in batches:
         if not batch:
             continue
@@ -155,12 +156,12 @@ def test_a_key_takes_six_bytes():
     ],
 )
 def test_options(options, wanted):
-    rule = AssignmentRule.of(table({"k": "INT NOT NULL"}, keys=("k",), **options))
-    assert (rule.target_rows, rule.max_buckets, rule.bounded, rule.channels, rule.assigners) == wanted
+    rule = AssignmentRule.from_options(table({"k": "INT NOT NULL"}, keys=("k",), **options))
+    assert (rule.target_rows, rule.max_buckets, rule.is_limited, rule.channel_count, rule.assigner_count) == wanted
 
 
 def test_no_bucket_is_left():
-    index = PartitionHashIndex(partition=EMPTY, rows={0: 2})
+    index = PartitionHashIndex(partition=EMPTY, row_counts={0: 2})
     with pytest.raises(ValueOutOfRange, match=r"no more than 1 are possible: raise dynamic-bucket\.target-row-num"):
         index.assign(np.array([1], np.int32), rules(target_rows=2, max_buckets=1))
 
@@ -182,8 +183,9 @@ def rows(*pairs: tuple[int, int]) -> pl.DataFrame:
 
 def test_changed_buckets_get_whole_new_files_and_say_what_they_rest_on():
     handle = keyed()
-    found, new_name = DynamicBuckets.of(handle), names()
-    assert sorted((bucket, part.height) for _, bucket, part in router.split(rows((1, 1), (2, 1), (3, 1), (1, 2)), handle, found)) == [(0, 1), (0, 2), (1, 1)]
+    found, new_name = DynamicBuckets.for_table(handle), names()
+    parts = router.split_by_bucket(rows((1, 1), (2, 1), (3, 1), (1, 2)), handle, found)
+    assert sorted((bucket, part.height) for _, bucket, part in parts) == [(0, 1), (0, 2), (1, 1)]
     first = found.prepare(new_name)
     partition = next(iter(found.indexes))
     assert first.bases == dict.fromkeys(found.indexes, ())
@@ -195,18 +197,18 @@ def test_changed_buckets_get_whole_new_files_and_say_what_they_rest_on():
     for (where, bucket), file in first.files.items():
         path = handle.paths.index(file.file_name, partition_path=partition_path(handle, where), bucket=bucket)
         assert len(index_files.decode_hash_index(handle.storage.read(path))) == file.row_count
-    list(router.split(rows((1, 1), (3, 1)), handle, found))
+    list(router.split_by_bucket(rows((1, 1), (3, 1)), handle, found))
     again = found.prepare(new_name)
     assert again.files == {}
     assert again.bases[partition] == tuple(sorted(file.file_name for (where, _), file in first.files.items() if where == partition))
-    list(router.split(rows((4, 1)), handle, found))
+    list(router.split_by_bucket(rows((4, 1)), handle, found))
     assert [(where, file.row_count) for where, file in found.prepare(new_name).files.items()] == [((partition, 1), 2)]
 
 
 def test_a_failed_write_takes_its_files_back():
     handle = keyed()
-    found, new_name = DynamicBuckets.of(handle), names()
-    list(router.split(rows(*((k, 1) for k in range(6))), handle, found))
+    found, new_name = DynamicBuckets.for_table(handle), names()
+    list(router.split_by_bucket(rows(*((k, 1) for k in range(6))), handle, found))
     whole, count = handle.storage.open_write, iter(range(3))
 
     def full(path: str):
@@ -223,15 +225,15 @@ def test_a_failed_write_takes_its_files_back():
 
 def test_partitions_that_rest_are_forgotten_once_they_are_committed():
     handle = keyed()
-    found = DynamicBuckets.of(handle)
-    list(router.split(rows((1, 1), (1, 2)), handle, found))
+    found = DynamicBuckets.for_table(handle)
+    list(router.split_by_bucket(rows((1, 1), (1, 2)), handle, found))
     one, two = found.indexes
-    found.settle(1, None)
+    found.evict_committed(1, None)
     assert [found.indexes[each].last_identifier for each in (one, two)] == [1, 1]
-    list(router.split(rows((5, 2)), handle, found))
-    found.settle(2, 0)
+    list(router.split_by_bucket(rows((5, 2)), handle, found))
+    found.evict_committed(2, 0)
     assert set(found.indexes) == {one, two}
-    found.settle(3, 1)
+    found.evict_committed(3, 1)
     assert set(found.indexes) == {two}
     assert found.indexes[two].last_identifier > NO_IDENTIFIER
 
@@ -241,6 +243,6 @@ def test_a_torn_index_file_is_refused():
     entry = IndexManifestEntry(partition=b"\0\0\0\1" + bytes(16), bucket=0, index_type=HASH, file_name="index-1", file_size_bytes=8, row_count=2)
     handle.storage.put("shop.db/t/index/index-1", bytes(4))
     with pytest.raises(Corrupt, match="is 4 bytes, the index manifest says 2 hashes"):
-        dynamic_bucket.read(handle, entry)
+        dynamic_bucket.read_hash_index(handle, entry)
     with pytest.raises(Corrupt, match="of bucket 40000"):
-        dynamic_bucket.read(handle, replace(entry, bucket=40000))
+        dynamic_bucket.read_hash_index(handle, replace(entry, bucket=40000))

@@ -14,7 +14,7 @@ from lakekit.data_file.schema_evolution import build_evolution, evolve_column, i
 from lakekit.errors import Unsupported
 from lakekit.format import casts
 from lakekit.format.polars_types import polars_schema
-from lakekit.testing.expectations import canonical_value, rows_of, series_of
+from lakekit.testing.expectations import canonical_value, decode_series, encode_rows
 from lakekit.types import DataType, Field, parse
 
 PLAIN = ("INT", "BIGINT", "STRING", "DOUBLE", "BOOLEAN", "DECIMAL(5, 2)", "DATE")
@@ -129,7 +129,7 @@ def plainly(value, held: DataType, want: DataType):
         case "BOOLEAN", "VARCHAR":
             return "true" if value else "false"
         case "DATE", "VARCHAR":
-            return str(series_of([value], held).dt.to_string()[0])
+            return str(decode_series([value], held).dt.to_string()[0])
         case _, "VARCHAR":
             return str(value)[: want.length]
     raise AssertionError((held, want))
@@ -139,9 +139,9 @@ def plainly(value, held: DataType, want: DataType):
 def test_columns_evolve_as_rows_do(case):
     held, want, rows = case
     found = build_evolution(want, held)
-    frame = pl.DataFrame([series_of([row[i] for row in rows], field.type, field.name) for i, field in enumerate(held)])
+    frame = pl.DataFrame([decode_series([row[i] for row in rows], field.type, field.name) for i, field in enumerate(held)])
     # what a scan gives: the columns asked for, those no file has as nulls
-    missing = [series_of([None] * len(rows), field.type, field.name) for field in found.file_fields if field.name not in frame.columns]
+    missing = [decode_series([None] * len(rows), field.type, field.name) for field in found.file_fields if field.name not in frame.columns]
     read = frame.with_columns(missing).select([field.name for field in found.file_fields]) if found.file_fields else frame
     made = read.lazy().select(found.columns).collect()
     assert made.schema == polars_schema(want)
@@ -150,7 +150,7 @@ def test_columns_evolve_as_rows_do(case):
     if made.height != len(rows):  # nothing of the old file is wanted: Polars keeps one row of literals
         assert not found.file_fields
         return
-    got = [tuple(canonical_value(v, f.type) for v, f in zip(row, want, strict=True)) for _, row in rows_of(made, [f.type for f in want])]
+    got = [tuple(canonical_value(v, f.type) for v, f in zip(row, want, strict=True)) for _, row in encode_rows(made, [f.type for f in want])]
     assert got == wanted
 
 
@@ -160,9 +160,9 @@ def test_nothing_stays_nothing_in_parts_that_change():
     held = (Field("r", parts, id=9), Field("l", parse("ARRAY<INT>"), id=1), Field("m", parse("MAP<STRING, INT>"), id=2))
     want = (Field("r", r, id=9), Field("l", parse("ARRAY<STRING>"), id=1), Field("m", parse("MAP<STRING, BIGINT>"), id=2))
     rows = [[[1, "a"], [1, None], [["k", 1], ["n", None]]], [None, None, None], [[None, None], [], []]]
-    frame = pl.DataFrame([series_of([row[i] for row in rows], field.type, field.name) for i, field in enumerate(held)])
+    frame = pl.DataFrame([decode_series([row[i] for row in rows], field.type, field.name) for i, field in enumerate(held)])
     made = frame.select(build_evolution(want, held).columns)
-    assert [list(values) for _, values in rows_of(made, [field.type for field in want])] == [
+    assert [list(values) for _, values in encode_rows(made, [field.type for field in want])] == [
         [["a", None, 1], ["1", None], [["k", 1], ["n", None]]],
         [None, None, None],
         [[None, None, None], [], []],
@@ -174,7 +174,7 @@ def test_nothing_stays_nothing_in_parts_that_change():
 def test_a_row_that_lost_all_its_parts_for_new_ones_is_null(part, engine):
     held = (Field("r", DataType(root="ROW", fields=(Field("x", parse("INT"), id=10),)), id=0),)
     want = (Field("r", DataType(root="ROW", fields=(Field("y", parse(part), id=11),)), id=0),)
-    frame = pl.DataFrame([series_of([[1], None, [None]], held[0].type, "r")])
+    frame = pl.DataFrame([decode_series([[1], None, [None]], held[0].type, "r")])
     assert build_evolution(want, held).file_fields == ()  # nothing of it is read
     made = frame.lazy().with_columns(build_evolution(want, held).columns).collect(engine=engine)["r"]
     assert made.is_null().to_list() == [True, True, True]

@@ -74,7 +74,7 @@ def forget(monkeypatch):
 
     def made():
         columns._name_own_column_exactly.cache_clear()
-        polars_types.known_schema.cache_clear()
+        polars_types.cached_schema.cache_clear()
         row_conversion._target_columns.cache_clear()
         for module in (series, string, utils):
             monkeypatch.setattr(module, "F", pl.functions)

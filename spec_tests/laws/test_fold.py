@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from lakekit.errors import Corrupt
 from lakekit.model import manifest_entries
 from lakekit.model.data_file import DataFileMeta
-from lakekit.model.manifest_entries import ADD, DELETE, ManifestEntries, live_entries, merge
+from lakekit.model.manifest_entries import ADD, DELETE, ManifestEntries, live_entries, merge_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ IDENTITIES = st.tuples(
 def entry(kind: int, identity: tuple[Any, ...], rows: int = 0) -> ManifestEntries:
     partition, bucket, level, name, extra, index, path = identity
     file = DataFileMeta(name=name, size_bytes=1, row_count=rows, level=level, extra_files=extra, embedded_index=index, external_path=path)
-    return manifest_entries.of_files([file], kind=kind, partition=partition, bucket=bucket, total_buckets=2)
+    return manifest_entries.entries_of_files([file], kind=kind, partition=partition, bucket=bucket, total_buckets=2)
 
 
 def identities(found: ManifestEntries) -> Iterator[tuple[Any, ...]]:
@@ -65,7 +65,7 @@ def parted(history: list[tuple[int, tuple[Any, ...], int]], cuts: list[int]) -> 
     """The history as manifests."""
     one = [entry(*step) for step in history]
     edges = [0, *sorted(min(cut, len(one)) for cut in cuts), len(one)]
-    return [manifest_entries.concat(one[a:b]) for a, b in pairwise(edges)]
+    return [manifest_entries.concat_entries(one[a:b]) for a, b in pairwise(edges)]
 
 
 CUTS = st.lists(st.integers(0, 25), max_size=4)
@@ -93,9 +93,9 @@ def test_merging_manifests_changes_no_fold(history: list[tuple[int, tuple[Any, .
     parts = parted(history, cuts)
     live = live_entries(parts)
     for first in range(len(parts)):
-        merged = [*parts[:first], merge(parts[first:])]
+        merged = [*parts[:first], merge_entries(parts[first:])]
         assert live_entries(merged).table.equals(live.table)
-    assert set(merge(parts).numbers("kind").tolist()) <= {ADD}
+    assert set(merge_entries(parts).integers("kind").tolist()) <= {ADD}
 
 
 @pytest.mark.long
@@ -116,9 +116,9 @@ def test_merge_is_the_references_map(history: list[tuple[int, tuple[Any, ...]]])
     parts = [entry(kind, identity) for kind, identity in history]
     if twice:
         with pytest.raises(Corrupt, match="is added twice"):
-            merge(parts)
+            merge_entries(parts)
         return
-    assert [row[:-1] for row in identities(merge(parts))] == [(kind, *identity) for identity, kind in kept.items()]
+    assert [row[:-1] for row in identities(merge_entries(parts))] == [(kind, *identity) for identity, kind in kept.items()]
 
 
 def test_added_twice_is_refused() -> None:
@@ -131,10 +131,10 @@ def test_a_level_is_part_of_the_identity() -> None:
     """An upgrade deletes at the old level and adds at the new one, in either order."""
     low, high = (bytes(12), 0, 0, "a", (), None, None), (bytes(12), 0, 5, "a", (), None, None)
     for change in ([entry(DELETE, low), entry(ADD, high)], [entry(ADD, high), entry(DELETE, low)]):
-        assert live_entries([entry(ADD, low), *change]).numbers("level").tolist() == [5]
+        assert live_entries([entry(ADD, low), *change]).integers("level").tolist() == [5]
 
 
 def test_nothing() -> None:
     assert len(live_entries([])) == 0
-    assert len(merge([manifest_entries.empty(), manifest_entries.empty()])) == 0
-    assert manifest_entries.empty().filter(np.zeros(0, bool)).files() == []
+    assert len(merge_entries([manifest_entries.empty_entries(), manifest_entries.empty_entries()])) == 0
+    assert manifest_entries.empty_entries().filter(np.zeros(0, bool)).files() == []

@@ -142,7 +142,7 @@ def test_files_roll(tmp_path):
 
 
 def test_more_files_than_are_held_open(tmp_path, monkeypatch):
-    monkeypatch.setattr(writer, "_MOST_OPEN", 3)
+    monkeypatch.setattr(writer, "_MAX_OPEN_FILES", 3)
     t = made(tmp_path / "t", {"k": "INT", "p": "INT"}, "parquet", partition_keys=("p",))
     assert t.append(pl.DataFrame({"k": range(12), "p": range(12)}, schema={"k": pl.Int32, "p": pl.Int32})).added_file_count == 12
     assert t.scan().filter(pl.col("p") == 11).collect()["k"].to_list() == [11]

@@ -110,7 +110,7 @@ def test_no_row_that_matches_is_ruled_out(data: st.DataObject) -> None:
     types = [t for t in map(parse, TYPES) if t.root in index.TYPES and (t.precision or 0) <= limit.get(t.root, 99)]
     t = data.draw(st.sampled_from(types))
     column = data.draw(st.lists(st.none() | values(t), max_size=12))
-    payload = index.build(arrow.array_of(column, t), t, data.draw(st.sampled_from(OPTIONS[name])))
+    payload = index.build(arrow.to_arrow_array(column, t), t, data.draw(st.sampled_from(OPTIONS[name])))
     leaf, literals = data.draw(leaves(t))
     found = index.probe(payload, t, leaf, len(column))
     wanted = {i for i, value in enumerate(column) if matches(value, leaf.op, literals)}
@@ -139,7 +139,7 @@ def test_conditions_over_several_columns(data: st.DataObject) -> None:
         for kind in data.draw(st.sets(st.sampled_from(sorted(OPTIONS)))):
             index: Any = plugins.load("file_index", kind)
             if t.root in index.TYPES:
-                indexes.setdefault(name, {})[kind] = index.build(arrow.array_of(columns[name], t), t, {"items": "9"})
+                indexes.setdefault(name, {})[kind] = index.build(arrow.to_arrow_array(columns[name], t), t, {"items": "9"})
     known: dict[int, list[Any]] = {}
 
     def leaf() -> Predicate:
@@ -203,12 +203,12 @@ def test_values_whose_bytes_stand_elsewhere_too_are_told_apart(t: str, options: 
     if t == "STRING":
         values = [f"{value}" for value in values] + ["a", "\0\0\0\1a", "x\0\0\0\1a\0\0\0\0", "", "\0\0\0\0"] * 2
     kind = parse(t)
-    payload = plugins.load("file_index", "bitmap").build(arrow.array_of(values, kind), kind, options)
+    payload = plugins.load("file_index", "bitmap").build(arrow.to_arrow_array(values, kind), kind, options)
     for asked in {*values, *([f"{7:05}", "\1a"] if t == "STRING" else [0.5 if t == "DOUBLE" else 12345, 2**24 + 1])}:
         found = plugins.load("file_index", "bitmap").probe(payload, kind, Leaf("c", "=", (literal(asked, kind),)), len(values))
         assert rows_of(found, len(values)) == {at for at, value in enumerate(values) if value == asked}, asked
     with_nulls = [*values, None, *values[:3], None]
-    payload = plugins.load("file_index", "bitmap").build(arrow.array_of(with_nulls, kind), kind, options)
+    payload = plugins.load("file_index", "bitmap").build(arrow.to_arrow_array(with_nulls, kind), kind, options)
     nulls = plugins.load("file_index", "bitmap").probe(payload, kind, Leaf("c", "is null"), len(with_nulls))
     assert rows_of(nulls, len(with_nulls)) == {at for at, value in enumerate(with_nulls) if value is None}
 
@@ -224,7 +224,7 @@ def test_bounds_of_one_column_are_one_question(data: st.DataObject) -> None:
     for kind in data.draw(st.sets(st.sampled_from(["bsi", "range-bitmap"]), min_size=1)):
         index: Any = plugins.load("file_index", kind)
         if t.root in index.TYPES and not (kind == "range-bitmap" and t.root.startswith("TIMESTAMP") and (t.precision or 0) > 6):
-            payloads[kind] = index.build(arrow.array_of(column, t), t, {})
+            payloads[kind] = index.build(arrow.to_arrow_array(column, t), t, {})
     container = index_container.encode_container({"c": payloads})
     bounds = [(op, value) for op in data.draw(st.lists(st.sampled_from(["<", "<=", ">", ">="]), min_size=2, max_size=4)) for value in [data.draw(values(t))]]
     parts = tuple(Leaf("c", op, (literal(value, t),)) for op, value in bounds)

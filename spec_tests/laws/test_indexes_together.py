@@ -30,7 +30,7 @@ SAYS = [(name, options) for name in ASKED for options in OPTIONS[name]]
 
 def container(name: str, column: list[Any], t: DataType, options: dict[str, str]) -> bytes:
     index: Any = plugins.load("file_index", name)
-    return index_container.encode_container({"c": {name: index.build(arrow.array_of(column, t), t, options)}})
+    return index_container.encode_container({"c": {name: index.build(arrow.to_arrow_array(column, t), t, options)}})
 
 
 def many_of(containers: Sequence[bytes], counts: Sequence[int]) -> Containers:

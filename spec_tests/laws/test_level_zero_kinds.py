@@ -122,8 +122,8 @@ def test_bounds_of_kinds_spare_their_column(tmp_path, monkeypatch):
     table = lk.create(tmp_path / "t", SCHEMA, primary_keys=["k"], options={"bucket": "1"})
     table.upsert([{"k": 1, "v": 1}])
     looks = []
-    bounds = parquet.bounds
-    monkeypatch.setattr(parquet, "bounds", lambda *asked: looks.append(asked) or bounds(*asked))
+    bounds = parquet.integer_bounds
+    monkeypatch.setattr(parquet, "integer_bounds", lambda *asked: looks.append(asked) or bounds(*asked))
     handle = lk.open(tmp_path / "t")._context()
     entries = manifest_reader.read_live_entries(handle, snapshots.latest(handle))
     assert not row_kinds.may_retract(handle, entries, np.arange(len(entries))).any()

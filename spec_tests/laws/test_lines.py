@@ -12,7 +12,7 @@ from lakekit.errors import Corrupt, InvalidOption, LimitExceeded, ValueOutOfRang
 from lakekit.model.data_file import EXTENSIONS
 from lakekit.storage.memory import MemoryStorage
 from lakekit.text_format import compression, csv, json
-from lakekit.text_format.options import TextOptions, lines_of
+from lakekit.text_format.options import TextOptions, text_options_of
 from lakekit.types import Field
 
 SIGNS = st.text(alphabet=st.sampled_from("ab ,\"\\\t'é"), max_size=14)
@@ -49,7 +49,7 @@ def test_cells_are_what_the_rules_say_sign_by_sign(lines, count, how):
 @settings(max_examples=25, deadline=None)
 @given(ROWS, st.sampled_from([{}, {"field-delimiter": ";"}, {"csv.null-literal": "NULL"}, {"csv.escape-character": "^", "csv.quote-character": "'"}]))
 def test_csv_is_read_as_it_was_written(rows, options):
-    how = lines_of(options, "csv")
+    how = text_options_of(options, "csv")
     frame = pl.DataFrame(rows, schema=SCHEMA, orient="row")
     kept = frame.with_columns(pl.when(pl.col("s") != how.null_literal).then(pl.col("s")))  # a text that is the null literal is null
     assert csv.parsed(csv.printed(frame, COLUMNS, how), COLUMNS, list(SCHEMA), how).equals(kept)
@@ -171,4 +171,4 @@ def test_maps_without_keys_and_line_ends_inside_values_are_refused():
 )
 def test_options_that_no_reader_could_follow(options):
     with pytest.raises(InvalidOption):
-        lines_of(options, "csv")
+        text_options_of(options, "csv")

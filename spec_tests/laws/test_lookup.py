@@ -70,11 +70,11 @@ def test_a_lookup_finds_what_a_walk_through_the_levels_finds(name, tables_path):
     columns = (*handle.schema.names, SEQUENCE, KIND)
     hits = 0
     for partition, bucket, restored, vectors in buckets(handle):
-        levels = LsmLevels.of(restored.files, handle.options)
+        levels = LsmLevels.from_files(restored.files, handle.options)
         every = pl.concat([rows_of(handle, partition, bucket, file) for file in restored.files]).unique(maintain_order=True)
         keys = pl.concat([every, stranger(every)])
         for output in (0, 4):
-            older = LookupLevels(ctx=handle, partition=partition, bucket=bucket, runs=levels.above(output), vectors=vectors.positions)
+            older = LookupLevels(ctx=handle, partition=partition, bucket=bucket, runs=levels.runs_above(output), vectors=vectors.positions)
             want = walked(older, keys, columns)
             found = lookup(older, keys, columns)
             assert sorted(map(repr, found.rows.to_dicts())) == sorted(repr(row) for row, _, _ in want.values())
@@ -101,7 +101,7 @@ def stranger(keys):
 def test_files_that_cannot_hold_a_key_are_not_opened(tables_path):
     handle = open_context(str(tables_path / "files_rolling"))
     [(partition, bucket, restored, _)] = list(buckets(handle))
-    run = LsmLevels.of(restored.files, handle.options).runs[-1]
+    run = LsmLevels.from_files(restored.files, handle.options).runs[-1]
     assert len(run.files) == 2
     older = LookupLevels(ctx=handle, partition=partition, bucket=bucket, runs=(run,))
     for file in run.files:
@@ -116,7 +116,7 @@ def test_files_that_cannot_hold_a_key_are_not_opened(tables_path):
 def test_one_file_at_a_time_finds_the_same(tables_path, monkeypatch):
     handle = open_context(str(tables_path / "files_rolling"))
     [(partition, bucket, restored, _)] = list(buckets(handle))
-    older = LookupLevels(ctx=handle, partition=partition, bucket=bucket, runs=LsmLevels.of(restored.files, handle.options).above(0))
+    older = LookupLevels(ctx=handle, partition=partition, bucket=bucket, runs=LsmLevels.from_files(restored.files, handle.options).runs_above(0))
     keys = pl.concat([rows_of(handle, partition, bucket, file) for file in restored.files])
     whole = lookup(older, keys, handle.schema.names)
     monkeypatch.setattr("lakekit.bucket.lookup.MAX_LOOKUP_ROWS", 1)

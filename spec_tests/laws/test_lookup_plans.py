@@ -48,7 +48,7 @@ def named(table: lk.Table, asked: pl.Expr) -> list[str]:
     handle = table._context()
     source = table_scan.scan(handle)
     condition, _ = polars_pushdown.condition_of(polars_pushdown.filters_of(asked, source.schema()), handle.schema)
-    found = planner.plan_read(handle, time_travel.locate(handle), condition)
+    found = planner.plan_read(handle, time_travel.resolve_position(handle), condition)
     return found.entries.take(found.selected).column("file_name").to_pylist()
 
 

@@ -24,7 +24,7 @@ files = st.lists(
 
 
 def sections(drawn, columns=lambda numbers: [pl.Series(numbers, dtype=pl.Int64)]):
-    return sorted_runs.sections(
+    return sorted_runs.build_sections(
         columns([low for low, *_ in drawn]),
         columns([low + width for low, width, *_ in drawn]),
         levels=np.array([one[2] for one in drawn]),
@@ -57,8 +57,8 @@ def test_sections_are_the_files_that_overlap_directly_or_through_others(drawn):
 @given(drawn=files)
 def test_runs_come_oldest_first_and_each_is_a_level_or_a_file(drawn):
     found = sections(drawn)
-    assert found.alone.tolist() == [int(section[0]) for section in found if len(section) == 1]
-    for section, count, in_order in zip(found, found.runs.tolist(), found.in_order.tolist(), strict=True):
+    assert found.files_without_overlap.tolist() == [int(section[0]) for section in found if len(section) == 1]
+    for section, count, in_order in zip(found, found.runs.tolist(), found.is_in_sequence.tolist(), strict=True):
         levels = [(drawn[at][2] or -1 - at) for at in section.tolist()]
         changes = [at for at, level in enumerate(levels) if at == 0 or level != levels[at - 1]]
         assert len(changes) == count == len(set(levels))
@@ -87,7 +87,7 @@ def test_any_type_of_key_parts_alike(columns, drawn):
 
 
 def test_a_bound_that_could_not_be_read_meets_every_file_of_its_bucket():
-    found = sorted_runs.sections(
+    found = sorted_runs.build_sections(
         [pl.Series([0, 50, None, 0])],
         [pl.Series([9, 60, None, 9])],
         levels=np.zeros(4, int),
@@ -100,10 +100,7 @@ def test_a_bound_that_could_not_be_read_meets_every_file_of_its_bucket():
 
 def test_no_files_no_sections():
     nothing = np.zeros(0, int)
-    assert (
-        len(sorted_runs.sections([pl.Series([], dtype=pl.Int64)], [pl.Series([], dtype=pl.Int64)], levels=nothing, min_sequence=nothing, max_sequence=nothing))
-        == 0
-    )
+    assert len(sorted_runs.build_sections(*[[pl.Series([], dtype=pl.Int64)]] * 2, levels=nothing, min_sequence=nothing, max_sequence=nothing)) == 0
 
 
 # ---- slices -----------------------------------------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ def section(kind, drawn):
 
 def rule_for(frame):
     key = tuple(name for name in frame.columns if not name.startswith("_"))
-    return MergeSpec(engine="deduplicate", key=key, fields=tuple(field_of(name, "INT NOT NULL") for name in key))
+    return MergeSpec(engine="deduplicate", key_columns=key, fields=tuple(field_of(name, "INT NOT NULL") for name in key))
 
 
 def expected(kind, drawn, *, newest):
@@ -81,7 +81,7 @@ def test_hashes_that_collide_are_told_apart(drawn):
     frame = section("text", drawn)
     honest = keyed.encode_keys(frame, ("k",))
     for codes in (np.zeros(len(drawn), np.uint64), honest.codes & np.uint64(1), honest.codes & np.uint64(3 << 62)):
-        found, starts = keyed.blocks(keyed.KeyCodes(columns=honest.columns, codes=codes, is_exact=False, low=0, high=2**64 - 1))
+        found, starts = keyed.key_blocks(keyed.KeyCodes(columns=honest.columns, codes=codes, is_exact=False, low=0, high=2**64 - 1))
         groups = [found[start:end].tolist() for start, end in zip(starts, [*starts[1:], len(found)], strict=True)]
         texts = frame["k"].to_list()
         assert sorted(map(tuple, groups)) == sorted(tuple(at for at, text in enumerate(texts) if text == one) for one in set(texts))
@@ -95,7 +95,7 @@ def test_the_ladder_holds_every_version_once(sizes):
     assert sorted(layout.rows.tolist()) == list(range(sum(sizes)))
     assert layout.heights == tuple(sum(size > step for size in sizes) for step in range(max(sizes)))
     columns = {}
-    for place, key in enumerate(layout.keys().tolist()):
+    for place, key in enumerate(layout.key_numbers().tolist()):
         columns.setdefault(key, []).append(int(layout.rows[place]))
     blocks = [list(range(start, start + size)) for start, size in zip(starts, sizes, strict=True)]
     assert sorted(columns.values()) == sorted(blocks)

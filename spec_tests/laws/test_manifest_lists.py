@@ -84,7 +84,7 @@ def test_a_list_that_is_not_there_is_left_to_be_missed(tmp_path):
     for number in range(3):
         table.append(pl.DataFrame({"k": [number]}))
     handle = replace(table._context(), runtime=Runtime())
-    known = snapshots.all(handle)
+    known = snapshots.read_all(handle)
     handle.storage.delete([handle.paths.manifest(known[1].delta_manifest_list)])
     manifest_reader.prefetch_manifest_lists(handle, [(snapshot, which) for snapshot in known for which in ("base", "delta", "changelog")])
     assert [len(manifest_reader.manifest_files(handle, known[at])) for at in (0, 2)] == [1, 3]

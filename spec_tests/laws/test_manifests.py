@@ -64,7 +64,7 @@ def test_what_is_kept_changes_no_answer(handle: TableContext, budget: int) -> No
         snapshot = snapshots.read(handle, number)
         fresh = manifest_reader.read_live_entries(replace(handle, runtime=Runtime()), snapshot)
         assert manifest_reader.read_live_entries(small, snapshot).table.equals(fresh.table)
-        assert int(fresh.numbers("row_count").sum()) == snapshot.total_record_count
+        assert int(fresh.integers("row_count").sum()) == snapshot.total_record_count
     assert small.runtime.metadata_cache.size_bytes <= budget
 
 
@@ -119,7 +119,7 @@ def test_pruning_by_what_add_and_delete_share(handle: TableContext) -> None:
             return file.min_bucket is None or file.max_bucket is None or file.min_bucket <= bucket <= file.max_bucket
 
         def mask(found: manifest_entries.ManifestEntries, bucket: int = bucket) -> np.ndarray:
-            return found.numbers("bucket") == bucket
+            return found.integers("bucket") == bucket
 
         some = manifest_reader.read_live_entries(handle, snapshot, keep_manifest=keep, keep_entries=mask)
         assert some.table.equals(whole.filter(mask(whole)).table)
@@ -133,7 +133,7 @@ def test_lists_of_every_kind(handle: TableContext) -> None:
     assert manifest_reader.manifest_files(handle, snapshot, "changelog") == []
     assert manifest_reader.index_entries(handle, snapshot) == []
     assert manifest_reader.read_entries(handle, delta, columns=["kind", "level"]).table.column_names == ["kind", "level"]
-    assert len(manifest_reader.no_entries()) == 0
+    assert len(manifest_reader.empty_entries()) == 0
 
 
 def test_torn_manifest(handle: TableContext) -> None:
@@ -177,7 +177,7 @@ def test_hostile_names_open_nothing(handle: TableContext) -> None:
 
 def one(**changes: object) -> bytes:
     """A manifest of one entry with some fields changed in its bytes."""
-    found = manifest_entries.of_files([DataFileMeta(name="a", size_bytes=1, row_count=1)], partition=bytes(12), bucket=0, total_buckets=1)
+    found = manifest_entries.entries_of_files([DataFileMeta(name="a", size_bytes=1, row_count=1)], partition=bytes(12), bucket=0, total_buckets=1)
     kind = changes.pop("kind", 0)
     assert isinstance(kind, int)
     data = bytearray(entry_files.encode_entries(found, codec="null"))
@@ -235,8 +235,8 @@ def test_manifests_decoded_apart_are_put_together_once(handle: TableContext, mon
     for file in files:
         manifest_reader.read_entries(small, [file])
     copies: list[int] = []
-    concat = manifest_entries.concat
-    monkeypatch.setattr(manifest_entries, "concat", lambda parts: (copies.append(len(parts)), concat(parts))[1])
+    concat = manifest_entries.concat_entries
+    monkeypatch.setattr(manifest_entries, "concat_entries", lambda parts: (copies.append(len(parts)), concat(parts))[1])
     first = manifest_reader.read_live_entries(small, newest)
     assert max(copies) == len(files) > 2
     weight = small.runtime.metadata_cache.size_bytes

@@ -57,12 +57,12 @@ def rows(*names: str, external: str | None = None):
 @pytest.mark.parametrize("external", [None, "/elsewhere/x"])
 def test_paths_of_many_are_those_of_each(handle, external):
     made = rows(*(f"data-{at}.parquet" for at in range(24)), *(["ä.parquet"] if external else []), external=external)
-    found = paths.data_file_paths(handle, manifest_entries.of_rows(made))
+    found = paths.data_file_paths(handle, manifest_entries.entries_of_rows(made))
     assert found == [paths.data_file_path(handle, partition, bucket, file) for _, partition, bucket, _, file in made]
-    assert paths.data_file_paths(handle, manifest_entries.empty()) == []
+    assert paths.data_file_paths(handle, manifest_entries.empty_entries()) == []
 
 
 @pytest.mark.parametrize("name", ["..", ".", "", "a/b", "a\\b", "a\nb", "a\n", "x" * 256, "\x7f", "../up"])
 def test_a_name_that_leaves_its_directory_is_no_path_among_many(handle, name):
     with pytest.raises(Corrupt, match="plain file name"):
-        paths.data_file_paths(handle, manifest_entries.of_rows(rows("data-1.parquet", name, "data-2.parquet")))
+        paths.data_file_paths(handle, manifest_entries.entries_of_rows(rows("data-1.parquet", name, "data-2.parquet")))

@@ -11,7 +11,7 @@ import pytest
 
 from lakekit.errors import BranchNotFound, ConsumerNotFound, Corrupt, InvalidOption, LakekitError, SnapshotNotFound, StorageFailed, TableNotFound, TagNotFound
 from lakekit.metadata import metadata_io, refs, schemas, snapshots
-from lakekit.metadata.table_context import TableContext, name_of, open_context
+from lakekit.metadata.table_context import TableContext, open_context, table_name_of
 from lakekit.runtime import Runtime
 from lakekit.storage.memory import MemoryStorage
 from lakekit.storage.protocol import FileMissing
@@ -132,7 +132,7 @@ def test_a_snapshot_that_stays_torn_is_corrupt() -> None:
         snapshots.read(replace(handle, runtime=waiting.runtime()), 1)
     assert raised.value.path == handle.paths.snapshot(1)
     assert raised.value.offset is not None
-    assert waiting.waits == [metadata_io.WAIT_MS] * (metadata_io.ATTEMPTS - 1)
+    assert waiting.waits == [metadata_io.WAIT_MS] * (metadata_io.READ_ATTEMPTS - 1)
 
 
 def test_a_wrong_member_is_not_waited_for() -> None:
@@ -165,7 +165,7 @@ def test_what_expires_while_it_is_searched_is_searched_again() -> None:
     found = snapshots.earliest(handle)
     assert found is not None
     assert found.id > 1
-    assert snapshots.at_time(handle, 0) is None
+    assert snapshots.latest_at_or_before(handle, 0) is None
 
 
 # ---- by time and watermark -------------------------------------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def test_by_time(known: tuple[int, ...]) -> None:
     for time_ms in range(-500, 9000, 500):
         before = [number for number in known if number * 1000 <= time_ms]
         since = [number for number in known if number * 1000 >= time_ms]
-        at, first = snapshots.at_time(handle, time_ms), snapshots.first_since(handle, time_ms)
+        at, first = snapshots.latest_at_or_before(handle, time_ms), snapshots.first_at_or_after(handle, time_ms)
         assert (at and at.id, first and first.id) == (max(before, default=None), min(since, default=None))
 
 
@@ -195,10 +195,10 @@ def test_by_watermark(marks: list[int | None]) -> None:
     for wanted in range(11):
         holders = [number for number, mark in enumerate(reached, 1) if mark is not None and mark >= wanted]
         if holders:
-            assert snapshots.at_watermark(handle, wanted).id == holders[0]
+            assert snapshots.first_at_watermark(handle, wanted).id == holders[0]
         else:
             with pytest.raises(SnapshotNotFound, match="newest watermark is"):
-                snapshots.at_watermark(handle, wanted)
+                snapshots.first_at_watermark(handle, wanted)
 
 
 # ---- texts -----------------------------------------------------------------------------------------------------------------------------------------
@@ -283,7 +283,7 @@ def test_wrong_folders(path: str, why: str) -> None:
 
 
 def test_names() -> None:
-    assert [name_of(root) for root in ("/w/shop.db/orders", "/w/orders", "orders", "/.db/t")] == ["shop.orders", "orders", "orders", "t"]
+    assert [table_name_of(root) for root in ("/w/shop.db/orders", "/w/orders", "orders", "/.db/t")] == ["shop.orders", "orders", "orders", "t"]
 
 
 def test_a_handle_knows_its_newest_schema_and_the_callers_options() -> None:
@@ -294,7 +294,7 @@ def test_a_handle_knows_its_newest_schema_and_the_callers_options() -> None:
     assert (opened.schema.id, opened.options.bucket, opened.options.scan_snapshot_id, opened.fallback_branch) == (10, 4, 1, "b")
     assert (opened.dynamic, opened.all_options["scan.snapshot-id"], opened.kind) == ({"scan.snapshot-id": 1, "scan.mode": None}, "1", "key")
     assert opened.paths.bucket_dir("", 0) == f"{ROOT}/data/bucket-0"
-    assert [schema.id for schema in schemas.all(opened)] == [0, 9, 10]
+    assert [schema.id for schema in schemas.read_all(opened)] == [0, 9, 10]
     then = opened.with_schema(schemas.read(opened, 9))
     assert (then.schema.id, then.schema.comment, then.options.bucket, then.schema.options["bucket"]) == (9, "nine", 4, "4")
     now = handle.with_schema(schemas.latest(handle))

@@ -139,7 +139,7 @@ SPELLINGS = [
 
 @pytest.mark.parametrize("given", SPELLINGS, ids=lambda given: next(iter(given)))
 def test_every_spelling_is_the_same_option(given: dict[str, object]) -> None:
-    config, client = object_store_options.parse("s3", given).for_store("b")
+    config, client = object_store_options.parse_store_options("s3", given).for_store("b")
     assert config == {
         "aws_endpoint_url": "http://h:1",
         "aws_access_key_id": "A",
@@ -150,7 +150,8 @@ def test_every_spelling_is_the_same_option(given: dict[str, object]) -> None:
 
 
 def test_a_bucket_stands_in_the_endpoint_where_it_is_asked_to() -> None:
-    options = object_store_options.parse("oss", {"fs.oss.endpoint": "oss-cn-x.example.com", "fs.oss.accessKeyId": "A", "fs.oss.securityToken": "T"})
+    given = {"fs.oss.endpoint": "oss-cn-x.example.com", "fs.oss.accessKeyId": "A", "fs.oss.securityToken": "T"}
+    options = object_store_options.parse_store_options("oss", given)
     assert options.for_store("b")[0]["aws_endpoint_url"] == "https://b.oss-cn-x.example.com"
     assert options.for_store("b")[0]["aws_session_token"] == "T"
     storage, _ = storages.open("oss://b/t", {"fs.oss.endpoint": "oss-cn-x.example.com"})

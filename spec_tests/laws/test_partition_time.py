@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from lakekit.errors import InvalidOption
-from lakekit.model.partition import time_ms
+from lakekit.model.partition import partition_time_ms
 
 
 def said(*texts: str, pattern: str | None = None, formatter: str | None = None) -> str | None:
-    found = time_ms(["dt", "hr"][: len(texts)], texts, pattern=pattern, formatter=formatter)
+    found = partition_time_ms(["dt", "hr"][: len(texts)], texts, pattern=pattern, formatter=formatter)
     return None if found is None else (dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=found)).isoformat(sep=" ").removesuffix("+00:00")
 
 

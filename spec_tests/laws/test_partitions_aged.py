@@ -26,7 +26,7 @@ def test_partitions_expire_by_value_and_by_time(tmp_path):
     assert table.expire_partitions(expiration="7 d", strategy="update-time").partitions == ()
     assert sorted(table.scan().collect()["dt"]) == ["2024-01-01", "2999-01-01", "nonsense"]
     later = replace(table._context(), runtime=Runtime(now_ms=lambda: wall_clock_ms(0) + at("2500-01-01")))
-    assert expire_partitions.expire(later, 7 * DAY, strategy="update-time").partitions == ("dt=2024-01-01", "dt=2999-01-01", "dt=nonsense")
+    assert expire_partitions.expire_partitions(later, 7 * DAY, strategy="update-time").partitions == ("dt=2024-01-01", "dt=2999-01-01", "dt=nonsense")
     with pytest.raises(InvalidOption):
         table.expire_partitions()
     with pytest.raises(InvalidOption):
@@ -44,8 +44,8 @@ def test_partitions_expire_after_commits_once_in_an_interval(tmp_path):
     handle = made(tmp_path / "u", partitioned=True)._context().with_options({**options, "partition.expiration-check-interval": "1 h"})
     times = iter((0, 3_600_001, 3_600_002, 7_200_003))
     handle = replace(handle, runtime=Runtime(now_ms=lambda: next(times), new_id=lambda: "000000"))
-    assert [expire_partitions.is_due(handle, ends=False) for _ in range(4)] == [False, True, False, True]
-    assert expire_partitions.is_due(handle.with_options({"end-input.check-partition-expire": "true"}), ends=True)
+    assert [expire_partitions.is_check_due(handle, ends=False) for _ in range(4)] == [False, True, False, True]
+    assert expire_partitions.is_check_due(handle.with_options({"end-input.check-partition-expire": "true"}), ends=True)
 
 
 @pytest.mark.parametrize(

@@ -84,8 +84,8 @@ def alone(case: str) -> tuple[tuple[str, pl.DataFrame], ...]:
     of = source(case)
     whole = of.plans(polars_pushdown.ScanFilter())[0]
     found = []
-    for at in whole.raw:
-        one = replace(whole, raw=np.array([at]), merged_buckets=())
+    for at in whole.raw_indices:
+        one = replace(whole, raw_indices=np.array([at]), merged_buckets=())
         found.append((whole.entries.column("file_name")[int(at)].as_py(), lazy_frames.scan_merged([one], of.fields).collect()))
     return tuple(found)
 
@@ -95,9 +95,9 @@ def merged(case: str) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The rows that merged buckets show, and every version they are made of with its file."""
     of = source(case)
     whole = of.plans(polars_pushdown.ScanFilter())[0]
-    rows = lazy_frames.scan_merged([replace(whole, raw=np.zeros(0, np.int64))], of.fields).collect()
+    rows = lazy_frames.scan_merged([replace(whole, raw_indices=np.zeros(0, np.int64))], of.fields).collect()
     files = [int(at) for bucket in whole.merged_buckets for at in bucket.files]
-    stored = lazy_frames.scan_stored_versions(replace(whole, raw=np.array(files, np.int64), merged_buckets=()), of.fields).collect()
+    stored = lazy_frames.scan_stored_versions(replace(whole, raw_indices=np.array(files, np.int64), merged_buckets=()), of.fields).collect()
     return rows, stored
 
 
@@ -286,7 +286,7 @@ def test_a_named_key_leaves_its_bucket(case):
         if condition is None:
             continue
         plan = planned(case, condition)
-        chosen = set(plan.entries.numbers("bucket")[plan.selected].tolist())
+        chosen = set(plan.entries.integers("bucket")[plan.selected].tolist())
         holds = set(stored.filter(condition)["bucket"].to_list())
         assert holds <= chosen
         steps = [step for step in plan.steps if step.why == "bucket"]
@@ -301,7 +301,8 @@ def test_a_named_key_leaves_its_bucket(case):
 def wider(found, stored, row, keys) -> set[int]:
     """Other partitions may have another bucket count, and other writers another function, so that the key has another bucket there."""
     handle, fields = found._context(), [found._context().schema.field(key) for key in keys]
-    totals = {int(total) for total in np.unique(manifest_reader.read_live_entries(handle, time_travel.locate(handle).snapshot).numbers("total_buckets"))}
+    live = manifest_reader.read_live_entries(handle, time_travel.resolve_position(handle).snapshot)
+    totals = {int(total) for total in np.unique(live.integers("total_buckets"))}
     values = [pl.Series([row[key]], dtype=stored.schema[key]).to_arrow().cast(to_arrow(field.type)) for key, field in zip(keys, fields, strict=True)]
     functions = {handle.options.bucket_function_type, "default"}  # pypaimon places rows by the default one, whatever the option says
     types = [field.type for field in fields]
@@ -312,7 +313,7 @@ def wider(found, stored, row, keys) -> set[int]:
 def test_hash_indexes_choose_the_buckets_that_hold_the_hash(case):
     found = table(case)
     handle = found._context()
-    snapshot = time_travel.locate(handle).snapshot
+    snapshot = time_travel.resolve_position(handle).snapshot
     keys = [handle.schema.field(name) for name in handle.schema.bucket_keys]
     indexes = [entry for entry in manifest_reader.index_entries(handle, snapshot) if entry.index_type == "HASH"]
     assert indexes
@@ -326,7 +327,7 @@ def test_hash_indexes_choose_the_buckets_that_hold_the_hash(case):
         wanted = int(hashing.hash_columns(values, [field.type for field in keys])[0])
         plan = planned(case, condition)
         assert any(step.why == "hash index" for step in plan.steps)
-        chosen = {(plan.entries.column("partition")[int(at)].as_py(), int(plan.entries.numbers("bucket")[at])) for at in plan.selected}
+        chosen = {(plan.entries.column("partition")[int(at)].as_py(), int(plan.entries.integers("bucket")[at])) for at in plan.selected}
         assert chosen <= {place for place, held in hashes.items() if wanted in held}
         assert chosen
         dropped += sum(step.before - step.after for step in plan.steps if step.why == "hash index")
@@ -373,7 +374,7 @@ def test_file_indexes_drop_files_or_rows_and_no_match(case):
             found, plan = read(case, condition)
             for step in plan.steps:
                 dropped += step.before - step.after if step.why == "file index" else 0
-            dropped += len(plan.hits)
+            dropped += len(plan.matching_positions)
             assert found.height == full.filter(condition).height
     assert dropped or handle.schema.primary_keys, f"{case}: no index said anything"
     unread = lk.open(table(case).location, options={"file-index.read.enabled": "false"})
@@ -391,15 +392,15 @@ def test_a_limit_reads_no_more_files_than_it_takes(data):
     if collected(case) is None:
         return
     handle = table(case)._context()
-    position = time_travel.locate(handle)
+    position = time_travel.resolve_position(handle)
     whole = plan_read(handle, position)
     total = collected(case).height
     limit = data.draw(st.integers(0, total + 1))
     plan = plan_read(handle, position, limit=limit)
     assert table(case).scan().head(limit).collect().height == min(limit, total)
-    counts = plan.entries.numbers("row_count")[plan.raw]
+    counts = plan.entries.integers("row_count")[plan.raw_indices]
     if whole.vectors:
-        assert len(plan.raw) == len(whole.raw)  # nobody knows how many rows of a file are deleted before its vector is read
+        assert len(plan.raw_indices) == len(whole.raw_indices)  # nobody knows how many rows of a file are deleted before its vector is read
     else:
         assert int(counts.sum()) >= min(limit, total)
         assert len(counts) == 0 or int(counts[:-1].sum()) < limit
@@ -407,7 +408,7 @@ def test_a_limit_reads_no_more_files_than_it_takes(data):
 
 def test_a_limit_on_key_tables_is_not_pushed_below_a_merge():
     handle = table("dedup_overlapping_runs")._context()
-    position = time_travel.locate(handle)
+    position = time_travel.resolve_position(handle)
     assert set(plan_read(handle, position, limit=1).selected.tolist()) == set(plan_read(handle, position).selected.tolist())
 
 

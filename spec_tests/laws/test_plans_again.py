@@ -96,7 +96,7 @@ def test_a_shelf_without_room_keeps_nothing_and_says_the_same(tmp_path: Path) ->
 
 
 def test_what_is_kept_is_of_those_entries() -> None:
-    runtime, one, other = Runtime(), columns_of.empty(), columns_of.empty()
+    runtime, one, other = Runtime(), columns_of.empty_entries(), columns_of.empty_entries()
     made = []
 
     def make() -> int:
@@ -108,7 +108,7 @@ def test_what_is_kept_is_of_those_entries() -> None:
     assert get_or_compute(runtime, other, "a", make) is None
     assert get_or_compute(runtime, one, "b", make) is None
     assert len(made) == 1
-    gone = columns_of.empty()
+    gone = columns_of.empty_entries()
     runtime.metadata_cache.put({(get_or_compute, id(other.table), "a"): (ref(gone.table), (7,))}, 1)  # as if those had been there before
     del gone
     assert [get_or_compute(runtime, other, "a", make), get_or_compute(runtime, other, "a", make)] == [None, 2]

@@ -43,7 +43,7 @@ def test_rows_of_golden_tables_are_sent_where_they_lie(name):
     handle = open_context(str(TABLES / name))
     seen = 0
     for partition, bucket, total, rows in places(handle):
-        found = list(router.split(rows, handle, router.assigner(handle.with_options({"bucket": total}) if total > 0 else handle)))
+        found = list(router.split_by_bucket(rows, handle, router.make_assigner(handle.with_options({"bucket": total}) if total > 0 else handle)))
         assert [(one, two) for one, two, _ in found] == [(partition, bucket)]
         assert found[0][2].equals(rows)
         seen += rows.height
@@ -54,10 +54,10 @@ def test_rows_of_golden_tables_are_sent_where_they_lie(name):
 @pytest.mark.parametrize("name", DYNAMIC)
 def test_keys_of_golden_tables_stay_in_their_dynamic_bucket(name):
     handle = open_context(str(TABLES / name))
-    found = DynamicBuckets.of(handle)
+    found = DynamicBuckets.for_table(handle)
     seen = 0
     for partition, bucket, _, rows in places(handle):
-        assert [(one, two) for one, two, _ in router.split(rows, handle, found)] == [(partition, bucket)]
+        assert [(one, two) for one, two, _ in router.split_by_bucket(rows, handle, found)] == [(partition, bucket)]
         seen += rows.height
     assert seen
     assert not found.prepare(lambda: "never").files
@@ -79,7 +79,7 @@ def test_split_is_a_stable_grouping(rows, count):
     for at in range(frame.height):  # one row at a time is the oracle
         placed = assigner.assign(frame[at])
         groups.setdefault((placed.partitions.rows[placed.partitions.codes[0]], int(placed.buckets[0])), []).append(at)
-    found = {(partition, bucket): part["row"].to_list() for partition, bucket, part in router.split(frame, handle, assigner)}
+    found = {(partition, bucket): part["row"].to_list() for partition, bucket, part in router.split_by_bucket(frame, handle, assigner)}
     assert found == groups
     texts = {(p, None if q is None else str(q)) for p, q, _ in rows}
     assert len({partition for partition, _ in found}) == len(texts)
@@ -87,50 +87,51 @@ def test_split_is_a_stable_grouping(rows, count):
 
 def test_one_bucket_for_tables_that_know_none_and_for_postponed_ones():
     plain = table({"a": "INT"})
-    assert [(bucket, part.height) for _, bucket, part in router.split(pl.DataFrame({"a": [2, 1]}, schema={"a": pl.Int32}), plain, router.assigner(plain))] == [
+    parts = router.split_by_bucket(pl.DataFrame({"a": [2, 1]}, schema={"a": pl.Int32}), plain, router.make_assigner(plain))
+    assert [(bucket, part.height) for _, bucket, part in parts] == [
         (0, 2)
     ]
     postponed = table({"k": "INT NOT NULL"}, keys=("k",), bucket="-2")
-    assert isinstance(router.assigner(postponed), OneBucket)
+    assert isinstance(router.make_assigner(postponed), OneBucket)
     frame = pl.DataFrame({"k": [1, 2], "_VALUE_KIND": [0, 3]}, schema={"k": pl.Int32, "_VALUE_KIND": pl.Int8})
-    assert [(bucket, part["k"].to_list()) for _, bucket, part in router.split(frame, postponed, router.assigner(postponed))] == [(-2, [1, 2])]
-    assert list(router.split(frame[:0], postponed, router.assigner(postponed))) == []
+    assert [(bucket, part["k"].to_list()) for _, bucket, part in router.split_by_bucket(frame, postponed, router.make_assigner(postponed))] == [(-2, [1, 2])]
+    assert list(router.split_by_bucket(frame[:0], postponed, router.make_assigner(postponed))) == []
 
 
 def test_a_bucket_that_the_caller_names():
     handle = table({"k": "INT NOT NULL"}, keys=("k",), bucket="4")
     frame = pl.DataFrame({"k": np.arange(10, dtype=np.int32)})
-    assert [bucket for _, bucket, _ in router.split(frame, handle, router.assigner(handle, bucket=3))] == [3]
+    assert [bucket for _, bucket, _ in router.split_by_bucket(frame, handle, router.make_assigner(handle, bucket=3))] == [3]
     with pytest.raises(InvalidOption, match="leave bucket=3 out"):
-        router.assigner(table({"k": "INT NOT NULL"}, keys=("k",)), bucket=3)
+        router.make_assigner(table({"k": "INT NOT NULL"}, keys=("k",)), bucket=3)
     for options, bucket in (({}, 1), ({"bucket": "-2"}, -1)):
         with pytest.raises(InvalidOption, match=f"no bucket {bucket} in"):
-            router.assigner(table({"k": "INT NOT NULL"}, keys=("k",) if options else (), **options), bucket=bucket)
+            router.make_assigner(table({"k": "INT NOT NULL"}, keys=("k",) if options else (), **options), bucket=bucket)
     with pytest.raises(InvalidOption, match=r"no bucket 4 in shop\.t, whose option bucket is 4"):
-        router.assigner(handle, bucket=4)
+        router.make_assigner(handle, bucket=4)
 
 
 @pytest.mark.parametrize("bucket", ["0", "-3", "-2"])
 def test_numbers_of_buckets_that_mean_nothing(bucket):
     with pytest.raises(InvalidOption, match=f"bucket={bucket}"):
-        router.assigner(table({"a": "INT"}, bucket=bucket))
+        router.make_assigner(table({"a": "INT"}, bucket=bucket))
 
 
 def test_partitions_that_must_say_a_time():
     strict = {"partition__timestamp_format__strict": "true", "partition__timestamp_formatter": "yyyyMMdd"}
     handle = table({"dt": "STRING", "a": "INT"}, partitions=("dt",), **strict)
     frame = pl.DataFrame({"dt": ["20240229", "2024-02-29"], "a": [1, 2]}, schema={"dt": pl.String, "a": pl.Int32})
-    assert len(list(router.split(frame[:1], handle, router.assigner(handle)))) == 1
+    assert len(list(router.split_by_bucket(frame[:1], handle, router.make_assigner(handle)))) == 1
     with pytest.raises(ValueOutOfRange, match=r"partition dt=2024-02-29 of shop\.t says no time by partition\.timestamp-pattern=None"):
-        list(router.split(frame, handle, router.assigner(handle)))
+        list(router.split_by_bucket(frame, handle, router.make_assigner(handle)))
     lax = table({"dt": "STRING", "a": "INT"}, partitions=("dt",), partition__timestamp_format__strict="true")
-    assert len(list(router.split(frame, lax, router.assigner(lax)))) == 2
+    assert len(list(router.split_by_bucket(frame, lax, router.make_assigner(lax)))) == 2
 
 
 def test_append_tables_take_nothing_away():
     handle = table({"a": "INT"})
     frame = pl.DataFrame({"a": [1, 2, 3], "_VALUE_KIND": [0, 2, 3]}, schema={"a": pl.Int32, "_VALUE_KIND": pl.Int8})
     with pytest.raises(ValueOutOfRange, match=r"row 2: shop\.t is an append table, which takes \+I and \+U rows and not -D"):
-        list(router.split(frame, handle, router.assigner(handle)))
-    [(_, _, rows)] = router.split(frame[:2], handle, router.assigner(handle))
+        list(router.split_by_bucket(frame, handle, router.make_assigner(handle)))
+    [(_, _, rows)] = router.split_by_bucket(frame[:2], handle, router.make_assigner(handle))
     assert rows.columns == ["a"]

@@ -359,7 +359,7 @@ def test_a_variable_is_the_option_of_its_name(in_environment: set[str], are_give
 
     variables = {name: value(name, "environment") for name in in_environment}
     options = {_NAMES[name][0]: value(name, "given") for name in are_given}
-    found = object_store_options.parse("s3", options, variables)
+    found = object_store_options.parse_store_options("s3", options, variables)
     config, client = found.for_store("b")
     for variable, (spelled, name) in _NAMES.items():
         told = {**config, **client}.get(name)

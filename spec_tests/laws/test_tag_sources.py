@@ -189,4 +189,4 @@ def test_a_time_before_all_snapshots_is_told_as_one(table):
             lk.SnapshotNotFound, match=r"at or before 1969-12-31 23:59:59.999 UTC; snapshots 1 to 5 remain, made at 1970-01-01 00:00:01.000 UTC to"
         ):
             call()
-    assert snapshots.moment(2**62) == f"{2**62} ms since 1970"
+    assert snapshots.format_time(2**62) == f"{2**62} ms since 1970"

@@ -19,8 +19,8 @@ def test_waits_that_no_clock_holds(monkeypatch: pytest.MonkeyPatch, duration_ms:
     """A stream that polls every million years ended in OverflowError as soon as it would wait."""
     slept: list[float] = []
     monkeypatch.setattr(time, "sleep", slept.append)
-    runtime.wait(duration_ms)
-    runtime.wait(5)
+    runtime.wait_ms(duration_ms)
+    runtime.wait_ms(5)
     assert 24 * 3600 <= slept[0] < 2**31
     assert slept[1] == 0.005
 

@@ -94,7 +94,7 @@ _CHECKED: dict[bytes, frozenset[str]] = {}
 def check_table(store: MemoryStorage) -> None:
     """What must hold after every fault: I3, I4 (of metadata), I5, I7, I15, and hints that nobody need believe."""
     handle = opened(store)
-    found = snapshots.all(handle)
+    found = snapshots.read_all(handle)
     assert [one.id for one in found] == list(range(1, len(found) + 1))
     assert schemas.ids(handle) == list(range(len(schemas.ids(handle))))
     total = 0
@@ -112,13 +112,13 @@ def check_table(store: MemoryStorage) -> None:
 
 def _check_snapshot(handle: TableContext, one: Snapshot, before: int) -> frozenset[str]:
     entries = manifest_reader.read_entries(handle, manifest_reader.manifest_files(handle, one, "delta"))
-    rows, kinds = entries.numbers("row_count"), entries.numbers("kind")
+    rows, kinds = entries.integers("row_count"), entries.integers("kind")
     delta = int(rows[kinds == ADD].sum() - rows[kinds != ADD].sum())
     manifest_reader.index_entries(handle, one)
     changelog = manifest_reader.read_entries(handle, manifest_reader.manifest_files(handle, one, "changelog"))
-    assert (one.changelog_record_count or 0) == int(changelog.numbers("row_count").sum())
+    assert (one.changelog_record_count or 0) == int(changelog.integers("row_count").sum())
     assert (one.delta_record_count, one.total_record_count) == (delta, before + delta)
-    assert int(manifest_reader.read_live_entries(handle, one).numbers("row_count").sum()) == one.total_record_count
+    assert int(manifest_reader.read_live_entries(handle, one).integers("row_count").sum()) == one.total_record_count
     return frozenset(map(handle.paths.manifest, referred(handle, one)))
 
 
@@ -132,6 +132,6 @@ def referred(handle: TableContext, one: Snapshot) -> set[str]:
 def unreferenced(store: MemoryStorage) -> list[str]:
     """Files in `manifest/` that no snapshot refers to, and temporary files anywhere."""
     handle = opened(store)
-    kept = {name for one in snapshots.all(handle) for name in referred(handle, one)}
+    kept = {name for one in snapshots.read_all(handle) for name in referred(handle, one)}
     temporary = [path for path in store.files if path.endswith(".tmp")]
     return [one.name for one in store.list(handle.paths.manifest_dir) if one.name not in kept] + temporary

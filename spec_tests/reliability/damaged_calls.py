@@ -41,10 +41,10 @@ def _fold(name: str, data: bytes) -> str:
     from lakekit.types import parse
 
     length = struct.unpack_from("<I", data)[0]
-    rule = MergeSpec(engine="aggregation", key=("k",), fields=(), table="shop.visits")
+    rule = MergeSpec(engine="aggregation", key_columns=("k",), fields=(), table="shop.visits")
     function = FieldFunction(column="v", name=name, type=parse("BYTES"))
     values = pl.Series("v", [data[4 : 4 + length], data[4 + length :]], dtype=pl.Binary)
-    found = aggregates.fold(function, rule, version_rounds(np.arange(2), np.array([0])), values, None)
+    found = aggregates.fold_column(function, rule, version_rounds(np.arange(2), np.array([0])), values, None)
     return bytes(found[0]).hex()
 
 

@@ -19,7 +19,7 @@ from pyroaring import BitMap
 import lakekit as lk
 from lakekit.catalog import views
 from lakekit.codec import avro_columns, avro_container, avro_schema, avro_values
-from lakekit.commit import abort
+from lakekit.commit import commit_history
 from lakekit.errors import Corrupt, InvalidOption, LakekitError, LimitExceeded
 from lakekit.lsm.aggregates import roaring
 from lakekit.maintenance.check.metadata import describe_ranges, missing_ranges
@@ -27,7 +27,7 @@ from lakekit.metadata import manifest_reader, snapshots
 from lakekit.model import json_codec, manifests, table_schema
 from lakekit.model.data_file import Stats
 from lakekit.model.manifests import ManifestFileMeta
-from lakekit.model.partition import time_ms
+from lakekit.model.partition import partition_time_ms
 from lakekit.runtime import REAL_RUNTIME
 from lakekit.text_format import compression
 from lakekit.types import Field, first_duplicate
@@ -310,7 +310,7 @@ def test_numbers_above_a_gap_are_walked_and_the_gap_is_one_step(tmp_path):
     found = table(tmp_path)
     copy_snapshot(found, 2, 2_000_000_000)
     handle = lk.open(tmp_path / "t")._context()
-    steps = list(abort.iter_since(handle, 0, snapshots.read(handle, 2_000_000_000)))
+    steps = list(commit_history.iter_since(handle, 0, snapshots.read(handle, 2_000_000_000)))
     assert [(number, None if one is None else one.id) for number, one in steps] == [(1, 1), (2, 2), (3, None), (2_000_000_000, 2_000_000_000)]
 
 
@@ -401,14 +401,14 @@ def test_counts_below_keep_their_type(tmp_path):
 
 
 def test_a_leaf_that_its_path_does_not_lead_to_is_corrupt():
-    sound = roaring.parse(roaring.serialize(bitmap_of(1, 1 << 40)), "v")
+    sound = roaring.decode_bitmap(roaring.serialize(bitmap_of(1, 1 << 40)), "v")
     assert sound.root.kind != roaring.LEAF
     data = bytearray(roaring.serialize(sound))
     at = data.index(bytes([0, 1, 0, 0, 0, 0])[:6]) if bytes([0, 1, 0, 0, 0, 0]) in data else None
     assert at is not None
     data[at + 1] = 7
     with pytest.raises(Corrupt, match="no 64-bit bitmap"):
-        roaring.parse(bytes(data), "v")
+        roaring.decode_bitmap(bytes(data), "v")
 
 
 def bitmap_of(*values: int) -> roaring.RoaringParts:
@@ -422,8 +422,8 @@ def bitmap_of(*values: int) -> roaring.RoaringParts:
 
 def test_a_formatter_of_many_optional_parts_is_refused_by_its_option():
     with pytest.raises(InvalidOption, match="optional parts"):
-        time_ms(["dt"], ["2024-01-01"], pattern=None, formatter="[d" * 200)
-    assert time_ms(["dt"], ["20240101"], pattern=None, formatter="yyyyMMdd" + "[HH" * 3) is not None
+        partition_time_ms(["dt"], ["2024-01-01"], pattern=None, formatter="[d" * 200)
+    assert partition_time_ms(["dt"], ["20240101"], pattern=None, formatter="yyyyMMdd" + "[HH" * 3) is not None
 
 
 # ---- memory

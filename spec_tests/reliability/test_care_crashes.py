@@ -135,7 +135,7 @@ def check(store: MemoryStorage, allowed: dict[str, set[bytes | None]], *, gap: b
     handle = table(store)._context()
     for path, data in state(store).items():
         assert data in allowed[path], path
-    for branch in reachability.branches(handle):
+    for branch in reachability.list_branch_names(handle):
         of = reachability.on_branch(handle, branch)
         numbers = snapshots.ids(of)
         assert gap or numbers == list(range(numbers[0], numbers[-1] + 1)) if numbers else True, (branch, numbers)

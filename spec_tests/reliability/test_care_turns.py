@@ -46,7 +46,7 @@ FAR = "9999-01-01"
 
 @pytest.fixture(autouse=True)
 def one_after_another(monkeypatch):
-    monkeypatch.setattr(parallel, "in_pool", lambda: True)
+    monkeypatch.setattr(parallel, "is_pool_thread", lambda: True)
 
 
 @cache

@@ -53,7 +53,7 @@ class Disk(FolderStorage):
 
 @pytest.fixture(autouse=True)
 def one_after_another(monkeypatch):
-    monkeypatch.setattr(parallel, "in_pool", lambda: True)
+    monkeypatch.setattr(parallel, "is_pool_thread", lambda: True)
 
 
 def catalog(storage: Storage) -> Catalog:

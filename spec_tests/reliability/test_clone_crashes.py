@@ -65,7 +65,7 @@ def built() -> MemoryStorage:
 
 def run(storage: FaultyStorage) -> None:
     ground = TableLocation(name="u", storage=storage, paths=TablePaths(root=TARGET))
-    cloning.clone(Table(location=ROOT, name="t", storage=storage)._context(), ground)
+    cloning.clone_table_files(Table(location=ROOT, name="t", storage=storage)._context(), ground)
 
 
 @cache

@@ -20,7 +20,7 @@ def test_none_lost_none_twice(tmp_path: Path, workers: int, commits: int):
     root = made(tmp_path / "t")
     ledger = race(root, workers, commits)
     t = open_context(root)
-    history = snapshots.all(t)
+    history = snapshots.read_all(t)
     assert [one.id for one in history] == list(range(1, workers * commits + 1))
     assert sorted(snapshot for _, snapshot, _ in ledger) == [one.id for one in history]
     acknowledged = sorted(name for name, _, _ in ledger)

@@ -113,8 +113,8 @@ def test_bounds_are_those_that_arrow_tells(groups, first, kind):
     at = [name for name, _ in fields].index("n")
     told = [footer.row_group(group).column(at).statistics for group in range(footer.num_row_groups)]
     known = bool(told) and all(one is not None and one.has_min_max and not one.null_count for one in told)
-    assert parquet.bounds(made.getvalue(), "n") == ((min(one.min for one in told), max(one.max for one in told)) if known else None)
-    assert parquet.bounds(made.getvalue(), "absent") is None
+    assert parquet.integer_bounds(made.getvalue(), "n") == ((min(one.min for one in told), max(one.max for one in told)) if known else None)
+    assert parquet.integer_bounds(made.getvalue(), "absent") is None
 
 
 @given(st.randoms(use_true_random=False))
@@ -125,7 +125,7 @@ def test_bounds_of_a_damaged_footer_are_told_or_corrupt(draw):
     length = int.from_bytes(data[-8:-4], "little") + 8
     bad = data[:-length] + damaged_tables.damaged(data[-length:], draw)
     try:
-        found = parquet.bounds(bad, "n")
+        found = parquet.integer_bounds(bad, "n")
     except lk.LakekitError:
         return
     assert found is None or all(isinstance(one, int) for one in found)

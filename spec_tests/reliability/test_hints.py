@@ -141,7 +141,7 @@ def check_times(handle: TableContext, times: Sequence[int], asked: int, *, risin
     assert ends(handle) == (count, 1)
     for at in range(0, count, max(1, count // asked)):
         for time in (times[at] - 1, times[at], times[at] + 1):
-            found, since = snapshots.at_time(handle, time), snapshots.first_since(handle, time)
+            found, since = snapshots.latest_at_or_before(handle, time), snapshots.first_at_or_after(handle, time)
             if rising:
                 assert (0 if found is None else found.id) == bisect_right(times, time)
                 assert (count + 1 if since is None else since.id) == bisect_left(times, time) + 1
@@ -219,7 +219,7 @@ def test_orphans_are_as_old_as_the_storage_says(days: int, tmp_path: Path):
     os.utime(young, (seconds + 3600,) * 2)
     os.utime(old, (seconds - 3600,) * 2)
     handle = open_context(tmp_path, runtime=Runtime(now_ms=lambda: now_ms() + days * DAY_MS))
-    gone = orphan_files.remove(handle, older_than=None, dry_run=False, force=False)
+    gone = orphan_files.remove_orphans(handle, older_than=None, dry_run=False, force=False)
     assert gone["path"].to_list() == [str(old)]
     assert (young.exists(), old.exists()) == (True, False)
     assert held.scan().collect().height == 1

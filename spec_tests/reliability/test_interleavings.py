@@ -104,7 +104,7 @@ REFUSED = (Conflict, InvalidOption)
 
 @pytest.fixture(autouse=True)
 def one_after_another(monkeypatch):
-    monkeypatch.setattr(parallel, "in_pool", lambda: True)
+    monkeypatch.setattr(parallel, "is_pool_thread", lambda: True)
 
 
 @pytest.mark.long

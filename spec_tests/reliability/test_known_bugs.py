@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def one_after_another(monkeypatch):
-    monkeypatch.setattr(parallel, "in_pool", lambda: True)
+    monkeypatch.setattr(parallel, "is_pool_thread", lambda: True)
 
 
 # ---- B8: a retry that goes by what it read before an overwrite, or that skips snapshots which vanished -------------------------------------------------------

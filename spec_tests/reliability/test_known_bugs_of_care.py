@@ -38,7 +38,7 @@ BRANCHES, TAGS = ("main", "b", "c"), ("t1", "t2", "t3")
 
 @pytest.fixture(autouse=True)
 def one_after_another(monkeypatch):
-    monkeypatch.setattr(parallel, "in_pool", lambda: True)
+    monkeypatch.setattr(parallel, "is_pool_thread", lambda: True)
     monkeypatch.setattr(metadata_io, "WAIT_MS", 0)
 
 
@@ -198,7 +198,7 @@ def test_b4_tags_go_and_tables_go_back_in_every_order(order: tuple[str, ...]):
         check_whole(store, step)
     clean(opened(store))
     check_whole(store, "cleaned")
-    for branch in reachability.branches(opened(store)._context()):
+    for branch in reachability.list_branch_names(opened(store)._context()):
         report = on(store, branch).check()
         assert report.ok, str(report)
     opened(store).upsert(THIRD)

@@ -70,7 +70,7 @@ class System:
 
 @pytest.fixture
 def system(monkeypatch):
-    monkeypatch.setattr(parallel, "in_pool", lambda: True)
+    monkeypatch.setattr(parallel, "is_pool_thread", lambda: True)
     return System(monkeypatch)
 
 

@@ -86,7 +86,7 @@ def test_what_is_wrong_with_the_query_stays_polars_own(tmp_path):
 def test_what_the_machine_refuses_is_no_damage(wrong):
     found = external_reader.to_corrupt("/t/a.parquet", wrong, "parquet")
     assert type(found) is StorageFailed
-    assert not external_reader.may_be_of_file(wrong)
+    assert not external_reader.may_be_file_damage(wrong)
 
 
 def test_a_process_without_file_handles_calls_no_file_corrupt(tmp_path):

@@ -172,7 +172,7 @@ def test_a_disk_that_fills_between_rows_and_their_compaction():
 
 @pytest.mark.parametrize("kind", ["marked", "dynamic"])
 def test_an_index_file_that_is_there_although_its_write_failed_goes_again(kind: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(parallel, "in_pool", lambda: True)
+    monkeypatch.setattr(parallel, "is_pool_thread", lambda: True)
     start = copy(filled(kind))
     probe = FaultyStorage(copy(start))
     appended(opened(probe))

@@ -28,7 +28,7 @@ CHANGES = (*ADDS, "key: delete", "append: delete", "append marked: delete", "app
 
 @pytest.fixture(autouse=True)
 def one_after_another(monkeypatch):
-    monkeypatch.setattr(parallel, "in_pool", lambda: True)
+    monkeypatch.setattr(parallel, "is_pool_thread", lambda: True)
 
 
 def others(store) -> None:
@@ -73,7 +73,7 @@ def test_a_commit_that_others_and_an_expiry_overtake(name):
         assert needed_of(handle) <= store.files.keys(), at
         numbers = snapshots.ids(handle)
         assert numbers == list(range(numbers[0], numbers[-1] + 1)), at
-        assert snapshot.decode(store.read(handle.paths.latest_hint)) in numbers, at
+        assert snapshot.decode_hint(store.read(handle.paths.latest_hint)) in numbers, at
     assert told
 
 

@@ -33,7 +33,7 @@ FEW = 23
 
 @pytest.fixture(autouse=True)
 def one_after_another(monkeypatch):
-    monkeypatch.setattr(parallel, "in_pool", lambda: True)
+    monkeypatch.setattr(parallel, "is_pool_thread", lambda: True)
 
 
 @pytest.mark.long

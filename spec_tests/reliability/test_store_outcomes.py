@@ -35,7 +35,7 @@ def test_what_a_commit_is_told_is_so(commits: int) -> None:
         told = outcomes(server.url("t"), server.options, workers, commits)
         server.fault = None
         t = open_context(server.url("t"), storage_options=server.options)
-        live = Counter(manifest_reader.read_live_entries(t, snapshots.all(t)[-1]).column("file_name").to_pylist())
+        live = Counter(manifest_reader.read_live_entries(t, snapshots.read_all(t)[-1]).column("file_name").to_pylist())
         assert [name for name, count in live.items() if count > 1] == []
         assert [name for name, outcome in told.items() if outcome == "done" and name not in live] == []
         assert [name for name, outcome in told.items() if outcome == "failed" and name in live] == []

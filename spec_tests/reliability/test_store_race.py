@@ -30,7 +30,7 @@ def test_none_lost_none_twice():
         acknowledged = race(server.url("t"), server.options, workers, commits)
         server.fault = None
         t = open_context(server.url("t"), storage_options=server.options)
-        history = snapshots.all(t)
+        history = snapshots.read_all(t)
         assert [one.id for one in history] == list(range(1, workers * commits + 1))
         assert len(set(acknowledged)) == len(acknowledged) == workers * commits
         assert sorted(manifest_reader.read_live_entries(t, history[-1]).column("file_name").to_pylist()) == sorted(acknowledged)

@@ -221,7 +221,7 @@ GOLDEN = {
 DECODE = {
     "manifest": lambda data: entry_files.decode_entries([ManifestBytes("m", data)])[0].files(),
     "manifest_list": lambda data: manifests.decode_list(data, path="m"),
-    "index_manifest": lambda data: index_manifest.decode(data, path="m"),
+    "index_manifest": lambda data: index_manifest.decode_index_manifest(data, path="m"),
 }
 
 

@@ -80,14 +80,14 @@ def test_rows_come_back_and_columns_give_the_same_bytes(table: tuple[list[DataTy
     types, rows = table
     encoded = [binary_row.encode(row, types) for row in rows]
     assert [binary_row.decode(row, types) for row in encoded] == rows
-    columns = [arrow.array_of([row[i] for row in rows], t) for i, t in enumerate(types)]
+    columns = [arrow.to_arrow_array([row[i] for row in rows], t) for i, t in enumerate(types)]
     by_column = binary_row.encode_columns(columns, types)
     assert by_column.to_pylist() == encoded
     hashes = [hashing.row_hash_code(row) for row in encoded]
     assert hashing.hash_columns(columns, types).tolist() == hashing.row_hash_codes(by_column).tolist() == hashes
     stored = pa.array([binary_row.with_arity(row, len(types)) for row in encoded], pa.binary())
     decoded = binary_row.decode_columns(stored, types, arity_exact=True)
-    assert [arrow.values_of(column, t) for column, t in zip(decoded, types, strict=True)] == [[row[i] for row in rows] for i in range(len(types))]
+    assert [arrow.to_internal_values(column, t) for column, t in zip(decoded, types, strict=True)] == [[row[i] for row in rows] for i in range(len(types))]
     some = list(range(len(types)))[::-2]
     assert all(column.equals(decoded[i]) for column, i in zip(binary_row.decode_columns(stored, types, only=some), some, strict=True))
 
@@ -96,7 +96,7 @@ def test_rows_come_back_and_columns_give_the_same_bytes(table: tuple[list[DataTy
 @given(tables([*SIMPLE, *NESTED]), st.integers(0, 4), st.integers(0, 4))
 def test_slices_chunks_and_other_layouts_are_the_same_rows(table: tuple[list[DataType], list[tuple[Any, ...]]], head: int, tail: int) -> None:
     types, rows = table
-    columns = [arrow.array_of([row[i] for row in rows], t) for i, t in enumerate(types)]
+    columns = [arrow.to_arrow_array([row[i] for row in rows], t) for i, t in enumerate(types)]
     wanted = [binary_row.encode(row, types) for row in rows]
     stop = max(head, len(rows) - tail)
     assert binary_row.encode_columns([column.slice(head, stop - head) for column in columns], types).to_pylist() == wanted[head:stop]
@@ -104,7 +104,8 @@ def test_slices_chunks_and_other_layouts_are_the_same_rows(table: tuple[list[Dat
     assert binary_row.encode_columns(chunked, types).to_pylist() == wanted
     stored = pa.array([None, *(binary_row.with_arity(row, len(types)) for row in wanted)], pa.binary()).slice(1 + head, max(0, stop - head))
     decoded = binary_row.decode_columns(stored, types)
-    assert [arrow.values_of(column, t) for column, t in zip(decoded, types, strict=True)] == [[row[i] for row in rows[head:stop]] for i in range(len(types))]
+    values = [arrow.to_internal_values(column, t) for column, t in zip(decoded, types, strict=True)]
+    assert values == [[row[i] for row in rows[head:stop]] for i in range(len(types))]
 
 
 @pytest.mark.long

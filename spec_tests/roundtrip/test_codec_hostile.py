@@ -45,9 +45,9 @@ def ask(index: Any, payload: bytes, t: Any, leaf: Leaf) -> None:
 
 def sample(name: str) -> list[bytes]:
     index: Any = plugins.load("file_index", name)
-    texts = [] if name == "bsi" else [index.build(arrow.array_of(["b", "a", None, "ccc", "b"], TEXT), TEXT, {"items": "5", "chunk-size": "20b"})]
+    texts = [] if name == "bsi" else [index.build(arrow.to_arrow_array(["b", "a", None, "ccc", "b"], TEXT), TEXT, {"items": "5", "chunk-size": "20b"})]
     options = [{"items": "5"}, {"version": "1"}, {"index-block-size": "20b", "chunk-size": "8b"}]
-    return [*texts, *(index.build(arrow.array_of([7, -3, None, 2, 7], INT), INT, said) for said in options)]
+    return [*texts, *(index.build(arrow.to_arrow_array([7, -3, None, 2, 7], INT), INT, said) for said in options)]
 
 
 def stored(*names: str) -> list[bytes]:
@@ -66,9 +66,9 @@ CODECS: dict[str, tuple[Callable[[bytes], object], list[bytes]]] = {
     "deletion file": (index_files.decode_vector_file, [index_files.encode_vector_file([np.array([1, 7], np.uint32), np.arange(9, dtype=np.uint32)])[0]]),
     "hash index": (index_files.decode_hash_index, [bytes(range(40))]),
     "index container": (container.decode_container, stored("file_index_container")),
-    "split": (split.decode, stored("data_split")),
+    "split": (split.decode_split, stored("data_split")),
     "message": (lambda data: [commit_message.decode_message(data, version) for version in (2, 3, 6, 11)], stored("commit_message")),
-    "committable": (lambda data: [commit_message.decode(data, version) for version in (2, 4, 5)], stored("manifest_committable")),
+    "committable": (lambda data: [commit_message.decode_committable(data, version) for version in (2, 4, 5)], stored("manifest_committable")),
     **{name: (lambda data, name=name: probe_all(name, data), sample(name)) for name in ("bitmap", "bloom-filter", "bsi", "range-bitmap")},
     "evaluate": (
         lambda data: evaluate(data, And((Leaf("k", "=", (1,)), Leaf("k", ">", (0,)))), {"k": INT}, 5),

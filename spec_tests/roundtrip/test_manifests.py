@@ -56,7 +56,9 @@ def some_entries(draw: st.DrawFn, most: int = 5) -> tuple[list[DataFileMeta], li
     return (
         files,
         places,
-        manifest_entries.concat([manifest_entries.empty(), *(manifest_entries.of_files([file], **place) for file, place in zip(files, places, strict=True))]),
+        manifest_entries.concat_entries(
+            [manifest_entries.empty_entries(), *(manifest_entries.entries_of_files([file], **place) for file, place in zip(files, places, strict=True))]
+        ),
     )
 
 
@@ -84,8 +86,8 @@ def test_manifest_of_another_format(case: tuple[list[DataFileMeta], list[dict[st
     """ORC holds nanoseconds, and no fraction in the second before 1970: creation times of our century only."""
     kind, codec = how
     files = [replace(file, creation_time_ms=None if file.creation_time_ms is None else file.creation_time_ms % 10**12) for file in case[0]]
-    written = manifest_entries.concat(
-        [manifest_entries.empty(), *(manifest_entries.of_files([file], **place) for file, place in zip(files, case[1], strict=True))]
+    written = manifest_entries.concat_entries(
+        [manifest_entries.empty_entries(), *(manifest_entries.entries_of_files([file], **place) for file, place in zip(files, case[1], strict=True))]
     )
     found, counts = entry_files.decode_entries([ManifestBytes("m", entry_files.encode_entries(written, kind=kind, codec=codec))])
     assert counts == [len(files)]
@@ -101,7 +103,7 @@ def test_manifests_together(cases: list[tuple[Any, str]]) -> None:
     blobs = [ManifestBytes(str(i), entry_files.encode_entries(written, codec=codec)) for i, ((_, _, written), codec) in enumerate(cases)]
     found, counts = entry_files.decode_entries(blobs)
     assert counts == [len(part) for part in parts]
-    assert found.table.equals(manifest_entries.concat([manifest_entries.empty(), *parts]).table)
+    assert found.table.equals(manifest_entries.concat_entries([manifest_entries.empty_entries(), *parts]).table)
 
 
 BOUND = st.none() | INT
@@ -165,13 +167,13 @@ INDEXES = st.builds(
 @settings(max_examples=20, deadline=None)
 @given(st.lists(INDEXES, max_size=5), KINDS)
 def test_index_manifest_of_another_format(found: list[IndexManifestEntry], how: tuple[str, str]) -> None:
-    assert index_manifest.decode(index_manifest.encode(found, kind=how[0], codec=how[1])) == found
+    assert index_manifest.decode_index_manifest(index_manifest.encode_index_manifest(found, kind=how[0], codec=how[1])) == found
 
 
 @pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(st.lists(INDEXES, max_size=5), CODECS)
 def test_index_manifest(found: list[IndexManifestEntry], codec: str) -> None:
-    data = index_manifest.encode(found, codec=codec)
-    assert index_manifest.decode(data) == found
+    data = index_manifest.encode_index_manifest(found, codec=codec)
+    assert index_manifest.decode_index_manifest(data) == found
     assert avro_container.open_container(data).codec == codec

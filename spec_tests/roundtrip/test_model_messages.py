@@ -102,7 +102,7 @@ def splits(draw: st.DrawFn) -> Split:
 @settings(max_examples=20, deadline=None)
 @given(splits())
 def test_splits_come_back(split: Split) -> None:
-    assert split_bytes.decode(split_bytes.encode(split)) == split
+    assert split_bytes.decode_split(split_bytes.encode_split(split)) == split
 
 
 @settings(max_examples=20, deadline=None)
@@ -111,4 +111,4 @@ def test_messages_come_back(some: tuple[CommitMessage, ...], identifier: int, wa
     for message in some:
         assert commit_message.decode_message(commit_message.encode_message(message)) == message
     committable = Committable(identifier=identifier, watermark=watermark, properties=FrozenDict(properties), messages=some)
-    assert commit_message.decode(commit_message.encode(committable)) == committable
+    assert commit_message.decode_committable(commit_message.encode_committable(committable)) == committable

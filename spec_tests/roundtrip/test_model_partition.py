@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as st
 
 from lakekit.errors import Corrupt
 from lakekit.model import partition
-from lakekit.model.table_paths import TablePaths, checked_name, is_plain
+from lakekit.model.table_paths import TablePaths, checked_name, is_plain_name
 from lakekit.options.option import read_duration, read_levels, read_size
 from lakekit.options.table_options import TableOptions
 from lakekit.types import DataType, Instant, parse
@@ -59,19 +59,19 @@ TYPED = st.sampled_from(VALUES).flatmap(lambda pair: st.tuples(st.just(parse(pai
 def test_values_come_back_from_directories(typed: list[tuple[DataType, Any]], legacy: bool) -> None:
     types, values = [t for t, _ in typed], [value for _, value in typed]
     names = [f"k{number}=" for number in range(len(types))]
-    texts = partition.text(values, types, legacy=legacy)
-    directory = partition.path(names, texts)
-    assert partition.spec(directory) == tuple(zip(names, texts, strict=True))
-    assert all(is_plain(part) or len(part.encode()) > 255 for part in directory.split("/")[:-1])
-    found = partition.parse(texts, types)
+    texts = partition.partition_texts(values, types, legacy=legacy)
+    directory = partition.partition_path(names, texts)
+    assert partition.parse_partition_path(directory) == tuple(zip(names, texts, strict=True))
+    assert all(is_plain_name(part) or len(part.encode()) > 255 for part in directory.split("/")[:-1])
+    found = partition.parse_partition(texts, types)
     assert list(found) == values
-    assert partition.text(found, types, legacy=legacy) == texts
+    assert partition.partition_texts(found, types, legacy=legacy) == texts
 
 
 @given(st.text(max_size=20))
 def test_escaped_text_is_one_path_part_and_comes_back(text: str) -> None:
-    escaped = partition.escape(text)
-    assert partition.unescape(escaped) == text
+    escaped = partition.escape_name(text)
+    assert partition.unescape_name(escaped) == text
     assert not set(escaped) & set("\"#'*/:=?\\{}[]^\x00\x7f\n")
     assert all(ord(c) >= 32 for c in escaped)
 
@@ -79,14 +79,14 @@ def test_escaped_text_is_one_path_part_and_comes_back(text: str) -> None:
 @given(st.dates(date(1, 1, 1), date(9999, 12, 31)))
 def test_days_agree_with_the_calendar(day: date) -> None:
     number = (day - date(1970, 1, 1)) // timedelta(days=1)
-    assert partition.civil(number) == (day.year, day.month, day.day)
+    assert partition.civil_date(number) == (day.year, day.month, day.day)
     assert partition.epoch_day(day.year, day.month, day.day) == number
     assert partition.iso_date(number) == day.isoformat()
 
 
 @given(st.integers(-(10**12), 10**12))
 def test_days_beyond_the_calendar_come_back(number: int) -> None:
-    assert partition.epoch_day(*partition.civil(number)) == number
+    assert partition.epoch_day(*partition.civil_date(number)) == number
 
 
 @settings(max_examples=60, deadline=None)
@@ -121,16 +121,16 @@ def field_of_refusal(call: Callable[[], object]) -> str | None:
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=30) | st.text("0123456789-+:.TeE NaInfty", max_size=30), TYPES)
 def test_any_text(text: str, t: DataType) -> None:
-    field = field_of_refusal(lambda: partition.parse([text], [t]))
+    field = field_of_refusal(lambda: partition.parse_partition([text], [t]))
     assert field in {None, "partition value"}
     if field is None and not t.root.startswith(("CHAR", "VAR")):
-        printed = partition.text(partition.parse([text], [t]), [t])
-        assert partition.text(partition.parse(printed, [t]), [t]) == printed
+        printed = partition.partition_texts(partition.parse_partition([text], [t]), [t])
+        assert partition.partition_texts(partition.parse_partition(printed, [t]), [t]) == printed
 
 
 @given(st.text(max_size=40))
 def test_any_directory(directory: str) -> None:
-    assert field_of_refusal(lambda: partition.spec(directory)) in {None, "partition path"}
+    assert field_of_refusal(lambda: partition.parse_partition_path(directory)) in {None, "partition path"}
 
 
 @given(st.text(max_size=300))
@@ -138,7 +138,7 @@ def test_a_checked_name_stays_in_its_directory(name: str) -> None:
     try:
         checked_name(name)
     except Corrupt:
-        assert not is_plain(name)
+        assert not is_plain_name(name)
     else:
         assert not set(name) & {"/", "\\", "\0"}
         assert name not in {"", ".", ".."}

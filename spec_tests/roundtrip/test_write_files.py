@@ -19,9 +19,9 @@ from lakekit.errors import InvalidOption, Unsupported, ValueOutOfRange
 from lakekit.file_index.evaluator import evaluate
 from lakekit.format import encoder
 from lakekit.format.polars_types import polars_schema
-from lakekit.model.data_file import COMPACT_SOURCE, EMPTY_ROW, format_of
+from lakekit.model.data_file import COMPACT_SOURCE, EMPTY_ROW, format_of_name
 from lakekit.predicate import Leaf
-from lakekit.testing.expectations import series_of
+from lakekit.testing.expectations import decode_series
 from lakekit.types import Field, parse
 from spec_tests.differential import drawn_values
 from spec_tests.roundtrip.writing import check_pages, read, renumbered, section, table, target, write
@@ -61,7 +61,7 @@ def columns_of(draw, types, rows):
     """Drawn columns and a frame of them."""
     fields = renumbered(Field(f"c{i}", parse(text)) for i, text in enumerate(types))
     random = draw(st.randoms(use_true_random=False))
-    drawn = [series_of([drawn_values.value(random, field.type) for _ in range(rows)], field.type, field.name) for field in fields]
+    drawn = [decode_series([drawn_values.value(random, field.type) for _ in range(rows)], field.type, field.name) for field in fields]
     schema = polars_schema(fields)
     return fields, pl.DataFrame([column.cast(schema[column.name]) for column in drawn])
 
@@ -255,7 +255,7 @@ def test_formats_and_codecs_by_level_and_kind(tmp_path):
     names = [file.name for more in ({}, {"level": 5}, {"level": 2}, {"kind": "changelog"}) for file in write(handle, rows, names=aim.names, **more)]
     stem = aim.names.uuid
     assert names == [f"rows-{stem}-0.zst.avro", f"rows-{stem}-1.snappy.orc", f"rows-{stem}-2.zst.parquet", f"change-{stem}-3.lz4.parquet"]
-    assert [format_of(name) for name in names] == ["avro", "orc", "parquet", "parquet"]
+    assert [format_of_name(name) for name in names] == ["avro", "orc", "parquet", "parquet"]
 
 
 @pytest.mark.long

@@ -63,7 +63,8 @@ def test_many_row_groups_pass_and_come_back(tmp_path):
     [file] = write(handle, rows)
     assert read(handle, [file]).equals(rows)
     found = pq.ParquetFile(f"{handle.root}/bucket-0/{file.name}").metadata
-    assert [found.row_group(i).num_rows for i in range(found.num_row_groups)] == [parquet_writer.GROUP_ROWS] * 2 + [ROWS - 2 * parquet_writer.GROUP_ROWS]
+    full = parquet_writer.ROW_GROUP_ROWS
+    assert [found.row_group(i).num_rows for i in range(found.num_row_groups)] == [full] * 2 + [ROWS - 2 * full]
     assert file.size_bytes == handle.storage.size(f"{handle.root}/bucket-0/{file.name}")
     asked = StatsCollector(FIELDS)
     asked.add(rows)
@@ -101,7 +102,7 @@ def test_pieces_of_any_length_pass_as_the_whole_does(data):
         for size in [*cut, len(made)]:
             passing.write(made[at : at + size])
             at += size
-        groups = passing.groups()
+        groups = passing.finish_row_groups()
         found.append((bytes(out), [(group.size_bytes, group.row_count, [chunk.encoded for chunk in group.chunks]) for group in groups]))
     assert found[0] == found[1]
     assert [count for _, count, _ in found[0][1]] == [1 << 16, 100_000 - (1 << 16)]
@@ -111,7 +112,7 @@ def test_what_does_not_end_as_parquet_does_is_refused():
     passing = parquet_pages.RowGroupStream(lambda _: None, 4)
     passing.write(encoded(frame().head(10).select("k"))[:-1])
     with pytest.raises(Corrupt):
-        passing.groups()
+        passing.finish_row_groups()
 
 
 def test_a_disk_that_fills_up_meanwhile_leaves_nothing(tmp_path, monkeypatch):

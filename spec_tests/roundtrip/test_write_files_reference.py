@@ -12,7 +12,7 @@ from lakekit.metadata.table_context import open_context
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.data_file import EMPTY_ROW
 from lakekit.model.snapshot import BATCH_IDENTIFIER
-from lakekit.testing.expectations import difference, load
+from lakekit.testing.expectations import describe_difference, load_golden_table
 from spec_tests.differential.judge import judge
 from spec_tests.roundtrip.writing import section, table, write
 
@@ -57,30 +57,30 @@ def written(case, path, options):
 @pytest.mark.parametrize("name", [*CASES, "types_variant_parquet", "types_null_map_keys_avro"])
 @pytest.mark.parametrize("options", OPTIONS)
 def test_reads(judge, tmp_path, name, options):
-    case = load(name)
+    case = load_golden_table(name)
     handle, frame = written(case, tmp_path / "t", OPTIONS[options])
     found = judge.read(handle.root)
-    assert difference(frame, found) is None
+    assert describe_difference(frame, found) is None
     told = judge.read(handle.root, system="files")
     assert len(told.rows) == 1
 
 
 @pytest.mark.parametrize("compression", ["none", "snappy", "gzip", "lz4", "zstd"])
 def test_codecs_of_parquet(judge, tmp_path, compression):
-    handle, frame = written(load("types_scalars_parquet"), tmp_path / "t", {"file.compression": compression})
-    assert difference(frame, judge.read(handle.root)) is None
+    handle, frame = written(load_golden_table("types_scalars_parquet"), tmp_path / "t", {"file.compression": compression})
+    assert describe_difference(frame, judge.read(handle.root)) is None
 
 
 @pytest.mark.parametrize("compression", ["none", "snappy", "zlib", "lz4", "zstd"])
 def test_codecs_of_orc(judge, tmp_path, compression):
-    handle, frame = written(load("types_scalars_orc"), tmp_path / "t", {"file.compression": compression})
-    assert difference(frame, judge.read(handle.root)) is None
+    handle, frame = written(load_golden_table("types_scalars_orc"), tmp_path / "t", {"file.compression": compression})
+    assert describe_difference(frame, judge.read(handle.root)) is None
 
 
 @pytest.mark.parametrize("compression", ["snappy", "deflate", "bzip2", "zstd"])
 def test_codecs_of_avro(judge, tmp_path, compression):
-    handle, frame = written(load("types_scalars_avro"), tmp_path / "t", {"file.compression": compression})
-    assert difference(frame, judge.read(handle.root)) is None
+    handle, frame = written(load_golden_table("types_scalars_avro"), tmp_path / "t", {"file.compression": compression})
+    assert describe_difference(frame, judge.read(handle.root)) is None
 
 
 MISSED = [("orc", "\ufffd"), ("orc", -719162)]
@@ -92,7 +92,7 @@ INDEXED = ("scalars", "decimals", "times", "timestamps")
 @pytest.mark.parametrize("kind", [*INDEXED, "key_floats", "key_strings", "key_times"])
 def test_prunes_no_row(judge, tmp_path, kind, form):
     """Each value of each column is found by a condition, whatever statistics and file indexes say."""
-    case = load(f"types_{kind}_{form}")
+    case = load_golden_table(f"types_{kind}_{form}")
     options = {"file-index.in-manifest-threshold": "1 mb"}
     for index in ("bloom-filter", "bitmap", "range-bitmap", "bsi") if kind in INDEXED else ():
         takes = plugins.load("file_index", index).TYPES
@@ -117,8 +117,8 @@ def test_prunes_no_row(judge, tmp_path, kind, form):
 @pytest.mark.parametrize("kind", ["key_decimals", "key_floats", "key_numbers", "key_strings", "key_times", "nested_keyed"])
 def test_compacts(judge, tmp_path, kind, form):
     """The engine merges a level 0 file of lakekit into a file of its own, and both read that."""
-    handle, frame = written(load(f"types_{kind}_{form}"), tmp_path / "t", {"num-sorted-run.compaction-trigger": "100"})
+    handle, frame = written(load_golden_table(f"types_{kind}_{form}"), tmp_path / "t", {"num-sorted-run.compaction-trigger": "100"})
     judge.compact(handle.root, full=True)
     assert [file.level for file in judge.files(handle.root)] == [100]
-    assert difference(frame, judge.read(handle.root)) is None
-    assert difference(lk.open(handle.root).scan().collect(), judge.read(handle.root)) is None
+    assert describe_difference(frame, judge.read(handle.root)) is None
+    assert describe_difference(lk.open(handle.root).scan().collect(), judge.read(handle.root)) is None

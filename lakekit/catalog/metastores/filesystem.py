@@ -15,7 +15,7 @@ from lakekit.catalog import identifier, metastore
 from lakekit.catalog.metastore import DATABASE_SUFFIX, build_path, holds_table
 from lakekit.errors import DatabaseNotFound, InvalidOption, Unsupported
 from lakekit.metadata.table_context import TableLocation
-from lakekit.model.table_paths import TablePaths, is_plain
+from lakekit.model.table_paths import TablePaths, is_plain_name
 from lakekit.runtime import warn_user
 from lakekit.storage import confine, protocol
 
@@ -72,7 +72,7 @@ class FilesystemMetastore:
 
     def has_database(self, database: str) -> bool:
         """Return whether the folder of the database exists, as `Metastore.has_database`."""
-        if not is_plain(database):
+        if not is_plain_name(database):
             return False
         folder = build_path(self.root, database)
         stat = confine(self.storage, folder).stat(folder)
@@ -99,7 +99,7 @@ class FilesystemMetastore:
                 f"a folder keeps no properties: {', '.join(sorted(properties))} of database {database} are dropped; "
                 "metastore='jdbc' keeps them"
             )
-        protocol.make(self.storage, build_path(self.root, database))
+        protocol.make_folder(self.storage, build_path(self.root, database))
 
     def alter_database(self, database: str, properties: Mapping[str, str], remove: Iterable[str]) -> None:  # noqa: ARG002 - every metastore's
         """Raise `Unsupported`: a folder stores no properties."""
@@ -121,7 +121,7 @@ class FilesystemMetastore:
         folder = build_path(self.root, database)
         own = confine(self.storage, folder)
         inside = [
-            *(entry.name for entry in own.list(folder) if entry.name != protocol.MARKER),
+            *(entry.name for entry in own.list(folder) if entry.name != protocol.FOLDER_MARKER),
             *protocol.link_names(own, folder),
         ]
         if inside and not cascade:
@@ -132,7 +132,7 @@ class FilesystemMetastore:
                 value=None,
             )
         target = protocol.link_target(self.storage, folder)
-        protocol.remove(self.storage, folder)
+        protocol.remove_folder(self.storage, folder)
         if target is not None:
             warn_user(
                 f'database {database} was a link to "{target}": the link is gone, and what lies there stays. Delete '

@@ -36,7 +36,7 @@ from lakekit.errors import (
 )
 from lakekit.metadata import schemas
 from lakekit.metadata.table_context import NoLock, TableLocation
-from lakekit.model.table_paths import TablePaths, is_plain
+from lakekit.model.table_paths import TablePaths, is_plain_name
 from lakekit.options.redaction import redact_uri
 from lakekit.runtime import REAL_RUNTIME, warn_user
 from lakekit.storage import protocol
@@ -250,7 +250,7 @@ class HiveMetastore:
         if "locationUri" not in entry and self.settings.warehouse:
             entry["locationUri"] = _java_url(self.settings.storage, build_path(self.settings.warehouse, database))
         if "locationUri" in entry:
-            protocol.make(*storages.open(entry["locationUri"], self.settings.storage_options))
+            protocol.make_folder(*storages.open(entry["locationUri"], self.settings.storage_options))
         try:
             with self._client() as client:
                 client.call("create_database", entry)
@@ -297,7 +297,7 @@ class HiveMetastore:
             storage.remove_directories([root])
 
     def _database(self, database: str) -> dict[str, Any] | None:
-        if not is_plain(database):
+        if not is_plain_name(database):
             return None
         try:
             with self._client() as client:
@@ -330,7 +330,7 @@ class HiveMetastore:
 
     def find_entry(self, database: str, table: str) -> Entry | None:
         """Return the entry of a table of exactly that name."""
-        if not is_plain(database) or not is_plain(table):
+        if not is_plain_name(database) or not is_plain_name(table):
             return None
         try:
             with self._client() as client:

@@ -38,7 +38,7 @@ from lakekit.errors import (
 )
 from lakekit.metadata import table_context
 from lakekit.metadata.table_context import NoLock, TableLocation
-from lakekit.model.table_paths import MAIN, TablePaths
+from lakekit.model.table_paths import MAIN_BRANCH, TablePaths
 from lakekit.options.option import FrozenDict
 from lakekit.options.redaction import redact_uri
 from lakekit.runtime import REAL_RUNTIME, warn_user
@@ -507,7 +507,7 @@ class JdbcEnvironment:
         if not self.catalog.is_locking:
             return nullcontext(NoLock())
         return self.catalog.lock(
-            self.database, self.table if branch == MAIN else f"{self.table}$branch_{branch}"
+            self.database, self.table if branch == MAIN_BRANCH else f"{self.table}$branch_{branch}"
         ).hold()
 
     def schema_changed(self, schema: TableSchema) -> None:

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 SKETCHES = frozenset({"hll_sketch", "theta_sketch"})
 
 
-def names() -> tuple[str, ...]:
+def function_names() -> tuple[str, ...]:
     """Return the names of all functions, those of extras included."""
     return tuple(sorted({*AGGREGATES, *SKETCHES} - {"primary-key"}))
 
 
-def find(function: FieldFunction, rule: MergeSpec) -> Aggregate:
+def find_aggregate(function: FieldFunction, rule: MergeSpec) -> Aggregate:
     """Return the aggregate of a function.
 
     Raises:
@@ -56,7 +56,7 @@ def find(function: FieldFunction, rule: MergeSpec) -> Aggregate:
         raise Unsupported(
             f"{rule.table_name} uses merge-engine {rule.engine!r} with function {function.name!r} on column "
             f"{function.column}; lakekit merges "
-            f"{', '.join(names())}. Read other columns, or t.scan(raw=True) for unmerged rows",
+            f"{', '.join(function_names())}. Read other columns, or t.scan(raw=True) for unmerged rows",
             feature=f"aggregate.{function.name}",
         )
     wrong = aggregate.type_problem(function)
@@ -68,26 +68,28 @@ def find(function: FieldFunction, rule: MergeSpec) -> Aggregate:
     return aggregate
 
 
-def check(rule: MergeSpec, columns: Iterable[str]) -> None:
-    """Raise, as `find` does, if a function of those columns is unknown or does not take the column's type.
+def check_functions(rule: MergeSpec, columns: Iterable[str]) -> None:
+    """Raise, as `find_aggregate` does, if a function of those columns is unknown or does not take the column's type.
 
     This is called before any row is read.
     """
     for name in columns:
         function = rule.functions.get(name)
         if function is not None:
-            find(function, rule)
+            find_aggregate(function, rule)
 
 
-def fold(
+def fold_column(
     function: FieldFunction, rule: MergeSpec, versions: Versions, column: pl.Series, ops: Array | None
 ) -> pl.Series:
     """Return one value for each key. Raises `Unsupported` if rows retract from a function that cannot."""
-    aggregate = find(function, rule)
-    return aggregate.fold(function, versions, column, retractions(function, rule, aggregate, ops))
+    aggregate = find_aggregate(function, rule)
+    return aggregate.fold(function, versions, column, apply_ignored_retractions(function, rule, aggregate, ops))
 
 
-def retractions(function: FieldFunction, rule: MergeSpec, aggregate: Aggregate, ops: Array | None) -> Array | None:
+def apply_ignored_retractions(
+    function: FieldFunction, rule: MergeSpec, aggregate: Aggregate, ops: Array | None
+) -> Array | None:
     """Return the operations of versions on a column, with retractions removed if the table ignores them.
 
     Raises:
@@ -100,7 +102,7 @@ def retractions(function: FieldFunction, rule: MergeSpec, aggregate: Aggregate, 
         return ops
     if function.ignore_retract:
         return np.where(ops == RETRACT, SKIP, np.where(ops == SET_RETRACT, SET, ops))
-    if not aggregate.retracts:
+    if not aggregate.can_retract:
         key = f"fields.{function.column}.ignore-retract"
         raise Unsupported(
             f"Aggregate function '{function.name}' does not support retraction: {rule.table_name} holds -U or -D rows "

@@ -15,8 +15,8 @@ import numpy as np
 
 from lakekit.errors import ValueOutOfRange
 from lakekit.lsm.aggregates import decimals
-from lakekit.lsm.aggregates.function import aggregate, roots
-from lakekit.lsm.numpy_columns import not_null_mask, put, series, values
+from lakekit.lsm.aggregates.function import aggregate, require_type_roots
+from lakekit.lsm.numpy_columns import assign_where, from_physical, not_null_mask, physical_values
 from lakekit.lsm.row_versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT
 from lakekit.types import INTEGERS
 
@@ -33,26 +33,26 @@ NUMBERS = ("DECIMAL", *INTEGERS, "FLOAT", "DOUBLE")
 def arrange_values(versions: Versions, column: pl.Series, neutral: object) -> tuple[Array, Bools | None]:
     """Return the numbers of a column in the order of the versions, `neutral` where null, and which are not null."""
     not_null = not_null_mask(column)
-    numbers = values(column)[versions.rows]
+    numbers = physical_values(column)[versions.rows]
     if not_null is None:
         return numbers, None
     present = not_null[versions.rows]
-    put(numbers, np.full(len(numbers), neutral, numbers.dtype), ~present)
+    assign_where(numbers, np.full(len(numbers), neutral, numbers.dtype), ~present)
     return numbers, present
 
 
-@aggregate("sum", refuses=roots("sum", "NumericType", *NUMBERS), retracts=True)
+@aggregate("sum", refuses=require_type_roots("sum", "NumericType", *NUMBERS), retracts=True)
 def sum_(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Add all values, ignoring nulls; a retracted value is subtracted, also from nothing."""
     if function.type.root == "DECIMAL":
-        return decimals.total(function, versions, column, ops)
+        return decimals.sum_decimals(function, versions, column, ops)
     # -0.0 + x is x for every x, 0.0 is not: 0.0 + -0.0 loses the sign
     neutral = -0.0 if column.dtype.is_float() else 0
     numbers, present = arrange_values(versions, column, neutral)
     total = np.full(versions.count, neutral, numbers.dtype)
     seen = np.zeros(versions.count, bool)
     with np.errstate(all="ignore"):
-        for step in versions.steps():
+        for step in versions.iter_steps():
             mine, met, addends = total[: step.stop - step.start], seen[: step.stop - step.start], numbers[step]
             is_present = True if present is None else present[step]
             if ops is None:
@@ -67,10 +67,10 @@ def sum_(function: FieldFunction, versions: Versions, column: pl.Series, ops: Ar
             np.copyto(mine, addends, where=op == SET)
             np.copyto(mine, addends - addends, where=op == SET_RETRACT)
             np.copyto(met, is_present, where=replaced)
-    return series(column, total, seen)
+    return from_physical(column, total, seen)
 
 
-@aggregate("product", refuses=roots("product", "NumericType", *NUMBERS), retracts=True)
+@aggregate("product", refuses=require_type_roots("product", "NumericType", *NUMBERS), retracts=True)
 def product(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Multiply all values, ignoring nulls; a retracted value divides (integers toward zero), but not nothing."""
     if function.type.root == "DECIMAL":
@@ -79,7 +79,7 @@ def product(function: FieldFunction, versions: Versions, column: pl.Series, ops:
     result = np.ones(versions.count, numbers.dtype)
     seen = np.zeros(versions.count, bool)
     with np.errstate(all="ignore"):
-        for step in versions.steps():
+        for step in versions.iter_steps():
             mine, met, factors = result[: step.stop - step.start], seen[: step.stop - step.start], numbers[step]
             is_present = np.ones(len(factors), bool) if present is None else present[step]
             op = np.full(len(factors), ADD, np.int8) if ops is None else ops[step]
@@ -92,7 +92,7 @@ def product(function: FieldFunction, versions: Versions, column: pl.Series, ops:
             divided = is_present & met & ((op == RETRACT) | (op == SET_RETRACT))
             if divided.any():
                 np.copyto(mine, _quotient(function, mine, factors, divided), where=divided)
-    return series(column, result, seen)
+    return from_physical(column, result, seen)
 
 
 def _quotient(function: FieldFunction, upper: Array, lower: Array, where: Bools) -> Array:
@@ -107,13 +107,13 @@ def _quotient(function: FieldFunction, upper: Array, lower: Array, where: Bools)
     return down + ((upper % safe != 0) & ((upper < 0) != (safe < 0))).astype(upper.dtype)
 
 
-@aggregate("count", refuses=roots("count", "INT or BIGINT", "INT", "BIGINT"), retracts=True)
+@aggregate("count", refuses=require_type_roots("count", "INT or BIGINT", "INT", "BIGINT"), retracts=True)
 def count(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
     """Count the values added less those retracted; never null. Engine 0.8.2 has it, later ones refuse it."""
     numbers, present = arrange_values(versions, column, 0)
     counts = np.zeros(versions.count, numbers.dtype)
     seen = np.ones(versions.count, bool)
-    for step in versions.steps():
+    for step in versions.iter_steps():
         mine, met = counts[: step.stop - step.start], seen[: step.stop - step.start]
         is_present = np.ones(len(mine), bool) if present is None else present[step]
         op = np.full(len(mine), ADD, np.int8) if ops is None else ops[step]
@@ -124,26 +124,26 @@ def count(function: FieldFunction, versions: Versions, column: pl.Series, ops: A
         np.copyto(mine, numbers[step], where=replaced)
         np.copyto(met, is_present | (op == SET_RETRACT), where=replaced)
         mine -= (is_present & (op == SET_RETRACT)).astype(mine.dtype)
-    return series(column, counts, seen)
+    return from_physical(column, counts, seen)
 
 
-@aggregate("bool_and", refuses=roots("bool and", "BooleanType", "BOOLEAN"))
+@aggregate("bool_and", refuses=require_type_roots("bool and", "BooleanType", "BOOLEAN"))
 def bool_and(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
     """Return whether all values that are not null are true."""
-    return _truth(versions, column, ops, neutral=1)
+    return _fold_booleans(versions, column, ops, neutral=1)
 
 
-@aggregate("bool_or", refuses=roots("bool or", "BooleanType", "BOOLEAN"))
+@aggregate("bool_or", refuses=require_type_roots("bool or", "BooleanType", "BOOLEAN"))
 def bool_or(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
     """Return whether any value is true."""
-    return _truth(versions, column, ops, neutral=0)
+    return _fold_booleans(versions, column, ops, neutral=0)
 
 
-def _truth(versions: Versions, column: pl.Series, ops: Array | None, *, neutral: int) -> pl.Series:
+def _fold_booleans(versions: Versions, column: pl.Series, ops: Array | None, *, neutral: int) -> pl.Series:
     numbers, present = arrange_values(versions, column, neutral)
     result = np.full(versions.count, neutral, numbers.dtype)
     seen = np.zeros(versions.count, bool)
-    for step in versions.steps():
+    for step in versions.iter_steps():
         mine, met, operands = result[: step.stop - step.start], seen[: step.stop - step.start], numbers[step]
         is_present = np.ones(len(operands), bool) if present is None else present[step]
         op = np.full(len(operands), ADD, np.int8) if ops is None else ops[step]
@@ -152,4 +152,4 @@ def _truth(versions: Versions, column: pl.Series, ops: Array | None, *, neutral:
         met |= adds & is_present
         np.copyto(mine, operands, where=op == SET)
         np.copyto(met, is_present, where=op == SET)
-    return series(column, result, seen)
+    return from_physical(column, result, seen)

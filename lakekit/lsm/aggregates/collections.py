@@ -33,7 +33,7 @@ from lakekit.codec import binary_row, hashing
 from lakekit.columns import CODE, HASH, KEY, ROW, VALUE, cols
 from lakekit.errors import SchemaMismatch
 from lakekit.lsm.aggregates import function as by_key
-from lakekit.lsm.aggregates.function import aggregate, contributions, roots
+from lakekit.lsm.aggregates.function import aggregate, list_contributions, require_type_roots
 from lakekit.lsm.merge_spec import NO_LIMIT
 from lakekit.lsm.numpy_columns import float_bits, not_null_mask
 from lakekit.lsm.row_versions import ADD, RETRACT, REVERSE, SET_RETRACT
@@ -56,14 +56,14 @@ class FlattenedLists:
     sizes: Ints
     not_null: Bools
 
-    def spread(self, places: Ints, keys: Ints) -> tuple[Ints, Ints]:
+    def elements_of_lists(self, places: Ints, keys: Ints) -> tuple[Ints, Ints]:
         """Return the elements of the lists at `places`, one list after another, and the key of each element."""
         sizes = self.sizes[places]
         ends = np.cumsum(sizes)
         inside = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - sizes, sizes)
         return inside + np.repeat(self.starts[places], sizes), np.repeat(keys, sizes)
 
-    def built(self, column: pl.Series, elements: Ints, keys: Ints, not_null: Bools) -> pl.Series:
+    def rebuild(self, column: pl.Series, elements: Ints, keys: Ints, not_null: Bools) -> pl.Series:
         """Return lists like `column`'s, one for each key, null where not `not_null`.
 
         `elements` are grouped by key.
@@ -116,7 +116,7 @@ def codes(elements: pl.DataFrame) -> Array:
     return code_of_row
 
 
-def firsts(keys: Ints, element_codes: Array) -> Bools:
+def mask_first_elements(keys: Ints, element_codes: Array) -> Bools:
     """Return which elements are the first of their value within their key."""
     return (
         pl.DataFrame({"key": keys, "code": element_codes})
@@ -179,7 +179,7 @@ def has_list(versions: Versions, pool: FlattenedLists, places: Ints, keys: Ints)
 # ---- collect ---------------------------------------------------------------------------------------------------------
 
 
-@aggregate("collect", refuses=roots("collect", "Array", "ARRAY"), retracts=True)
+@aggregate("collect", refuses=require_type_roots("collect", "Array", "ARRAY"), retracts=True)
 def collect(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return all elements, oldest version first; with `distinct` each once.
 
@@ -191,12 +191,12 @@ def collect(function: FieldFunction, versions: Versions, column: pl.Series, ops:
     pool = flatten_lists(column.gather(versions.rows))
     if has_op(ops, RETRACT, SET_RETRACT) or (function.distinct and has_op(ops, REVERSE)):
         return _collect_by_key(function, versions, column, ops, pool)
-    used = contributions(versions, ops)
-    elements, keys = pool.spread(used.positions, used.keys)
+    used = list_contributions(versions, ops)
+    elements, keys = pool.elements_of_lists(used.positions, used.keys)
     if function.distinct:
-        keep = firsts(keys, _element_codes(function, pool)[elements]) | used.set_alone[keys]
+        keep = mask_first_elements(keys, _element_codes(function, pool)[elements]) | used.sets_whole_value[keys]
         elements, keys = elements[keep], keys[keep]
-    return pool.built(column, elements, keys, has_list(versions, pool, used.positions, used.keys))
+    return pool.rebuild(column, elements, keys, has_list(versions, pool, used.positions, used.keys))
 
 
 def _element_codes(function: FieldFunction, pool: FlattenedLists) -> Array:
@@ -209,7 +209,7 @@ def _element_codes(function: FieldFunction, pool: FlattenedLists) -> Array:
 def _collect_by_key(
     function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None, pool: FlattenedLists
 ) -> pl.Series:
-    codes = by_key.scalars(_element_codes(function, pool))
+    codes = by_key.to_python_values(_element_codes(function, pool))
     nested = part(function.type.element).root in NESTED_TYPES
 
     def agg(accumulator: list[int] | None, value: list[int] | None) -> list[int] | None:
@@ -254,19 +254,24 @@ def lists_by_key(
     versions: Versions, column: pl.Series, ops: Array | None, pool: FlattenedLists, scalar: by_key.ScalarFold
 ) -> pl.Series:
     """Return the lists that a fold over lists of element numbers computes, one for each key."""
-    lists = zip(by_key.scalars(pool.starts), by_key.scalars(pool.sizes), by_key.scalars(pool.not_null), strict=True)
+    lists = zip(
+        by_key.to_python_values(pool.starts),
+        by_key.to_python_values(pool.sizes),
+        by_key.to_python_values(pool.not_null),
+        strict=True,
+    )
     ranges = [list(range(at, at + size)) if is_present else None for at, size, is_present in lists]
     results = by_key.fold_values(versions, ranges, ops, scalar)
     not_null = np.array([result is not None for result in results], bool)
     sizes = [len(result or ()) for result in results]
     elements = np.array([element for result in results for element in result or ()], np.int64)
-    return pool.built(column, elements, np.repeat(np.arange(versions.count), sizes), not_null)
+    return pool.rebuild(column, elements, np.repeat(np.arange(versions.count), sizes), not_null)
 
 
 # ---- maps ------------------------------------------------------------------------------------------------------------
 
 
-@aggregate("merge_map", refuses=roots("merge map", "MAP", "MAP"), retracts=True)
+@aggregate("merge_map", refuses=require_type_roots("merge map", "MAP", "MAP"), retracts=True)
 def merge_map(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return one map of all, later values of a map key winning; a retracted map removes its keys."""
     pool = flatten_lists(column.gather(versions.rows))
@@ -277,12 +282,14 @@ def merge_map(function: FieldFunction, versions: Versions, column: pl.Series, op
             column,
             ops,
             pool,
-            by_key.ScalarFold(agg=_make_merge(by_key.scalars(codes)), retract=_make_retract(by_key.scalars(codes))),
+            by_key.ScalarFold(
+                agg=_make_merge(by_key.to_python_values(codes)), retract=_make_retract(by_key.to_python_values(codes))
+            ),
         )
-    used = contributions(versions, ops)
-    elements, keys = pool.spread(used.positions, used.keys)
+    used = list_contributions(versions, ops)
+    elements, keys = pool.elements_of_lists(used.positions, used.keys)
     elements, keys = select_latest(keys, codes[elements], elements)
-    return pool.built(column, elements, keys, has_list(versions, pool, used.positions, used.keys))
+    return pool.rebuild(column, elements, keys, has_list(versions, pool, used.positions, used.keys))
 
 
 def _map_codes(function: FieldFunction, pool: FlattenedLists) -> Array:
@@ -333,14 +340,14 @@ def merge_map_with_keytime(
 ) -> pl.Series:
     """Return one map of all: a value replaces one whose time, as text, is older; a null value removes its key."""
     pool = flatten_lists(column.gather(versions.rows))
-    codes = by_key.scalars(_map_codes(function, pool))
+    codes = by_key.to_python_values(_map_codes(function, pool))
     entries = pool.elements.struct.unnest()
     rows = entries.to_series(1)
     names = [inner.name for inner in part(function.type.value).fields]
     index = len(names) - 1 if function.time_field is None else names.index(function.time_field)
     clock = rows.struct.unnest().to_series(index) if len(rows) else pl.Series([], dtype=pl.String)
     alive_mask = not_null_mask(rows)
-    alive = [True] * len(rows) if alive_mask is None else by_key.scalars(alive_mask)
+    alive = [True] * len(rows) if alive_mask is None else by_key.to_python_values(alive_mask)
     times = clock.cast(pl.String).to_list()  # scalar: compared entry by entry in the order of versions
 
     def agg(accumulator: list[int] | None, value: list[int] | None) -> list[int] | None:
@@ -399,12 +406,12 @@ def nested_update(function: FieldFunction, versions: Versions, column: pl.Series
     Retracting removes equal rows, or rows of equal nested key.
     """
     pool = flatten_lists(column.gather(versions.rows))
-    codes = _codes(function, pool)
-    hashes = _hashes(function, pool)
+    codes = _nested_key_codes(function, pool)
+    hashes = _nested_key_hashes(function, pool)
     if _is_newer(function) or function.count_limit != NO_LIMIT or has_op(ops, RETRACT, SET_RETRACT):
         return lists_by_key(versions, column, ops, pool, _make_scalar_fold(function, pool, codes, hashes))
-    used = contributions(versions, ops)
-    elements, keys = pool.spread(used.positions, used.keys)
+    used = list_contributions(versions, ops)
+    elements, keys = pool.elements_of_lists(used.positions, used.keys)
     alone = _has_single_value(versions, pool, used.positions, used.keys)
     merged = _present_elements(pool)[elements] & ~alone[keys]
     rows, rows_keys = elements[merged], keys[merged]
@@ -414,14 +421,14 @@ def nested_update(function: FieldFunction, versions: Versions, column: pl.Series
     as_is = alone[keys]
     rows, rows_keys = np.concatenate([rows, elements[as_is]]), np.concatenate([rows_keys, keys[as_is]])
     ordered = np.argsort(rows_keys, kind="stable")
-    return pool.built(column, rows[ordered], rows_keys[ordered], has_list(versions, pool, used.positions, used.keys))
+    return pool.rebuild(column, rows[ordered], rows_keys[ordered], has_list(versions, pool, used.positions, used.keys))
 
 
 def _is_newer(function: FieldFunction) -> bool:
     return function.nested_key_nulls != "merge"
 
 
-def _hashes(function: FieldFunction, pool: FlattenedLists) -> Array:
+def _nested_key_hashes(function: FieldFunction, pool: FlattenedLists) -> Array:
     """Return the hash of each row's nested key, encoded as a binary row."""
     fields = {inner.name: inner.type for inner in part(function.type.element).fields}
     if not function.nested_key:
@@ -440,16 +447,16 @@ def _has_single_value(versions: Versions, pool: FlattenedLists, places: Ints, ke
     return np.asarray(np.bincount(keys[pool.not_null[places]], minlength=versions.count) <= 1)
 
 
-def _codes(function: FieldFunction, pool: FlattenedLists) -> Array:
+def _nested_key_codes(function: FieldFunction, pool: FlattenedLists) -> Array:
     fields = pool.elements.struct.unnest()
     return codes(fields.select(cols(function.nested_key)) if function.nested_key else fields)
 
 
 def _make_scalar_fold(function: FieldFunction, pool: FlattenedLists, codes: Array, hashes: Array) -> by_key.ScalarFold:
     numbers, is_present, element_hashes = (
-        by_key.scalars(codes),
-        by_key.scalars(_present_elements(pool)),
-        by_key.scalars(hashes),
+        by_key.to_python_values(codes),
+        by_key.to_python_values(_present_elements(pool)),
+        by_key.to_python_values(hashes),
     )
     usable = _usable_rows(function, pool, is_present)
 
@@ -497,7 +504,7 @@ def _usable_rows(function: FieldFunction, pool: FlattenedLists, is_present: list
             f"nested-key {', '.join(function.nested_key)})",
             column=function.column,
         )
-    return by_key.scalars(rows & has_full_key)
+    return by_key.to_python_values(rows & has_full_key)
 
 
 def _make_limited_agg(
@@ -531,8 +538,8 @@ def nested_partial_update(
 ) -> pl.Series:
     """Return one row for each nested key, each field its last value that is not null."""
     pool = flatten_lists(column.gather(versions.rows))
-    used = contributions(versions, ops)
-    elements, keys = pool.spread(used.positions, used.keys)
+    used = list_contributions(versions, ops)
+    elements, keys = pool.elements_of_lists(used.positions, used.keys)
     alone = _has_single_value(versions, pool, used.positions, used.keys)
     merged = _present_elements(pool)[elements] & ~alone[keys]
     rows = pool.elements.gather(pl.Series(elements[merged])).struct.unnest()
@@ -541,8 +548,8 @@ def nested_partial_update(
         rows.with_columns(
             **{
                 KEY: keys[merged],
-                CODE: _codes(function, pool)[elements[merged]],
-                HASH: _hashes(function, pool)[elements[merged]],
+                CODE: _nested_key_codes(function, pool)[elements[merged]],
+                HASH: _nested_key_hashes(function, pool)[elements[merged]],
             }
         )
         .group_by(KEY, CODE, maintain_order=True)

@@ -33,7 +33,7 @@ Limbs = tuple["Array", "Array"]
 """128-bit numbers: low halves (uint64) and high halves (int64)."""
 
 
-def limbs(column: pl.Series) -> Limbs:
+def to_limbs(column: pl.Series) -> Limbs:
     """Return the unscaled values of a decimal column, zero where null."""
     array = column.to_arrow()
     if isinstance(array, pa.ChunkedArray):
@@ -49,7 +49,7 @@ def limbs(column: pl.Series) -> Limbs:
     return low, high
 
 
-def series(column: pl.Series, low: Array, high: Array, not_null: Bools) -> pl.Series:
+def from_limbs(column: pl.Series, low: Array, high: Array, not_null: Bools) -> pl.Series:
     """Return a decimal column like `column` from unscaled values, not checked against its precision."""
     dtype = column.dtype
     assert isinstance(dtype, pl.Decimal)
@@ -64,17 +64,17 @@ def series(column: pl.Series, low: Array, high: Array, not_null: Bools) -> pl.Se
     return result.alias(column.name)
 
 
-def total(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
+def sum_decimals(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return `sum` of a DECIMAL column."""
     digits = function.type.precision or 10
     short = digits <= SHORT_DIGITS
     values = column.gather(versions.rows)
-    low, high = limbs(values)
+    low, high = to_limbs(values)
     not_null = not_null_mask(values)
     sum_low, sum_high = np.zeros(versions.count, np.uint64), np.zeros(versions.count, np.int64)
     seen = np.zeros(versions.count, bool)
     with np.errstate(over="ignore"):
-        for step in versions.steps():
+        for step in versions.iter_steps():
             height = step.stop - step.start
             mine, met = (sum_low[:height], sum_high[:height]), seen[:height]
             is_present = np.ones(height, bool) if not_null is None else not_null[step]
@@ -98,7 +98,7 @@ def total(function: FieldFunction, versions: Versions, column: pl.Series, ops: A
             _put(mine, addends, replaced)
             np.copyto(met, is_present, where=replaced)
             _put(mine, (np.zeros(height, np.uint64), np.zeros(height, np.int64)), op == SET_RETRACT)
-    return series(column, sum_low, sum_high, seen)
+    return from_limbs(column, sum_low, sum_high, seen)
 
 
 def _add_limbs(left: Limbs, right: Limbs) -> tuple[Limbs, Bools]:
@@ -140,15 +140,15 @@ def product(function: FieldFunction, versions: Versions, column: pl.Series, ops:
     """Return `product` of a DECIMAL column, in Python integers: two 38-digit factors need more than 128 bits."""
     scale, digits = function.type.scale or 0, function.type.precision or 10
     values = column.gather(versions.rows)
-    low, high = limbs(values)
+    low, high = to_limbs(values)
     numbers = high.astype(object) * 2**64 + low.astype(object)
     not_null = not_null_mask(values)
     accumulators: list[int | None] = [None] * versions.count
-    for step in versions.steps():
-        is_present = [True] * (step.stop - step.start) if not_null is None else by_key.scalars(not_null[step])
-        op_list = [ADD] * len(is_present) if ops is None else by_key.scalars(ops[step])
+    for step in versions.iter_steps():
+        is_present = [True] * (step.stop - step.start) if not_null is None else by_key.to_python_values(not_null[step])
+        op_list = [ADD] * len(is_present) if ops is None else by_key.to_python_values(ops[step])
         for key, (op_code, has_value, number) in enumerate(
-            zip(op_list, is_present, by_key.scalars(numbers[step]), strict=True)
+            zip(op_list, is_present, by_key.to_python_values(numbers[step]), strict=True)
         ):  # scalar: exact integers of 256 bits
             accumulators[key] = _multiply(
                 function, accumulators[key], number if has_value else None, op_code, (digits, scale)
@@ -157,7 +157,7 @@ def product(function: FieldFunction, versions: Versions, column: pl.Series, ops:
     filled = [number or 0 for number in accumulators]
     low_now = np.array([number & (2**64 - 1) for number in filled], np.uint64)
     high_now = np.array([number >> 64 for number in filled], np.int64)
-    return series(column, low_now, high_now, result_not_null)
+    return from_limbs(column, low_now, high_now, result_not_null)
 
 
 def _multiply(

@@ -37,7 +37,7 @@ class ScalarFold:
     reversed_agg: Callable[[Any, Any], Any] | None = None
 
 
-def fold(versions: Versions, column: pl.Series, ops: Array | None, scalar: ScalarFold) -> pl.Series:
+def fold_by_key(versions: Versions, column: pl.Series, ops: Array | None, scalar: ScalarFold) -> pl.Series:
     """Return one value for each key, of a column whose values are plain: texts and bytes."""
     values = column.gather(versions.rows).to_list()  # scalar: functions on whole values
     return pl.Series(column.name, fold_values(versions, values, ops, scalar), dtype=column.dtype)
@@ -46,8 +46,8 @@ def fold(versions: Versions, column: pl.Series, ops: Array | None, scalar: Scala
 def fold_values(versions: Versions, values: list[Any], ops: Array | None, scalar: ScalarFold) -> list[Any]:
     """Return one value for each key, from values laid out like `versions.rows`."""
     accumulators: list[Any] = [None] * versions.count
-    op_list = None if ops is None else scalars(ops)
-    for step in versions.steps():
+    op_list = None if ops is None else to_python_values(ops)
+    for step in versions.iter_steps():
         for key, value in enumerate(values[step]):  # scalar: functions on whole values
             accumulators[key] = (
                 scalar.agg(accumulators[key], value)
@@ -57,7 +57,7 @@ def fold_values(versions: Versions, values: list[Any], ops: Array | None, scalar
     return accumulators
 
 
-def scalars(array: Array) -> list[Any]:
+def to_python_values(array: Array) -> list[Any]:
     """Return an array's values as a list, for a fold by key."""
     return array.tolist()  # scalar: functions on whole values
 
@@ -88,25 +88,25 @@ class Fold(Protocol):
 class Aggregate:
     """An aggregate function.
 
-    `type_problem` returns what is wrong with a column's type, or None. `retracts`: the function supports retraction.
+    `type_problem` returns what is wrong with a column's type, or None. `can_retract`: the function supports retraction.
     """
 
     name: str
     fold: Fold
     type_problem: Callable[[FieldFunction], str | None]
-    retracts: bool
+    can_retract: bool
 
 
 AGGREGATES: dict[str, Aggregate] = {}
 """Every function that was declared, by name."""
 
 
-def refuses_nothing(function: FieldFunction) -> str | None:  # noqa: ARG001 - the signature of `refuses`
+def accept_any_type(function: FieldFunction) -> str | None:  # noqa: ARG001 - the signature of `refuses`
     """Accept every type."""
     return None
 
 
-def roots(label: str, wanted: str, *allowed: str) -> Callable[[FieldFunction], str | None]:
+def require_type_roots(label: str, wanted: str, *allowed: str) -> Callable[[FieldFunction], str | None]:
     """Return a check that a column's type has one of those roots; the message is the reference's."""
 
     def refuses(function: FieldFunction) -> str | None:
@@ -118,7 +118,7 @@ def roots(label: str, wanted: str, *allowed: str) -> Callable[[FieldFunction], s
 
 
 def aggregate(
-    name: str, *, refuses: Callable[[FieldFunction], str | None] = refuses_nothing, retracts: bool = False
+    name: str, *, refuses: Callable[[FieldFunction], str | None] = accept_any_type, retracts: bool = False
 ) -> Callable[[Fold], Fold]:
     """Declare a function under its name in `fields.<column>.aggregate-function`. A name is declared once."""
 
@@ -126,7 +126,7 @@ def aggregate(
         if name in AGGREGATES:
             msg = f"aggregate function {name!r} is declared twice"
             raise ValueError(msg)
-        AGGREGATES[name] = Aggregate(name=name, fold=fold, type_problem=refuses, retracts=retracts)
+        AGGREGATES[name] = Aggregate(name=name, fold=fold, type_problem=refuses, can_retract=retracts)
         return fold
 
     return declare
@@ -141,20 +141,20 @@ class Contributions:
 
     positions: Ints
     keys: Ints
-    set_alone: Array
+    sets_whole_value: Array
     """Keys whose value was replaced by their last version and by nothing since."""
 
 
-def contributions(versions: Versions, ops: Array | None) -> Contributions:
+def list_contributions(versions: Versions, ops: Array | None) -> Contributions:
     """Return the versions that make each key's value, for functions that only collect.
 
     Versions that are skipped or replaced later are left out; those with a reversed operation come first.
     """
-    keys = versions.keys()
+    keys = versions.key_numbers()
     step = np.repeat(np.arange(len(versions.heights)), versions.heights)
     alone = np.zeros(versions.count, bool)
     if ops is None:
-        return Contributions(positions=np.lexsort((step, keys)), keys=np.sort(keys), set_alone=alone)
+        return Contributions(positions=np.lexsort((step, keys)), keys=np.sort(keys), sets_whole_value=alone)
     replaces = (ops == SET) | (ops == SET_RETRACT)
     since = np.full(versions.count, -1)
     since[keys[replaces]] = step[replaces]
@@ -162,4 +162,4 @@ def contributions(versions: Versions, ops: Array | None) -> Contributions:
     signed = np.where(ops[used] == REVERSE, -step[used] - 1, step[used])
     ordered = used[np.lexsort((signed, keys[used]))]
     alone[:] = (since >= 0) & (np.bincount(keys[used], minlength=versions.count) == 1)
-    return Contributions(positions=ordered, keys=keys[ordered], set_alone=alone)
+    return Contributions(positions=ordered, keys=keys[ordered], sets_whole_value=alone)

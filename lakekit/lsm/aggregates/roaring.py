@@ -33,7 +33,7 @@ from lakekit.codec import roaring as bitmap
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import Corrupt
 from lakekit.lsm.aggregates import function as by_key
-from lakekit.lsm.aggregates.function import aggregate, roots
+from lakekit.lsm.aggregates.function import aggregate, require_type_roots
 
 if TYPE_CHECKING:
     import polars as pl
@@ -80,12 +80,12 @@ class RoaringParts:
 
 def unite_bitmaps(accumulator: bytes, value: bytes, column: str) -> bytes:
     """Return the union of two bitmaps, in the bytes of the reference. Raises `Corrupt`."""
-    both, other = parse(accumulator, column), parse(value, column)
+    both, other = decode_bitmap(accumulator, column), decode_bitmap(value, column)
     for leaf in _leaves(other.root):
         container = other.containers[leaf.number]
         if container is None:
             raise Corrupt(f"a 64-bit bitmap in column {column} names a container that is not there", field=column)
-        mine = _find(both.root, leaf.key)
+        mine = _find_leaf(both.root, leaf.key)
         if mine is None:
             both.root = _insert_leaf(
                 both.root, ArtNode(kind=LEAF, key=leaf.key, number=_add_container(both, container)), 0
@@ -100,7 +100,7 @@ def unite_bitmaps(accumulator: bytes, value: bytes, column: str) -> bytes:
 # ---- reading ---------------------------------------------------------------------------------------------------------
 
 
-def parse(data: bytes, column: str) -> RoaringParts:
+def decode_bitmap(data: bytes, column: str) -> RoaringParts:
     """Decode a bitmap. Raises `Corrupt` naming the column."""
     cursor = Cursor(data)
     try:
@@ -121,13 +121,13 @@ def _parse(cursor: Cursor) -> RoaringParts:
     if _number(cursor, 1, "empty") == 0:
         return RoaringParts()
     leaves = _number(cursor, 8, "leaves")
-    root = _node(cursor, b"")
+    root = _decode_node(cursor, b"")
     if _number(cursor, 4, "arrays") != 1 or _number(cursor, 1, "mark") != NOT_TRIMMED:
         raise Corrupt("one untrimmed array of containers is expected", offset=cursor.tell, field="containers")
     slots = _number(cursor, 4, "slots")
     if slots > cursor.remaining:
         raise Corrupt(f"{slots} slots cannot be in {cursor.remaining} bytes", offset=cursor.tell, field="slots")
-    containers = [_container(cursor) if _number(cursor, 1, "slot") else None for _ in range(slots)]
+    containers = [_decode_container(cursor) if _number(cursor, 1, "slot") else None for _ in range(slots)]
     cursor.raw(12, "containers")
     last = _number(cursor, 4, "last slot")
     bitmap = RoaringParts(root=root, containers=containers, last=last)
@@ -141,7 +141,7 @@ def _parse(cursor: Cursor) -> RoaringParts:
     return bitmap
 
 
-def _node(cursor: Cursor, above: bytes) -> ArtNode:
+def _decode_node(cursor: Cursor, above: bytes) -> ArtNode:
     """Decode a node, and all below it; `above` are the bytes of the key on the path to it."""
     kind, count = _number(cursor, 1, "kind"), _number(cursor, 2, "children")
     prefix = cursor.raw(_number(cursor, 1, "prefix length"), "prefix")
@@ -167,7 +167,7 @@ def _node(cursor: Cursor, above: bytes) -> ArtNode:
         names = [at for at in range(256) if bits >> at & 1]
     if len(names) != count or len(set(names)) != count:
         raise Corrupt(f"{count} children are announced, {len(set(names))} named", offset=cursor.tell, field="node")
-    node.children = {name: _node(cursor, above + prefix + bytes([name])) for name in names}
+    node.children = {name: _decode_node(cursor, above + prefix + bytes([name])) for name in names}
     return node
 
 
@@ -176,7 +176,7 @@ def _reverse_words(data: bytes, word: int) -> bytes:
     return b"".join(data[at : at + word][::-1] for at in range(0, len(data), word))
 
 
-def _container(cursor: Cursor) -> tuple[BitMap, bool]:
+def _decode_container(cursor: Cursor) -> tuple[BitMap, bool]:
     kind, count = _number(cursor, 1, "container"), _number(cursor, 4, "count")
     if kind == BITS:
         bits = np.frombuffer(cursor.raw(_BITS_SIZE, "bits"), np.uint8)
@@ -206,7 +206,7 @@ def _leaves(node: ArtNode | None) -> list[ArtNode]:
     return [leaf for name in sorted(node.children) for leaf in _leaves(node.children[name])]
 
 
-def _find(node: ArtNode | None, key: bytes) -> ArtNode | None:
+def _find_leaf(node: ArtNode | None, key: bytes) -> ArtNode | None:
     depth = 0
     while node is not None and node.kind != LEAF:
         if key[depth : depth + len(node.prefix)] != node.prefix:
@@ -319,7 +319,7 @@ def _pack_container(values: BitMap, was_runs: bool) -> bytes:
 # ---- bitmaps ------------------------------------------------------------
 
 
-_refuses = roots("roaring bitmap", "VarBinaryType", "VARBINARY")
+_refuses = require_type_roots("roaring bitmap", "VarBinaryType", "VARBINARY")
 
 
 @aggregate("rbm32", refuses=_refuses)
@@ -333,7 +333,7 @@ def rbm32(function: FieldFunction, versions: Versions, column: pl.Series, ops: A
         united.run_optimize()
         return bytes(united.serialize())
 
-    return by_key.fold(versions, column, ops, by_key.ScalarFold(agg=agg))
+    return by_key.fold_by_key(versions, column, ops, by_key.ScalarFold(agg=agg))
 
 
 def _bitmap(function: FieldFunction, data: bytes) -> BitMap:
@@ -356,4 +356,4 @@ def rbm64(function: FieldFunction, versions: Versions, column: pl.Series, ops: A
             return value if accumulator is None else accumulator
         return unite_bitmaps(accumulator, value, function.column)
 
-    return by_key.fold(versions, column, ops, by_key.ScalarFold(agg=agg))
+    return by_key.fold_by_key(versions, column, ops, by_key.ScalarFold(agg=agg))

@@ -21,16 +21,16 @@ import polars as pl
 
 from lakekit.errors import Unsupported
 from lakekit.lsm.aggregates import function as by_key
-from lakekit.lsm.aggregates.function import aggregate, contributions
+from lakekit.lsm.aggregates.function import aggregate, list_contributions
 from lakekit.lsm.numpy_columns import (
+    assign_where,
+    from_physical,
     gather_with_nulls,
     is_whole,
     not_null_mask,
-    put,
-    series,
-    take,
+    physical_values as numbers_of,
+    take_rows,
     to_comparable,
-    values as numbers_of,
 )
 from lakekit.lsm.row_versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT
 from lakekit.types import MAX_LENGTH, NESTED_TYPES
@@ -48,13 +48,13 @@ NO_ROW = -1
 def last_rows(versions: Versions, ops: Array | None) -> Ints:
     """Return the row of each key's value if every version replaces the one before."""
     chosen_rows = np.full(versions.count, NO_ROW, np.int64)
-    for step in versions.steps():
+    for step in versions.iter_steps():
         rows, mine = versions.rows[step], chosen_rows[: step.stop - step.start]
         if ops is None:
             mine[:] = rows
             continue
         op = ops[step]
-        put(mine, rows, (op == ADD) | (op == SET))
+        assign_where(mine, rows, (op == ADD) | (op == SET))
         mine[(op == RETRACT) | (op == SET_RETRACT)] = NO_ROW
     return chosen_rows
 
@@ -62,13 +62,13 @@ def last_rows(versions: Versions, ops: Array | None) -> Ints:
 @aggregate("last_value", retracts=True)
 def last_value(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
     """Return the newest value, null or not; any retraction leaves null."""
-    return take(column, last_rows(versions, ops))
+    return take_rows(column, last_rows(versions, ops))
 
 
 @aggregate("primary-key", retracts=True)
 def primary_key(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
     """Return the key, which all versions have."""
-    return take(column, versions.rows[versions.last()])
+    return take_rows(column, versions.rows[versions.last_positions()])
 
 
 @aggregate("last_non_null_value", retracts=True)
@@ -82,22 +82,24 @@ def last_non_null_value(function: FieldFunction, versions: Versions, column: pl.
             not_null,
         )
     chosen_rows = np.full(versions.count, NO_ROW, np.int64)
-    for step in versions.steps():
+    for step in versions.iter_steps():
         rows, mine, op = versions.rows[step], chosen_rows[: step.stop - step.start], ops[step]
         is_present = np.ones(len(rows), bool) if not_null is None else not_null[rows]
-        put(mine, rows, ((op == ADD) & is_present) | ((op == REVERSE) & (mine == NO_ROW) & is_present) | (op == SET))
+        assign_where(
+            mine, rows, ((op == ADD) & is_present) | ((op == REVERSE) & (mine == NO_ROW) & is_present) | (op == SET)
+        )
         mine[((op == RETRACT) | (op == SET_RETRACT)) & is_present] = NO_ROW
         mine[(op == SET) & ~is_present] = NO_ROW
-    return take(column, chosen_rows)
+    return take_rows(column, chosen_rows)
 
 
 def _select_last_present(versions: Versions, not_null: Bools) -> Ints:
     """Return the row of each key's newest value that is not null; of a key without one, a row with null."""
     chosen_rows = versions.rows[: versions.count].copy()
-    for step in versions.steps():
+    for step in versions.iter_steps():
         if step.start:
             rows = versions.rows[step]
-            put(chosen_rows[: len(rows)], rows, not_null.take(rows))
+            assign_where(chosen_rows[: len(rows)], rows, not_null.take(rows))
     return chosen_rows
 
 
@@ -107,7 +109,7 @@ def first_value(function: FieldFunction, versions: Versions, column: pl.Series, 
 
     That a first value was seen is remembered after the row is replaced, as in the reference.
     """
-    return take(column, _first_rows(versions, ops, None))
+    return take_rows(column, _first_rows(versions, ops, None))
 
 
 @aggregate("first_non_null_value")
@@ -119,7 +121,7 @@ def first_non_null_value(
 ) -> pl.Series:
     """Return the oldest value that is not null."""
     not_null = not_null_mask(column)
-    return take(column, _first_rows(versions, ops, np.ones(len(column), bool) if not_null is None else not_null))
+    return take_rows(column, _first_rows(versions, ops, np.ones(len(column), bool) if not_null is None else not_null))
 
 
 def _first_rows(versions: Versions, ops: Array | None, not_null: Bools | None) -> Ints:
@@ -129,7 +131,7 @@ def _first_rows(versions: Versions, ops: Array | None, not_null: Bools | None) -
     """
     chosen_rows = np.full(versions.count, NO_ROW, np.int64)
     seen = np.zeros(versions.count, bool)
-    for step in versions.steps():
+    for step in versions.iter_steps():
         rows = versions.rows[step]
         mine, met = chosen_rows[: len(rows)], seen[: len(rows)]
         op = np.full(len(rows), ADD, np.int8) if ops is None else ops[step]
@@ -141,7 +143,7 @@ def _first_rows(versions: Versions, ops: Array | None, not_null: Bools | None) -
         first = adds & ~met & counts
         older = back & (met | ~chosen_counts)
         stays = back & ~met & chosen_counts
-        put(mine, rows, first | older | (op == SET))
+        assign_where(mine, rows, first | older | (op == SET))
         met |= first | stays
     return chosen_rows
 
@@ -174,7 +176,7 @@ def _select_best(
     not_null = not_null_mask(values)
     chosen_rows = np.full(versions.count, NO_ROW, np.int64)
     best = np.zeros(versions.count, np.int64)
-    for step in versions.steps():
+    for step in versions.iter_steps():
         places, numbers = np.arange(step.start, step.stop), order[step]
         mine, peak = chosen_rows[: len(places)], best[: len(places)]
         _refuse_booleans(
@@ -186,11 +188,11 @@ def _select_best(
         if ops is not None:
             op = ops[step]
             better = (better & ((op == ADD) | (op == REVERSE))) | (op == SET)
-        put(mine, places, better)
-        put(peak, numbers, better)
+        assign_where(mine, places, better)
+        assign_where(peak, numbers, better)
         if ops is not None and not_null is not None:
             mine[(ops[step] == SET) & ~not_null[step]] = NO_ROW
-    return take(values, chosen_rows)
+    return take_rows(values, chosen_rows)
 
 
 def _refuse_booleans(function: FieldFunction, meets: Bools, ops: Array | None, step: slice) -> None:
@@ -210,10 +212,10 @@ def _select_best_integers(versions: Versions, column: pl.Series, *, largest: boo
     """Return the greatest or smallest of integers without nulls, for which no row must be recorded."""
     numbers = numbers_of(column)[versions.rows]
     best = numbers[: versions.count].copy()
-    for step in versions.steps():
+    for step in versions.iter_steps():
         mine = best[: step.stop - step.start]
         (np.maximum if largest else np.minimum)(mine, numbers[step], out=mine)
-    return series(column, best, None)
+    return from_physical(column, best, None)
 
 
 # ---- texts ------------------------------------------------------------
@@ -234,13 +236,13 @@ def _refuses(function: FieldFunction) -> str | None:
 def listagg(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return the texts of each key, joined."""
     if function.distinct and ops is not None and (ops == REVERSE).any():
-        return by_key.fold(
+        return by_key.fold_by_key(
             versions,
             column,
             ops,
             by_key.ScalarFold(agg=lambda accumulator, text: _append_text(accumulator, text, function.delimiter)),
         )
-    used = contributions(versions, ops)
+    used = list_contributions(versions, ops)
     parts = pl.DataFrame({"key": used.keys, "text": column.gather(versions.rows[used.positions])}).filter(
         pl.col("text").is_not_null()
     )

@@ -16,7 +16,7 @@ import datasketches
 
 from lakekit.errors import Corrupt
 from lakekit.lsm.aggregates import function as by_key
-from lakekit.lsm.aggregates.function import aggregate, roots
+from lakekit.lsm.aggregates.function import aggregate, require_type_roots
 from lakekit.lsm.sketch_bytes import CHECKS
 
 if TYPE_CHECKING:
@@ -33,13 +33,13 @@ FLAGS, EMPTY, SINGLE = 5, 0x04, 0x20
 SAMPLED_ALL = struct.pack("<f", 1.0)
 
 
-@aggregate("hll_sketch", refuses=roots("hll sketch", "VarBinaryType", "VARBINARY"))
+@aggregate("hll_sketch", refuses=require_type_roots("hll sketch", "VarBinaryType", "VARBINARY"))
 def hll_sketch(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return the union of HLL sketches."""
     return _unite_column(function, versions, column, ops)
 
 
-@aggregate("theta_sketch", refuses=roots("theta sketch", "VarBinaryType", "VARBINARY"))
+@aggregate("theta_sketch", refuses=require_type_roots("theta sketch", "VarBinaryType", "VARBINARY"))
 def theta_sketch(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """Return the union of theta sketches."""
     return _unite_column(function, versions, column, ops)
@@ -50,7 +50,7 @@ def _unite_column(function: FieldFunction, versions: Versions, column: pl.Series
         if accumulator is None or value is None:
             return value if accumulator is None else accumulator
         try:
-            return unite(function.name, accumulator, value)
+            return unite_sketches(function.name, accumulator, value)
         except (ValueError, RuntimeError, IndexError, MemoryError) as wrong:
             what = (
                 f"a value of column {function.column} is no sketch that {function.name} can unite ({len(accumulator)} "
@@ -58,10 +58,10 @@ def _unite_column(function: FieldFunction, versions: Versions, column: pl.Series
             )
             raise Corrupt(what, field=function.column) from wrong
 
-    return by_key.fold(versions, column, ops, by_key.ScalarFold(agg=agg))
+    return by_key.fold_by_key(versions, column, ops, by_key.ScalarFold(agg=agg))
 
 
-def unite(name: str, accumulator: bytes, value: bytes) -> bytes:
+def unite_sketches(name: str, accumulator: bytes, value: bytes) -> bytes:
     """Return the union of two serialized sketches, both checked before the library reads them.
 
     Raises `Corrupt` if a count or a length is wrong, and what the library raises.
@@ -69,10 +69,10 @@ def unite(name: str, accumulator: bytes, value: bytes) -> bytes:
     check = CHECKS[name]
     check(accumulator)
     check(value)
-    return (_hll if name == "hll_sketch" else _theta)(accumulator, value)
+    return (_unite_hll if name == "hll_sketch" else _unite_theta)(accumulator, value)
 
 
-def _hll(accumulator: bytes, value: bytes) -> bytes:
+def _unite_hll(accumulator: bytes, value: bytes) -> bytes:
     newer, older = datasketches.hll_sketch.deserialize(value), datasketches.hll_sketch.deserialize(accumulator)
     union = datasketches.hll_union(newer.lg_config_k)
     union.update(newer)
@@ -80,7 +80,7 @@ def _hll(accumulator: bytes, value: bytes) -> bytes:
     return bytes(union.get_result(datasketches.tgt_hll_type.HLL_4).serialize_compact())
 
 
-def _theta(accumulator: bytes, value: bytes) -> bytes:
+def _unite_theta(accumulator: bytes, value: bytes) -> bytes:
     union = datasketches.theta_union()
     union.update(datasketches.compact_theta_sketch.deserialize(accumulator))
     union.update(datasketches.compact_theta_sketch.deserialize(value))

@@ -17,8 +17,8 @@ import polars as pl
 from lakekit.columns import KIND
 from lakekit.errors import SchemaMismatch
 from lakekit.lsm import aggregates
-from lakekit.lsm.numpy_columns import take
-from lakekit.lsm.row_versions import ADD, RETRACT, SET, split
+from lakekit.lsm.numpy_columns import take_rows
+from lakekit.lsm.row_versions import ADD, RETRACT, SET, split_versions
 from lakekit.model.data_file import RowKind
 
 if TYPE_CHECKING:
@@ -61,24 +61,24 @@ CHOOSES = False
 
 def fold(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
     """Return one row for each key, deletes included; a row that is the only one of its key stays unchanged."""
-    lone, versions = split(section, rule)
+    lone, versions = split_versions(section, rule)
     if versions.count == 0:
         return section
-    ops, removed = _ops(section, rule, versions)
-    last = versions.rows[versions.last()]
+    ops, removed = _version_operations(section, rule, versions)
+    last = versions.rows[versions.last_positions()]
     columns = {}
     for name in section.columns:
         column = section[name]
         if name == KIND:
             columns[name] = pl.Series(name, np.where(removed, RowKind.DELETE, RowKind.INSERT).astype(np.int8))
-        elif name in rule.functions and name not in rule.key:
-            columns[name] = aggregates.fold(rule.functions[name], rule, versions, column, ops)
+        elif name in rule.functions and name not in rule.key_columns:
+            columns[name] = aggregates.fold_column(rule.functions[name], rule, versions, column, ops)
         else:
-            columns[name] = take(column, last)
+            columns[name] = take_rows(column, last)
     return assemble_rows(section, lone, columns)
 
 
-def _ops(section: pl.DataFrame, rule: MergeSpec, versions: Versions) -> tuple[Array | None, Bools]:
+def _version_operations(section: pl.DataFrame, rule: MergeSpec, versions: Versions) -> tuple[Array | None, Bools]:
     """Return the operation of each version (None: all add), and which keys end as deleted."""
     kinds = section[KIND].to_numpy()[versions.rows]
     takes = (kinds & 1).astype(bool)
@@ -86,8 +86,8 @@ def _ops(section: pl.DataFrame, rule: MergeSpec, versions: Versions) -> tuple[Ar
     if not takes.any():
         return None, removed
     ops = np.where(takes, RETRACT, ADD).astype(np.int8)
-    if rule.remove_on_delete:
+    if rule.removes_on_delete:
         ops[kinds == RowKind.DELETE] = SET
         check_not_null(section, rule, versions.rows[ops == SET])
-        removed = ops[versions.last()] == SET
+        removed = ops[versions.last_positions()] == SET
     return ops, removed

@@ -26,10 +26,10 @@ CHOOSES = True
 def winners(section: pl.DataFrame, rule: MergeSpec) -> Bools:
     """Return which rows win their key, deletes included."""
     part = row_versions.visible_mask(section, rule)
-    passed = row_versions.retractions(section) if rule.ignore_delete else None
+    passed = row_versions.retraction_mask(section) if rule.ignores_deletes else None
     if passed is not None and passed.any():
         mask = newest_within(section, rule, ~passed if part is None else part & ~passed)
-        return mask if rule.merges_lone else mask | (mask_single_versions(section, rule) & passed)
+        return mask if rule.merges_single_versions else mask | (mask_single_versions(section, rule) & passed)
     return mask_newest(section, rule) if part is None else newest_within(section, rule, part)
 
 

@@ -25,11 +25,13 @@ CHOOSES = True
 
 def winners(section: pl.DataFrame, rule: MergeSpec) -> Bools:
     """Return which rows win their key. Raises `InvalidOption` for a retracting row of a key with several."""
-    passed = row_versions.retractions(section)
+    passed = row_versions.retraction_mask(section)
     if not passed.any():
         return mask_oldest(section, rule)
-    alone = np.zeros(section.height, bool) if rule.merges_lone else mask_single_versions(section, rule) & passed
-    if not rule.ignore_delete and (passed & ~alone).any():
+    alone = (
+        np.zeros(section.height, bool) if rule.merges_single_versions else mask_single_versions(section, rule) & passed
+    )
+    if not rule.ignores_deletes and (passed & ~alone).any():
         raise InvalidOption(
             "By default, First row merge engine can not accept DELETE/UPDATE_BEFORE records: "
             f"{rule.table_name} holds some. Configure 'ignore-delete' to ignore them; t.scan(raw=True) reads the rows "

@@ -25,8 +25,8 @@ from lakekit.lsm import aggregates
 from lakekit.lsm.aggregates.select_value import last_non_null_value, last_rows
 from lakekit.lsm.engines.aggregation import assemble_rows, check_not_null
 from lakekit.lsm.merge_spec import FieldFunction
-from lakekit.lsm.numpy_columns import NAN, Array, Bools, Ints, put, take, to_comparable
-from lakekit.lsm.row_versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT, SKIP, Versions, split
+from lakekit.lsm.numpy_columns import NAN, Array, Bools, Ints, assign_where, take_rows, to_comparable
+from lakekit.lsm.row_versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT, SKIP, Versions, split_versions
 from lakekit.model.data_file import RowKind
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class UpdatePlan:
 
     `free_operations` are the operations on columns outside groups (None: all add), `sequence_scans` those on each
     group. `accepted_versions` are the versions that were not ignored, `deleted_keys` the keys that end as deleted; for
-    `removed_versions` see `_remove`.
+    `removed_versions` see `_record_removals`.
     """
 
     free_operations: Array | None
@@ -78,20 +78,22 @@ def fold(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
         InvalidOption: there are deletes in a table that takes none.
         SchemaMismatch: there is a null in a NOT NULL column.
     """
-    lone, versions = split(section, rule)
+    lone, versions = split_versions(section, rule)
     if versions.count == 0:
         return section
     kinds = section[KIND].to_numpy()[versions.rows]
     plan = (
         _plan_grouped(section, rule, versions, kinds)
-        if rule.groups
+        if rule.sequence_groups
         else _plan_ungrouped(section, rule, versions, kinds)
     )
-    return assemble_rows(section, lone, _columns(section, rule, versions, plan))
+    return assemble_rows(section, lone, _merge_columns(section, rule, versions, plan))
 
 
-def _columns(section: pl.DataFrame, rule: MergeSpec, versions: Versions, plan: UpdatePlan) -> dict[str, pl.Series]:
-    last = versions.rows[versions.last()]
+def _merge_columns(
+    section: pl.DataFrame, rule: MergeSpec, versions: Versions, plan: UpdatePlan
+) -> dict[str, pl.Series]:
+    last = versions.rows[versions.last_positions()]
     shared = {
         id(ops): last_rows(versions, ops)
         for walk in plan.sequence_scans
@@ -101,23 +103,23 @@ def _columns(section: pl.DataFrame, rule: MergeSpec, versions: Versions, plan: U
     for name in section.columns:
         column = section[name]
         walk = next(
-            (walk for walk in plan.sequence_scans if name in (*walk.group.columns, *walk.group.protected)), None
+            (walk for walk in plan.sequence_scans if name in (*walk.group.columns, *walk.group.protected_columns)), None
         )
         if name == KIND:
             columns[name] = pl.Series(name, np.where(plan.deleted_keys, RowKind.DELETE, RowKind.INSERT).astype(np.int8))
         elif name == SEQUENCE:
             columns[name] = _accepted_sequence(column, versions, plan)
-        elif name in rule.key or name in rule.primary_key or not any(part.name == name for part in rule.fields):
-            columns[name] = take(column, last)
+        elif name in rule.key_columns or name in rule.primary_key or not any(part.name == name for part in rule.fields):
+            columns[name] = take_rows(column, last)
         elif walk is None:
             columns[name] = last_non_null_value(
                 _last_non_null_function(rule, name), versions, column, plan.free_operations
             )
-        elif name in walk.group.protected and name in rule.functions:
+        elif name in walk.group.protected_columns and name in rule.functions:
             _refuse_reached(rule, name, plan)
-            columns[name] = aggregates.fold(rule.functions[name], rule, versions, column, walk.folded_operations)
+            columns[name] = aggregates.fold_column(rule.functions[name], rule, versions, column, walk.folded_operations)
         else:
-            columns[name] = take(
+            columns[name] = take_rows(
                 column, shared[id(walk.sequence_operations if name in walk.group.columns else walk.plain_operations)]
             )
     return columns
@@ -132,7 +134,7 @@ def _last_non_null_function(rule: MergeSpec, name: str) -> FieldFunction:
 def _accepted_sequence(column: pl.Series, versions: Versions, plan: UpdatePlan) -> pl.Series:
     """Return the number of the last version that was not ignored; 0 if all were."""
     ops = None if plan.accepted_versions is None else np.where(plan.accepted_versions, ADD, SKIP)
-    return take(column, last_rows(versions, ops)).fill_null(0)
+    return take_rows(column, last_rows(versions, ops)).fill_null(0)
 
 
 def _refuse_reached(rule: MergeSpec, name: str, plan: UpdatePlan) -> None:
@@ -143,7 +145,9 @@ def _refuse_reached(rule: MergeSpec, name: str, plan: UpdatePlan) -> None:
     reached = plan.removed_versions.get(name)
     if reached is not None and reached.any():
         function = rule.functions[name]
-        aggregates.retractions(function, rule, aggregates.find(function, rule), np.where(reached, RETRACT, SKIP))
+        aggregates.apply_ignored_retractions(
+            function, rule, aggregates.find_aggregate(function, rule), np.where(reached, RETRACT, SKIP)
+        )
 
 
 # ---- without sequence groups -----------------------------------------------------------------------------------------
@@ -155,19 +159,19 @@ def _plan_ungrouped(section: pl.DataFrame, rule: MergeSpec, versions: Versions, 
     check_not_null(section, rule, versions.rows if not takes.any() else versions.rows[~takes])
     if not takes.any():
         return UpdatePlan(free_operations=None, deleted_keys=nothing)
-    if not rule.ignore_delete and not rule.remove_on_delete:
+    if not rule.ignores_deletes and not rule.removes_on_delete:
         raise _make_delete_refusal(rule)
     begins = np.arange(len(takes)) < versions.count
     ops = np.where(takes, SKIP, ADD).astype(np.int8)
     ops[takes & begins] = SET
     inserted = _has_version_in(versions, ~takes)
-    if rule.ignore_delete:
+    if rule.ignores_deletes:
         check_not_null(section, rule, versions.rows[ops == SET])
         return UpdatePlan(free_operations=ops, accepted_versions=~takes, deleted_keys=~inserted)
     removes = kinds == RowKind.DELETE
     ops[removes] = SET
     check_not_null(section, rule, versions.rows[ops == SET])
-    return UpdatePlan(free_operations=ops, deleted_keys=~inserted | removes[versions.last()])
+    return UpdatePlan(free_operations=ops, deleted_keys=~inserted | removes[versions.last_positions()])
 
 
 def _make_delete_refusal(rule: MergeSpec) -> InvalidOption:
@@ -185,7 +189,7 @@ def _make_delete_refusal(rule: MergeSpec) -> InvalidOption:
 
 def _has_version_in(versions: Versions, mask: Bools) -> Bools:
     has_version = np.zeros(versions.count, bool)
-    for step in versions.steps():
+    for step in versions.iter_steps():
         has_version[: step.stop - step.start] |= mask[step]
     return has_version
 
@@ -195,9 +199,9 @@ def _has_version_in(versions: Versions, mask: Bools) -> Bools:
 
 def _plan_grouped(section: pl.DataFrame, rule: MergeSpec, versions: Versions, kinds: Array) -> UpdatePlan:
     takes = (kinds & 1).astype(bool)
-    walks = [_walk(section, versions, group) for group in rule.groups if _has_columns(section, group)]
+    walks = [_start_scan(section, versions, group) for group in rule.sequence_groups if _has_columns(section, group)]
     begins = np.arange(len(takes)) < versions.count
-    if rule.ignore_delete:
+    if rule.ignores_deletes:
         live, copied = ~takes, takes & begins
         deleted = ~_has_version_in(versions, ~takes)
     else:
@@ -207,22 +211,25 @@ def _plan_grouped(section: pl.DataFrame, rule: MergeSpec, versions: Versions, ki
     free[copied] = SET
     removed = np.zeros(len(takes), bool)
     reached = {
-        name: np.zeros(len(takes), bool) for walk in walks for name in walk.group.protected if name in rule.functions
+        name: np.zeros(len(takes), bool)
+        for walk in walks
+        for name in walk.group.protected_columns
+        if name in rule.functions
     }
-    for step in versions.steps():
-        _step(walks, step, takes[step] & live[step], ~takes[step], copied[step])
-        _remove(walks, names, step, (kinds[step] == RowKind.DELETE) & live[step], removed, reached)
+    for step in versions.iter_steps():
+        _record_step(walks, step, takes[step] & live[step], ~takes[step], copied[step])
+        _record_removals(walks, names, step, (kinds[step] == RowKind.DELETE) & live[step], removed, reached)
     for walk in walks:
         for ops in (walk.sequence_operations, walk.plain_operations, walk.folded_operations):
             ops[removed] = SET
     free[removed] = SET
     check_not_null(section, rule, versions.rows[free == SET])
-    if not rule.ignore_delete:
-        deleted = ~_has_version_in(versions, ~takes) | removed[versions.last()]
+    if not rule.ignores_deletes:
+        deleted = ~_has_version_in(versions, ~takes) | removed[versions.last_positions()]
     return UpdatePlan(
         free_operations=free if takes.any() else None,
         sequence_scans=walks,
-        accepted_versions=live if rule.ignore_delete else None,
+        accepted_versions=live if rule.ignores_deletes else None,
         deleted_keys=deleted,
         removed_versions=reached,
     )
@@ -232,7 +239,7 @@ def _has_columns(section: pl.DataFrame, group: SequenceGroup) -> bool:
     return set(group.columns) <= set(section.columns)
 
 
-def _walk(section: pl.DataFrame, versions: Versions, group: SequenceGroup) -> SequenceScan:
+def _start_scan(section: pl.DataFrame, versions: Versions, group: SequenceGroup) -> SequenceScan:
     numbers = [to_comparable(section[name].gather(versions.rows), as_sequence=True) for name in group.columns]
     empty = np.logical_and.reduce([section[name].is_null().to_numpy()[versions.rows] for name in group.columns])
     ops = [np.zeros(len(versions.rows), np.int8) for _ in range(3)]
@@ -267,13 +274,13 @@ def _is_not_smaller(walk: SequenceScan, step: slice) -> Bools:
     return larger | tied
 
 
-def _step(walks: list[SequenceScan], step: slice, takes: Bools, adds: Bools, copied: Bools) -> None:
+def _record_step(walks: list[SequenceScan], step: slice, takes: Bools, adds: Bools, copied: Bools) -> None:
     """Record the operations of one version of every key.
 
     `takes` retract, `adds` add, others are ignored; `copied` begin with a copy of themselves.
     """
     for walk in walks:
-        _hold(walk, step, copied)
+        _advance_sequence(walk, step, copied)
         has_sequence = ~walk.empty[step]
         gets_in = has_sequence & (copied | _is_not_smaller(walk, step))
         active = takes | adds
@@ -284,15 +291,15 @@ def _step(walks: list[SequenceScan], step: slice, takes: Bools, adds: Bools, cop
             adds & has_sequence, np.where(gets_in, ADD, REVERSE), np.where(takes & has_sequence, RETRACT, SKIP)
         )
         walk.folded_operations[step] = np.where(copied, np.where(takes & has_sequence, SET_RETRACT, SET), folded)
-        _hold(walk, step, gets_in & active)
+        _advance_sequence(walk, step, gets_in & active)
 
 
-def _hold(walk: SequenceScan, step: slice, which: Bools) -> None:
+def _advance_sequence(walk: SequenceScan, step: slice, which: Bools) -> None:
     for numbers, current in zip(walk.numbers, walk.current_sequences, strict=True):
-        put(current[: len(which)], numbers[step], which)
+        assign_where(current[: len(which)], numbers[step], which)
 
 
-def _remove(
+def _record_removals(
     walks: list[SequenceScan], names: list[str], step: slice, deletes: Bools, removed: Bools, reached: dict[str, Bools]
 ) -> None:
     """Replace the row by a delete that was accepted by a group that removes.
@@ -303,7 +310,7 @@ def _remove(
         return
     places = np.full(len(deletes), len(names))
     for walk in walks:
-        if walk.group.removes:
+        if walk.group.removes_record:
             got_in = (
                 deletes
                 & ~walk.empty[step]
@@ -313,8 +320,8 @@ def _remove(
     is_removed = places < len(names)
     removed[step] = is_removed
     for walk in walks:
-        for name in walk.group.protected:
+        for name in walk.group.protected_columns:
             if name in reached:
                 is_retracted = (walk.folded_operations[step] == RETRACT) | (walk.folded_operations[step] == SET_RETRACT)
                 reached[name][step] |= is_removed & is_retracted & (names.index(name) < places)
-        _hold(walk, step, is_removed)
+        _advance_sequence(walk, step, is_removed)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _MODULE = "lakekit.maintenance.check.child_process"
 
 
-def check(check_request: FileCheckRequest, findings: Findings) -> bool:
+def check_in_child(check_request: FileCheckRequest, findings: Findings) -> bool:
     """Check a file in a child process; return False where that is impossible and nothing was checked."""
     alone = FileCheckRequest(
         check_request.ctx, check_request.entries.take([check_request.at]), check_request.path, 0, _hashes(check_request)
@@ -73,7 +73,9 @@ def _answer(request: bytes) -> bytes:
     findings = Findings()
     try:
         check_request = ForkingPickler.loads(request)
-        rows.check(check_request.ctx, check_request.entries, [check_request.path], [0], check_request.hashes, findings)
+        rows.check_rows(
+            check_request.ctx, check_request.entries, [check_request.path], [0], check_request.hashes, findings
+        )
     except Exception:  # noqa: BLE001 - a class that cannot be made here, or a fault of ours: who asked checks the file itself
         return b"null"
     answered = {

@@ -21,8 +21,8 @@ from lakekit.data_file.paths import data_file_paths, partition_path
 from lakekit.draw.humanize import format_count
 from lakekit.errors import Corrupt, LakekitError, Unsupported
 from lakekit.format import parquet_footer
-from lakekit.maintenance.check.findings import INDEX_ANEW, RESTORE, REWRITE, ROLLBACK
-from lakekit.model.data_file import INDEX_SUFFIX, format_of
+from lakekit.maintenance.check.findings import REBUILD_INDEX, RESTORE, REWRITE, ROLLBACK
+from lakekit.model.data_file import INDEX_SUFFIX, format_of_name
 from lakekit.model.index_manifest import DELETION_VECTORS, HASH
 from lakekit.parallel import parallel_map
 from lakekit.storage.protocol import FileMissing
@@ -52,10 +52,10 @@ def row_count(
     ctx: TableContext, path: str, format_name: str, size_bytes: int, what: str, findings: Findings
 ) -> int | None:
     """Return the row count of a file; None where it cannot be read, which becomes a finding."""
-    with findings.reading(what, path):
+    with findings.reading_file(what, path):
         match format_name:
             case "parquet":
-                return _parquet(ctx, path, size_bytes)
+                return _parquet_row_count(ctx, path, size_bytes)
             case "orc":
                 return orc_tail.row_count(partial(ctx.storage.read, path), size_bytes)
             case "avro":
@@ -70,7 +70,7 @@ def row_count(
     return None
 
 
-def _parquet(ctx: TableContext, path: str, size_bytes: int) -> int:
+def _parquet_row_count(ctx: TableContext, path: str, size_bytes: int) -> int:
     first = max(0, size_bytes - _TAIL_BYTES)
     tail = ctx.storage.read(path, first, size_bytes - first)
     if tail[-4:] == _ENCRYPTED_MAGIC:
@@ -95,7 +95,7 @@ def _parquet(ctx: TableContext, path: str, size_bytes: int) -> int:
         )
     footer = tail[start - first : -_END_BYTES] if start >= first else ctx.storage.read(path, start, length)
     try:
-        return parquet_footer.row_count(footer)
+        return parquet_footer.read_row_count(footer)
     except Corrupt as damaged:
         raise damaged.at(path) from None
 
@@ -106,14 +106,14 @@ def _parquet(ctx: TableContext, path: str, size_bytes: int) -> int:
 FILES_PER_TASK = 32
 
 
-def paths(ctx: TableContext, entries: ManifestEntries, findings: Findings) -> list[str] | None:
-    """Where files lie; None where a name or a partition is no good, which is noted."""
-    with findings.reading("place of a file", ctx.root):
+def data_paths(ctx: TableContext, entries: ManifestEntries, findings: Findings) -> list[str] | None:
+    """Return the paths of files; None if a name or a partition is invalid, which becomes a finding."""
+    with findings.reading_file("place of a file", ctx.root):
         return data_file_paths(ctx, entries)
     return None
 
 
-def sizes(ctx: TableContext, wanted: Iterable[str]) -> dict[str, int]:
+def sizes_by_path(ctx: TableContext, wanted: Iterable[str]) -> dict[str, int]:
     """Return the size of every file in the directories of some paths, by path."""
     directories = sorted({path.rpartition("/")[0] for path in wanted})
     listed = parallel_map(ctx.storage.list, directories, waiting=ctx.storage.is_remote)
@@ -125,7 +125,7 @@ def sizes(ctx: TableContext, wanted: Iterable[str]) -> dict[str, int]:
     }
 
 
-def check(ctx: TableContext, entries: ManifestEntries, at: list[str], what: str, findings: Findings) -> list[int]:
+def check_files(ctx: TableContext, entries: ManifestEntries, at: list[str], what: str, findings: Findings) -> list[int]:
     """Check the files of some entries, which lie at the paths `at`; return the indices of intact ones."""
     names = entries.column("file_name").to_pylist()  # scalar: one a file, as everything here
     expected_sizes, rows, extra = (
@@ -133,8 +133,8 @@ def check(ctx: TableContext, entries: ManifestEntries, at: list[str], what: str,
     )  # scalar: one a file
     findings.paths.update(at)
     actual_sizes: dict[str, int] = {}
-    with findings.reading("directory", ctx.root):
-        actual_sizes = sizes(ctx, at)
+    with findings.reading_file("directory", ctx.root):
+        actual_sizes = sizes_by_path(ctx, at)
     findings.paths.discard(ctx.root)
     intact = []
     for i, path in enumerate(at):
@@ -156,13 +156,13 @@ def check(ctx: TableContext, entries: ManifestEntries, at: list[str], what: str,
             findings.paths.add(extra_path)
             if extra_path not in actual_sizes:
                 message = f"{names[i]} names {name}, which is not there"
-                remedy = INDEX_ANEW if name.endswith(INDEX_SUFFIX) else ROLLBACK
+                remedy = REBUILD_INDEX if name.endswith(INDEX_SUFFIX) else ROLLBACK
                 findings.add_problem(
                     "extra file is missing", message, path=extra_path, field="_EXTRA_FILES", remedy=remedy
                 )
 
     def counted(chunk: list[int]) -> list[tuple[int, int | None]]:
-        return [(i, row_count(ctx, at[i], format_of(names[i]), expected_sizes[i], what, findings)) for i in chunk]
+        return [(i, row_count(ctx, at[i], format_of_name(names[i]), expected_sizes[i], what, findings)) for i in chunk]
 
     good = []
     remote = ctx.storage.is_remote
@@ -192,11 +192,11 @@ def check_index_files(
     """Check all index files, and return the hashes that could be read, by partition and bucket."""
     at = {}
     for entry in index:
-        with findings.reading("place of an index file", ctx.root):
+        with findings.reading_file("place of an index file", ctx.root):
             at[id(entry)] = deletion_vector_reader.index_path(ctx, entry)
     actual_sizes: dict[str, int] = {}
-    with findings.reading("directory", ctx.root):
-        actual_sizes = sizes(ctx, at.values())
+    with findings.reading_file("directory", ctx.root):
+        actual_sizes = sizes_by_path(ctx, at.values())
     findings.paths.discard(ctx.root)
     findings.paths.update(at.values())
     intact = []
@@ -220,15 +220,15 @@ def check_index_files(
             findings.add_problem("index file has another size", message, path=path, field="_FILE_SIZE", remedy=RESTORE)
         else:
             intact.append(entry)
-    files = _files(live)
-    _targets(ctx, index, at, files, findings)
+    files = _row_counts_by_bucket(live)
+    _check_vector_targets(ctx, index, at, files, findings)
     for entry in intact:
         if entry.index_type == DELETION_VECTORS:
-            _vectors(ctx, entry, at[id(entry)], files, findings)
-    return _hash_indexes(ctx, index, intact, at, files, findings)
+            _check_vectors(ctx, entry, at[id(entry)], files, findings)
+    return _read_hash_indexes(ctx, index, intact, at, files, findings)
 
 
-def _files(live: ManifestEntries) -> dict[Place, dict[str, int]]:
+def _row_counts_by_bucket(live: ManifestEntries) -> dict[Place, dict[str, int]]:
     """Return the row count of each live file by name, for each partition and bucket."""
     row_counts: dict[Place, dict[str, int]] = defaultdict(dict)
     columns = (
@@ -239,7 +239,7 @@ def _files(live: ManifestEntries) -> dict[Place, dict[str, int]]:
     return row_counts
 
 
-def _targets(
+def _check_vector_targets(
     ctx: TableContext,
     index: list[IndexManifestEntry],
     at: dict[int, str],
@@ -284,7 +284,7 @@ def _targets(
             seen.add((bucket_id, part.file_name))
 
 
-def _vectors(
+def _check_vectors(
     ctx: TableContext, entry: IndexManifestEntry, path: str, files: dict[Place, dict[str, int]], findings: Findings
 ) -> None:
     """Check the checksums, cardinalities and positions of the vectors in one index file."""
@@ -294,7 +294,7 @@ def _vectors(
     except (LakekitError, FileMissing):
         vectors = {}
         for part in entry.ranges:  # one by one, so that each damaged vector is told
-            with findings.reading("deletion vector", path):
+            with findings.reading_file("deletion vector", path):
                 vectors |= deletion_vector_reader.load_positions(ctx, {part.file_name: replace(entry, ranges=(part,))})
     for name, positions in vectors.items():
         if len(positions) and int(positions[-1]) >= rows.get(name, 2**63):
@@ -311,7 +311,7 @@ def _vectors(
             )
 
 
-def _hash_indexes(
+def _read_hash_indexes(
     ctx: TableContext,
     index: list[IndexManifestEntry],
     intact: list[IndexManifestEntry],
@@ -333,9 +333,9 @@ def _hash_indexes(
             listed.add(bucket_id)
     for entry in intact:
         if entry.index_type == HASH:
-            with findings.reading("hash index", at[id(entry)]):
-                hashes[entry.partition, entry.bucket] = dynamic_bucket.read(ctx, entry)
-    if is_dynamic(ctx):
+            with findings.reading_file("hash index", at[id(entry)]):
+                hashes[entry.partition, entry.bucket] = dynamic_bucket.read_hash_index(ctx, entry)
+    if has_hash_indexes(ctx):
         for partition, bucket in sorted(files.keys() - listed):
             named = partition_path(ctx, partition)
             message = f"bucket {bucket}{f' of {named}' if named else ''} has files and no hash index"
@@ -349,7 +349,7 @@ def _hash_indexes(
     return hashes
 
 
-def is_dynamic(ctx: TableContext) -> bool:
+def has_hash_indexes(ctx: TableContext) -> bool:
     """Return whether hash indexes assign keys to buckets.
 
     That is so in key tables with dynamic buckets whose key contains the partition columns.

@@ -124,11 +124,11 @@ _MAX_SHOWN = 8
 ROLLBACK = "t.rollback to a snapshot or tag that has it, or put the file back from a copy"
 REWRITE = "compact the bucket (t.compact(full=True)), or write its rows anew"
 RESTORE = "put the file back from a copy; else t.rollback to a snapshot or tag that does not need it"
-INDEX_ANEW = "rows are safe: t.rewrite_file_index(rebuild=True) makes the indexes anew from them"
+REBUILD_INDEX = "rows are safe: t.rewrite_file_index(rebuild=True) makes the indexes anew from them"
 
 
 def format_value(values: pl.Series, at: int) -> str:
-    """One of some values, as findings show it."""
+    """Return the value at an index as findings show it."""
     return format_raw_count(values, at) or format_cell(values[at])
 
 
@@ -152,21 +152,21 @@ class Findings:
         """Add a piece of advice."""
         self.advice.append(Finding(check=check, path=path, field=field, problem=problem, remedy=remedy))
 
-    def add(self, others: Findings) -> None:
+    def merge(self, others: Findings) -> None:
         """Add all findings of another check."""
         self.problems += others.problems
         self.advice += others.advice
         self.paths |= others.paths
 
     @contextmanager
-    def reading(self, what: str, path: str, remedy: str | None = None) -> Iterator[None]:
-        """Around what reads a file, which counts as looked at: see `told_of`."""
+    def reading_file(self, what: str, path: str, remedy: str | None = None) -> Iterator[None]:
+        """Count a file as looked at, and turn an error of the block into a finding, as `as_findings` does."""
         self.paths.add(path)
-        with self.told_of(what, path, remedy):
+        with self.as_findings(what, path, remedy):
             yield
 
     @contextmanager
-    def told_of(self, what: str, path: str, remedy: str | None = None) -> Iterator[None]:
+    def as_findings(self, what: str, path: str, remedy: str | None = None) -> Iterator[None]:
         """Turn an error of the block into a finding, with that `remedy` if it has one.
 
         What lakekit cannot read becomes advice, since it is no fault of the table.

@@ -36,22 +36,22 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 
-def check(ctx: TableContext, live: ManifestEntries, at: list[str], findings: Findings) -> None:
+def check_entries(ctx: TableContext, live: ManifestEntries, at: list[str], findings: Findings) -> None:
     """Check the entries of live files, which lie at the paths `at`."""
     if not len(live):
         return
-    _numbers(live, at, findings)
-    _totals(ctx, live, findings)
+    _check_sequence_numbers(live, at, findings)
+    _check_bucket_totals(ctx, live, findings)
     if ctx.schema.primary_keys:
-        with findings.reading("key range", ctx.paths.manifest_dir):
-            _key_ranges(ctx, live, at, findings)
+        with findings.reading_file("key range", ctx.paths.manifest_dir):
+            _check_key_ranges(ctx, live, at, findings)
         findings.paths.discard(ctx.paths.manifest_dir)
 
 
 def bucket_codes(entries: ManifestEntries) -> Ints:
     """Return a number for each entry's (partition, bucket)."""
     partition = entries.column("partition").dictionary_encode().indices.to_numpy().astype(np.int64)
-    buckets = np.unique(entries.numbers("bucket"), return_inverse=True)[1].reshape(-1)
+    buckets = np.unique(entries.integers("bucket"), return_inverse=True)[1].reshape(-1)
     codes: Ints = (
         np.unique(partition * (int(buckets.max(initial=0)) + 1) + buckets, return_inverse=True)[1]
         .reshape(-1)
@@ -62,7 +62,7 @@ def bucket_codes(entries: ManifestEntries) -> Ints:
 
 def ranks(frame: pl.DataFrame) -> Ints:
     """Return a number for each key that compares as the keys do."""
-    order = numpy_columns.order(frame, frame.columns)
+    order = numpy_columns.key_order(frame, frame.columns)
     placed = frame[order]
     changed = placed.select(pl.any_horizontal(pl.all().ne_missing(pl.all().shift(1)))).to_series().to_numpy().copy()
     changed[:1] = False
@@ -71,9 +71,9 @@ def ranks(frame: pl.DataFrame) -> Ints:
     return dense_ranks
 
 
-def _numbers(live: ManifestEntries, at: list[str], findings: Findings) -> None:
-    rows, sizes, levels = (live.numbers(name) for name in ("row_count", "file_size", "level"))
-    low, high = live.numbers("min_sequence_number"), live.numbers("max_sequence_number")
+def _check_sequence_numbers(live: ManifestEntries, at: list[str], findings: Findings) -> None:
+    rows, sizes, levels = (live.integers(name) for name in ("row_count", "file_size", "level"))
+    low, high = live.integers("min_sequence_number"), live.integers("max_sequence_number")
     deletes = pc.fill_null(live.column("delete_row_count"), 0).to_numpy()
     checks: list[tuple[str, str, Mask, str, tuple[Any, ...]]] = [
         ("row count is below 0", "_ROW_COUNT", rows < 0, "{} rows", (rows,)),
@@ -99,9 +99,9 @@ def _numbers(live: ManifestEntries, at: list[str], findings: Findings) -> None:
             )
 
 
-def _totals(ctx: TableContext, live: ManifestEntries, findings: Findings) -> None:
+def _check_bucket_totals(ctx: TableContext, live: ManifestEntries, findings: Findings) -> None:
     """Check that each partition has one total of buckets: two totals put a key into two buckets."""
-    buckets, totals = live.numbers("bucket"), live.numbers("total_buckets")
+    buckets, totals = live.integers("bucket"), live.integers("total_buckets")
     partition = live.column("partition").dictionary_encode()
     codes = partition.indices.to_numpy()
     low, high = np.full(len(partition.dictionary), 2**31 - 1), np.full(len(partition.dictionary), -(2**31))
@@ -129,8 +129,8 @@ def _totals(ctx: TableContext, live: ManifestEntries, findings: Findings) -> Non
             findings.add_problem("bucket is beyond the total", message, path=directory, field="_BUCKET", remedy=remedy)
 
 
-def _key_ranges(ctx: TableContext, live: ManifestEntries, at: list[str], findings: Findings) -> None:
-    indices = np.flatnonzero(live.numbers("bucket") != POSTPONE_BUCKET)
+def _check_key_ranges(ctx: TableContext, live: ManifestEntries, at: list[str], findings: Findings) -> None:
+    indices = np.flatnonzero(live.integers("bucket") != POSTPONE_BUCKET)
     if not len(indices):
         return
     entries = live.take(indices)
@@ -145,7 +145,7 @@ def _key_ranges(ctx: TableContext, live: ManifestEntries, at: list[str], finding
             f"the smallest key {shown[0](i)} is above the largest {shown[1](i)}: reads by key may pass the file over"
         )
         findings.add_problem("key range is swapped", message, path=at[indices[i]], field="_MIN_KEY", remedy=REWRITE)
-    levels = entries.numbers("level").astype(np.int64)
+    levels = entries.integers("level").astype(np.int64)
     run = bucket_codes(entries) * (int(levels.max(initial=0)) + 2) + levels
     order = np.lexsort((low, run))
     order = order[levels[order] > 0]
@@ -193,18 +193,18 @@ MANY_FILES, SMALL_SHARE = 10, 4
 MANY_PARTITIONS, SMALL_PARTITION_ROWS = 100, 10_000
 
 
-def advise(ctx: TableContext, live: ManifestEntries, findings: Findings) -> None:
-    """Advise about the live files."""
+def add_advice_on_files(ctx: TableContext, live: ManifestEntries, findings: Findings) -> None:
+    """Add advice about the live files."""
     if not len(live):
         return
     codes = bucket_codes(live)
-    sizes = live.numbers("file_size")
+    sizes = live.integers("file_size")
     total = np.bincount(codes, sizes)
     first = np.unique(codes, return_index=True)[1]
     if ctx.options.bucket > 0:
-        _buckets(ctx, live.take(first), total, findings)
-    _files(ctx, live, codes, first, findings)
-    _partitions(ctx, live, findings)
+        _advise_on_buckets(ctx, live.take(first), total, findings)
+    _advise_on_files(ctx, live, codes, first, findings)
+    _advise_on_partitions(ctx, live, findings)
 
 
 def _describe_bucket(ctx: TableContext, live: ManifestEntries, i: int) -> str:
@@ -213,8 +213,8 @@ def _describe_bucket(ctx: TableContext, live: ManifestEntries, i: int) -> str:
     return f"bucket {bucket}{f' of {path}' if path else ''}"
 
 
-def _buckets(ctx: TableContext, buckets: ManifestEntries, total: NDArray[Any], findings: Findings) -> None:
-    """`buckets` holds one entry a bucket, `total` its bytes."""
+def _advise_on_buckets(ctx: TableContext, buckets: ManifestEntries, total: NDArray[Any], findings: Findings) -> None:
+    """Add advice about the sizes of buckets: `buckets` holds one entry of each bucket, `total` its bytes."""
     large = np.flatnonzero(total > LARGE_BUCKET_BYTES)
     if len(large):
         worst = int(np.argmax(total))
@@ -248,11 +248,11 @@ def _buckets(ctx: TableContext, buckets: ManifestEntries, total: NDArray[Any], f
         findings.add_advice("buckets are small", message, field="bucket", remedy=remedy)
 
 
-def _files(
+def _advise_on_files(
     ctx: TableContext, live: ManifestEntries, codes: NDArray[np.int64], first: NDArray[np.int64], findings: Findings
 ) -> None:
-    """Small files and sorted runs."""
-    levels, sizes = live.numbers("level"), live.numbers("file_size")
+    """Add advice about small files and about the number of sorted runs."""
+    levels, sizes = live.integers("level"), live.integers("file_size")
     keyed = bool(ctx.schema.primary_keys)
     target = ctx.options.rolling_size_bytes
     small = np.bincount(codes, (sizes * SMALL_SHARE < target) & ((levels > 0) | (not keyed)), minlength=len(first))
@@ -276,11 +276,11 @@ def _files(
         findings.add_advice("many runs at level 0", message, field="num-sorted-run.compaction-trigger", remedy=remedy)
 
 
-def _partitions(ctx: TableContext, live: ManifestEntries, findings: Findings) -> None:
+def _advise_on_partitions(ctx: TableContext, live: ManifestEntries, findings: Findings) -> None:
     if not ctx.schema.partition_keys:
         return
     partitions = len(live.column("partition").unique())
-    rows = int(live.numbers("row_count").sum())
+    rows = int(live.integers("row_count").sum())
     if partitions > MANY_PARTITIONS and rows < partitions * SMALL_PARTITION_ROWS:
         message = f"{plural(partitions, 'partition')} hold {plural(rows // partitions, 'row')} each on average"
         remedy = (

@@ -11,7 +11,8 @@ Engines that believe hints cannot continue from a snapshot that was lost. A gap 
 is no problem for any engine: `t.repair()` leaves it so.
 
 Snapshots, tags, long-lived changelogs and consumers keep files, in every branch: while one of them cannot be read,
-nothing expires and no orphan file is removed. `check_gc_roots` only checks that they can be read; the files that they
+nothing expires and no orphan file is removed. `check_gc_roots_and_schemas` only checks that they can be read; the
+files that they
 refer to are checked for the newest snapshot alone. Gaps between schema ids are reported too, since files of older
 snapshots may need the missing schema.
 
@@ -74,10 +75,13 @@ def check_snapshot(ctx: TableContext, snapshot: Snapshot, findings: Findings) ->
     """Check the metadata of a snapshot, add problems to `findings`, and return the entries that could be read."""
     where = ctx.paths.snapshot(snapshot.id)
     findings.paths.add(where)
-    lists = {which: _entries(ctx, snapshot, which, findings) for which in _LISTS}
+    lists = {which: _read_checked_entries(ctx, snapshot, which, findings) for which in _LISTS}
     base, delta, changelog = (lists[which] for which in _LISTS)
     live = _live_entries(
-        columns_of.concat([part for part, _ in (base, delta)]), findings, where, is_complete=base[1] and delta[1]
+        columns_of.concat_entries([part for part, _ in (base, delta)]),
+        findings,
+        where,
+        is_complete=base[1] and delta[1],
     )
     counts = (
         ("total_record_count", live, "totalRecordCount", base[1] and delta[1]),
@@ -88,22 +92,22 @@ def check_snapshot(ctx: TableContext, snapshot: Snapshot, findings: Findings) ->
         ("changelog_record_count", changelog[0], "changelogRecordCount", changelog[1]),
     ):
         expected = getattr(snapshot, member)
-        if is_complete and expected is not None and (rows := _rows(entries)) != expected:
+        if is_complete and expected is not None and (rows := _count_rows(entries)) != expected:
             message = f"the snapshot says {format_count(expected)} rows, its entries add up to {format_count(rows)}"
             remedy = "rows are read as the manifests say; only counts are wrong"
             findings.add_problem("row count of the snapshot", message, path=where, field=name, remedy=remedy)
     if snapshot.statistics is not None:
-        with findings.reading("statistics file", ctx.paths.statistics(snapshot.statistics)):
+        with findings.reading_file("statistics file", ctx.paths.statistics(snapshot.statistics)):
             refs.read_statistics(ctx, snapshot)
-    _row_ids(snapshot, live, where, findings)
-    _schemas(ctx, snapshot, live, findings)
+    _check_row_ids(snapshot, live, where, findings)
+    _check_schemas(ctx, snapshot, live, findings)
     return MetadataContents(
-        live_entries=live, changelog_entries=changelog[0], index_entries=_index(ctx, snapshot, findings)
+        live_entries=live, changelog_entries=changelog[0], index_entries=_read_checked_index(ctx, snapshot, findings)
     )
 
 
-def _row_ids(snapshot: Snapshot, live: ManifestEntries, where: str, findings: Findings) -> None:
-    """Check that the next row id is above the row ids of all files; otherwise the next commit repeats row ids."""
+def _check_row_ids(snapshot: Snapshot, live: ManifestEntries, where: str, findings: Findings) -> None:
+    """Check that the next row id is above the row ids of all files, so that no commit repeats one."""
     first = live.column("first_row_id")
     if snapshot.next_row_id is None or first.null_count == len(first):
         return
@@ -122,41 +126,43 @@ def _row_ids(snapshot: Snapshot, live: ManifestEntries, where: str, findings: Fi
         )
 
 
-def _schemas(ctx: TableContext, snapshot: Snapshot, live: ManifestEntries, findings: Findings) -> None:
+def _check_schemas(ctx: TableContext, snapshot: Snapshot, live: ManifestEntries, findings: Findings) -> None:
     """Check that the schemas of the snapshot and of its data files can be read."""
-    for number in {snapshot.schema_id, *live.numbers("schema_id").tolist()}:  # scalar: few schemas
+    for number in {snapshot.schema_id, *live.integers("schema_id").tolist()}:  # scalar: few schemas
         path = ctx.paths.schema(number)
-        with findings.reading("schema", path):
+        with findings.reading_file("schema", path):
             schemas.read(ctx, number)
         findings.paths.discard(path)  # it is looked at, not counted: it is no file of the snapshot
 
 
-def _rows(entries: ManifestEntries) -> int:
-    return int((entries.numbers("row_count") * np.where(entries.numbers("kind") == ADD, 1, -1)).sum())
+def _count_rows(entries: ManifestEntries) -> int:
+    return int((entries.integers("row_count") * np.where(entries.integers("kind") == ADD, 1, -1)).sum())
 
 
-def _entries(ctx: TableContext, snapshot: Snapshot, which: Which, findings: Findings) -> tuple[ManifestEntries, bool]:
+def _read_checked_entries(
+    ctx: TableContext, snapshot: Snapshot, which: Which, findings: Findings
+) -> tuple[ManifestEntries, bool]:
     """Return the entries of one manifest list, and whether all of them could be read."""
     name = getattr(snapshot, f"{which}_manifest_list")
     listed: list[ManifestFileMeta] | None = None
     if name is None:
-        return columns_of.empty(), True
+        return columns_of.empty_entries(), True
     if which == "changelog" and _is_restored(ctx, snapshot):
-        return columns_of.empty(), False
-    with findings.reading("manifest list", ctx.paths.manifest(name)):
+        return columns_of.empty_entries(), False
+    with findings.reading_file("manifest list", ctx.paths.manifest(name)):
         listed = manifest_reader.manifest_files(ctx, snapshot, which)
     if listed is None:
-        return columns_of.empty(), False
+        return columns_of.empty_entries(), False
     parts: list[ManifestEntries] = []
     with suppress(LakekitError):  # which of them it is comes out below
         manifest_reader.read_entries(ctx, listed)  # all at once, which is faster; kept for what follows
     for file in listed:
         path = ctx.paths.manifest(file.name)
-        with findings.reading("manifest", path):
+        with findings.reading_file("manifest", path):
             part = manifest_reader.read_entries(ctx, [file])
-            _manifest(ctx, file, part, path, findings)
+            _check_manifest(ctx, file, part, path, findings)
             parts.append(part)
-    return columns_of.concat([columns_of.empty(), *parts]), len(parts) == len(listed)
+    return columns_of.concat_entries([columns_of.empty_entries(), *parts]), len(parts) == len(listed)
 
 
 def _is_restored(ctx: TableContext, snapshot: Snapshot) -> bool:
@@ -169,9 +175,11 @@ def _is_restored(ctx: TableContext, snapshot: Snapshot) -> bool:
     return first and not storage.exists(layout.manifest(snapshot.changelog_manifest_list or ""))
 
 
-def _manifest(ctx: TableContext, file: ManifestFileMeta, part: ManifestEntries, path: str, findings: Findings) -> None:
+def _check_manifest(
+    ctx: TableContext, file: ManifestFileMeta, part: ManifestEntries, path: str, findings: Findings
+) -> None:
     """Check the counts and bounds that the manifest list records for a manifest against the manifest's entries."""
-    kinds = part.numbers("kind")
+    kinds = part.integers("kind")
     remedy = "readers may skip files of it: t.rollback to a snapshot without it, or restore the manifest list"
 
     def wrong(field: str, expected: object, actual: object) -> None:
@@ -199,16 +207,16 @@ def _manifest(ctx: TableContext, file: ManifestFileMeta, part: ManifestEntries, 
             "entry is of a partition that there is not", message, path=path, field="_PARTITION", remedy=remedy
         )
     for column in ("bucket", "level"):
-        numbers = part.numbers(column)
+        numbers = part.integers(column)
         low, high = getattr(file, f"min_{column}"), getattr(file, f"max_{column}")
         if low is not None and low > numbers.min():
             wrong(f"_MIN_{column.upper()}", low, numbers.min())
         if high is not None and high < numbers.max():
             wrong(f"_MAX_{column.upper()}", high, numbers.max())
-    _partitions(ctx, file, part, wrong)
+    _check_partition_bounds(ctx, file, part, wrong)
 
 
-def _partitions(ctx: TableContext, file: ManifestFileMeta, part: ManifestEntries, wrong: Any) -> None:
+def _check_partition_bounds(ctx: TableContext, file: ManifestFileMeta, part: ManifestEntries, wrong: Any) -> None:
     fields = ctx.schema.partition_fields
     if not fields:
         return
@@ -249,8 +257,8 @@ def _first_value_text(values: pa.Array, order: str) -> str:
 
 def _live_entries(entries: ManifestEntries, findings: Findings, where: str, *, is_complete: bool) -> ManifestEntries:
     """Return the live files; files that are added twice are reported and counted once."""
-    kinds = entries.numbers("kind")
-    group = columns_of.identities(entries)
+    kinds = entries.integers("kind")
+    group = columns_of.identity_codes(entries)
     size = int(group.max()) + 1 if len(group) else 0
     added, deleted = (np.bincount(group[kinds == kind], minlength=size) for kind in (ADD, DELETE))
     remedy = "t.rollback to a snapshot before it; every commit on top of this one will fail"
@@ -278,10 +286,10 @@ def _names(
     return names
 
 
-def _index(ctx: TableContext, snapshot: Snapshot, findings: Findings) -> list[IndexManifestEntry]:
+def _read_checked_index(ctx: TableContext, snapshot: Snapshot, findings: Findings) -> list[IndexManifestEntry]:
     if snapshot.index_manifest is None:
         return []
-    with findings.reading("index manifest", ctx.paths.manifest(snapshot.index_manifest)):
+    with findings.reading_file("index manifest", ctx.paths.manifest(snapshot.index_manifest)):
         return manifest_reader.index_entries(ctx, snapshot)
     return []
 
@@ -289,11 +297,11 @@ def _index(ctx: TableContext, snapshot: Snapshot, findings: Findings) -> list[In
 # ---- history ------------------------------------------------------------
 
 
-_HINT = (
+_HINT_REMEDY = (
     "t.repair(), which lets the hint say what is there; the newest snapshot may have been lost: put its file back "
     "from a copy if there is one"
 )
-_GAP = "put the file back from a copy; else t.repair(), which lets the table begin behind the gap"
+_GAP_REMEDY = "put the file back from a copy; else t.repair(), which lets the table begin behind the gap"
 
 
 def check_history(ctx: TableContext, findings: Findings) -> None:
@@ -309,13 +317,13 @@ def check_history(ctx: TableContext, findings: Findings) -> None:
                 f"it says {latest[0]}, and the newest snapshot is {latest[1]}: the reference engine believes it, and "
                 "fails or goes on from there"
             )
-            findings.add_problem("hint leads astray", message, path=ctx.paths.latest_hint, remedy=_HINT)
+            findings.add_problem("hint leads astray", message, path=ctx.paths.latest_hint, remedy=_HINT_REMEDY)
         if gap:
             message = (
                 f"{describe_ranges(gap)} are not there, and others before and after are: streams and expiry of the "
                 "reference engine fail there"
             )
-            findings.add_problem("snapshots are missing", message, path=ctx.paths.snapshot_dir, remedy=_GAP)
+            findings.add_problem("snapshots are missing", message, path=ctx.paths.snapshot_dir, remedy=_GAP_REMEDY)
 
 
 _MAX_SHOWN = 8
@@ -344,7 +352,7 @@ def _read_hint_state(ctx: TableContext) -> HintState:
 
 def _read_hint(ctx: TableContext, path: str) -> int | None:
     try:
-        return snapshot.decode(ctx.storage.read(path, 0, 32))
+        return snapshot.decode_hint(ctx.storage.read(path, 0, 32))
     except StorageFailed:
         return None
 
@@ -363,17 +371,17 @@ def _find_problems(seen: HintState) -> tuple[tuple[int, int] | None, Sequence[ra
 # ---- keeping ------------------------------------------------------------
 
 
-_ROOT = "put it back from a copy, or delete it: until then nothing expires and no orphan goes"
-_CONSUMER = "t.reset_consumer writes it anew or forgets it: until then nothing expires"
-_BRANCH = (
+_ROOT_REMEDY = "put it back from a copy, or delete it: until then nothing expires and no orphan goes"
+_CONSUMER_REMEDY = "t.reset_consumer writes it anew or forgets it: until then nothing expires"
+_BRANCH_REMEDY = (
     "t.delete_branch({branch!r}) removes what is left of it; t.remove_orphans does where it was begun a day ago and "
     "never finished"
 )
 _MAX_FINDINGS = 8
-_SCHEMA = "put it back from a copy: files that were written with it cannot be read"
+_SCHEMA_REMEDY = "put it back from a copy: files that were written with it cannot be read"
 
 
-def check_gc_roots(ctx: TableContext, findings: Findings) -> None:
+def check_gc_roots_and_schemas(ctx: TableContext, findings: Findings) -> None:
     """Check that the gc roots and consumers of all branches can be read, and look for missing schemas.
 
     Gaps between schema ids are looked for in the current branch; other branches must have at least one schema. Problems
@@ -381,12 +389,12 @@ def check_gc_roots(ctx: TableContext, findings: Findings) -> None:
     """
     reported = {problem.path for problem in findings.problems}
     with suppress(StorageFailed):
-        for branch in reachability.branches(ctx):
+        for branch in reachability.list_branch_names(ctx):
             own = reachability.on_branch(ctx, branch)
             for what, damaged in _find_unreadable(own):
                 if damaged.path not in reported:
                     field = damaged.field if isinstance(damaged, Corrupt) else None
-                    remedy = _CONSUMER if what == "consumer" else _ROOT
+                    remedy = _CONSUMER_REMEDY if what == "consumer" else _ROOT_REMEDY
                     findings.add_problem(
                         f"{what} is unreadable", damaged.message, path=damaged.path, field=field, remedy=remedy
                     )
@@ -396,7 +404,10 @@ def check_gc_roots(ctx: TableContext, findings: Findings) -> None:
                     "the table goes while it is there"
                 )
                 findings.add_advice(
-                    "branch is half there", message, path=own.paths.branch_root, remedy=_BRANCH.format(branch=branch)
+                    "branch is half there",
+                    message,
+                    path=own.paths.branch_root,
+                    remedy=_BRANCH_REMEDY.format(branch=branch),
                 )
     numbers = schemas.ids(ctx)
     for gap in missing_ranges(numbers):
@@ -407,11 +418,11 @@ def check_gc_roots(ctx: TableContext, findings: Findings) -> None:
                     "schema is missing",
                     f"schema {number} is not there, and others before and after are",
                     path=path,
-                    remedy=_SCHEMA,
+                    remedy=_SCHEMA_REMEDY,
                 )
         if len(gap[_MAX_FINDINGS:]):
             message = f"schemas {gap[_MAX_FINDINGS]} to {gap[-1]} are not there, and others before and after are"
-            findings.add_problem("schema is missing", message, path=ctx.paths.schema_dir, remedy=_SCHEMA)
+            findings.add_problem("schema is missing", message, path=ctx.paths.schema_dir, remedy=_SCHEMA_REMEDY)
 
 
 def _find_unreadable(ctx: TableContext) -> list[UnreadableRoot]:
@@ -420,7 +431,7 @@ def _find_unreadable(ctx: TableContext) -> list[UnreadableRoot]:
     def of_root(root: tuple[reachability.Kind, str, Stat]) -> UnreadableRoot | None:
         try:
             with suppress(FileMissing, Unsupported):
-                reachability.read(ctx, *root)
+                reachability.read_listed_root(ctx, *root)
         except (Corrupt, StorageFailed) as damaged:
             return root[0], damaged.at(root[2].path) if isinstance(damaged, Corrupt) else damaged
         return None

@@ -43,7 +43,7 @@ from lakekit.format import parquet_pages
 from lakekit.format.encoder import has_bounds
 from lakekit.format.polars_types import polars_type
 from lakekit.lsm import numpy_columns
-from lakekit.maintenance.check.findings import INDEX_ANEW, RESTORE, REWRITE, Findings, format_value
+from lakekit.maintenance.check.findings import REBUILD_INDEX, RESTORE, REWRITE, Findings, format_value
 from lakekit.maintenance.check.levels import ranks
 from lakekit.metadata import schemas
 from lakekit.model.data_file import RowKind
@@ -80,7 +80,7 @@ def check_file_indexes(checked_file: FileUnderCheck) -> None:
     )
     if path is None:
         return
-    with checked_file.findings.reading("file index", path, INDEX_ANEW):
+    with checked_file.findings.reading_file("file index", path, REBUILD_INDEX):
         indexes = file_index_pruning.open_indexes(checked_file.ctx, checked_file.path, file, checked_file.ctx.schema)
         if indexes is None:
             return
@@ -91,17 +91,17 @@ def check_file_indexes(checked_file: FileUnderCheck) -> None:
         for field in checked_file.ctx.schema.fields:
             lost = (
                 next(_find_lost_rows(indexes, field, checked_file.rows[field.name]), None)
-                if _is_asked(indexes, field, checked_file.rows)
+                if _is_sampled(indexes, field, checked_file.rows)
                 else None
             )
             if lost is not None:
                 message = f"{lost}: filters pass them over"
                 checked_file.findings.add_problem(
-                    "file index lacks rows", message, path=path, field=where, remedy=INDEX_ANEW
+                    "file index lacks rows", message, path=path, field=where, remedy=REBUILD_INDEX
                 )
 
 
-def _is_asked(indexes: IndexedFile, field: Field, frame: pl.DataFrame) -> bool:
+def _is_sampled(indexes: IndexedFile, field: Field, frame: pl.DataFrame) -> bool:
     plugins = [evaluator.load_index(kind) for kind in indexes.contents.get(field.name, ())]
     return (
         field.type.root != "CHAR"
@@ -129,7 +129,7 @@ def _find_lost_rows(indexes: IndexedFile, field: Field, column: pl.Series) -> It
 
 
 def _count_missing(rows: NDArray[np.int64], answer: bool | BitMap) -> int:
-    """How many of the rows an answer lacks."""
+    """Return how many of the rows an answer lacks."""
     if isinstance(answer, bool):
         return 0 if answer else rows.size
     return rows.size - len(answer & roaring.bitmap_of(rows))
@@ -142,7 +142,7 @@ Discrepancy = tuple[str, str]
 """The field of the manifest entry, and what is wrong with it."""
 
 
-def false_of_values(ctx: TableContext, file: DataFileMeta, frame: pl.DataFrame) -> Iterator[Discrepancy]:
+def find_false_statistics(ctx: TableContext, file: DataFileMeta, frame: pl.DataFrame) -> Iterator[Discrepancy]:
     """Yield what is false in the key and value statistics of a file.
 
     `ctx` has the file's own schema.
@@ -259,7 +259,7 @@ IsolatedCheck = Callable[[FileCheckRequest, Findings], bool]
 """Checks a file whose decoding may end the process that does it, and notes what is wrong; whether it could."""
 
 
-def check(
+def check_rows(
     ctx: TableContext,
     entries: ManifestEntries,
     at: list[str],
@@ -275,10 +275,10 @@ def check(
     gets the files whose bytes no checksum vouches for, which are all but Avro files and Parquet files with right
     checksums.
     """
-    totals = entries.numbers("total_buckets")
+    totals = entries.integers("total_buckets")
     seen = {ctx.schema.id: ctx}
     for i in wanted:
-        with findings.reading("data file" if hashes is not None else "changelog file", at[i]):
+        with findings.reading_file("data file" if hashes is not None else "changelog file", at[i]):
             file = entries.file(i)
             if file.schema_id not in seen:
                 seen[file.schema_id] = ctx.with_schema(schemas.read(ctx, file.schema_id))
@@ -293,7 +293,7 @@ def check(
                 and isolated_check(FileCheckRequest(ctx, entries, at[i], i, hashes), findings)
             ):
                 continue
-            frame = _rows(own, file, at[i])
+            frame = _read_file_rows(own, file, at[i])
             checked_file = FileUnderCheck(
                 ctx=own,
                 file=file,
@@ -304,10 +304,10 @@ def check(
                 rows=frame,
                 findings=findings,
             )
-            _check(checked_file, hashes)
+            _check_file(checked_file, hashes)
 
 
-def _rows(ctx: TableContext, file: DataFileMeta, path: str) -> pl.DataFrame:
+def _read_file_rows(ctx: TableContext, file: DataFileMeta, path: str) -> pl.DataFrame:
     fields = [field for field in ctx.schema.fields if file.write_cols is None or field.name in file.write_cols]
     system = (SEQUENCE, KIND) if ctx.schema.primary_keys else ()
     with translate_polars_errors(ctx, [path]):
@@ -329,7 +329,7 @@ def _is_damaged(ctx: TableContext, file: DataFileMeta, path: str, findings: Find
     return bool(pages)
 
 
-def _check(checked_file: FileUnderCheck, hashes: Hashes | None) -> None:
+def _check_file(checked_file: FileUnderCheck, hashes: Hashes | None) -> None:
     file, frame = checked_file.file, checked_file.rows
     if frame.height != file.row_count:
         what = "data file" if hashes is not None else "changelog file"
@@ -343,16 +343,16 @@ def _check(checked_file: FileUnderCheck, hashes: Hashes | None) -> None:
         return
     if frame.height == file.row_count:
         check_file_indexes(checked_file)
-    for field, discrepancy in false_of_values(checked_file.ctx, file, frame):
+    for field, discrepancy in find_false_statistics(checked_file.ctx, file, frame):
         checked_file.add_problem("statistics are false", f"{discrepancy}: filters may pass the file over", field)
     if file.write_cols is None:
         _check_placement(checked_file)
     if not checked_file.ctx.schema.primary_keys:
         return
-    _versions(checked_file)
+    _check_versions(checked_file)
     if checked_file.bucket != POSTPONE_BUCKET and hashes is not None:
-        _keys(checked_file)
-        _hash_index(checked_file, hashes)
+        _check_keys(checked_file)
+        _check_hash_index(checked_file, hashes)
 
 
 def _check_placement(checked_file: FileUnderCheck) -> None:
@@ -369,9 +369,9 @@ def _check_placement(checked_file: FileUnderCheck) -> None:
             checked_file.add_problem("rows are in another partition", message, "_PARTITION", _MISPLACED_REMEDY)
     if ctx.options.bucket > 0 and checked_file.total_buckets > 0 and checked_file.bucket >= 0:
         fields = bucket_assigners.bucket_fields(ctx)
-        if not schemas.have_types_always(ctx, fields):
+        if not schemas.have_constant_types(ctx, fields):
             return  # rows lie where the hash of their old values put them, whichever file compaction has put them in
-        columns, types = bucket_assigners.key_columns(frame, fields)
+        columns, types = bucket_assigners.columns_to_arrow(frame, fields)
         if not hashing.supports_bucket_key(ctx.options.bucket_function_type, types):
             return
         buckets = hashing.assign_buckets(ctx.options.bucket_function_type, columns, types, checked_file.total_buckets)
@@ -383,7 +383,7 @@ def _check_placement(checked_file: FileUnderCheck) -> None:
             checked_file.add_problem("rows are in another bucket", message, "_BUCKET", _MISPLACED_REMEDY)
 
 
-def _versions(checked_file: FileUnderCheck) -> None:
+def _check_versions(checked_file: FileUnderCheck) -> None:
     """Check sequence numbers and row kinds."""
     file, frame = checked_file.file, checked_file.rows
     sequences = frame[SEQUENCE]
@@ -407,10 +407,10 @@ def _versions(checked_file: FileUnderCheck) -> None:
         checked_file.add_problem("delete count is wrong", message, "_DELETE_ROW_COUNT")
 
 
-def _keys(checked_file: FileUnderCheck) -> None:
+def _check_keys(checked_file: FileUnderCheck) -> None:
     """Check the order, uniqueness and range of the keys."""
     frame = checked_file.rows.select(cols(checked_file.ctx.schema.trimmed_primary_keys))
-    order = numpy_columns.order(frame, frame.columns)
+    order = numpy_columns.key_order(frame, frame.columns)
     fallen = np.flatnonzero(order != np.arange(len(order)))
     if fallen.size:
         checked_file.add_problem(
@@ -418,7 +418,7 @@ def _keys(checked_file: FileUnderCheck) -> None:
             f"row {format_count(int(fallen[0]))} is out of order: merges give wrong rows",
             "_MIN_KEY",
         )
-    repeated = frame.height - len(numpy_columns.blocks(numpy_columns.encode_keys(frame, frame.columns))[1])
+    repeated = frame.height - len(numpy_columns.key_blocks(numpy_columns.encode_keys(frame, frame.columns))[1])
     if repeated:
         checked_file.add_problem(
             "a key is twice in a file", f"{plural(repeated, 'row')} repeat a key of the same file", "_MIN_KEY"
@@ -451,12 +451,12 @@ def _keys(checked_file: FileUnderCheck) -> None:
         checked_file.add_problem("keys pass the key range", message, "_MIN_KEY" if least < low else "_MAX_KEY")
 
 
-def _hash_index(checked_file: FileUnderCheck, hashes: Hashes) -> None:
+def _check_hash_index(checked_file: FileUnderCheck, hashes: Hashes) -> None:
     """Check that the hash index knows every key: one that it lacks goes to another bucket the next time."""
     indexed_hashes = hashes.get((checked_file.partition, checked_file.bucket))
     if indexed_hashes is None:
         return
-    columns, types = bucket_assigners.key_columns(checked_file.rows, checked_file.ctx.schema.key_fields)
+    columns, types = bucket_assigners.columns_to_arrow(checked_file.rows, checked_file.ctx.schema.key_fields)
     unknown = int((~np.isin(hashing.hash_columns(columns, types), indexed_hashes)).sum())
     if unknown:
         message = (

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _ATTEMPTS = 3
 
 
-def check(ctx: TableContext, *, deep: bool = False) -> Report:
+def check_table(ctx: TableContext, *, deep: bool = False) -> Report:
     """Check the newest snapshot; `deep`: also the rows of every data and changelog file, one at a time.
 
     What cannot be read is a problem of the report, and what lakekit does not support is advice to let another engine
@@ -47,14 +47,14 @@ def check(ctx: TableContext, *, deep: bool = False) -> Report:
     )
     findings = Findings()
     snapshot: Snapshot | None = None
-    with findings.reading("snapshot", ctx.paths.snapshot_dir):
+    with findings.reading_file("snapshot", ctx.paths.snapshot_dir):
         snapshot = snapshots.latest(ctx)
     findings.paths.discard(ctx.paths.snapshot_dir)
     metadata.check_history(ctx, findings)
     if snapshot is not None:
-        snapshot, inside = _looked_through(ctx, snapshot, deep=deep)
-        findings.add(inside)
-    metadata.check_gc_roots(ctx, findings)
+        snapshot, inside = _check_with_retries(ctx, snapshot, deep=deep)
+        findings.merge(inside)
+    metadata.check_gc_roots_and_schemas(ctx, findings)
     return Report(
         table=ctx.name,
         snapshot_id=None if snapshot is None else snapshot.id,
@@ -65,14 +65,14 @@ def check(ctx: TableContext, *, deep: bool = False) -> Report:
     )
 
 
-def _looked_through(ctx: TableContext, snapshot: Snapshot, *, deep: bool) -> tuple[Snapshot, Findings]:
+def _check_with_retries(ctx: TableContext, snapshot: Snapshot, *, deep: bool) -> tuple[Snapshot, Findings]:
     """Check a snapshot, or a newer one where it expires meanwhile; return that snapshot and its findings.
 
     Files that an expired snapshot lacks are not lost.
     """
     for _ in range(_ATTEMPTS):
         findings = Findings()
-        _look(ctx, snapshot, findings, deep=deep)
+        _check_newest(ctx, snapshot, findings, deep=deep)
         try:
             newer = snapshots.latest(ctx) if findings.problems and snapshots.has_expired(ctx, snapshot) else None
         except LakekitError:
@@ -91,28 +91,30 @@ def _looked_through(ctx: TableContext, snapshot: Snapshot, *, deep: bool) -> tup
     return snapshot, findings
 
 
-def _look(ctx: TableContext, snapshot: Snapshot, findings: Findings, *, deep: bool) -> None:
+def _check_newest(ctx: TableContext, snapshot: Snapshot, findings: Findings, *, deep: bool) -> None:
     contents = metadata.check_snapshot(ctx, snapshot, findings)
-    changelog = files.paths(ctx, contents.changelog_entries, findings)
+    changelog = files.data_paths(ctx, contents.changelog_entries, findings)
     if changelog is not None:
-        intact_changelogs = files.check(ctx, contents.changelog_entries, changelog, "changelog file", findings)
+        intact_changelogs = files.check_files(ctx, contents.changelog_entries, changelog, "changelog file", findings)
         if deep:
-            rows.check(
+            rows.check_rows(
                 ctx,
                 contents.changelog_entries,
                 changelog,
                 intact_changelogs,
                 None,
                 findings,
-                isolated_check=child_process.check,
+                isolated_check=child_process.check_in_child,
             )
-    at = files.paths(ctx, contents.live_entries, findings)
+    at = files.data_paths(ctx, contents.live_entries, findings)
     if at is None:
         return
     hashes = files.check_index_files(ctx, contents.live_entries, contents.index_entries, findings)
-    intact = files.check(ctx, contents.live_entries, at, "data file", findings)
-    levels.check(ctx, contents.live_entries, at, findings)
+    intact = files.check_files(ctx, contents.live_entries, at, "data file", findings)
+    levels.check_entries(ctx, contents.live_entries, at, findings)
     if deep:
-        rows.check(ctx, contents.live_entries, at, intact, hashes, findings, isolated_check=child_process.check)
-    with findings.told_of("advice", ctx.root):
-        levels.advise(ctx, contents.live_entries, findings)
+        rows.check_rows(
+            ctx, contents.live_entries, at, intact, hashes, findings, isolated_check=child_process.check_in_child
+        )
+    with findings.as_findings("advice", ctx.root):
+        levels.add_advice_on_files(ctx, contents.live_entries, findings)

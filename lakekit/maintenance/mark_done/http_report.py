@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
 
 _TIMEOUT_S = 60.0
-_MOST_BYTES = 1 << 20
+_MAX_ANSWER_BYTES = 1 << 20
 """More of an answer is not read."""
 
 
@@ -37,7 +37,7 @@ def check(ctx: TableContext) -> None:
     Raises: `InvalidOption` where there is none, `LocationNotAllowed` where neither the caller nor the catalog allows
     it.
     """
-    _address(ctx)
+    _report_url(ctx)
 
 
 def mark(ctx: TableContext, directory: str) -> None:
@@ -45,7 +45,7 @@ def mark(ctx: TableContext, directory: str) -> None:
 
     Raises: `StorageFailed` where the service cannot be reached or does not answer SUCCESS.
     """
-    where = _address(ctx)
+    where = _report_url(ctx)
     report = {
         "params": ctx.options.partition_mark_done_action_http_params,
         "table": ctx.name,
@@ -56,7 +56,7 @@ def mark(ctx: TableContext, directory: str) -> None:
     outcome = f"{shown} was told that {directory} of {ctx.name} is complete"
     remedy = "The rows are committed; t.mark_partition_done() tells it again"
     try:
-        status, answer = _post(where, json.dumps(report).encode())
+        status, answer = _post_report(where, json.dumps(report).encode())
     except (OSError, ValueError) as wrong:
         msg = f"{shown} could not be told that {directory} of {ctx.name} is complete: {type(wrong).__name__}. {remedy}"
         raise StorageFailed(msg, path=shown) from None
@@ -74,7 +74,7 @@ def mark(ctx: TableContext, directory: str) -> None:
         )
 
 
-def _address(ctx: TableContext) -> SplitResult:
+def _report_url(ctx: TableContext) -> SplitResult:
     url = (ctx.options.partition_mark_done_action_http_url or "").strip()
     setting = f"partition.mark-done-action of {ctx.name} is http-report"
     if not url:
@@ -96,7 +96,7 @@ def _address(ctx: TableContext) -> SplitResult:
     return address
 
 
-def _post(where: SplitResult, body: bytes) -> tuple[int, bytes]:
+def _post_report(where: SplitResult, body: bytes) -> tuple[int, bytes]:
     connection = (HTTPSConnection if where.scheme == "https" else HTTPConnection)(
         str(where.hostname), where.port, timeout=_TIMEOUT_S
     )
@@ -105,6 +105,6 @@ def _post(where: SplitResult, body: bytes) -> tuple[int, bytes]:
             target = f"{where.path or '/'}{f'?{where.query}' if where.query else ''}"
             connection.request("POST", target, body, {"Content-Type": "application/json"})
             answer = connection.getresponse()
-            return answer.status, answer.read(_MOST_BYTES)
+            return answer.status, answer.read(_MAX_ANSWER_BYTES)
         except HTTPException as wrong:
             raise OSError(type(wrong).__name__) from None

@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 CREATION_TIME, MODIFICATION_TIME = "creationTime", "modificationTime"
 
 
-def write(storage: Storage, path: str, now_ms: int) -> None:
+def write_success_file(storage: Storage, path: str, now_ms: int) -> None:
     """Write the file; an existing one keeps its creation time."""
     created = now_ms
     with suppress(FileMissing, Corrupt):
-        created = json_codec.integer(CREATION_TIME, json_codec.loads(storage.read(path), path).get(CREATION_TIME))
-    storage.put(path, json_codec.dumps({CREATION_TIME: created, MODIFICATION_TIME: now_ms}))
+        created = json_codec.read_integer(CREATION_TIME, json_codec.loads(storage.read(path), path).get(CREATION_TIME))
+    storage.put(path, json_codec.print_object({CREATION_TIME: created, MODIFICATION_TIME: now_ms}))
 
 
 # ---- success file ------------------------------------------------------------
 
 
 def check(ctx: TableContext) -> None:
-    """Nothing is wrong with it."""
+    """Do nothing: the action has no options that could be wrong."""
 
 
 def mark(ctx: TableContext, directory: str) -> None:
     """Write the file, or update the modification time in an existing one."""
-    write(ctx.storage, f"{ctx.root}/{directory}/_SUCCESS", ctx.runtime.now_ms())
+    write_success_file(ctx.storage, f"{ctx.root}/{directory}/_SUCCESS", ctx.runtime.now_ms())

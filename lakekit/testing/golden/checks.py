@@ -34,7 +34,7 @@ from lakekit.model import commit_message, entry_files, index_manifest, manifests
 from lakekit.model.snapshot import Consumer, Snapshot, Statistics, Tag
 from lakekit.model.table_schema import TableSchema
 from lakekit.predicate import Leaf
-from lakekit.testing.expectations import Read, canonical_value, difference, series_of, values_of
+from lakekit.testing.expectations import Read, canonical_value, decode_series, describe_difference, encode_values
 from lakekit.testing.fixtures import Mismatch, check_equal, fixtures, load_case
 from lakekit.testing.golden import metadata
 from lakekit.types import DataType, Field, Instant, arrow, parse, part
@@ -82,7 +82,7 @@ def _piece(data: bytes, vector: dict[str, Any]) -> bytes:
 # ---- rows, arrays, maps ----------------------------------------------------------------------------------------------
 
 
-def rows(facts: dict[str, Any], data: bytes) -> None:
+def check_binary_rows(facts: dict[str, Any], data: bytes) -> None:
     """Check the formats binary_row and serialized_row: values, kinds and hashes.
 
     Encoding the rows, one by one and as columns, gives the recorded bytes.
@@ -107,7 +107,7 @@ def rows(facts: dict[str, Any], data: bytes) -> None:
 
 
 def _columns(what: str, row: bytes, types: list[DataType], values: tuple[Any, ...], *, is_canonical: bool) -> None:
-    columns = [arrow.array_of([value, None, value], t) for value, t in zip(values, types, strict=True)]
+    columns = [arrow.to_arrow_array([value, None, value], t) for value, t in zip(values, types, strict=True)]
     if any(value is not None and column.null_count > 1 for value, column in zip(values, columns, strict=True)):
         return  # a timestamp outside the int64 of its unit
     if types and is_canonical:
@@ -117,11 +117,11 @@ def _columns(what: str, row: bytes, types: list[DataType], values: tuple[Any, ..
     decoded = binary_row.decode_columns(
         pa.array([None, binary_row.with_arity(row, len(types))]), types, arity_exact=True
     )
-    read_values = [arrow.values_of(column, t) for column, t in zip(decoded, types, strict=True)]
+    read_values = [arrow.to_internal_values(column, t) for column, t in zip(decoded, types, strict=True)]
     check_equal(f"{what}, a column read", repr(read_values), repr([[None, value] for value in values]))
 
 
-def arrays_and_maps(facts: dict[str, Any], data: bytes) -> None:
+def check_arrays_and_maps(facts: dict[str, Any], data: bytes) -> None:
     """Check the formats binary_array and binary_map: the values, and the same bytes again."""
     for number, vector in enumerate(facts["vectors"]):
         t, body, what = parse(vector["type"]), _piece(data, vector), f"value {number}"
@@ -134,12 +134,12 @@ def arrays_and_maps(facts: dict[str, Any], data: bytes) -> None:
             check_equal(f"{what}, written again", binary_row.encode_map(value, t).hex(), body.hex())
 
 
-def buckets(facts: dict[str, Any], data: bytes) -> None:
+def check_buckets(facts: dict[str, Any], data: bytes) -> None:
     """Check the format bucket: the bytes and hash of each key, and its bucket for several bucket counts."""
     for number, vector in enumerate(facts["vectors"]):
         types, what = [parse(text) for text in vector["types"]], f"key {number}"
         values = [internal_value_of(value, t) for value, t in zip(vector["values"], types, strict=True)]
-        columns = [arrow.array_of([value], t) for value, t in zip(values, types, strict=True)]
+        columns = [arrow.to_arrow_array([value], t) for value, t in zip(values, types, strict=True)]
         if any(value is not None and column.null_count for value, column in zip(values, columns, strict=True)):
             # a timestamp outside the int64 of its unit: one value at a time
             check_equal(f"{what}, hash", hashing.row_hash_code(binary_row.encode(values, types)), vector["hash"])
@@ -156,7 +156,7 @@ def buckets(facts: dict[str, Any], data: bytes) -> None:
             )
 
 
-def stats(facts: dict[str, Any], data: bytes) -> None:
+def check_stats(facts: dict[str, Any], data: bytes) -> None:
     """Check the format simple_stats: bounds as serialized rows, read and written again."""
     for number, vector in enumerate(facts["vectors"]):
         types, serialized, what = [parse(text) for text in vector["types"]], _piece(data, vector), f"bounds {number}"
@@ -178,7 +178,7 @@ JAVA_ONLY_FLOAT_TEXTS = {("0x1p3", "FLOAT"), ("0x1p3", "DOUBLE")}
 _TARGET = CastTarget(column="c", timestamp_unit="us")
 
 
-def schema_evolution_casts(facts: dict[str, Any], _: bytes = b"") -> None:
+def check_casts(facts: dict[str, Any], _: bytes = b"") -> None:
     """Check the format cast: values that were written as one type and are read as another.
 
     Both types are types of the same column, before and after a schema change. A change that the reference refuses must
@@ -191,7 +191,10 @@ def schema_evolution_casts(facts: dict[str, Any], _: bytes = b"") -> None:
 
 def _run(values: list[Any], source: DataType, want: DataType) -> pl.Series:
     return (
-        series_of(values, source, "c").to_frame().select(evolve_column(pl.col("c"), source, want, _TARGET)).to_series()
+        decode_series(values, source, "c")
+        .to_frame()
+        .select(evolve_column(pl.col("c"), source, want, _TARGET))
+        .to_series()
     )
 
 
@@ -219,7 +222,7 @@ def _cast(values: list[Any], source: DataType, target: dict[str, Any]) -> None:
             (bad if refused_one else good).append((value, result))
     series = _run([value for value, _ in good], source, want)
     check_equal(f"{what}, type", series.dtype, polars_type(want, timestamp_unit="us"))
-    got = [canonical_value(v, want) for v in values_of(series.to_arrow(), want)]
+    got = [canonical_value(v, want) for v in encode_values(series.to_arrow(), want)]
     check_equal(what, got, [canonical_value(_truncate_nanos(result, want), want) for _, result in good])
     for value, _ in bad:
         check_equal(f"{what}, {value!r} refused", _is_refused(value, source, want), expected=True)
@@ -268,7 +271,7 @@ def projected_fields(facts: dict[str, Any]) -> list[Field]:
     ]
 
 
-def scan(
+def scan_golden_file(
     format_name: str, path: str, fields: list[Field], *, data: bytes | None = None, unit: str | None = None
 ) -> pl.LazyFrame:
     """Return the rows of a data file, from its bytes `data`; None: from the file at `path`."""
@@ -288,19 +291,19 @@ def scan(
     return scans[format_name]()
 
 
-def files(facts: dict[str, Any], data: bytes) -> None:
+def check_data_files(facts: dict[str, Any], data: bytes) -> None:
     """Check the formats data_file_*: all rows in order, the first rows, the row count, and one column alone."""
     fields = projected_fields(facts)
     unit = "us" if (facts["format"], facts["case"]) == ("data_file_parquet", "all_types") else None  # times before 1677
     path = str(fixtures("formats") / "formats" / facts["format"] / f"{facts['case']}.bin")
     rows = [("+I", tuple(_truncate_timestamps(row, fields) if unit else row)) for row in facts["rows"]]
     for content in (None, data) if facts["file_format"] != "avro" else (data,):
-        frame = scan(facts["file_format"], path, fields, data=content, unit=unit)
+        frame = scan_golden_file(facts["file_format"], path, fields, data=content, unit=unit)
         for what, frame_read, wanted in (
             ("rows", frame.collect(), rows),
             ("the first two rows", frame.head(2).collect(), rows[:2]),
         ):
-            wrong = difference(frame_read, _recorded_read(facts, fields, wanted), ordered=True)
+            wrong = describe_difference(frame_read, _recorded_read(facts, fields, wanted), ordered=True)
             if wrong is not None:
                 raise Mismatch(what, "the recorded rows", wrong)
         check_equal("how many rows", frame.select(pl.len()).collect().item(), len(rows))
@@ -346,7 +349,7 @@ def _truncate_to_micros(value: list[int]) -> list[int]:
 _EPOCH = date(1970, 1, 1)
 
 
-def deletion_vectors(facts: dict[str, Any], data: bytes) -> None:
+def check_deletion_vectors(facts: dict[str, Any], data: bytes) -> None:
     """Check the format deletion_vectors: the positions, all together and for each entry, and the file's bytes."""
     wanted = [
         np.concatenate([np.arange(a, b + 1, step) for a, b, step in v["runs"]] or [np.zeros(0, np.int64)])
@@ -374,7 +377,7 @@ def deletion_vectors(facts: dict[str, Any], data: bytes) -> None:
         )
 
 
-def hash_indexes(facts: dict[str, Any], data: bytes) -> None:
+def check_hash_indexes(facts: dict[str, Any], data: bytes) -> None:
     """Check the format hash_index: the hashes, and the file's bytes."""
     check_equal("hashes", index_files.decode_hash_index(data).tolist(), facts["hashes"])
     check_equal(
@@ -382,7 +385,7 @@ def hash_indexes(facts: dict[str, Any], data: bytes) -> None:
     )
 
 
-def file_index_containers(facts: dict[str, Any], data: bytes) -> None:
+def check_index_containers(facts: dict[str, Any], data: bytes) -> None:
     """Check the format file_index_container: the index payloads of each column."""
     meaning = {
         column: {kind: None if text is None else bytes.fromhex(text) for kind, text in kinds.items()}
@@ -394,7 +397,7 @@ def file_index_containers(facts: dict[str, Any], data: bytes) -> None:
         check_equal("size written again", len(container.encode_container(meaning)), len(data))
 
 
-def file_indexes(facts: dict[str, Any], data: bytes) -> None:
+def check_file_indexes(facts: dict[str, Any], data: bytes) -> None:
     """Check the formats file_index_*: the bytes built from the values, and the answer to every probe.
 
     The recorded bytes and the built bytes must give the same answers.
@@ -402,7 +405,7 @@ def file_indexes(facts: dict[str, Any], data: bytes) -> None:
     index: Any = plugins.load("file_index", facts["index"])
     t = parse(facts["type"])
     values = [internal_value_of(value, t) for value in facts["values"]]
-    built = index.build(arrow.array_of(values, t), t, facts["options"])
+    built = index.build(arrow.to_arrow_array(values, t), t, facts["options"])
     check_equal("size written again", len(built), len(data))
     if facts["index"] != "bitmap":  # the order of bitmaps is that of a Java hash map
         check_equal("written again", built.hex(), data.hex())
@@ -411,7 +414,7 @@ def file_indexes(facts: dict[str, Any], data: bytes) -> None:
             "c", probe["operator"].replace("<>", "!="), tuple(user_literal_of(value, t) for value in probe["literals"])
         )
         for payload in (data, built):
-            _probe(index.probe(payload, t, leaf, len(values)), probe, t, values)
+            _check_probe(index.probe(payload, t, leaf, len(values)), probe, t, values)
 
 
 def user_literal_of(recorded: Any, t: DataType) -> Any:
@@ -427,7 +430,7 @@ def user_literal_of(recorded: Any, t: DataType) -> Any:
     return internal_value_of(recorded, t)
 
 
-def _probe(answer: Any, probe: dict[str, Any], t: DataType, values: list[Any]) -> None:
+def _check_probe(answer: Any, probe: dict[str, Any], t: DataType, values: list[Any]) -> None:
     """Check an index's answer against the answer of the reference.
 
     The answers must be equal, with two exceptions: literals 0.0, -0.0 and NaN, which have several bit patterns, and
@@ -459,39 +462,40 @@ def _probe(answer: Any, probe: dict[str, Any], t: DataType, values: list[Any]) -
 
 
 CHECKS: dict[str, Callable[[dict[str, Any], bytes], None]] = {
-    "binary_array": arrays_and_maps,
-    "binary_map": arrays_and_maps,
-    "binary_row": rows,
-    "bucket": buckets,
-    "cast": schema_evolution_casts,
-    "changelog": metadata.snapshots,
-    "commit_message": metadata.commit_messages,
-    "consumer": metadata.consumers,
-    "data_split": metadata.splits,
-    "deletion_vectors": deletion_vectors,
-    "file_index_container": file_index_containers,
-    "hash_index": hash_indexes,
-    "hint": metadata.hints,
-    "index_manifest": metadata.index_entries,
-    "manifest": metadata.entries,
-    "manifest_committable": metadata.committables,
-    "manifest_list": metadata.lists,
-    "schema": metadata.schemas,
-    "serialized_row": rows,
-    "simple_stats": stats,
-    "snapshot": metadata.snapshots,
-    "statistics": metadata.statistics,
-    "tag": metadata.tags,
-    **dict.fromkeys(("data_file_avro", "data_file_orc", "data_file_parquet"), files),
+    "binary_array": check_arrays_and_maps,
+    "binary_map": check_arrays_and_maps,
+    "binary_row": check_binary_rows,
+    "bucket": check_buckets,
+    "cast": check_casts,
+    "changelog": metadata.check_snapshots,
+    "commit_message": metadata.check_commit_messages,
+    "consumer": metadata.check_consumers,
+    "data_split": metadata.check_splits,
+    "deletion_vectors": check_deletion_vectors,
+    "file_index_container": check_index_containers,
+    "hash_index": check_hash_indexes,
+    "hint": metadata.check_hints,
+    "index_manifest": metadata.check_index_manifests,
+    "manifest": metadata.check_manifests,
+    "manifest_committable": metadata.check_committables,
+    "manifest_list": metadata.check_manifest_lists,
+    "schema": metadata.check_schemas,
+    "serialized_row": check_binary_rows,
+    "simple_stats": check_stats,
+    "snapshot": metadata.check_snapshots,
+    "statistics": metadata.check_statistics,
+    "tag": metadata.check_tags,
+    **dict.fromkeys(("data_file_avro", "data_file_orc", "data_file_parquet"), check_data_files),
     **dict.fromkeys(
-        ("file_index_bitmap", "file_index_bloom_filter", "file_index_bsi", "file_index_range_bitmap"), file_indexes
+        ("file_index_bitmap", "file_index_bloom_filter", "file_index_bsi", "file_index_range_bitmap"),
+        check_file_indexes,
     ),
 }
 UNSUPPORTED_FORMATS = {"blob_file": "blob files are refused by name: `lakekit features blob`"}
 """Formats with golden files that lakekit does not read, and why."""
 
 
-def check(path: Path) -> None:
+def check_golden_file(path: Path) -> None:
     """Check that a golden file is decoded correctly, and, where its bytes are canonical, encoded to the same bytes.
 
     Raises: `Mismatch`, or the error of a decoder.
@@ -523,7 +527,9 @@ def _index(data: bytes, facts: dict[str, Any]) -> Any:
 
 
 def _data_file(data: bytes, facts: dict[str, Any]) -> Any:
-    return scan(facts["format"].rpartition("_")[2], PLACEHOLDER_PATH, projected_fields(facts), data=data).collect()
+    return scan_golden_file(
+        facts["format"].rpartition("_")[2], PLACEHOLDER_PATH, projected_fields(facts), data=data
+    ).collect()
 
 
 DECODERS: dict[str, Callable[[bytes, dict[str, Any]], Any]] = {
@@ -534,15 +540,17 @@ DECODERS: dict[str, Callable[[bytes, dict[str, Any]], Any]] = {
     "statistics": lambda data, _: Statistics.from_json(data, PLACEHOLDER_PATH),
     "manifest_list": lambda data, _: manifests.decode_list(data, path=PLACEHOLDER_PATH),
     "manifest": lambda data, _: entry_files.decode_entries([entry_files.ManifestBytes(PLACEHOLDER_PATH, data)]),
-    "index_manifest": lambda data, _: index_manifest.decode(data, path=PLACEHOLDER_PATH),
+    "index_manifest": lambda data, _: index_manifest.decode_index_manifest(data, path=PLACEHOLDER_PATH),
     "binary_row": lambda data, said: binary_row.decode(data, _types(said), path=PLACEHOLDER_PATH),
     "serialized_row": _decode_serialized_row,
     "deletion_vectors": lambda data, _: index_files.decode_vector_file(data, path=PLACEHOLDER_PATH),
     "hash_index": lambda data, _: index_files.decode_hash_index(data, path=PLACEHOLDER_PATH),
     "file_index_container": lambda data, _: container.decode_container(data, path=PLACEHOLDER_PATH),
-    "data_split": lambda data, _: split.decode(data, path=PLACEHOLDER_PATH),
+    "data_split": lambda data, _: split.decode_split(data, path=PLACEHOLDER_PATH),
     "commit_message": lambda data, said: commit_message.decode_message(data, said["version"], path=PLACEHOLDER_PATH),
-    "manifest_committable": lambda data, said: commit_message.decode(data, said["version"], path=PLACEHOLDER_PATH),
+    "manifest_committable": lambda data, said: commit_message.decode_committable(
+        data, said["version"], path=PLACEHOLDER_PATH
+    ),
     **dict.fromkeys(
         ("file_index_bitmap", "file_index_bloom_filter", "file_index_bsi", "file_index_range_bitmap"), _index
     ),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lakekit.model.index_manifest import IndexFileMeta
 
 
-READERS: dict[str, Callable[[bytes, str], Any]] = {
+DECODERS: dict[str, Callable[[bytes, str], Any]] = {
     "schema": TableSchema.from_json,
     "snapshot": Snapshot.from_json,
     "changelog": Snapshot.from_json,
@@ -63,7 +63,7 @@ _SNAPSHOT_MEMBERS = {
 
 
 def _read(facts: dict[str, Any], data: bytes) -> Any:
-    return READERS[facts["format"]](data, f"tag-{facts['case']}")
+    return DECODERS[facts["format"]](data, f"tag-{facts['case']}")
 
 
 def _check_rewrite(facts: dict[str, Any], data: bytes, decoded: Any, *, respelled: tuple[str, ...] = ()) -> None:
@@ -83,7 +83,7 @@ def _check_rewrite(facts: dict[str, Any], data: bytes, decoded: Any, *, respelle
             check_equal(f"{name} written again", after[name], value)
 
 
-def snapshots(facts: dict[str, Any], data: bytes) -> None:
+def check_snapshots(facts: dict[str, Any], data: bytes) -> None:
     """Check the formats snapshot and changelog: every member."""
     decoded = _read(facts, data)
     for member, name in _SNAPSHOT_MEMBERS.items():
@@ -101,7 +101,7 @@ def snapshots(facts: dict[str, Any], data: bytes) -> None:
     _check_rewrite(facts, data, decoded)
 
 
-def schemas(facts: dict[str, Any], data: bytes) -> None:
+def check_schemas(facts: dict[str, Any], data: bytes) -> None:
     """Format schema: fields with ids, keys, options, and what follows from them."""
     decoded = _read(facts, data)
     check_equal(
@@ -161,7 +161,7 @@ def _expected_field(facts: dict[str, Any]) -> tuple[Any, ...]:
     )
 
 
-def tags(facts: dict[str, Any], data: bytes) -> None:
+def check_tags(facts: dict[str, Any], data: bytes) -> None:
     """Format tag: the snapshot, when the tag was made, and how long it is kept."""
     decoded = _read(facts, data)
     created, retained = facts["tagCreateTime"], facts["tagTimeRetained"]
@@ -180,7 +180,7 @@ def instant(*parts: int) -> Instant:
     return Instant(seconds * 1000 + nano // 1_000_000, nano % 1_000_000)
 
 
-def statistics(facts: dict[str, Any], data: bytes) -> None:
+def check_statistics(facts: dict[str, Any], data: bytes) -> None:
     """Format statistics: counts of the table and of each column, and its bounds."""
     decoded = _read(facts, data)
     check_equal(
@@ -211,17 +211,17 @@ def _statistics_members(column: Any) -> dict[str, Any]:
     }
 
 
-def consumers(facts: dict[str, Any], data: bytes) -> None:
+def check_consumers(facts: dict[str, Any], data: bytes) -> None:
     """Format consumer: the next snapshot."""
     decoded = _read(facts, data)
     check_equal("nextSnapshot", decoded.next_snapshot, facts["nextSnapshot"])
     _check_rewrite(facts, data, decoded)
 
 
-def hints(facts: dict[str, Any], data: bytes) -> None:
+def check_hints(facts: dict[str, Any], data: bytes) -> None:
     """Format hint: the number."""
-    check_equal("number", snapshot.decode(data), facts["id"])
-    check_equal("the number written again", snapshot.encode(facts["id"]), data)
+    check_equal("number", snapshot.decode_hint(data), facts["id"])
+    check_equal("the number written again", snapshot.encode_hint(facts["id"]), data)
 
 
 # ---- manifests ------------------------------------------------------------
@@ -262,19 +262,19 @@ def _check_manifest_rewrite(facts: dict[str, Any], data: bytes, encode: Callable
             check_equal("the file written again", encode(codec=codec, sync=data[-16:]).hex(), data.hex())
 
 
-def lists(facts: dict[str, Any], data: bytes) -> None:
+def check_manifest_lists(facts: dict[str, Any], data: bytes) -> None:
     """Format manifest_list: every member of every manifest."""
     decoded = manifests.decode_list(data, path=facts["case"])
     wanted = [decode_recorded(row) for row in facts["manifests"]]
     check_equal("how many manifests", len(decoded), len(wanted))
     for number, (file, row) in enumerate(zip(decoded, wanted, strict=True)):
         added = {extra.name: extra.value for extra in file.extra}
-        check_equal(f"manifest {number}", select_fields(manifests.record(file) | added, row), row)
+        check_equal(f"manifest {number}", select_fields(manifests.to_record(file) | added, row), row)
     check_equal("the list written again", manifests.decode_list(manifests.encode_list(decoded)), decoded)
     _check_manifest_rewrite(facts, data, lambda **how: manifests.encode_list(decoded, **how))
 
 
-def entries(facts: dict[str, Any], data: bytes) -> None:
+def check_manifests(facts: dict[str, Any], data: bytes) -> None:
     """Format manifest: every member of every entry, those of newer writers too."""
     decoded = entry_files.decode_entries([ManifestBytes(facts["case"], data)])[0]
     records = avro_columns.read_records(avro_container.open_container(entry_files.encode_entries(decoded)))
@@ -293,12 +293,12 @@ def entries(facts: dict[str, Any], data: bytes) -> None:
     _check_manifest_rewrite(facts, data, lambda **how: entry_files.encode_entries(decoded, **how))
 
 
-def index_entries(facts: dict[str, Any], data: bytes) -> None:
+def check_index_manifests(facts: dict[str, Any], data: bytes) -> None:
     """Format index_manifest: every member of every entry."""
-    decoded = index_manifest.decode(data, path=facts["case"])
+    decoded = index_manifest.decode_index_manifest(data, path=facts["case"])
     check_equal("how many entries", len(decoded), len(facts["entries"]))
     for number, (entry, wanted) in enumerate(zip(decoded, map(decode_recorded, facts["entries"]), strict=True)):
-        row = index_manifest.record(entry)
+        row = index_manifest.to_record(entry)
         if row["_GLOBAL_INDEX"] is not None:
             covers = {
                 name: value.hex() if isinstance(value, bytes) else value for name, value in row["_GLOBAL_INDEX"].items()
@@ -307,8 +307,12 @@ def index_entries(facts: dict[str, Any], data: bytes) -> None:
         ranges = wanted["_DELETIONS_VECTORS_RANGES"]
         wanted["_DELETIONS_VECTORS_RANGES"] = None if ranges is None else [item for item in ranges if item is not None]
         check_equal(f"entry {number}", select_fields(row, wanted), wanted)
-    check_equal("the file written again", index_manifest.decode(index_manifest.encode(decoded)), decoded)
-    _check_manifest_rewrite(facts, data, lambda **how: index_manifest.encode(decoded, **how))
+    check_equal(
+        "the file written again",
+        index_manifest.decode_index_manifest(index_manifest.encode_index_manifest(decoded)),
+        decoded,
+    )
+    _check_manifest_rewrite(facts, data, lambda **how: index_manifest.encode_index_manifest(decoded, **how))
 
 
 # ---- messages ------------------------------------------------------------
@@ -402,15 +406,15 @@ def _message(message: CommitMessage, recorded: dict[str, Any], version: int) -> 
         _files(key, mine, files)
 
 
-def splits(facts: dict[str, Any], data: bytes) -> None:
+def check_splits(facts: dict[str, Any], data: bytes) -> None:
     """Format data_split: files and deletion files of a bucket."""
     if "refused" in facts:
         try:
-            split_bytes.decode(data)
+            split_bytes.decode_split(data)
         except Unsupported:
             return
         raise Mismatch("the split", "a refusal", "a split")
-    split = split_bytes.decode(data)
+    split = split_bytes.decode_split(data)
     for member in ("snapshot_id", "bucket", "total_buckets"):
         check_equal(member, getattr(split, member), facts[member])
     check_equal("end of bucket_path", split.bucket_path.endswith(facts["bucket_path"]), expected=True)
@@ -428,13 +432,13 @@ def splits(facts: dict[str, Any], data: bytes) -> None:
         )
         if mine is not None:
             check_equal(f"deletions of {file.name}, path", mine.path.endswith(deletion["path"]), expected=True)
-    written = split_bytes.encode(split)
-    check_equal("the split written again", split_bytes.decode(written), split)
+    written = split_bytes.encode_split(split)
+    check_equal("the split written again", split_bytes.decode_split(written), split)
     if facts["version"] == 8:
         check_equal("bytes written again", written.hex(), data.hex())
 
 
-def commit_messages(facts: dict[str, Any], data: bytes) -> None:
+def check_commit_messages(facts: dict[str, Any], data: bytes) -> None:
     """Format commit_message: files that came and went in a bucket."""
     decoded = commit_message.decode_message(data, facts["version"])
     _message(decoded, facts["message"], facts["version"])
@@ -444,9 +448,9 @@ def commit_messages(facts: dict[str, Any], data: bytes) -> None:
         check_equal("bytes written again", written.hex(), data.hex())
 
 
-def committables(facts: dict[str, Any], data: bytes) -> None:
+def check_committables(facts: dict[str, Any], data: bytes) -> None:
     """Format manifest_committable: messages with what is committed beside them."""
-    decoded = commit_message.decode(data, facts["version"])
+    decoded = commit_message.decode_committable(data, facts["version"])
     check_equal(
         "identifier, watermark", [decoded.identifier, decoded.watermark], [facts["identifier"], facts["watermark"]]
     )
@@ -454,7 +458,7 @@ def committables(facts: dict[str, Any], data: bytes) -> None:
     check_equal("how many messages", len(decoded.messages), len(facts["messages"]))
     for message, recorded in zip(decoded.messages, facts["messages"], strict=True):
         _message(message, recorded, facts["message_version"])
-    written = commit_message.encode(decoded)
-    check_equal("the committable written again", commit_message.decode(written), decoded)
+    written = commit_message.encode_committable(decoded)
+    check_equal("the committable written again", commit_message.decode_committable(written), decoded)
     if facts["version"] == 5:
         check_equal("bytes written again", written.hex(), data.hex())

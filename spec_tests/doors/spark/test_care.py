@@ -65,16 +65,16 @@ def counted(monkeypatch):
     from lakekit.spark import maintenance
 
     found: list[int] = []
-    real = maintenance.run_pieces
+    real = maintenance.run_in_tasks
 
     def answers(spark, some, work):
         found.append(len(some))
         return real(spark, some, work)
 
-    monkeypatch.setattr(maintenance, "run_pieces", answers)
-    monkeypatch.setattr(maintenance, "TASKS_A_SLOT", 1)
-    monkeypatch.setattr(maintenance, "FEW_DIRECTORIES", 0)
-    monkeypatch.setattr(maintenance, "FEW_FILES", 0)
+    monkeypatch.setattr(maintenance, "run_in_tasks", answers)
+    monkeypatch.setattr(maintenance, "TASKS_PER_SLOT", 1)
+    monkeypatch.setattr(maintenance, "MIN_DISTRIBUTED_DIRECTORIES", 0)
+    monkeypatch.setattr(maintenance, "MIN_DISTRIBUTED_FILES", 0)
     return found
 
 
@@ -259,13 +259,13 @@ def test_snapshots_expired_by_spark_are_those_expired_here(spark, copies, counte
     assert ls.expire_snapshots(spark, mine, **asked, dry_run=True) == theirs.expire_snapshots(**asked, dry_run=True)
     assert on_disk(mine) == before
     assert not counted
-    real, seen = maintenance.run_pieces, []
+    real, seen = maintenance.run_in_tasks, []
 
     def looking(spark, some, work):
         seen.append(set(before) - set(on_disk(mine)))
         return real(spark, some, work)
 
-    monkeypatch.setattr(maintenance, "run_pieces", looking)
+    monkeypatch.setattr(maintenance, "run_in_tasks", looking)
     done = ls.expire_snapshots(spark, mine, **asked)
     assert done == theirs.expire_snapshots(**asked)
     assert done.data_file_count

@@ -97,7 +97,7 @@ def test_keys_that_cannot_be_sorted(spark, tmp_path, monkeypatch):
     from lakekit.spark import maintenance
 
     mine, theirs = two_alike(tmp_path, **SORTED)
-    real = maintenance.run_pieces
+    real = maintenance.run_in_tasks
 
     def slower(spark, some, work):
         found = real(spark, some, work)
@@ -105,7 +105,7 @@ def test_keys_that_cannot_be_sorted(spark, tmp_path, monkeypatch):
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(maintenance, "run_pieces", slower)
+        patch.setattr(maintenance, "run_in_tasks", slower)
         with pytest.raises(Conflict):
             ls.compact(spark, mine, order_by="v")
     theirs.upsert(rows(0, 3, 99))
@@ -135,14 +135,14 @@ def test_another_compaction_was_faster(spark, tmp_path, monkeypatch):
     from lakekit.spark import maintenance
 
     mine, _ = two_alike(tmp_path, **KINDS["fixed"])
-    real = maintenance.run_pieces
+    real = maintenance.run_in_tasks
 
     def slower(spark, some, work):
         found = real(spark, some, work)
         mine.compact(full=True)
         return found
 
-    monkeypatch.setattr(maintenance, "run_pieces", slower)
+    monkeypatch.setattr(maintenance, "run_in_tasks", slower)
     with pytest.raises(Conflict):
         ls.compact(spark, mine, full=True)
     there = {path.name for path in Path(mine.location).rglob("data-*")}

@@ -56,7 +56,7 @@ def test_a_source_says_it_by_an_option_and_a_query_does_not(tmp_path: Path) -> N
         data_source.PaimonDataSource(asked).reader(schema)
     reader = pickle.loads(pickle.dumps(data_source.PaimonDataSource({**asked, ALLOWED: str(tmp_path)}).reader(schema)))
     assert reader.jobs[0].ctx.paths.locations.option_locations == (str(tmp_path),)
-    of_table = data_source.source_of(lk.open(own.location))
+    of_table = data_source.make_source_class(lk.open(own.location))
     for key in (ALLOWED, EXTERNAL, "object-location", ALLOWED.upper()):
         with pytest.raises(lk.InvalidOption, match="which names a place: a query may not"):
             of_table({key: str(tmp_path)}).table()

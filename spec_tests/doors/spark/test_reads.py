@@ -154,8 +154,8 @@ def test_timestamps_that_old_writers_stored_otherwise_do_not(tmp_path: Path) -> 
 
 
 def planned(table: lk.Table, **options: str) -> plans.Plan:
-    handle = batch_read.handle_of(table, None, options)
-    return plans.plan_read(handle, time_travel.locate(handle))
+    handle = batch_read.context_for_tasks(table, None, options)
+    return plans.plan_read(handle, time_travel.resolve_position(handle))
 
 
 # ---- what is asked -------------------------------------------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ def test_conditions_keep_the_rows_that_polars_keeps(spark: SparkSession, append:
 
 @pytest.mark.parametrize("expr", NOT_SAID, ids=str)
 def test_what_spark_may_answer_otherwise_is_left_to_polars(append: lk.Table, expr: pl.Expr) -> None:
-    said = batch_read.rows_of(batch_read.handle_of(append, None, None), expr).predicates
+    said = batch_read.parse_filter(batch_read.context_for_tasks(append, None, None), expr).predicates
     assert native_parquet.to_spark_condition(said, {field.name: field.type for field in append.schema.fields}) is None
 
 
@@ -387,7 +387,7 @@ def test_other_changes_of_types_are_lakekits(old: str, new: str) -> None:
 def test_a_big_merge_is_cut_into_tasks(spark: SparkSession, keyed: lk.Table) -> None:
     options = {"source.split.target-size": "1 kb", "source.split.open-file-cost": "1 b"}
     found = planned(keyed, **options)
-    made = [tasks.decode(data) for data in tasks.plan_tasks(found, found.raw, 2)]
+    made = [tasks.decode_task(data) for data in tasks.plan_tasks(found, found.raw_indices, 2)]
     assert sum(one.slices > 1 for one in made) > 2
     assert rows(ls.read(spark, keyed, columns=["v", "k"], where="n IS NULL OR n < 30", options=options)) == as_spark(
         keyed.scan().filter(pl.col("n").is_null() | (pl.col("n") < 30)).select("v", "k").collect()
@@ -396,17 +396,17 @@ def test_a_big_merge_is_cut_into_tasks(spark: SparkSession, keyed: lk.Table) -> 
 
 def test_small_files_share_a_task(append: lk.Table) -> None:
     found = planned(append)
-    assert len(tasks.plan_tasks(found, found.raw, 1)) == 1
-    assert len(tasks.plan_tasks(planned(append, **{"source.split.target-size": "1 b"}), found.raw, 1)) == len(found.raw)
+    assert len(tasks.plan_tasks(found, found.raw_indices, 1)) == 1
+    assert len(tasks.plan_tasks(planned(append, **{"source.split.target-size": "1 b"}), found.raw_indices, 1)) == len(found.raw_indices)
 
 
 def test_a_slice_that_is_not_there_is_corrupt(keyed: lk.Table) -> None:
     found = planned(keyed)
-    one = tasks.decode(tasks.plan_tasks(found, found.raw, 2)[0])
-    whole = tasks.encode(tasks.ReadTask(pieces=one.pieces[:1], slice=999999, slices=1000000))
+    one = tasks.decode_task(tasks.plan_tasks(found, found.raw_indices, 2)[0])
+    whole = tasks.encode_task(tasks.ReadTask(pieces=one.pieces[:1], slice=999999, slices=1000000))
     what = tasks.ReadJob(ctx=found.ctx, fields=keyed.schema.fields, output_fields=keyed.schema.fields)
     with pytest.raises(lk.Corrupt, match="asks for slice 999999, and its files are cut into"):
-        list(tasks.rows(what, whole))
+        list(tasks.read_task_batches(what, whole))
 
 
 # ---- system tables, format tables ----------------------------------------------------------------------------------------------------------
@@ -485,7 +485,7 @@ def test_a_store_is_read_by_lakekit_unless_spark_is_said_to_open_it(spark: Spark
         table.upsert([{"k": 1, "v": "a"}, {"k": 2, "v": "b"}])
         table.upsert([{"k": 2, "v": "c"}])
         assert rows(ls.read(spark, table)) == ["(1, 'a')", "(2, 'c')"]
-        assert not any(SECRET_KEY.encode() in data for data in tasks.plan_tasks(planned(table), planned(table).raw, 1))
+        assert not any(SECRET_KEY.encode() in data for data in tasks.plan_tasks(planned(table), planned(table).raw_indices, 1))
         clean = planned(table, **{"scan.snapshot-id": "1"})
         said = planned(table, **{"scan.snapshot-id": "1", "spark.read.native": "on"})
         assert [native_parquet.native_read_mask(one, table.schema.fields).tolist() for one in (clean, said)] == [[False], [True]]

@@ -45,7 +45,7 @@ def test_each_task_is_a_task_of_spark(spark: SparkSession) -> None:
 def test_many_bytes_are_cut_into_frames(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "CLOSURE_BYTES", 4)
     tasks = [b"aaa", b"b", b"cc", b"ddddd", b"e"]
-    assert list(session._parts(tasks)) == [(b"aaa", b"b"), (b"cc",), (b"ddddd",), (b"e",)]
+    assert list(session._group_by_closure_size(tasks)) == [(b"aaa", b"b"), (b"cc",), (b"ddddd",), (b"e",)]
     assert sorted(row.task for row in session.run(spark, tasks, told, SCHEMA).collect()) == ["aaa", "b", "cc", "ddddd", "e"]
 
 

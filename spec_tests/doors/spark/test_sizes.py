@@ -76,7 +76,7 @@ def test_changes_have_sizes(spark, few_megabytes, capsys, tmp_path):
 
 
 def test_every_task_runs_once_whatever_the_size(spark):
-    for size_bytes in (0, session.SMALL_BYTES, session.SMALL_BYTES + 1, session.MOST_BYTES, 1 << 50):
+    for size_bytes in (0, session.SMALL_TASK_BYTES, session.SMALL_TASK_BYTES + 1, session.MAX_TASK_BYTES, 1 << 50):
         rows = session.run(spark, [b"a", b"b", b"c"], told, SCHEMA, size_bytes=size_bytes).collect()
         assert sorted((row.task, row.partition) for row in rows) == [("a", 0), ("b", 1), ("c", 2)]
 

@@ -141,7 +141,7 @@ def test_what_this_way_cannot_do_is_refused_by_name(tmp_path):
     with pytest.raises(InvalidOption, match="no path"):
         data_source.PaimonDataSource({}).table()
     with pytest.raises(InvalidOption, match="dt=2024-03-31"):
-        data_source.spec("p")
+        data_source.parse_partition("p")
     table = made(tmp_path / "t")
     with pytest.raises(InvalidOption, match="appended"):
         data_source.PaimonDataSource({"path": table.location, "partition": "p=a"}).writer(schema, overwrite=False)

@@ -255,9 +255,9 @@ def test_a_checkpoint_that_is_begun_anew_is_another_query(known, tmp_path):
     table.append([{"k": 2}])
     assert stream() == [1, 1, 2]
     assert len(set(target.snapshots()["commit_user"])) == 2
-    spelled = {streaming.user_of(str(text)) for text in (place, f"{place}/", f"file:{place}", f"file://{place}")}
+    spelled = {streaming.commit_user_of(str(text)) for text in (place, f"{place}/", f"file:{place}", f"file://{place}")}
     assert spelled == {target.snapshots()["commit_user"][-1]}
-    assert streaming.user_of("hdfs://there/c") == streaming.user_of("hdfs://there/c/") not in spelled
+    assert streaming.commit_user_of("hdfs://there/c") == streaming.commit_user_of("hdfs://there/c/") not in spelled
 
 
 def test_a_batch_that_is_replayed_is_there_already(tmp_path):

@@ -11,27 +11,27 @@ from hypothesis import given, strategies as st
 
 from lakekit.errors import Corrupt, LakekitError, Unsupported
 from lakekit.model import split as split_bytes
-from lakekit.spark.tasks import ReadTask, SplitPiece, decode, encode
+from lakekit.spark.tasks import ReadTask, SplitPiece, decode_task, encode_task
 from lakekit.testing.fixtures import fixtures
 
 pytestmark = pytest.mark.spark
 
-SPLITS = [split_bytes.decode(path.read_bytes()) for path in sorted(Path(fixtures(), "formats", "data_split").glob("*.bin"))][-3:]
+SPLITS = [split_bytes.decode_split(path.read_bytes()) for path in sorted(Path(fixtures(), "formats", "data_split").glob("*.bin"))][-3:]
 TASKS = [
     ReadTask(pieces=()),
-    ReadTask(pieces=(SplitPiece(split=SPLITS[0], in_order=True),), slice=2, slices=7),
-    ReadTask(pieces=tuple(SplitPiece(split=split, before=number == 1) for number, split in enumerate(SPLITS))),
+    ReadTask(pieces=(SplitPiece(split=SPLITS[0], is_in_sequence=True),), slice=2, slices=7),
+    ReadTask(pieces=tuple(SplitPiece(split=split, is_before_state=number == 1) for number, split in enumerate(SPLITS))),
 ]
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_there_and_back(task: ReadTask) -> None:
-    assert decode(encode(task)) == task
+    assert decode_task(encode_task(task)) == task
 
 
 def test_what_the_bytes_are() -> None:
-    data = encode(replace(TASKS[1], pieces=(replace(TASKS[1].pieces[0], before=True),)))
-    split = split_bytes.encode(SPLITS[0])
+    data = encode_task(replace(TASKS[1], pieces=(replace(TASKS[1].pieces[0], is_before_state=True),)))
+    split = split_bytes.encode_split(SPLITS[0])
     head = b"LKRT\x01" + bytes([0, 0, 0, 2, 0, 0, 0, 7, 0, 0, 0, 1, 3])
     assert data[:-4] == head + len(split).to_bytes(4, "big") + split
     assert data[-4:] == crc32(data[:-4]).to_bytes(4, "big")
@@ -42,7 +42,7 @@ def resealed(data: bytes, at: int, byte: int) -> bytes:
     return body + crc32(body).to_bytes(4, "big")
 
 
-DATA = encode(TASKS[1])
+DATA = encode_task(TASKS[1])
 
 
 @pytest.mark.parametrize(
@@ -60,19 +60,19 @@ DATA = encode(TASKS[1])
 )
 def test_what_is_no_task(data: bytes, said: str) -> None:
     with pytest.raises(Corrupt, match=said):
-        decode(data)
+        decode_task(data)
 
 
 def test_a_later_version_is_told() -> None:
     with pytest.raises(Unsupported, match=r"a task of version 2: this lakekit reads version 1\. Install the same lakekit on the driver and the executors"):
-        decode(resealed(DATA, 4, 2))
+        decode_task(resealed(DATA, 4, 2))
 
 
 @given(st.integers(0, len(DATA) - 5), st.integers(0, 255), st.booleans())
 def test_any_byte_may_be_wrong(at: int, byte: int, sealed: bool) -> None:
     damaged = resealed(DATA, at, byte) if sealed else DATA[:at] + bytes([byte]) + DATA[at + 1 :]
     try:
-        decode(damaged)
+        decode_task(damaged)
     except LakekitError:
         return
     assert sealed or damaged == DATA

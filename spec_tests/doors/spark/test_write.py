@@ -345,6 +345,6 @@ def test_where_spark_cannot_be_told_the_partition(spark, tmp_path, monkeypatch):
     theirs.append(rows(0, 100))
     assert lie(mine).equals(lie(theirs))
     assert len(mine.files()) == 3
-    signs = write_task.signs(7)
+    signs = write_task.partition_signs(7)
     sent = spark.createDataFrame(pa.table({"at": pa.array(signs, pa.int32())})).repartition(7, "at").selectExpr("at", "spark_partition_id() AS task")
     assert {row.at: row.task for row in sent.collect()} == {sign: at for at, sign in enumerate(signs)}

@@ -28,7 +28,8 @@ def job(tmp_path):
     from lakekit.spark.write_task import WriteJob
 
     t = lk.create(tmp_path / "t", {"k": "BIGINT NOT NULL", "v": "STRING"}, primary_keys=["k"], options=OPTIONS)
-    return WriteJob(ctx=t._context(), commit_user="job", replaces=False, batch=True, row_kind=None, parallelism=WriteParallelism(tasks=2, assigners=2))
+    cut = WriteParallelism(tasks=2, assigners=2)
+    return WriteJob(ctx=t._context(), commit_user="job", ignores_existing=False, is_batch=True, row_kind=None, parallelism=cut)
 
 
 def batches(job, rows: int = 2_000):
@@ -172,7 +173,7 @@ def test_small_batches_are_looked_at_together(job, monkeypatch):
     together = list(write_task._combine_batches(iter(small)))
     assert len(together) == 2 < len(small)
     assert pa.Table.from_batches(together).equals(pa.Table.from_batches(rows).combine_chunks())
-    monkeypatch.setattr(write_task, "GATHERED_BYTES", 50_000)
+    monkeypatch.setattr(write_task, "COMBINED_BATCH_BYTES", 50_000)
     assert len(list(write_task._combine_batches(iter(small)))) > 20
     assert list(write_task._combine_batches(iter([]))) == []
     bad = pa.table({"k": [*range(5), None], "v": ["v"] * 6, TASK: pa.array([0] * 6, pa.int32())}).to_batches(2)
