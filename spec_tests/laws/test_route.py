@@ -88,9 +88,7 @@ def test_split_is_a_stable_grouping(rows, count):
 def test_one_bucket_for_tables_that_know_none_and_for_postponed_ones():
     plain = table({"a": "INT"})
     parts = router.split_by_bucket(pl.DataFrame({"a": [2, 1]}, schema={"a": pl.Int32}), plain, router.make_assigner(plain))
-    assert [(bucket, part.height) for _, bucket, part in parts] == [
-        (0, 2)
-    ]
+    assert [(bucket, part.height) for _, bucket, part in parts] == [(0, 2)]
     postponed = table({"k": "INT NOT NULL"}, keys=("k",), bucket="-2")
     assert isinstance(router.make_assigner(postponed), OneBucket)
     frame = pl.DataFrame({"k": [1, 2], "_VALUE_KIND": [0, 3]}, schema={"k": pl.Int32, "_VALUE_KIND": pl.Int8})
