@@ -2,6 +2,7 @@
 
 SHOW TABLES IN shop LIKE 'ord*'        SHOW PARTITIONS shop.orders        SHOW TBLPROPERTIES shop.orders
 DESCRIBE EXTENDED shop.orders          DESCRIBE shop.orders id            DESCRIBE QUERY SELECT 1
+SHOW FUNCTIONS LIKE 'date*'            what conditions of DELETE, UPDATE and MERGE and `where=` compute
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lakekit.catalog.session import DEFAULT_DATABASE
 from lakekit.catalog.views import KIND as MATERIALIZED, MaterializedTable, View
 from lakekit.errors import ColumnNotFound, InvalidOption, Unsupported
+from lakekit.expressions.functions import FORMS, all_functions
 from lakekit.sql.backend import StatementResult
 from lakekit.sql.ddl import partition_of
 from lakekit.sql.dml import schema_of
@@ -187,6 +189,19 @@ def materialized_tables(catalog: Catalog, database: str | None) -> list[Material
     return [table for table in opened if isinstance(table, MaterializedTable)]
 
 
+def _functions(statement: Statement) -> StatementResult:
+    """Return the table of the functions of conditions and values, a row for each name."""
+    is_wanted = like(statement)
+    rows = [
+        (name, ", ".join(function.arguments), function.result, function.note)
+        for function in all_functions()
+        for name in function.names
+        if is_wanted(name)
+    ]
+    forms = [(name, "", "", note) for name, note in FORMS.items() if is_wanted(name)]
+    return StatementResult("function string, arguments string, result string, note string", [*rows, *forms])
+
+
 _SHOW_STATEMENTS: Mapping[str, Callable[[Statement], StatementResult]] = {
     "DATABASES": _databases,
     "SCHEMAS": _databases,
@@ -201,6 +216,7 @@ _SHOW_STATEMENTS: Mapping[str, Callable[[Statement], StatementResult]] = {
     "BRANCHES": _branches,
     "CATALOGS": _catalogs,
     "CURRENT DATABASE": _current_database,
+    "FUNCTIONS": _functions,
 }
 """The function for the words after SHOW."""
 
