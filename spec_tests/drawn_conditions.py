@@ -236,7 +236,7 @@ _PRECEDENCE = (
 class Conditions:
     """Draws conditions, values and literals by one seed."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int | str) -> None:
         self.rng = Random(seed)
 
     def condition(self, depth: int = 3) -> Draw:
@@ -510,7 +510,7 @@ class Conditions:
                 return self.literal(kind)
 
 
-def conditions(seed: int) -> Iterator[Draw]:
+def conditions(seed: int | str) -> Iterator[Draw]:
     """Yield conditions without end."""
     drawn = Conditions(seed)
     while True:
