@@ -76,6 +76,7 @@ if TYPE_CHECKING:
         SchemaMismatch as SchemaMismatch,
         SnapshotAlreadyExists as SnapshotAlreadyExists,
         SnapshotNotFound as SnapshotNotFound,
+        SqlError as SqlError,
         StorageFailed as StorageFailed,
         TableAlreadyExists as TableAlreadyExists,
         TableNotFound as TableNotFound,
@@ -123,7 +124,7 @@ _HOMES = {
         LimitExceeded LocationNotAllowed
         LockLost MergeConflict NotFound PartitionAlreadyExists PartitionNotFound RetriesExhausted SchemaChanged
         SchemaMismatch
-        SnapshotAlreadyExists SnapshotNotFound StorageFailed
+        SnapshotAlreadyExists SnapshotNotFound SqlError StorageFailed
         TableAlreadyExists TableNotFound TagAlreadyExists TagNotFound UncommittedRows Unsupported ValueOutOfRange
         ViewAlreadyExists ViewNotFound
     """,

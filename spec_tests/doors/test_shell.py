@@ -133,7 +133,7 @@ def test_features_are_listed(capsys):
         (("inspect", "{}", "files", "--at", "99"), PROBLEM, "snapshot 99"),
         (("inspect", "{}", "files", "--at", "no-such-tag"), PROBLEM, "no-such-tag"),
         (("inspect", "{}", "tags", "--at", "3"), USAGE, "--at goes with manifests"),
-        (("plan", "{}", "--where", "carrier =="), USAGE, "is no condition in SQL"),
+        (("plan", "{}", "--where", "carrier =="), USAGE, "line 1, column 9: an operand of = is missing"),
         (("plan", "{}", "--where", "no_such_column = 1"), PROBLEM, "no_such_column"),
     ],
 )

@@ -34,9 +34,9 @@ def test_two_parts_of_one_name_are_an_error(entry):
 
 
 def test_a_missing_guest_names_its_extra(entry, monkeypatch):
-    monkeypatch.setitem(sys.modules, "sqlglot", None)
-    entry("query", "sqlglot.anything")
-    with pytest.raises(Unsupported, match=r"'query' of file_index needs sqlglot: pip install 'lakekit\[sql\]'"):
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    entry("query", "duckdb.anything")
+    with pytest.raises(Unsupported, match=r"'query' of file_index needs duckdb: pip install 'lakekit\[sql\]'"):
         plugins.load("file_index", "query")
 
 

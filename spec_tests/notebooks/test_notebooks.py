@@ -113,7 +113,7 @@ def test_a_notebook_that_follows_the_rules_is_right() -> None:
         (set_source(2, "The end"), "does not end"),
         (lambda notebook: notebook.cells[1].outputs.pop(0), "shows no picture"),
         (set_source(2, f"{NEXT}\n\nHome."), "names nothing"),
-        (set_source(1, "import duckdb"), "imports duckdb"),
+        (set_source(1, "import obstore"), "imports obstore"),
         (set_source(1, "from pyspark.sql import Row"), "imports pyspark.sql"),
         (set_source(1, "!pip list"), "no Python"),
         (set_source(1, "%time 1"), "no Python"),
