@@ -17,6 +17,7 @@ session.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -25,17 +26,21 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions, types as spark_types
 
+from lakekit.catalog import session as sessions
 from lakekit.catalog.catalog import GlobalTable
+from lakekit.catalog.session import DEFAULT_DATABASE
 from lakekit.catalog.views import View
-from lakekit.errors import InvalidOption, NotFound, TableNotFound, Unsupported
+from lakekit.errors import InvalidOption, NotFound, SchemaMismatch, TableNotFound, Unsupported
+from lakekit.expressions.parser import SqlText
 from lakekit.format.polars_types import paimon_type
 from lakekit.options.redaction import excerpt
 from lakekit.spark import batch_read, batch_write, dml, maintenance, session, types
-from lakekit.sql import dispatch, expressions
-from lakekit.sql.backend import Statement, StatementResult, single_column
+from lakekit.sql import dispatch, expressions, session_statement
+from lakekit.sql.backend import Statement, StatementResult, parse_hint, single_column
 from lakekit.sql.expressions import exp
 from lakekit.sql.tokenizer import TokenStream, single_statement
-from lakekit.types import Field, quote_identifier
+from lakekit.table.format_tables import FormatTable
+from lakekit.types import Field, parse, quote_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,6 +49,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakekit.catalog.catalog import Catalog
+    from lakekit.catalog.session import Session
     from lakekit.commit.changes import Commit
     from lakekit.dml.merge_plan import Clause
     from lakekit.maintenance.result import Expired
@@ -70,11 +76,11 @@ def query(spark: SparkSession, statement: Statement, text: str) -> DataFrame:
 
     Raises: `InvalidOption` for what is no query, and what Spark raises for it.
     """
-    text = single_statement(text)
-    tree = expressions.parse_tree(text, "query", reads_texts=False)
+    text, hints = _prepare(single_statement(text))
+    tree = statement.bind(expressions.parse_tree(text, "query", reads_texts=False))
     if not isinstance(tree, (exp.Query, exp.Values)):
         raise InvalidOption(f"no query that lakekit understands: {excerpt(text)}", key="sql")
-    rewritten = _StatementTables(spark, statement, text)
+    rewritten = _StatementTables(spark, statement, text, hints)
     own = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
     for node in tree.find_all(exp.Table):
         if isinstance(node.this, exp.Anonymous) and node.this.name.lower() in INCREMENTAL_FUNCTIONS:
@@ -85,9 +91,35 @@ def query(spark: SparkSession, statement: Statement, text: str) -> DataFrame:
             and not (node.args.get("db") is None and node.name.lower() in own)
         ):
             rewritten.replace(node)
+    if hints:
+        at = next(iter(hints))
+        raise SqlText(text, "query").error(at, "the hint OPTIONS stands behind the name of a table of the catalog")
     for column in tree.find_all(exp.Column):
         rewritten.shorten(column)
     return rewritten.frame()
+
+
+def _prepare(text: str) -> tuple[str, dict[int, str]]:
+    """Return a query as Spark's parser takes it, and its hints by their offset.
+
+    Names with a dollar, `t$files`, are quoted; hints `/*+ OPTIONS(…) */` are blank, other hints are Spark's own.
+    """
+    tokens = TokenStream.of(text, "spark")
+    changes = [(token.start, token.end, quote_identifier(token.text)) for token in tokens.words_with_dollar()]
+    changes += [
+        (hint.start - 3, hint.start + len(hint.text) + 2, "")
+        for hint in tokens.hints
+        if hint.text.strip().upper().startswith("OPTIONS")
+    ]
+    pieces, hints, at, length = [], {}, 0, 0
+    for start, end, name in sorted(changes):  # scalar: one a name or a hint
+        pieces += [text[at:start], name or " " * (end - start)]
+        length += start - at
+        if not name:
+            hints[length] = text[start + 3 : end - 2]
+        length += len(pieces[-1])
+        at = end
+    return "".join([*pieces, text[at:]]), hints
 
 
 def values(spark: SparkSession, statement: Statement, text: str, most: int) -> pl.Series:
@@ -119,6 +151,8 @@ class _StatementTables:
     spark: SparkSession
     statement: Statement
     text: str
+    hints: dict[int, str]
+    """The hints that no table has taken yet, by their offset."""
     spans: list[tuple[int, int, str]] = field(default_factory=list)
     frames: dict[str, Any] = field(default_factory=dict)
     databases: set[tuple[str, str]] = field(default_factory=set)
@@ -128,16 +162,14 @@ class _StatementTables:
 
         A name that the session knows and the catalog does not stays.
         """
+        own, parts = self.statement, [identifier.name for identifier in node.parts]
         if node.args.get("catalog") is not None:
-            raise InvalidOption(
-                f"{node.sql('spark')} has three parts; a table of the catalog given is called database.table", key="sql"
-            )
-        parts = [identifier.name for identifier in (node.args.get("db"), node.this) if identifier is not None]
+            own, parts = own.in_catalog(parts[0]), parts[1:]
         spark = self.spark
         if len(parts) == 1 and spark.catalog.tableExists(quote_identifier(parts[0])):
             return
         try:
-            table: Any = self.statement.resolve_name(self.statement.full(parts))  # one of the catalog's own among them
+            table: Any = own.resolve_name(own.full(parts), self._hint(node))
         except NotFound:
             if spark.catalog.tableExists(".".join(map(quote_identifier, parts))):
                 return
@@ -149,7 +181,7 @@ class _StatementTables:
                 name=name,
             ) from None
         at, end = self._version(node)
-        first = node.args.get("db") or node.this
+        first = node.parts[0]
         key = f"lakekit_{len(self.frames)}"
         self.frames[key] = self._rows(table, at)
         tokens = TokenStream.of(self.text, "spark")
@@ -158,6 +190,12 @@ class _StatementTables:
         self.spans.append((_start(first), end, f"{{{key}}}{alias}"))
         if len(parts) > 1:
             self.databases.add((parts[0].lower(), parts[1].lower()))
+
+    def _hint(self, node: Node) -> dict[str, str] | None:
+        """Take the options of the hint behind a table's name. Raises `SqlError`, `InvalidOption`."""
+        end = node.this.meta["end"] + 1
+        at = next((at for at in self.hints if at >= end and not self.text[end:at].strip()), None)
+        return None if at is None else parse_hint(TokenStream.of(self.hints.pop(at), "spark", name="hint"))
 
     def between(self, node: Node) -> None:
         """Replace a function that names the changes of a table by those changes.
@@ -275,13 +313,24 @@ class SparkBackend:
     """A session that computes rows and runs tasks: a `lakekit.sql.backend.SqlBackend`."""
 
     spark: SparkSession
-    tables: dict[str, Table] = field(default_factory=dict)
-    catalogs: dict[str, Catalog] = field(default_factory=dict)
+    session: Session | None = None
+    """What USE and CREATE CATALOG left behind; None: nothing."""
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """The tables by path of the session."""
+        return {} if self.session is None else self.session.tables
+
+    @property
+    def catalogs(self) -> dict[str, Catalog]:
+        """The catalogs of the session."""
+        return {} if self.session is None else self.session.catalogs
 
     @property
     def database(self) -> str:
-        """The session's current database."""
-        return self.spark.catalog.currentDatabase()
+        """The database of USE, else the current one of Spark's session."""
+        used = DEFAULT_DATABASE if self.session is None else self.session.database
+        return self.spark.catalog.currentDatabase() if used == DEFAULT_DATABASE else used
 
     @property
     def zone(self) -> str:
@@ -289,12 +338,10 @@ class SparkBackend:
         return self.spark.conf.get("spark.sql.session.timeZone") or "UTC"
 
     def named(self, name: str) -> Catalog:
-        """Raise `InvalidOption`: statements name tables of the catalog that they are given."""
-        raise InvalidOption(
-            f"no catalog {name[:200]!a} here: `ls.sql` takes one catalog, whose tables are called database.table",
-            key="sql",
-            value=name,
-        )
+        """Return the catalog of a name. Raises `InvalidOption`."""
+        if self.session is not None:
+            return self.session.named(name)
+        raise InvalidOption(f"no catalog {name[:200]!a} here", key="sql", value=name)
 
     def query(self, statement: Statement, text: str) -> DataFrame:
         return query(self.spark, statement, text)
@@ -320,17 +367,30 @@ class SparkBackend:
         return rows
 
     def type(self, text: str) -> DataType:
+        """Return the type of a text of Spark's, or else of Paimon's: BYTES, TIME(3), MULTISET<INT>, ROW<a INT>.
+
+        Raises: `InvalidOption` for what is neither, `SchemaMismatch` for a type of Spark's that Paimon has not.
+        """
+        failure: InvalidOption | SchemaMismatch
         try:
             return types.paimon_type(spark_types.DataType.fromDDL(text))
         except PySparkException as wrong:
-            raise InvalidOption(
-                f"{text} is no type that Spark knows: {str(wrong).splitlines()[0]}", key="sql", value=text
-            ) from None
+            message = f"{text} is no type that Spark or Paimon knows: {str(wrong).splitlines()[0]}"
+            failure = InvalidOption(message, key="sql", value=text)
+        except SchemaMismatch as wrong:
+            failure = wrong
+        with suppress(ValueError):
+            return parse(text)
+        raise failure
 
     def type_text(self, t: DataType) -> str:
         return types.spark_type(t).simpleString()
 
     def write(self, rows: DataFrame, table: Table, *, mode: str, partition: Mapping[str, Any] | None) -> Commit:
+        """Write rows by Spark's tasks; those of a format table in the driver, which has them all for that."""
+        if isinstance(table, FormatTable):
+            frame = pl.DataFrame(pl.from_arrow(rows.toArrow()))
+            return table.append(frame) if mode == "append" else table.overwrite(frame, partition=partition)
         if mode == "overwrite" and partition is None:
             table = table.with_options(
                 {batch_write.DYNAMIC: batch_write.is_dynamic(self.spark.conf.get(batch_write.OVERWRITE_MODE, None))}
@@ -453,13 +513,19 @@ def sql(spark: SparkSession, text: str, *, catalog: Catalog) -> DataFrame:
     ALTER of tables and databases, CREATE TABLE … AS a query; TRUNCATE and ANALYZE TABLE, SHOW, DESCRIBE; CALL
     sys.<procedure>. A statement that changes rows returns one row, `snapshot_id` (null: nothing was to be done) and
     `row_count`; definitions return none. A name of one part is a view of the session where there is one, else of the
-    session's current database.
+    database of USE, else of the session's current database. USE, CREATE CATALOG and SET hold in the catalog object, for
+    `cat.sql` too. Hints `/*+ OPTIONS('k' = 'v') */` behind a table's name are options of that table.
 
     Raises: `InvalidOption` with the place in the text for what is no statement, `Unsupported` for one that is not done
     here: nothing has changed then; and what the catalog, `ls.write`, `ls.delete`, `ls.update`, `ls.merge`, the methods
     of tables and Spark raise.
     """
     session.check(spark)
-    backend = SparkBackend(spark)
-    answer = dispatch.execute(Statement(backend=backend, catalog=catalog, tokens=TokenStream.of(text, "spark")))
+    state = sessions.shared(catalog)
+    backend, tokens = SparkBackend(spark, state), TokenStream.of(text, "spark")
+    answer: Any = session_statement.execute(state, tokens)
+    if answer is None:
+        answer = dispatch.execute(
+            Statement(backend=backend, catalog=state.catalog, tokens=tokens, settings=state.settings)
+        )
     return backend.result_frame(answer) if isinstance(answer, StatementResult) else answer

@@ -224,13 +224,7 @@ class Statement:
     def take_hint(self) -> dict[str, str] | None:
         """Take the hint that stands here, `/*+ OPTIONS('k' = 'v') */`, and return its options; None: there is none."""
         hint = self.tokens.take_hint()
-        if hint is None:
-            return None
-        hint.expect("OPTIONS")
-        options = parse_properties(hint)
-        hint.end()
-        check_not_in_hint(options, "the hint OPTIONS")
-        return options
+        return None if hint is None else parse_hint(hint)
 
     def create_default_database(self, name: str) -> None:
         """Create the database `default` where it is that of a new table's name, and missing."""
@@ -326,6 +320,15 @@ def is_setting(key: str) -> bool:
 
 def _fits(key: str, parts: Sequence[str]) -> bool:
     return all(pattern in (_ANY, part) for pattern, part in zip(key.split(".", 4)[1:4], parts, strict=True))
+
+
+def parse_hint(hint: TokenStream) -> dict[str, str]:
+    """Return the options of a hint, OPTIONS('k' = 'v'). Raises `SqlError`, `InvalidOption` for a location."""
+    hint.expect("OPTIONS")
+    options = parse_properties(hint)
+    hint.end()
+    check_not_in_hint(options, "the hint OPTIONS")
+    return options
 
 
 def parse_properties(tokens: TokenStream) -> dict[str, str]:

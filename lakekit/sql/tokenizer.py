@@ -265,6 +265,10 @@ class TokenStream:
         while self.next is not None and self.next.start < offset:
             self.position += 1
 
+    def words_with_dollar(self) -> list[Token]:
+        """Return the names that have a dollar and stand without quotes, as `t$files`."""
+        return [token for token in self._tokens if token.kind == "word" and "$" in token.text]
+
     def fork(self, count: int = 0) -> TokenStream:
         """Return another cursor over these tokens, `count` further, to look ahead with."""
         return TokenStream(self.source, self.first, self.stop, self._tokens, position=self.position + count)

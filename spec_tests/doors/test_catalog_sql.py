@@ -115,7 +115,7 @@ def test_a_condition_names_the_rows_that_spark_would_name(cat, condition):
         ("DELETE FROM shop.orders WHERE id = rand()", Unsupported, "RAND"),
         ("DELETE FROM shop.orders WHERE day IN (SELECT id FROM shop.orders)", SchemaMismatch, "CAST one of them"),
         ("DELETE FROM shop.orders WHERE id IN (SELECT id, day FROM shop.orders)", SchemaMismatch, "2 columns"),
-        ("SHOW FUNCTIONS", Unsupported, "TBLPROPERTIES"),
+        ("SHOW ROLES", Unsupported, "TBLPROPERTIES"),
         ("DROP FUNCTION f", Unsupported, "FUNCTION"),
     ],
 )

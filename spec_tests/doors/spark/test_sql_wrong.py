@@ -28,7 +28,7 @@ WRONG = [
     ("SELECT * FROM shop.nope", TableNotFound, "nope"),
     ("SELECT * FROM nope.t", DatabaseNotFound, "nope"),
     ("SELECT * FROM shop.`orders$branch_nope`", BranchNotFound, "nope"),
-    ("SELECT * FROM a.shop.orders", InvalidOption, "three parts"),
+    ("SELECT * FROM a.shop.orders", InvalidOption, "no catalog"),
     ("SELECT FROM WHERE", InvalidOption, "no query"),
     ("SELECT * FROM paimon_incremental_query('shop.orders', 1)", InvalidOption, "'database.table', 'since', 'until'"),
     ("SELECT * FROM paimon_incremental_query('shop.orders', 1, abs(2))", InvalidOption, "'database.table', 'since', 'until'"),
