@@ -73,15 +73,19 @@ def number(text: str, values: object, dialect: str) -> tuple[str, Mapping[str, A
                 value=None,
             )
     named = [token for token in found if token.text.startswith(":") and token.value in by_name]
-    return _renamed(text, [*marks, *named], "$" if dialect == "lakekit" else ":"), by_name
+    if dialect == "spark":  # whose parser takes no number behind a colon
+        by_name |= {f"_{key}": value for key, value in by_name.items() if key.isdecimal()}
+        return _renamed(text, [*marks, *named], ":", ":_"), by_name
+    return _renamed(text, [*marks, *named], "$", "$"), by_name
 
 
-def _renamed(text: str, marks: Sequence[Token], sign: str) -> str:
+def _renamed(text: str, marks: Sequence[Token], sign: str, number_sign: str) -> str:
     """Return the text with a sign and a number or name for each parameter: DuckDB reads `SELECT :a` otherwise."""
     pieces, at, count = [], 0, 0
     for token in sorted(marks, key=lambda token: token.start):  # scalar: one a parameter
         count += token.value == "?"
-        pieces += [text[at : token.start], f"{sign}{count if token.value == '?' else token.value}"]
+        name = f"{number_sign}{count}" if token.value == "?" else f"{sign}{token.value}"
+        pieces += [text[at : token.start], name]
         at = token.end
     return "".join([*pieces, text[at:]])
 

@@ -22,7 +22,7 @@ from lakekit.sql import dispatch, session_statement
 from lakekit.sql.backend import Statement, StatementResult
 from lakekit.sql.duckdb_backend import DuckDBBackend
 from lakekit.sql.parameters import named_frames, number
-from lakekit.sql.tokenizer import TokenStream
+from lakekit.sql.tokenizer import TokenStream, quote_dollars
 from lakekit.storage.object_store_requests import typed_refusals
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ def run(
     if dialect not in ("lakekit", "spark"):
         raise InvalidOption(f"dialect={dialect!r}; there are 'lakekit' and 'spark'", key="dialect", value=dialect)
     numbered, values = number(text, parameters, dialect)
+    if dialect == "spark" and "$" in numbered:
+        numbered = quote_dollars(numbered)
     known = named_frames(frames or {})
     read = TokenStream.split(numbered, dialect, parameters=values)
     for index, tokens in enumerate(read):  # scalar: one a statement

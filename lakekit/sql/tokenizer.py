@@ -18,7 +18,7 @@ from sqlglot.tokens import TokenType  # type: ignore[attr-defined] # sqlglot exp
 
 from lakekit.expressions.parser import SqlText, tokenize
 from lakekit.options.redaction import piece
-from lakekit.types import text_literal
+from lakekit.types import quote_identifier, text_literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -449,6 +449,16 @@ def find_placeholders(text: str, dialect: str) -> list[Token]:
         if is_sign and sign.end == named.start and named.kind in ("word", "number"):
             marks.append(Token("parameter", sign.text + named.text, sign.start, named.end, named.value))
     return marks
+
+
+def quote_dollars(text: str) -> str:
+    """Return Spark's text with back quotes around names that have a dollar, `t$files`, which Spark's grammar splits."""
+    pieces, at = [], 0
+    for token in _tokens(SqlText(text, "statement", _DIALECTS["spark"])):  # scalar: one a word of the text
+        if token.kind == "word" and "$" in token.text:
+            pieces += [text[at : token.start], quote_identifier(token.text)]
+            at = token.end
+    return "".join([*pieces, text[at:]])
 
 
 def single_statement(text: str) -> str:

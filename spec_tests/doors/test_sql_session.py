@@ -134,3 +134,19 @@ def test_a_colon_of_a_struct_or_a_slice_is_no_parameter(cat):
 
 def test_a_list_is_the_values_of_in(cat):
     assert rows(cat.sql("SELECT id FROM shop.orders WHERE list_contains(?, id)", [[2, 3]])) == [(2,)]
+
+
+def test_sparks_texts_are_read_where_the_caller_says_so(cat):
+    def do(text, *values):
+        return rows(cat.sql(text, *values, dialect="spark"))
+
+    do("""INSERT INTO shop.orders VALUES (3, "it's"), (4, 'a\\'b\\\\c')""")
+    assert rows(cat.sql("SELECT day FROM shop.orders WHERE id > 2")) == [("a'b\\c",), ("it's",)]
+    assert do('SELECT id FROM shop.orders WHERE day = "it\'s" AND id <=> 3') == [(3,)]
+    assert do("SELECT size(array(1, 2)) AS n, id FROM shop.orders WHERE id = ?", [1]) == [(2, 1)]
+    assert do("SELECT :x AS x FROM shop.orders WHERE id = :y", {"x": "q", "y": 1}) == [("q",)]
+    assert do("SELECT snapshot_id FROM shop.orders$snapshots WHERE snapshot_id > 1") == [(2,)]
+    do('CALL sys.create_tag("shop.orders", "v1")')
+    assert cat["shop.orders"].tags()["tag"].to_list() == ["v1"]
+    with pytest.raises(InvalidOption, match="dialect"):
+        cat.sql("SELECT 1", dialect="mysql")
