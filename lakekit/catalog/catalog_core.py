@@ -11,6 +11,7 @@ Options are spelled as in Java's catalogs: `lk.connect(…, options={"lock.enabl
     metastore, uri, warehouse                           as the arguments of that name
     lakekit.allowed-locations                           folders and URLs outside their own that the tables may use
                                                         (`model.table_paths`)
+    lakekit.sql-memory, lakekit.sql-timeout             what a query may take: 60 % of the machine's memory, 1 h
 
 Source: ENGINE.md 9.1, 9.3; `CatalogOptions`, `JdbcCatalogOptions`.
 """
@@ -25,7 +26,7 @@ from lakekit.catalog.metastore import missing_database
 from lakekit.draw import cards
 from lakekit.errors import InvalidOption
 from lakekit.model.table_paths import ALLOWED_LOCATIONS, Locations, named_locations
-from lakekit.options.option import EMPTY, FrozenDict, Option, read_boolean, read_duration, read_integer
+from lakekit.options.option import EMPTY, FrozenDict, Option, read_boolean, read_duration, read_integer, read_size
 from lakekit.options.redaction import redact_uri
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.memory import MemoryStorage
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 
 TABLE_DEFAULT_PREFIX = "table-default."
+SQL_MEMORY, SQL_TIMEOUT = "lakekit.sql-memory", "lakekit.sql-timeout"
 DRIVER_PREFIX = "jdbc."
 
 
@@ -63,6 +65,8 @@ _OPTIONS = {
         _option("metastore.partitioned-table", "boolean", read_boolean, "false"),
         _option("table.type", "text", str, "managed"),
         _option("location-in-properties", "boolean", read_boolean, "false"),
+        _option(SQL_MEMORY, "size", read_size, None),
+        _option(SQL_TIMEOUT, "duration", read_duration, "1 h"),
     )
 }
 
@@ -82,8 +86,7 @@ class CatalogOptions:
 
     def of(self, key: str) -> Any:
         """Return the value of an option, or its default. Raises `InvalidOption`."""
-        option = _OPTIONS[key]
-        return option.parse_value(self.options[key]) if key in self.options else option.default_value
+        return option_value(self.options, key)
 
     @property
     def lock_enabled(self) -> bool:
@@ -111,6 +114,12 @@ class CatalogOptions:
             for key, value in self.options.items()
             if key.startswith(DRIVER_PREFIX)
         }
+
+
+def option_value(options: Mapping[str, str], key: str) -> Any:
+    """Return the value of an option of a catalog, or its default. Raises `InvalidOption`."""
+    option = _OPTIONS[key]
+    return option.parse_value(options[key]) if key in options else option.default_value
 
 
 def options_to_texts(options: Mapping[Any, Any] | None) -> dict[str, str]:

@@ -8,12 +8,16 @@ One database in memory serves a process. It cannot open a file, load an extensio
 configuration is locked; memory is bounded by the catalog option `lakekit.sql-memory`, the time of a query by
 `lakekit.sql-timeout`. What does not fit into memory goes to a folder of its own, which is removed when the process
 ends. A second database, for statements that the caller typed with `files=True`, may open files and nothing else.
-What a text may not even ask for is refused before (`query_refusal`).
+What a text may not even ask for is refused before (`query_refusal`). DuckDB's errors become lakekit's (`translate`):
+
+    Binder Error: Referenced column "nope" not found in FROM clause!   ->   ColumnNotFound
+    Conversion Error: Could not convert string 'x' to INT32            ->   ValueOutOfRange
 """
 
 from __future__ import annotations
 
 import os
+import re
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -21,21 +25,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lakekit import runtime
-from lakekit.errors import InvalidOption, LimitExceeded, Unsupported
-from lakekit.options.option import read_duration, read_size
+from lakekit.catalog.catalog_core import SQL_MEMORY, SQL_TIMEOUT, option_value
+from lakekit.errors import (
+    ColumnNotFound,
+    LakekitError,
+    LimitExceeded,
+    SchemaMismatch,
+    SqlError,
+    StorageFailed,
+    Unsupported,
+    ValueOutOfRange,
+)
+from lakekit.expressions.parser import tokenize
+from lakekit.options.redaction import without_secrets
 from lakekit.parallel import core_count, iterate_pushed_within
-from lakekit.sql.query_error import translate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     import polars as pl
 
     from lakekit.catalog.catalog_core import CatalogCore
     from lakekit.expressions.parser import SqlText
 
-MEMORY, TIMEOUT = "lakekit.sql-memory", "lakekit.sql-timeout"
-_DEFAULT_MEMORY, _DEFAULT_TIMEOUT = "60%", "1 h"
+_DEFAULT_MEMORY = "60%"
 _BEAT_SECONDS = 0.1
 """How often a query that computes looks whether it is still wanted, and still has time."""
 _CLOSED = {
@@ -60,14 +73,10 @@ class QueryLimit:
 
 def limits(catalog: CatalogCore, *, files: bool = False) -> QueryLimit:
     """Return the bounds of queries of a catalog. Raises `InvalidOption`."""
-    memory = catalog.options.get(MEMORY)
-    seconds = read_duration(catalog.options.get(TIMEOUT, _DEFAULT_TIMEOUT)) / 1000
-    if memory is None:
-        return QueryLimit(seconds=seconds, files=files)
-    size = read_size(memory)
-    if size <= 0:
-        raise InvalidOption(f"{MEMORY} is {memory!r}; give a size, as '4 gb'", key=MEMORY, value=memory)
-    return QueryLimit(memory=f"{size} B", seconds=seconds, files=files)
+    size, millis = (option_value(catalog.options, key) for key in (SQL_MEMORY, SQL_TIMEOUT))
+    return QueryLimit(
+        memory=_DEFAULT_MEMORY if size is None else f"{max(1, size)} B", seconds=millis / 1000, files=files
+    )
 
 
 @lru_cache(maxsize=4)
@@ -153,8 +162,8 @@ class QueryRun:
                 if item is None and waited > self.limit.seconds * 1000:
                     failure = LimitExceeded(
                         f"{self.source.name}: it took more than {self.limit.seconds:g} s, the time that a query has. "
-                        f"Raise the catalog's option {TIMEOUT!r}, or ask for less",
-                        field=TIMEOUT,
+                        f"Raise the catalog's option {SQL_TIMEOUT!r}, or ask for less",
+                        field=SQL_TIMEOUT,
                     )
                     break
                 yield item
@@ -184,3 +193,87 @@ def opened(limit: QueryLimit, source: SqlText) -> Iterator[QueryRun]:
         yield run
     finally:
         run.close()
+
+
+# ---- errors of DuckDB ----------------------------------------------------------------------------
+
+
+_MAX_CHARS = 600
+_KIND = re.compile(r"^(?P<kind>[A-Z][\w ]*? Error): (?P<message>.*)$", re.DOTALL)
+_CARET_LINES = re.compile(r"\n*(?P<prefix>LINE \d+: )(?P<line>[^\n]*)\n(?P<blanks> *)\^+.*", re.DOTALL)
+_WORD = re.compile(r"[^\W\d]\w*|\d[\w.]*|'[^']*'|\"[^\"]*\"|\S")
+_NAMED = re.compile(r'"(?P<quoted>[^"]+)"|name (?P<bare>\w+) does not exist')
+_COLUMN = re.compile(r'(?:column|Table) "(?P<name>[^"]+)"', re.IGNORECASE)
+_INTERNAL = re.compile(r"\b(?:main\.)?lakekit_\w+\b")
+_VALUES = ("Conversion Error", "Out of Range Error", "Invalid Input Error", "Sequence Error", "Divide by zero Error")
+_MEMORY = ("Out of Memory Error",)
+_TYPES = ("Mismatch Type Error", "Invalid type Error", "Unimplemented type Error", "Decimal Error")
+
+
+def translate(wrong: BaseException, source: SqlText, failures: Sequence[BaseException]) -> BaseException:
+    """Return lakekit's error for what DuckDB raised over a query.
+
+    `failures`: what scans raised meanwhile; the first of them is the cause.
+    """
+    if failures:
+        return failures[0]
+    if isinstance(wrong, LakekitError):
+        return wrong
+    matched = _KIND.match(str(wrong))
+    kind, text = ("", str(wrong)) if matched is None else (matched["kind"], matched["message"])
+    word = _word_at(text)
+    message = without_secrets(_INTERNAL.sub("a table", _CARET_LINES.sub("", text)).strip())[:_MAX_CHARS]
+    at = _position(word, source)
+    if kind in _MEMORY:
+        return LimitExceeded(
+            f"{source.name}: it needs more memory than a query has: {message}. Raise the catalog's option "
+            f"{SQL_MEMORY!r}, or ask for less",
+            field=SQL_MEMORY,
+        )
+    if kind in _VALUES:
+        return ValueOutOfRange(_at(source, at, message))
+    if kind in _TYPES:
+        return SchemaMismatch(_at(source, at, message))
+    if kind == "Binder Error":
+        column = _COLUMN.search(message)
+        if "not found in FROM clause" in message or "does not have a column" in message:
+            return ColumnNotFound(_at(source, at, message), name=column["name"] if column else None)
+        return SchemaMismatch(_at(source, at, message)) if _is_about_types(message) else _sql_error(source, at, message)
+    if kind in ("IO Error", "Permission Error", "HTTP Error"):
+        return StorageFailed(f"{source.name}: {message}")
+    return _sql_error(source, at, message or "DuckDB computes no such query")
+
+
+def _sql_error(source: SqlText, at: int | None, problem: str) -> SqlError:
+    """Return the error about a place of the text, or about the text where the place is unknown."""
+    return SqlError(f"{source.name}: {problem}", key="sql") if at is None else source.error(at, problem)
+
+
+def _is_about_types(message: str) -> bool:
+    return "explicit type cast" in message or "Cannot compare values" in message or "Cannot mix values" in message
+
+
+def _at(source: SqlText, at: int | None, problem: str) -> str:
+    """Return the message about a place, if it is known."""
+    return f"{source.name}: {problem}" if at is None else source.error(at, problem).message
+
+
+def _word_at(text: str) -> str | None:
+    """Return the word under the caret of DuckDB's message, or else the first that it quotes."""
+    place = _CARET_LINES.search(text)
+    if place is None:
+        named = _NAMED.search(text)
+        return None if named is None else named["quoted"] or named["bare"]
+    column = len(place["blanks"]) - len(place["prefix"])
+    matched = _WORD.match(place["line"], max(0, column))
+    return None if matched is None else matched[0]
+
+
+def _position(word: str | None, source: SqlText) -> int | None:
+    """Return where the caller's text has that word first."""
+    if word is None:
+        return None
+    bare = word.strip("'\"").lower()
+    with suppress(SqlError):
+        return next((token.start for token in tokenize(source) if token.text.lower() == bare), None)
+    return None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from lakekit.sql.backend import Rows, Statement, StatementResult
 
-QUERY_KEYWORDS = ("SELECT", "WITH", "VALUES", "(", "FROM", "TABLE")
+QUERY_KEYWORDS = ("SELECT", "WITH", "VALUES", "(", "FROM", "TABLE", "PIVOT", "UNPIVOT")
 """First tokens of statements that the backend executes as queries."""
 
 

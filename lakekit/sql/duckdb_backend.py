@@ -24,7 +24,7 @@ from lakekit.read.user_expressions import translate_panics
 from lakekit.sql import cage, dispatch, query_frame
 from lakekit.sql.backend import Statement, single_column
 from lakekit.sql.query_frame import UNNAMED
-from lakekit.sql.query_tree import QueryTree
+from lakekit.sql.query_tree import QueryTree, check_length
 from lakekit.sql.tokenizer import TokenStream
 from lakekit.storage.object_store_requests import typed_refusals
 from lakekit.types import Field, parse
@@ -56,8 +56,9 @@ _HINTS = ErrorHints(
 def query(catalog: Catalog, text: str, database: str) -> pl.LazyFrame:
     """Return the rows of one query, whose names of one part are tables of `database`.
 
-    Raises: `InvalidOption` for a text that is no query.
+    Raises: `InvalidOption` for a text that is no query, `LimitExceeded` for one that is too long for a view.
     """
+    check_length(text)
     statement = Statement(backend=DuckDBBackend(database), catalog=catalog, tokens=TokenStream.of(text))
     if not dispatch.is_query(statement):
         raise InvalidOption(f"a view is a query, SELECT …; found {excerpt(text)}", key="query", value=excerpt(text))

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 UNNAMED = "element"
 """How the names of fields begin that ROW(…) gives no names: element1, element2, …"""
-BATCH_ROWS = 122_880
-"""Rows of a batch: a row group of DuckDB."""
+_BATCH_ROWS, _BATCH_VALUES = 122_880, 1 << 21
+"""Rows of a batch, a row group of DuckDB; fewer where there are many columns, since DuckDB makes room for all."""
 _TYPES: dict[str, pl.DataType] = {
     "boolean": pl.Boolean(),
     "tinyint": pl.Int8(),
@@ -173,7 +173,8 @@ def plain_frame(query: QueryTree) -> pl.LazyFrame | None:
             return None
         columns.append((matches[0], output.alias or matches[0]))
     names = _unique([name for _, name in columns])
-    return rows.select(col(name).alias(to) for (name, _), to in zip(columns, names, strict=True)).slice(*first)
+    rows = rows.select(col(name).alias(to) for (name, _), to in zip(columns, names, strict=True))
+    return rows if first == (0, None) else rows.slice(*first)  # a slice keeps later filters from the scan
 
 
 def row_count(query: QueryTree) -> pl.LazyFrame | None:
@@ -219,10 +220,11 @@ def _needed(columns: list[str], predicate: pl.Expr | None, schema: pl.Schema) ->
 def _batches(bound: BoundQuery, sql: str, schema: pl.Schema) -> Iterator[pl.DataFrame]:
     """Yield the rows of a statement, and frames without rows while DuckDB computes."""
     empty = pl.DataFrame(schema=schema)
+    batch_rows = max(2048, min(_BATCH_ROWS, _BATCH_VALUES // len(schema)))
     with bound.run() as run:
 
         def push(put: Callable[[Any], bool]) -> None:
-            for batch in run.reader(sql, BATCH_ROWS):
+            for batch in run.reader(sql, batch_rows):
                 if put(batch):
                     return
 
@@ -234,12 +236,13 @@ def typed(batch: Any, schema: pl.Schema) -> pl.DataFrame:
     """Return an Arrow batch of DuckDB as a frame of these columns. Raises `ValueOutOfRange`."""
     frame = pl.DataFrame(pl.from_arrow(batch.rename_columns([f"c{at}" for at in range(len(schema))])))
     frame.columns = schema.names()
-    changed = {name: dtype for name, dtype in schema.items() if frame.schema[name] != dtype}
+    own = frame.schema
+    changed = {name: dtype for name, dtype in schema.items() if own[name] != dtype}
     if not changed:
         return frame
     failure = None
     try:
-        return frame.with_columns(_converted(name, frame.schema[name], dtype) for name, dtype in changed.items())
+        return frame.with_columns(_converted(name, own[name], dtype) for name, dtype in changed.items())
     except pl.exceptions.PolarsError as wrong:
         failure = str(wrong).partition("\n")[0]
     raise ValueOutOfRange(
@@ -285,12 +288,16 @@ def polars_dtype(t: Any, name: str) -> pl.DataType:
 
 def _unique(names: list[str]) -> list[str]:
     """Return names of which none occurs twice: a frame has one column of a name."""
-    taken = set(names)
-    unique: list[str] = []
+    unique = dict.fromkeys(names, 0)
+    if len(unique) == len(names):
+        return names
+    seen: set[str] = set()
+    result = []
     for name in names:  # scalar: one a column
-        free, number = name, 0
-        while free in unique or (number and free in taken):
-            number += 1
-            free = f"{name}_{number}"
-        unique.append(free)
-    return unique
+        free = name
+        while free in seen or (free != name and free in unique):
+            unique[name] += 1
+            free = f"{name}_{unique[name]}"
+        seen.add(free)
+        result.append(free)
+    return result

@@ -10,6 +10,8 @@ a query says, DuckDB computes itself from the rows. MAP columns, which are lists
 
 from __future__ import annotations
 
+import io
+import json
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -74,6 +76,7 @@ class QueryScan:
             if n_rows == 0:  # DuckDB asks so for the schema
                 yield pl.DataFrame(schema=schema)
                 return
+            predicate = None if predicate is None else _without_null_cases(predicate)
             self.conditions.append(predicate)
             rows = frame if predicate is None else frame.filter(predicate)
             rows = rows if with_columns is None else rows.select(cols(with_columns))
@@ -96,6 +99,31 @@ class QueryScan:
         """Return the columns of the table, where it has a schema of Paimon's."""
         schema = getattr(self.table, "schema", None)
         return getattr(schema, "fields", ()) or ()
+
+
+def _without_null_cases(predicate: pl.Expr) -> pl.Expr:
+    """Return a condition in which `k IN (…)` is `is_in` alone, as planning knows it.
+
+    DuckDB writes `when(k.is_null()).then(None).otherwise(k.is_in(…))`, for versions of Polars in which it is not null
+    for a null.
+    """
+    if ".when(" not in str(predicate):
+        return predicate
+    tree = json.loads(predicate.meta.serialize(format="json"), object_hook=_set_of)
+    return pl.Expr.deserialize(io.BytesIO(json.dumps(tree).encode()), format="json")
+
+
+def _set_of(node: dict[str, Any]) -> dict[str, Any]:
+    match node:
+        case {
+            "Ternary": {
+                "predicate": {"Function": {"function": {"Boolean": "IsNull"}, "input": [tested]}},
+                "truthy": {"Literal": {"Scalar": {"Null": _}}},
+                "falsy": {"Function": {"function": {"Boolean": {"IsIn": _}}, "input": [column, _]}} as found,
+            }
+        } if tested == column:
+            return found
+    return node
 
 
 def _check_names(table: str, names: list[str]) -> None:

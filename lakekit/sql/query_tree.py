@@ -36,6 +36,8 @@ MAX_VIEW_DEPTH = 16
 """How many views may be between a query and a table."""
 MAX_TABLES = 256
 """How many tables a query may name, those in its views counted as often as they are read."""
+MAX_VIEW_CHARS = 100_000
+"""How long the query of a view may be: it is parsed whenever the view is read."""
 MAX_VIEW_NODES = 50_000
 """How many nodes the queries of all views of a query may have together."""
 _CLAUSES = frozenset({"expressions", "from_", "limit", "offset"})
@@ -57,6 +59,8 @@ class QueryTree:
     statement_of: Callable[[View], Statement]
     scans: dict[str, QueryScan] = field(default_factory=dict)
     view_nodes: int = 0
+    resolved: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+    """What names stand for, by catalog, name and hint: each is looked up once."""
 
     @staticmethod
     def of(
@@ -124,7 +128,10 @@ class QueryTree:
             raise source.error(0, "a view names tables of its own catalog, as db.t")
         hint = hint_of(node, source)
         own, name = statement.locate(parts)
-        table = own.resolve_name(name, hint)
+        key = (id(own.catalog), name, tuple((hint or {}).items()))
+        if key not in self.resolved:
+            self.resolved[key] = own.resolve_name(name, hint)
+        table = self.resolved[key]
         version = _version(node, own, table, source)
         alias = node.args.get("alias") or exp.TableAlias()
         if alias.args.get("this") is None:
@@ -154,6 +161,7 @@ class QueryTree:
                 f"{self.source.name}: view {views[0]} is more than {MAX_VIEW_DEPTH} views deep, or names itself: "
                 f"{' -> '.join(views[:4])} …"
             )
+        check_length(view.query)
         source = SqlText(view.query, f"view {view.name}")
         tree = _parse(source)
         self.view_nodes += sum(1 for _ in tree.walk())
@@ -184,6 +192,15 @@ def _parse(source: SqlText) -> Node:
     if not isinstance(tree, _QUERIES):
         raise source.error(0, "it is no query; SELECT, WITH, VALUES, FROM, TABLE and PIVOT begin one")
     return tree
+
+
+def check_length(query: str) -> None:
+    """Raise `LimitExceeded` for the query of a view, or of a materialized table, that is too long."""
+    if len(query) > MAX_VIEW_CHARS:
+        raise LimitExceeded(
+            f"the query of a view or of a materialized table has {len(query):,} characters; there may be "
+            f"{MAX_VIEW_CHARS:,}"
+        )
 
 
 def plain_scan(query: QueryTree) -> QueryScan | None:

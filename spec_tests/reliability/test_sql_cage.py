@@ -1,0 +1,264 @@
+"""What a query may not do: open files, read the machine, grow without bounds. Tried with every function that DuckDB lists."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from typing import TYPE_CHECKING
+
+import duckdb
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import lakekit as lk
+from lakekit.errors import LakekitError, LimitExceeded, SqlError, Unsupported
+from lakekit.sql.query_refusal import FILE_FUNCTIONS, TABLE_FUNCTIONS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SECRET = "the-secret-of-the-file"
+DUCKDB = duckdb.connect()
+TABLES = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type IN ('table', 'table_macro', 'pragma')"
+LISTED = sorted(name for (name,) in DUCKDB.sql(TABLES).fetchall())
+SCALARS = sorted(
+    {
+        name
+        for (name,) in DUCKDB.sql("SELECT function_name FROM duckdb_functions() WHERE function_type IN ('scalar', 'macro')").fetchall()
+        if name.isidentifier() and not name.startswith(("collate_", "icu_collate_", "__internal"))
+    }
+)
+VIEWS = sorted({name for (name,) in DUCKDB.sql("SELECT view_name FROM duckdb_views() WHERE internal").fetchall()})
+READS_THE_MACHINE = ("getenv", "getvariable", "current_setting", "current_user", "user", "session_user", "current_database", "version", "pg_conf_load_time")
+
+
+@pytest.fixture
+def cat(tmp_path: Path):
+    (tmp_path / "x.csv").write_text(f"a\n{SECRET}\n")
+    made = lk.connect(tmp_path / "lake")
+    made.sql("CREATE DATABASE d; CREATE TABLE d.t (k INT, s STRING); INSERT INTO d.t VALUES (1, 'a')")
+    return made
+
+
+REFUSALS = ("Unsupported", "SqlError", "TableNotFound", "DatabaseNotFound", "InvalidOption")
+
+
+def answer(cat, text: str, **options: object) -> str:
+    """Return all that a statement gives, or the class of its error."""
+    try:
+        found = cat.sql(text, **options)
+        return repr((found.collect() if hasattr(found, "collect") else found).rows())
+    except LakekitError as wrong:
+        assert SECRET not in str(wrong)
+        return type(wrong).__name__
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_a_table_function_is_refused_or_harmless(cat, tmp_path, name):
+    for arguments in ("", f"'{tmp_path}/x.csv'", f"'SELECT * FROM read_csv(''{tmp_path}/x.csv'')'", "'d.t'"):
+        for text in (
+            f"SELECT * FROM {name}({arguments})",
+            f'SELECT * FROM "{name}"({arguments})',
+            f"SELECT * FROM main.{name}({arguments})",
+            f"SELECT k FROM d.t, {name}({arguments})",
+            f"SELECT k FROM d.t WHERE s IN (SELECT * FROM {name}({arguments}))",
+            f"WITH c AS (SELECT * FROM {name}({arguments})) SELECT * FROM c",
+        ):
+            found = answer(cat, text)
+            assert SECRET not in found, text
+            assert "memory" not in found, text
+            if name not in TABLE_FUNCTIONS:
+                assert found in ("Unsupported", "SqlError", "TableNotFound", "DatabaseNotFound"), (text, found)
+
+
+@pytest.mark.parametrize("name", sorted({*SCALARS, "getenv"}))
+def test_a_scalar_function_reads_no_file_and_nothing_of_the_machine(cat, tmp_path, monkeypatch, name):
+    monkeypatch.setenv("LAKEKIT_CANARY", SECRET)
+    for arguments in ("", f"'{tmp_path}/x.csv'", "'LAKEKIT_CANARY'", "'home_directory'", f"'SELECT * FROM read_text(''{tmp_path}/x.csv'')'"):
+        assert SECRET not in answer(cat, f"SELECT {name}({arguments}) AS v"), (name, arguments)
+    if name in READS_THE_MACHINE:
+        with pytest.raises((Unsupported, SqlError)):
+            cat.sql(f"SELECT {name}('x')")
+        with pytest.raises((Unsupported, SqlError)):
+            cat.sql(f"SELECT {name}()")
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_of_duckdbs_own_catalog_are_no_tables(cat, name):
+    for text in (f"SELECT * FROM {name}", f"SELECT * FROM pg_catalog.{name}", f"SELECT * FROM information_schema.{name}", f"SELECT * FROM system.main.{name}"):
+        with pytest.raises(LakekitError):
+            cat.sql(text).collect()
+    with pytest.raises(LakekitError):  # a WITH of that name elsewhere does not open it
+        cat.sql(f"SELECT * FROM (WITH {name} AS (SELECT 1) SELECT * FROM {name}) AS a, {name} AS b").collect()
+
+
+FILES = [
+    "SELECT * FROM '{path}'",
+    'SELECT * FROM "{path}"',
+    "SELECT * FROM `{path}`",
+    "FROM '{path}'",
+    "TABLE '{path}'",
+    "SELECT k FROM d.t JOIN '{path}' AS f ON true",
+    "SELECT * FROM d.t WHERE s = (SELECT max(a) FROM '{path}')",
+    "SELECT * FROM (SELECT * FROM '{path}')",
+    "PIVOT '{path}' ON a",
+    "DESCRIBE '{path}'",
+    "SUMMARIZE '{path}'",
+    "SELECT * FROM (SUMMARIZE '{path}')",
+    "SELECT * FROM (DESCRIBE SELECT 1)",
+    "SELECT * FROM (SHOW TABLES)",
+    "COPY d.t TO '{path}.out'",
+    "COPY d.t FROM '{path}'",
+    "ATTACH '{path}' AS a",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "PRAGMA database_list",
+    "SET memory_limit = '1TB'",
+    "EXPORT DATABASE '{path}'",
+    "IMPORT DATABASE '{path}'",
+    "CREATE MACRO m() AS 1",
+    "CREATE SECRET s (TYPE s3)",
+    "CHECKPOINT",
+    "SELECT * FROM query('SELECT 1')",
+    "SELECT * FROM query_table('d.t')",
+    "SELECT COLUMNS(*) FROM read_csv('{path}')",
+    "INSERT INTO d.t SELECT 2, a FROM read_csv('{path}')",
+    "CREATE TABLE d.stolen AS SELECT * FROM read_csv('{path}')",
+    "DELETE FROM d.t WHERE s IN (SELECT a FROM read_csv('{path}'))",
+    "MERGE INTO d.t USING (SELECT a FROM read_csv('{path}')) s ON t.s = s.a WHEN MATCHED THEN DELETE",
+    "CREATE TEMPORARY VIEW d.v AS SELECT * FROM read_csv('{path}')",
+    "CREATE MATERIALIZED TABLE d.m FRESHNESS = INTERVAL '1' HOUR AS SELECT * FROM read_csv('{path}')",
+    "SELECT * FROM 'http://127.0.0.1:9/x.parquet'",
+    "SELECT * FROM read_parquet('http://127.0.0.1:9/x')",
+    "SELECT * FROM df",
+    "SELECT * FROM cat",
+]
+
+
+@pytest.mark.parametrize("text", FILES)
+def test_files_settings_and_variables_are_out_of_reach(cat, tmp_path, text):
+    df = duckdb.sql("SELECT 1 AS a")  # noqa: F841 - a replacement scan would find it
+    text = text.format(path=tmp_path / "x.csv")
+    found = answer(cat, text)
+    assert found[0] != "[" or found == "[]", (text, found)
+    assert cat.tables("d")["table"].to_list() == ["t"]
+    assert answer(cat, "SELECT * FROM d.t") == "[(1, 'a')]"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lake", "x.csv"]
+
+
+def test_files_are_read_where_the_caller_says_so(cat, tmp_path):
+    text = f"SELECT * FROM read_csv('{tmp_path}/x.csv')"
+    assert SECRET in answer(cat, text, files=True)
+    assert answer(cat, text) == "Unsupported"
+    assert answer(cat, "SELECT * FROM duckdb_settings()", files=True) == "Unsupported"
+    with pytest.raises(Unsupported):
+        cat.create_view("d.v", text, temporary=True)
+    assert {"read_csv", "read_parquet", "read_json"} <= FILE_FUNCTIONS
+
+
+# ---- what lies in a lake ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shared(tmp_path: Path):
+    """A catalog whose views others may write, and a function that writes one as they would."""
+    (tmp_path / "x.csv").write_text(f"a\n{SECRET}\n")
+    made = lk.connect(tmp_path / "lake", metastore="jdbc", uri=f"sqlite:///{tmp_path}/db")
+    made.sql("CREATE DATABASE d; CREATE TABLE d.t (k INT); INSERT INTO d.t VALUES (1)")
+    made.create_view("d.first", "SELECT k FROM t")
+
+    def plant(name: str, query: str, columns: tuple[str, ...] = ("k",)) -> None:
+        with sqlite3.connect(tmp_path / "db") as database:
+            [(table,)] = database.execute("SELECT name FROM sqlite_master WHERE name LIKE '%view%' AND type = 'table'").fetchall()
+            names = [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
+            [row] = database.execute(f"SELECT * FROM {table} WHERE {names[2]} = 'first'").fetchall()
+            text = json.dumps({"fields": [{"id": at, "name": column, "type": "INT"} for at, column in enumerate(columns)], "query": query, "dialects": {}})
+            planted = ["d" if value == "d" else name if value == "first" else text if "query" in str(value) else value for value in row]
+            database.execute(f"DELETE FROM {table} WHERE {names[2]} = ?", (name,))
+            database.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", planted)
+
+    return made, plant
+
+
+def test_a_stored_view_reads_no_file(shared, tmp_path):
+    cat, plant = shared
+    path = tmp_path / "x.csv"
+    for query in (f"SELECT a AS k FROM read_csv('{path}')", f"SELECT a AS k FROM '{path}'", "SELECT getenv('HOME') AS k", "SELECT k FROM c.d.t"):
+        plant("evil", query)
+        for files in (False, True):
+            assert answer(cat, "SELECT * FROM d.evil", files=files) in REFUSALS, query
+        with pytest.raises(LakekitError):
+            cat["d.evil"].scan().collect()
+
+
+def test_a_materialized_table_is_refreshed_from_its_catalog_alone(shared, tmp_path):
+    cat, _ = shared
+    made = cat.create_materialized_table("d.m", "SELECT CAST(k AS STRING) AS a FROM d.t", freshness="1 h")
+    assert made.query
+    cat.sql(f"ALTER TABLE d.m SET ('materialized-table.definition-query' = 'SELECT a FROM read_csv(''{tmp_path}/x.csv'')')")
+    with pytest.raises(Unsupported):
+        cat["d.m"].refresh(force=True)
+    assert answer(cat, "SELECT a FROM d.m") == "[('1',)]"
+
+
+def test_views_of_views_have_bounds(shared):
+    cat, plant = shared
+    plant("itself", "SELECT k FROM itself")
+    plant("one", "SELECT k FROM two")
+    plant("two", "SELECT k FROM one")
+    plant("v0", "SELECT a.k FROM t AS a JOIN t AS b USING (k)")
+    for depth in range(1, 12):
+        plant(f"v{depth}", f"SELECT a.k FROM v{depth - 1} AS a JOIN v{depth - 1} AS b USING (k)")
+    plant("w0", "SELECT k FROM t")
+    for depth in range(1, 20):
+        plant(f"w{depth}", f"SELECT k FROM w{depth - 1}")
+    plant("wide", "SELECT " + " + ".join(["k"] * 60_000) + " AS k FROM t")
+    for name in ("itself", "one", "v9", "v11", "w17", "wide"):
+        began = time.monotonic()
+        with pytest.raises((LimitExceeded, SqlError)):
+            cat[f"d.{name}"].scan().collect()
+        with pytest.raises((LimitExceeded, SqlError)):
+            cat.sql(f"SELECT * FROM d.{name}").collect()
+        assert time.monotonic() - began < 5, name
+    assert cat["d.w15"].scan().collect().rows() == [(1,)]
+    assert cat["d.v3"].scan().collect().rows() == [(1,)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT " + "(" * 500 + "1" + ")" * 500,
+        "SELECT " + "CASE WHEN true THEN " * 200 + "1" + " ELSE 0 END" * 200,
+        "SELECT " + " + ".join(["1"] * 5000),
+        "SELECT " + " || ".join(["'a'"] * 5000),
+        " UNION ALL ".join(["SELECT 1"] * 1000),
+        "SELECT " + ", ".join(f"{at} AS c{at}" for at in range(5000)),
+        "SELECT " + "NOT " * 3000 + "true",
+        "SELECT " + "- " * 3000 + "1",
+        "SELECT " + "abs(" * 31 + "1" + ")" * 31,
+        "SELECT 1 FROM " + ", ".join(f"range(1) AS r{at}" for at in range(300)),
+    ],
+    ids=lambda text: text[:30],
+)
+def test_deep_and_wide_texts_end_in_bounded_time(cat, text):
+    began = time.monotonic()
+    found = answer(cat, text)
+    assert found.startswith("[") or found in ("SqlError", "LimitExceeded", "Unsupported"), found
+    assert time.monotonic() - began < 10
+
+
+WORDS = ("SELECT", "FROM", "d.t", "k", "*", "(", ")", ",", "read_csv('x')", "WITH", "AS", "c", "JOIN", "ON", "true", "UNION", "LIMIT", "1", "'a'")
+SIGNS = ("GROUP BY", "->", "@", "$", ":", "DESCRIBE", ";", "[", "]", "{", "}")
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from(WORDS + SIGNS), min_size=1, max_size=14).map(" ".join))
+def test_drawn_texts_end_in_rows_or_an_error_of_lakekits(tmp_path_factory, text):
+    cat = CATALOG.setdefault("one", lk.connect(tmp_path_factory.mktemp("fuzz") / "lake"))
+    if not cat.exists("d.t"):
+        cat.sql("CREATE DATABASE d; CREATE TABLE d.t (k INT); INSERT INTO d.t VALUES (1)")
+    answer(cat, f"SELECT {text}")
+
+
+CATALOG: dict[str, lk.Catalog] = {}
