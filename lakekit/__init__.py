@@ -161,6 +161,8 @@ class _Names(ModuleType):
 def __getattr__(name: str) -> object:
     if name == "errors":
         return import_module("lakekit.errors")
+    if name == "load_ipython_extension":  # what `%load_ext lakekit` asks for
+        return import_module("lakekit.cli.magics").load_ipython_extension
     if name not in _HOME:
         message = f"module 'lakekit' has no attribute {name!r}"
         raise AttributeError(message)

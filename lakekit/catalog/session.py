@@ -91,14 +91,14 @@ class Session:
         return result
 
     def answers(
-        self, text: str, *, files: bool = False, dialect: str = "lakekit", limit: int | None = None
+        self, text: str, *, files: bool = False, dialect: str = "lakekit", limit: int | None = None, **frames: Any
     ) -> Iterator[pl.LazyFrame | ResultFrame]:
         """Execute SQL statements, as `sql`, and yield the answer of each before the next one is executed.
 
         `limit`: the most rows of a query that are computed, where there are several statements.
         """
         run = plugins.load("sql", "session").run
-        yield from run(self, text, files=files, dialect=dialect, limit=limit)
+        yield from run(self, text, files=files, dialect=dialect, frames=frames, limit=limit)
 
     def named(self, name: str) -> Catalog:
         """Return the catalog of a name. Raises `InvalidOption`."""
